@@ -1,0 +1,48 @@
+// Lint rules, and the directions in which folders may import each other (README of each folder).
+import tseslint from 'typescript-eslint'
+
+const outside = [
+  'undici',
+  '@aws-sdk/*',
+  '@kubernetes/client-node',
+  'node:child_process',
+  'child_process',
+]
+
+/** Imports a folder may not make: other layers, and doors to the outside it does not own. */
+function noImports(files, layers, packages = outside, ignores = []) {
+  const patterns = layers.map((layer) => ({
+    regex: `^(\\.\\./)+${layer}/`,
+    message: `${files[0].split('/')[0]} does not import ${layer}.`,
+  }))
+  if (packages.length > 0) {
+    patterns.push({ group: packages, message: 'Only jobs/clients reaches outside the process.' })
+  }
+  return { files, ignores, rules: { 'no-restricted-imports': ['error', { patterns }] } }
+}
+
+export default tseslint.config(
+  { ignores: ['node_modules', 'dist', '.tap', 'chart', '**/recorded'] },
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { projectService: true } },
+    rules: {
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      '@typescript-eslint/require-await': 'off',
+      'no-restricted-syntax': [
+        'error',
+        { selector: 'ExportDefaultDeclaration', message: 'Named exports only.' },
+        { selector: 'ExportAllDeclaration', message: 'No re-export barrels.' },
+      ],
+    },
+  },
+  noImports(['crds/**/*.ts'], ['hooks', 'jobs', 'metacontroller', 'test']),
+  noImports(['hooks/**/*.ts'], ['jobs', 'metacontroller', 'test']),
+  noImports(['jobs/**/*.ts'], ['hooks', 'metacontroller', 'test'], outside, ['jobs/clients/**']),
+  noImports(['jobs/clients/**/*.ts'], ['hooks', 'metacontroller', 'test'], []),
+  noImports(['metacontroller/**/*.ts'], ['test']),
+  { files: ['test/**/*.ts'], rules: { '@typescript-eslint/no-floating-promises': 'off' } },
+)

@@ -1,0 +1,136 @@
+/**
+ * Contract of a Job: its plan goes in by the environment variable PLAN (JSON, gzip, base64), its
+ * progress comes out in an annotation of the resource it works for (design: two processes, one image).
+ */
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { VecCluster } from './cluster.ts'
+import { Rejected } from './errors.ts'
+import { MAX_PLAN_BYTES } from './limits.ts'
+import { OneOf, StringMap, Time, Verbatim } from './schema.ts'
+
+/** Environment of every Job container. */
+export const JOB_ENV = {
+  plan: 'PLAN',
+  /** Downward API: uid of the pod, the `runner` of a report. */
+  podUid: 'POD_UID',
+  /** Downward API: uid of the Job. */
+  jobUid: 'JOB_UID',
+} as const
+
+/** Exit codes of a Job's container. Any other code is a crash: the Job controller tries again. */
+export const EXIT = { done: 0, over: 1, crash: 75 } as const
+
+/** What every plan says: whom to work for, and which run this is. */
+const planBase = {
+  /** Plural of the resource's kind. */
+  resource: Type.String(),
+  namespace: Type.String(),
+  name: Type.String(),
+  uid: Type.String(),
+  /** Number of this Job among those of its resource. */
+  run: Type.Integer({ minimum: 1 }),
+  /** Hash of what is wanted: a plan with the same hash need not run again. */
+  hash: Type.String(),
+}
+
+/** A risk that a person accepts by annotation. */
+export const Risk = OneOf(['shard-loss', 'version-skip', 'downgrade'])
+export type Risk = Static<typeof Risk>
+
+/** What a successful helm run applied; a run is due if and only if this differs from what is wanted. */
+export const Applied = Type.Object({
+  planHash: Type.String(),
+  generation: Type.Integer(),
+  secretFingerprints: StringMap(),
+  startMark: Type.Optional(Type.String()),
+  version: Type.String(),
+  /** Number of the run that applied it. */
+  run: Type.Integer(),
+  at: Time(),
+  /** metadata.generation of the StatefulSet after the run: an older one in a cache is stale. */
+  statefulSetGeneration: Type.Optional(Type.Integer()),
+})
+export type Applied = Static<typeof Applied>
+
+/** Plan of `cluster upgrade`. */
+export const UpgradePlan = Type.Object({
+  ...planBase,
+  generation: Type.Integer(),
+  startMark: Type.Optional(Type.String()),
+  secretFingerprints: StringMap(),
+  release: Type.String(),
+  chart: Type.String(),
+  repository: Type.String(),
+  /** Chart version: spec.version without a leading v. */
+  version: Type.String(),
+  /** True only outside the Kubernetes cluster. */
+  createNamespace: Type.Boolean(),
+  values: Verbatim(),
+  /** For the annotation last-applied-spec. */
+  spec: VecCluster.spec,
+  acceptedRisks: Type.Array(Risk),
+  /** How to ask the engine's pods before nodes are removed. */
+  engine: Type.Object({ tls: Type.Boolean(), p2p: Type.Boolean() }),
+})
+export type UpgradePlan = Static<typeof UpgradePlan>
+
+/** Plan of `cluster uninstall`. */
+export const UninstallPlan = Type.Object({ ...planBase, release: Type.String() })
+export type UninstallPlan = Static<typeof UninstallPlan>
+
+/** What a Job reports. A resource shows one report at a time: that of its newest Job. */
+export const Progress = Type.Object({
+  /** uid of the resource; a report with another uid belongs to a namesake and is ignored. */
+  uid: Type.String(),
+  verb: Type.String(),
+  run: Type.Integer({ minimum: 1 }),
+  /** uid of the Job. */
+  job: Type.String(),
+  /** uid of the pod that works; another pod that reads it stops. */
+  runner: Type.String(),
+  /** Hash of the plan. */
+  plan: Type.String(),
+  state: OneOf(['Started', 'Done', 'Failed', 'Refused']),
+  at: Time(),
+  startedAt: Time(),
+  /** A word for the state Failed or Refused, such as HelmFailed or ShardsWouldBeLost. */
+  reason: Type.Optional(Type.String()),
+  message: Type.Optional(Type.String()),
+  /** VecCluster: carried over from report to report. */
+  applied: Type.Optional(Applied),
+})
+export type Progress = Static<typeof Progress>
+
+/** A plan as it travels in the environment. Throws `Rejected` naming the field when it is too large. */
+export function encodePlan(plan: object, field: string): string {
+  const text = gzipSync(JSON.stringify(plan), { level: 9 }).toString('base64')
+  if (text.length > MAX_PLAN_BYTES) {
+    throw new Rejected(
+      `${field} is too large: ${text.length} of ${MAX_PLAN_BYTES} bytes compressed`,
+    )
+  }
+  return text
+}
+
+/** The plan a Job was given. */
+export function decodePlan<Schema extends TSchema>(schema: Schema, text: string): Static<Schema> {
+  return Value.Parse(
+    ['Assert'],
+    schema,
+    JSON.parse(gunzipSync(Buffer.from(text, 'base64')).toString()),
+  )
+}
+
+/** The report in a resource's annotation; undefined when there is none of this resource, or none that reads. */
+export function parseProgress(text: string | undefined, uid: string): Progress | undefined {
+  if (text === undefined) return undefined
+  try {
+    const progress: unknown = JSON.parse(text)
+    return Value.Check(Progress, progress) && progress.uid === uid ? progress : undefined
+  } catch {
+    // Anyone who may patch the resource can write this annotation: what does not read is not ours.
+    return undefined
+  }
+}

@@ -1,0 +1,125 @@
+/** The built-in objects we look at: just the fields that are read, the rest is let through. */
+import { Type, type Static } from '@sinclair/typebox'
+import { Condition } from './schema.ts'
+
+const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
+
+/** Metadata of an object that was observed. */
+const Meta = Type.Object({
+  name: Type.String(),
+  namespace: Type.Optional(Type.String()),
+  uid: Type.Optional(Type.String()),
+  resourceVersion: Type.Optional(Type.String()),
+  generation: Type.Optional(Type.Integer()),
+  creationTimestamp: Type.Optional(Type.String()),
+  deletionTimestamp: Type.Optional(Type.String()),
+  labels: optionalStrings,
+  annotations: optionalStrings,
+})
+
+/** Any object of the Kubernetes API. */
+export const AnyObject = Type.Object({
+  apiVersion: Type.String(),
+  kind: Type.String(),
+  metadata: Meta,
+})
+export type AnyObject = Static<typeof AnyObject>
+
+const JobCondition = Type.Object({
+  type: Type.String(),
+  status: Type.String(),
+  reason: Type.Optional(Type.String()),
+  message: Type.Optional(Type.String()),
+  lastTransitionTime: Type.Optional(Type.String()),
+})
+
+export const Job = Type.Object({
+  apiVersion: Type.Literal('batch/v1'),
+  kind: Type.Literal('Job'),
+  metadata: Meta,
+  spec: Type.Optional(
+    Type.Object({
+      template: Type.Object({
+        spec: Type.Object({ containers: Type.Array(Type.Object({ image: Type.String() })) }),
+      }),
+    }),
+  ),
+  status: Type.Optional(
+    Type.Object({
+      active: Type.Optional(Type.Integer()),
+      startTime: Type.Optional(Type.String()),
+      conditions: Type.Optional(Type.Array(JobCondition)),
+    }),
+  ),
+})
+export type Job = Static<typeof Job>
+
+export const StatefulSet = Type.Object({
+  apiVersion: Type.Literal('apps/v1'),
+  kind: Type.Literal('StatefulSet'),
+  metadata: Meta,
+  spec: Type.Object({
+    replicas: Type.Optional(Type.Integer()),
+    volumeClaimTemplates: Type.Optional(
+      Type.Array(
+        Type.Object({
+          metadata: Type.Object({ name: Type.String() }),
+          spec: Type.Object({
+            storageClassName: Type.Optional(Type.String()),
+            resources: Type.Optional(
+              Type.Object({
+                requests: Type.Optional(Type.Object({ storage: Type.Optional(Type.String()) })),
+              }),
+            ),
+          }),
+        }),
+      ),
+    ),
+  }),
+  status: Type.Optional(
+    Type.Object({
+      observedGeneration: Type.Optional(Type.Integer()),
+      replicas: Type.Optional(Type.Integer()),
+      readyReplicas: Type.Optional(Type.Integer()),
+      updatedReplicas: Type.Optional(Type.Integer()),
+      currentRevision: Type.Optional(Type.String()),
+      updateRevision: Type.Optional(Type.String()),
+    }),
+  ),
+})
+export type StatefulSet = Static<typeof StatefulSet>
+
+/** A Secret as the API returns it: every value in base64. */
+export const Secret = Type.Object({
+  apiVersion: Type.Literal('v1'),
+  kind: Type.Literal('Secret'),
+  metadata: Meta,
+  type: Type.Optional(Type.String()),
+  data: optionalStrings,
+})
+export type Secret = Static<typeof Secret>
+
+export const KubernetesEvent = Type.Object({
+  metadata: Type.Object({ name: Type.String(), namespace: Type.String() }),
+  involvedObject: Type.Object({
+    apiVersion: Type.String(),
+    kind: Type.String(),
+    name: Type.String(),
+    namespace: Type.String(),
+    uid: Type.String(),
+  }),
+  type: Type.Union([Type.Literal('Normal'), Type.Literal('Warning')]),
+  reason: Type.String(),
+  message: Type.String(),
+  at: Type.String(),
+})
+export type KubernetesEvent = Static<typeof KubernetesEvent>
+
+/** Condition of a Job that has ended; undefined while it runs. */
+export function endOf(job: Job): Static<typeof JobCondition> | undefined {
+  return job.status?.conditions?.find(
+    ({ type, status }) => status === 'True' && (type === 'Complete' || type === 'Failed'),
+  )
+}
+
+export type ConditionStatus = Condition['status']

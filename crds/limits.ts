@@ -1,0 +1,47 @@
+/** Every number the specification sets (chapter Limits): sizes, intervals and time-outs, in the unit of the name. */
+
+export const MAX_VECTORS = 64
+export const MAX_SPARSE_VECTORS = 64
+export const MAX_PAYLOAD_INDEXES = 256
+export const MAX_ALIASES = 64
+export const MAX_KEY_COLLECTIONS = 256
+export const MAX_VALUE_MATCHES = 32
+export const MAX_BATCH_SIZE = 10_000
+export const DEFAULT_BATCH_SIZE = 256
+export const RECENT_BACKUPS = 10
+export const DELETE_BATCH_KEYS = 1000
+
+/** `vec-<name>-<i>` and the StatefulSet's revision label must fit 63 characters. */
+export const MAX_CLUSTER_NAME = 48
+/** `<schedule>-<YYYYmmdd-HHMMSS>` must fit 63 characters. */
+export const MAX_SCHEDULE_NAME = 47
+
+export const READINESS_CHECK_SECONDS = 30
+export const FIRST_READINESS_CHECK_SECONDS = 10
+export const COLLECTION_RECONCILE_SECONDS = 60
+export const KEY_RENEWAL_SECONDS = 60
+export const SCHEDULE_TICK_SECONDS = 60
+export const EXPIRY_CHECK_SECONDS = 300
+export const RETRY_SECONDS = 30
+
+export const HELM_TIMEOUT_SECONDS = 600
+export const LONG_CALL_SECONDS = 3600
+export const SHORT_CALL_SECONDS = 30
+export const PRESIGNED_URL_SECONDS = 3600
+export const GREEN_POLL_SECONDS = 5
+export const GREEN_TIMEOUT_SECONDS = 3600
+export const PROGRESS_EVERY_BATCHES = 20
+
+/** A Job that has reported nothing for so long is deleted and made again (design: a plan is frozen). */
+export const SILENT_JOB_SECONDS = 600
+/** Past a Job's end, so long is waited for the report that tells how it ended. */
+export const END_REPORT_SECONDS = 30
+/** A refusal by the engine's state is asked again after so long. */
+export const REFUSAL_SECONDS = 600
+/** A Job gives up reporting, and its attempt, after being refused for so long. */
+export const REPORT_TIMEOUT_SECONDS = 600
+
+/** A plan travels in an environment variable; above this it is refused, in bytes of base64. */
+export const MAX_PLAN_BYTES = 96 * 1024
+/** The progress annotation is a summary: all annotations together may have 256 KiB. */
+export const MAX_PROGRESS_BYTES = 64 * 1024

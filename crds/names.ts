@@ -1,0 +1,72 @@
+/** Every name that is derived: API group, annotations, releases, pods, Services, Secrets. Nothing is random. */
+import { createHash } from 'node:crypto'
+
+export const API_GROUP = 'vec-operator.dev'
+export const API_VERSION = `${API_GROUP}/v1alpha1`
+
+/** The chart's ClusterRole that lets a helm Job manage what the engine's chart renders. */
+export const HELM_CLUSTER_ROLE = 'vec-operator-helm'
+
+export const ANNOTATIONS = {
+  /** What a Job reports (crds/command.ts). */
+  progress: `${API_GROUP}/progress`,
+  /** The spec the last successful helm run applied, as JSON. */
+  lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
+  /** Set by the service on each VecCluster after it starts: asks for one helm run. */
+  startMark: `${API_GROUP}/start-mark`,
+  /** A comma-separated list of the risks a person accepts: shard-loss, version-skip, downgrade. */
+  acceptRisk: `${API_GROUP}/accept-risk`,
+  /** On a CRD: the release of the operator it was made for. */
+  version: `${API_GROUP}/version`,
+  retainObjects: `${API_GROUP}/retain-objects`,
+  allowFrom: `${API_GROUP}/allow-from`,
+} as const
+
+export const LABELS = {
+  /** On a Job: the uid of the resource it works for. */
+  parent: `${API_GROUP}/parent`,
+  /** On a Job: the verb of its command. */
+  verb: `${API_GROUP}/verb`,
+  /** On a Job and its pods: the Helm release it works on. */
+  release: `${API_GROUP}/release`,
+  schedule: `${API_GROUP}/schedule`,
+  managedBy: 'app.kubernetes.io/managed-by',
+  component: 'app.kubernetes.io/component',
+} as const
+
+export const MANAGED_BY = 'vec-operator'
+
+export const HTTP_PORT = 6333
+
+/** First twelve hex digits of a SHA-256: enough to keep the names of one parent apart. */
+export function shortHash(...parts: string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 12)
+}
+
+/** Helm release, StatefulSet and client Service of a cluster. */
+export function releaseName(cluster: string): string {
+  return `vec-${cluster}`
+}
+
+/** Secret with the key the pods run, made by the engine's chart. */
+export function keySecretName(cluster: string): string {
+  return `${releaseName(cluster)}-apikey`
+}
+
+export const KEY_SECRET_KEY = 'api-key'
+
+/** Host name of the client Service inside the Kubernetes cluster. */
+export function serviceHost(cluster: string, namespace: string): string {
+  return `${releaseName(cluster)}.${namespace}.svc.cluster.local`
+}
+
+/** Host name of one pod, by its ordinal. */
+export function podHost(cluster: string, namespace: string, ordinal: number): string {
+  const release = releaseName(cluster)
+  return `${release}-${ordinal}.${release}-headless.${namespace}.svc.cluster.local`
+}
+
+/** Name of the n-th Job that runs `<kind> <verb>` for a resource. */
+export function jobName(kind: string, verb: string, uid: string, run: number): string {
+  return `${kind}-${verb}-${shortHash(uid, verb)}-${run}`
+}

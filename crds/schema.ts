@@ -1,0 +1,183 @@
+/**
+ * Constructors for what is written on a resource. They are TypeBox, so a type is `Static` of its
+ * schema; crds/definition.ts turns the same schema into a structural CRD.
+ */
+import {
+  FormatRegistry,
+  Type,
+  type SchemaOptions,
+  type Static,
+  type TLiteral,
+  type TObject,
+  type TProperties,
+  type TUnion,
+} from '@sinclair/typebox'
+import { DURATION_PATTERN } from './duration.ts'
+import { API_VERSION } from './names.ts'
+
+FormatRegistry.Set('date-time', (text) => !Number.isNaN(Date.parse(text)))
+
+type Literals<Values extends readonly string[]> = {
+  -readonly [Index in keyof Values]: TLiteral<Values[Index]>
+}
+
+/** One of a closed set of words; an enum in the CRD. */
+export function OneOf<const Values extends readonly string[]>(
+  values: Values,
+  options: SchemaOptions = {},
+): TUnion<Literals<Values>> {
+  return Type.Union(
+    values.map((value) => Type.Literal(value)) as Literals<Values>,
+    options,
+  ) as TUnion<Literals<Values>>
+}
+
+/** An instant, RFC 3339. */
+export function Time(options: SchemaOptions = {}) {
+  return Type.String({ format: 'date-time', ...options })
+}
+
+/** A duration such as `720h` or `1h30m`. */
+export function Duration(options: SchemaOptions = {}) {
+  return Type.String({ minLength: 2, pattern: DURATION_PATTERN, ...options })
+}
+
+/** An amount such as `10Gi` or `500m`. */
+export function Quantity(options: SchemaOptions = {}) {
+  return Type.String({ pattern: QUANTITY_PATTERN, ...options })
+}
+
+const QUANTITY_PATTERN = '^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$'
+
+/** An amount a person may also write as a bare number, as in `cpu: 2`. */
+export function NumberOrQuantity(options: SchemaOptions = {}) {
+  return Type.Union([Type.Integer(), Type.String({ pattern: QUANTITY_PATTERN })], {
+    'x-kubernetes-int-or-string': true,
+    ...options,
+  })
+}
+
+/** A map from words to words, such as annotations. */
+export function StringMap(options: SchemaOptions = {}) {
+  return Type.Record(Type.String(), Type.String(), options)
+}
+
+/** A map that is passed on as it is: its fields belong to somebody else. */
+export function Verbatim(options: SchemaOptions = {}) {
+  return Type.Record(Type.String(), Type.Unknown(), {
+    'x-kubernetes-preserve-unknown-fields': true,
+    ...options,
+  })
+}
+
+/** Reference to another resource; the namespace defaults to the referencing resource's own. */
+export function Ref(target: string, options: SchemaOptions = {}) {
+  return Type.Object(
+    {
+      name: Type.String({ minLength: 1, maxLength: 253, description: `Name of the ${target}.` }),
+      namespace: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 63,
+          description: `Namespace of the ${target}; default: this resource's own.`,
+        }),
+      ),
+    },
+    { description: `The ${target}.`, ...options },
+  )
+}
+
+/** One key of a Secret in a namespace that the context fixes. */
+export const SecretKeyRef = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 253, description: 'Name of the Secret.' }),
+  key: Type.String({ minLength: 1, maxLength: 253, description: 'Key within the Secret.' }),
+})
+export type SecretKeyRef = Static<typeof SecretKeyRef>
+
+/** Rules the API server enforces, as CEL, each with the message a person reads. */
+export function rules(...pairs: (readonly [cel: string, message: string])[]): SchemaOptions {
+  return { 'x-kubernetes-validations': pairs.map(([rule, message]) => ({ rule, message })) }
+}
+
+/** One CEL rule. */
+export function rule(cel: string, message: string): SchemaOptions {
+  return rules([cel, message])
+}
+
+export const Condition = Type.Object({
+  type: Type.String(),
+  status: OneOf(['True', 'False', 'Unknown']),
+  reason: Type.String(),
+  message: Type.String(),
+  lastTransitionTime: Time(),
+  observedGeneration: Type.Optional(Type.Integer({ format: 'int64' })),
+})
+export type Condition = Static<typeof Condition>
+
+/** The fields every status has. */
+export const statusBase = {
+  observedGeneration: Type.Optional(
+    Type.Integer({
+      format: 'int64',
+      description: 'Generation this status was computed from; written by Metacontroller.',
+    }),
+  ),
+  conditions: Type.Optional(
+    Type.Array(Condition, {
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['type'],
+    }),
+  ),
+}
+
+export const ObjectMeta = Type.Object({
+  name: Type.String(),
+  namespace: Type.String(),
+  uid: Type.String(),
+  resourceVersion: Type.Optional(Type.String()),
+  generation: Type.Integer(),
+  creationTimestamp: Time(),
+  deletionTimestamp: Type.Optional(Time()),
+  labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+  annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
+  finalizers: Type.Optional(Type.Array(Type.String())),
+})
+export type ObjectMeta = Static<typeof ObjectMeta>
+
+/** A column that `kubectl get` prints. */
+export interface Column {
+  name: string
+  type: 'string' | 'integer' | 'date'
+  jsonPath: string
+}
+
+export const AGE: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
+
+interface Definition<Kind extends string, Spec extends TProperties, Status extends TProperties> {
+  kind: Kind
+  plural: string
+  singular: string
+  shortName: string
+  description: string
+  spec: TObject<Spec>
+  status: TObject<Status>
+  columns: Column[]
+  /** Rules on the whole resource: only metadata.name is known there besides spec and status. */
+  rules?: SchemaOptions
+}
+
+/** A custom resource: its names, its schema, and what the CRD is made from. */
+export function resource<
+  const Kind extends string,
+  Spec extends TProperties,
+  Status extends TProperties,
+>(definition: Definition<Kind, Spec, Status>) {
+  const schema = Type.Object({
+    apiVersion: Type.Literal(API_VERSION),
+    kind: Type.Literal(definition.kind),
+    metadata: ObjectMeta,
+    spec: definition.spec,
+    status: Type.Optional(definition.status),
+  })
+  return { ...definition, schema }
+}

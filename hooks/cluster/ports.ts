@@ -1,0 +1,32 @@
+/** What the VecCluster room needs from outside; metacontroller/ports.ts implements it. */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { Connection } from '../../crds/connection.ts'
+import type { Job, KubernetesEvent, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+
+/** What one pod says of its consensus thread; `unknown` when it could not be asked. */
+export interface PodConsensus {
+  ordinal: number
+  state: 'working' | 'stopped' | 'unknown'
+  /** The engine's own words when it stopped. */
+  error?: string
+}
+
+export interface ClusterPorts {
+  /** A Secret, at most 60 s old; undefined when there is none. */
+  secret(namespace: string, name: string): Promise<Secret | undefined>
+  /** Jobs that carry the label of this parent, read live: Metacontroller's cache may lag. */
+  jobsOf(namespace: string, parentUid: string): Promise<Job[]>
+  /** Number of helm Jobs that have not ended, in all namespaces; at most 5 s old. */
+  unfinishedHelmJobs(): Promise<number>
+  /** The resource itself, read live. */
+  cluster(namespace: string, name: string): Promise<VecCluster | undefined>
+  statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
+  /** Whether a namespace is being deleted, or is gone. */
+  namespaceEnds(name: string): Promise<boolean>
+  /** Asks every pod for `GET /cluster`; a pod that does not answer is `unknown`. */
+  consensus(connection: Connection, signal: AbortSignal): Promise<PodConsensus[]>
+  /** Deletes a Job with foreground propagation; one that is gone is fine. */
+  deleteJob(job: { namespace: string; name: string; uid: string }): Promise<void>
+  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  writeEvent(event: KubernetesEvent): Promise<void>
+}

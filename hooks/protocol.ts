@@ -1,0 +1,118 @@
+/**
+ * The hook protocol: what Metacontroller sends, what a room decides, and what goes back on the wire
+ * (facts: JSON contract). A room never sees HTTP.
+ */
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { AnyObject, type KubernetesEvent } from '../crds/kubernetes.ts'
+
+/** Objects by `Kind.group/version`, then by `namespace/name`. */
+export const Observations = Type.Record(Type.String(), Type.Record(Type.String(), AnyObject))
+export type Observations = Static<typeof Observations>
+
+export function SyncRequest<Parent extends TSchema>(parent: Parent) {
+  return Type.Object({
+    parent,
+    children: Observations,
+    related: Observations,
+    finalizing: Type.Boolean(),
+  })
+}
+
+export interface HookRequest<Parent> {
+  parent: Parent
+  children: Observations
+  related: Observations
+  finalizing: boolean
+}
+
+/** Selects related objects by name in one namespace: the only form we use. */
+export interface RelatedRule {
+  apiVersion: string
+  resource: string
+  namespace: string
+  names: string[]
+}
+
+/** A child as it is wanted. One that is only kept has nothing but its identity. */
+export interface Child {
+  apiVersion: string
+  kind: string
+  metadata: {
+    name: string
+    namespace?: string
+    labels?: Record<string, string>
+    annotations?: Record<string, string>
+  }
+  [field: string]: unknown
+}
+
+/** An observed child that is meant to be deleted, and why. */
+export interface Dropped {
+  kind: string
+  name: string
+  reason: string
+}
+
+/** What a room decided: the answer, and what is to be written besides it. */
+export interface Desired<Status> {
+  status: Status
+  children: Child[]
+  /** Every observed child that is not among the children: a child that is in neither is a defect. */
+  dropped?: Dropped[]
+  resyncAfterSeconds?: number
+  /** Only in finalize: nothing is left to clean up. */
+  finalized?: boolean
+  /** Events about this decision. */
+  events?: KubernetesEvent[]
+  /** Jobs to delete with their pods, waiting for the pods to end. */
+  stop?: { namespace: string; name: string; uid: string }[]
+}
+
+/** The answer as Metacontroller reads it; it refuses any other field. */
+export interface HookAnswer {
+  status: object
+  children: Child[]
+  resyncAfterSeconds?: number
+  finalized?: boolean
+}
+
+/** What a decision may know besides what was observed. */
+export interface Context {
+  now: Date
+  settings: Settings
+}
+
+/** How this installation is set up; the same for every decision of a process. */
+export interface Settings {
+  /** Image of the Jobs: the service's own. */
+  image: string
+  imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never'
+  /** Release of the operator, as in package.json. */
+  version: string
+  logLevel: string
+  logFormat: string
+  /** The engine's chart: its name and its repository, or a path or URL of its own. */
+  chart: { name: string; repository: string }
+  /** Outside the Kubernetes cluster, helm makes the namespace. */
+  createNamespace: boolean
+  /** At most so many helm Jobs are unfinished at once. */
+  maxHelmJobs: number
+  /** A finished Job is kept for its log for so long, in seconds. */
+  historySeconds: number
+  jobResources: { helm: JobResources; data: JobResources }
+}
+
+export interface JobResources {
+  requests: Record<string, string>
+  limits: Record<string, string>
+}
+
+/** Thrown by a room for what Metacontroller should ask again later: 429 with Retry-After. */
+export class TryLater extends Error {
+  readonly seconds: number
+
+  constructor(message: string, seconds: number) {
+    super(message)
+    this.seconds = seconds
+  }
+}

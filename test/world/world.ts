@@ -1,0 +1,60 @@
+/**
+ * What a scenario may do to a world. The embedded world (Node only) and the real one (test/cluster)
+ * offer the same, so that a scenario runs unchanged in both.
+ */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+
+/** Identity of an object in the API. */
+export interface Reference {
+  apiVersion: string
+  kind: string
+  namespace: string
+  name: string
+}
+
+export interface World {
+  readonly kind: 'embedded' | 'cluster'
+  /** What is real here and what is a stand-in, a line each. */
+  readonly parts: string[]
+  /** A fresh namespace; it is deleted when the world closes. */
+  namespace(purpose: string): Promise<string>
+  /** Creates the object, or replaces spec, data, labels and annotations of the one that is there. */
+  apply(object: object): Promise<AnyObject>
+  get(reference: Reference): Promise<AnyObject | undefined>
+  list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]>
+  /** Merge-patches an object. */
+  patch(reference: Reference, patch: object): Promise<AnyObject>
+  /** Marks for deletion and returns at once; foreground waits for dependants as the API does. */
+  delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void>
+  /**
+   * Waits until the predicate holds, moving the clock where the world owns it; fails with the last
+   * state seen after so many seconds of the world's time.
+   */
+  until(
+    reference: Reference,
+    what: string,
+    predicate: (object: AnyObject | undefined) => boolean,
+    seconds?: number,
+  ): Promise<AnyObject | undefined>
+  /** Lets so much of the world's time pass. */
+  pass(seconds: number): Promise<void>
+  /** Log of the pods of a Job, oldest first. */
+  logs(namespace: string, job: string): Promise<string>
+  /** Log of the hook service so far. */
+  serviceLog(): Promise<string>
+  /** Misfortunes. */
+  faults: {
+    /** Kills the running pod of a Job, as a node that dies would. */
+    killJobPod(namespace: string, job: string): Promise<void>
+    stopService(): Promise<void>
+    startService(): Promise<void>
+    /** Replaces the service by one of another release, as a helm upgrade would. */
+    upgradeService(version: string): Promise<void>
+    restartControllers(): Promise<void>
+    /** Takes one engine pod out of service until `heal`; readiness follows. */
+    breakPod(namespace: string, pod: string): Promise<void>
+    healPod(namespace: string, pod: string): Promise<void>
+  }
+  /** Ends every process and deletes everything it made. */
+  close(): Promise<void>
+}
