@@ -1,0 +1,34 @@
+/** Events about a resource. Their names are derived, so that a repeated pass writes none twice. */
+import { shortHash } from '../crds/names.ts'
+import type { KubernetesEvent } from '../crds/kubernetes.ts'
+import { timestamp } from './conditions.ts'
+
+interface Subject {
+  apiVersion: string
+  kind: string
+  metadata: { name: string; namespace: string; uid: string }
+}
+
+/** An Event shows no more than this; the whole text is in the Job's log. */
+const MAX_MESSAGE = 1000
+
+/**
+ * An Event on a resource. `transition` says which occurrence it is (a run, a generation): the same
+ * one gives the same name, and the API answers a repeat with AlreadyExists.
+ */
+export function eventOn(
+  { apiVersion, kind, metadata }: Subject,
+  event: { type: 'Normal' | 'Warning'; reason: string; message: string; transition: string },
+  now: Date,
+): KubernetesEvent {
+  const { name, namespace, uid } = metadata
+  const { type, reason, message, transition } = event
+  return {
+    metadata: { name: `${name}.${shortHash(uid, reason, transition)}`, namespace },
+    involvedObject: { apiVersion, kind, name, namespace, uid },
+    type,
+    reason,
+    message: message.slice(0, MAX_MESSAGE),
+    at: timestamp(now),
+  }
+}

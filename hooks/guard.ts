@@ -1,0 +1,104 @@
+/**
+ * What every answer must pass on its way to the wire. Metacontroller deletes each child that an
+ * answer does not name and wipes a status it does not bring, so a doubtful answer becomes a 5xx:
+ * that loses nothing (design: talking to Metacontroller).
+ */
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import type { TSchema } from '@sinclair/typebox'
+import type { AnyObject } from '../crds/kubernetes.ts'
+import type { Desired, HookAnswer, HookRequest, Observations } from './protocol.ts'
+import type { AnyParent, Room } from './room.ts'
+
+/** A room broke a promise: a defect, never the user's doing. */
+export class GuardRefusal extends Error {}
+
+export interface Guard {
+  /** The answer for the wire; throws `GuardRefusal` naming what is wrong. */
+  (request: HookRequest<unknown>, desired: Desired<unknown>, hook: 'sync' | 'finalize'): HookAnswer
+}
+
+/** The guard of one room; its status schema is compiled once. */
+export function guardOf(room: Room): Guard {
+  const status = TypeCompiler.Compile(room.status)
+  const kinds = new Set(room.childKinds)
+  return (request, desired, hook) => {
+    checkStatus(status, desired.status)
+    checkChildren(desired, request.parent as AnyParent, kinds)
+    checkNothingLost(request.children, desired)
+    checkFlags(desired, hook)
+    return {
+      status: desired.status as object,
+      children: desired.children,
+      ...(desired.resyncAfterSeconds !== undefined && {
+        resyncAfterSeconds: desired.resyncAfterSeconds,
+      }),
+      ...(desired.finalized === true && { finalized: true }),
+    }
+  }
+}
+
+function checkStatus(schema: TypeCheck<TSchema>, status: unknown): void {
+  if (typeof status !== 'object' || status === null) throw new GuardRefusal('the status is missing')
+  const problem = schema.Errors(status).First()
+  if (problem !== undefined) {
+    throw new GuardRefusal(`status${problem.path.replaceAll('/', '.')}: ${problem.message}`)
+  }
+}
+
+function checkChildren(desired: Desired<unknown>, parent: AnyParent, kinds: Set<string>): void {
+  if (!Array.isArray(desired.children)) throw new GuardRefusal('the children are missing')
+  const seen = new Set<string>()
+  for (const child of desired.children) {
+    refuseNulls(child, 'children')
+    const { kind, apiVersion, metadata } = child
+    const name = identity(child)
+    if (seen.has(name)) throw new GuardRefusal(`child ${name} is named twice`)
+    seen.add(name)
+    if (!kinds.has(childKind(apiVersion, kind))) {
+      throw new GuardRefusal(`child ${name} is of a kind that is not declared`)
+    }
+    if ((metadata.namespace ?? parent.metadata.namespace) !== parent.metadata.namespace) {
+      throw new GuardRefusal(`child ${name} is in another namespace`)
+    }
+    // Metacontroller sets this label itself; another value stops every child of this parent.
+    if (metadata.labels?.['controller-uid'] !== undefined) {
+      throw new GuardRefusal(`child ${name} sets the label controller-uid`)
+    }
+  }
+}
+
+/** `null` among the children ends the whole Metacontroller process. */
+function refuseNulls(value: unknown, path: string): void {
+  if (value === null) throw new GuardRefusal(`${path} holds a null`)
+  if (typeof value !== 'object') return
+  for (const [key, inner] of Object.entries(value)) refuseNulls(inner, `${path}.${key}`)
+}
+
+function checkNothingLost(observed: Observations, desired: Desired<unknown>): void {
+  const named = new Set(desired.children.map(identity))
+  for (const { kind, name } of desired.dropped ?? []) named.add(`${kind}/${name}`)
+  for (const child of Object.values(observed).flatMap((objects) => Object.values(objects))) {
+    if (!named.has(identity(child))) {
+      throw new GuardRefusal(`the observed child ${identity(child)} is neither kept nor dropped`)
+    }
+  }
+}
+
+function checkFlags(desired: Desired<unknown>, hook: 'sync' | 'finalize'): void {
+  if (desired.finalized === true && hook === 'sync') {
+    throw new GuardRefusal('finalized stands in an answer to sync')
+  }
+  const seconds = desired.resyncAfterSeconds
+  if (seconds !== undefined && !(Number.isFinite(seconds) && seconds > 0)) {
+    throw new GuardRefusal(`resyncAfterSeconds is ${seconds}`)
+  }
+}
+
+function identity({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>): string {
+  return `${kind}/${metadata.name}`
+}
+
+/** `Kind.group/version`, as Metacontroller keys its requests. */
+export function childKind(apiVersion: string, kind: string): string {
+  return `${kind}.${apiVersion}`
+}

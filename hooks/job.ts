@@ -1,0 +1,154 @@
+/** Jobs: how one is made, how one is kept, and how to tell in which state it is. */
+import { JOB_ENV, encodePlan } from '../crds/command.ts'
+import { endOf, type AnyObject, type Job } from '../crds/kubernetes.ts'
+import { LABELS, MANAGED_BY, jobName } from '../crds/names.ts'
+import type { Child, JobResources, Settings } from './protocol.ts'
+
+/** Where a Secret is mounted for a Job, one folder per credential. */
+const CREDENTIALS = '/var/run/vec'
+/** helm needs some time to mark its release as failed. */
+const GRACE_SECONDS = 60
+const BACKOFF_LIMIT = 6
+const USER = 1000
+
+export interface JobWanted {
+  /** Command of the companion CLI: `<kind> <verb>`. */
+  kind: string
+  verb: string
+  plan: { namespace: string; name: string; uid: string; run: number }
+  /** Field that makes the plan large, for the message when it is too large. */
+  largeField: string
+  serviceAccount: string
+  resources: JobResources
+  /** Helm release it works on. */
+  release?: string
+  /** Secrets to mount, by the name of the credential; one that is missing is an empty folder. */
+  credentials: Record<string, string>
+}
+
+/** A new Job. The image, the plan and the account are all it has from us. */
+export function newJob(wanted: JobWanted, settings: Settings): Child {
+  const { kind, verb, plan, release } = wanted
+  const labels = {
+    [LABELS.managedBy]: MANAGED_BY,
+    [LABELS.component]: release === undefined ? 'transfer' : 'helm',
+    [LABELS.parent]: plan.uid,
+    [LABELS.verb]: verb,
+    ...(release !== undefined && { [LABELS.release]: release }),
+  }
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name: jobName(kind, verb, plan.uid, plan.run), namespace: plan.namespace, labels },
+    spec: {
+      backoffLimit: BACKOFF_LIMIT,
+      podFailurePolicy: {
+        rules: [
+          // An attempt that is over and reported is not tried again by the Job controller.
+          { action: 'FailJob', onExitCodes: { containerName: kind, operator: 'In', values: [1] } },
+          // A drained node costs no attempt.
+          { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
+        ],
+      },
+      template: { metadata: { labels }, spec: podOf(wanted, settings) },
+    },
+  }
+}
+
+function podOf(wanted: JobWanted, settings: Settings) {
+  const { kind, verb, plan, serviceAccount } = wanted
+  const volumes = Object.entries(wanted.credentials).map(([name, secretName]) => ({
+    name,
+    // Optional: a Secret that went away must not keep the pod from starting and saying so.
+    secret: { secretName, optional: true },
+  }))
+  return {
+    restartPolicy: 'Never',
+    serviceAccountName: serviceAccount,
+    automountServiceAccountToken: true,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      fsGroup: USER,
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    containers: [
+      {
+        name: kind,
+        image: settings.image,
+        imagePullPolicy: settings.imagePullPolicy,
+        args: ['jobs/cli.js', kind, verb, `${plan.namespace}/${plan.name}`],
+        env: environment(wanted, settings),
+        resources: wanted.resources,
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        },
+        volumeMounts: [
+          { name: 'tmp', mountPath: '/tmp' },
+          ...volumes.map(({ name }) => ({
+            name,
+            mountPath: `${CREDENTIALS}/${name}`,
+            readOnly: true,
+          })),
+        ],
+      },
+    ],
+    volumes: [{ name: 'tmp', emptyDir: {} }, ...volumes],
+  }
+}
+
+function environment({ plan, largeField }: JobWanted, { logLevel, logFormat }: Settings) {
+  const field = (name: string, fieldPath: string) => ({
+    name,
+    valueFrom: { fieldRef: { fieldPath } },
+  })
+  return [
+    { name: JOB_ENV.plan, value: encodePlan(plan, largeField) },
+    field(JOB_ENV.podUid, 'metadata.uid'),
+    // The older of the two labels: Kubernetes 1.26 has no other, and newer ones still set it.
+    field(JOB_ENV.jobUid, "metadata.labels['controller-uid']"),
+    { name: 'LOG_LEVEL', value: logLevel },
+    { name: 'LOG_FORMAT', value: logFormat },
+    { name: 'HELM_CACHE_HOME', value: '/tmp/helm/cache' },
+    { name: 'HELM_CONFIG_HOME', value: '/tmp/helm/config' },
+    { name: 'HELM_DATA_HOME', value: '/tmp/helm/data' },
+  ]
+}
+
+/**
+ * An observed child that stays as it is. Only its identity is returned: an observed child is never
+ * created or, under OnDelete, changed, and what was observed may hold nulls.
+ */
+export function kept({ apiVersion, kind, metadata }: AnyObject): Child {
+  const { name, namespace } = metadata
+  return { apiVersion, kind, metadata: namespace === undefined ? { name } : { name, namespace } }
+}
+
+/** A Job runs until it is gone or has ended; while it is being deleted its pods may still work. */
+export function isUnfinished(job: Job): boolean {
+  return endOf(job) === undefined
+}
+
+/** n of a Job's name `<kind>-<verb>-<hash>-<n>`. */
+export function runOf({ metadata }: Pick<Job, 'metadata'>): number {
+  return Number(metadata.name.slice(metadata.name.lastIndexOf('-') + 1))
+}
+
+/** Number for the next Job: above that of every Job that is there, and of the last that reported. */
+export function nextRun(jobs: Job[], reported: number | undefined): number {
+  return 1 + Math.max(0, reported ?? 0, ...jobs.map(runOf))
+}
+
+export function newestOf(jobs: Job[]): Job | undefined {
+  return jobs.toSorted((one, other) => runOf(other) - runOf(one))[0]
+}
+
+/** Image the Job's pods run. */
+export function imageOf(job: Job): string | undefined {
+  return job.spec?.template.spec.containers[0]?.image
+}

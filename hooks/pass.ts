@@ -1,0 +1,96 @@
+/**
+ * Calls to an engine that a decision needs. A hook has five seconds and an engine may take an
+ * hour: a pass gets one second inline, then goes on in the background while the last result is shown.
+ */
+
+const INLINE_MS = 1_000
+const FIRST_RETRY_SECONDS = 2
+const LAST_RETRY_SECONDS = 30
+
+/** What is known of a pass when a decision is made. */
+export interface PassResult<T> {
+  /** The newest result there is; undefined until the first one. */
+  value?: T
+  /** A pass is still under way: look again after so many seconds. */
+  againAfterSeconds?: number
+}
+
+interface Entry<T> {
+  running?: Promise<void>
+  abort?: AbortController
+  last?: { value: T; at: number }
+  /** Looks at a running pass so far; each doubles the pause to the next. */
+  looks: number
+  restUntil: number
+}
+
+/** At most one pass per resource, keyed by uid. Holds what is under way and the last results. */
+export class Passes<T> {
+  readonly #entries = new Map<string, Entry<T>>()
+  readonly #freshSeconds: number
+
+  /** A result younger than `freshSeconds` is good enough for another decision. */
+  constructor(freshSeconds: number) {
+    this.#freshSeconds = freshSeconds
+  }
+
+  async result(
+    uid: string,
+    now: Date,
+    pass: (signal: AbortSignal) => Promise<T>,
+  ): Promise<PassResult<T>> {
+    const entry = this.#entries.get(uid) ?? { looks: 0, restUntil: 0 }
+    this.#entries.set(uid, entry)
+    if (entry.running === undefined && this.#isDue(entry, now.getTime())) start(entry, now, pass)
+    if (entry.running !== undefined) await settledWithin(entry.running, INLINE_MS)
+    return known(entry)
+  }
+
+  /** Ends the pass of a resource and waits for it, so that nothing is written afterwards. */
+  async abort(uid: string): Promise<void> {
+    const entry = this.#entries.get(uid)
+    entry?.abort?.abort()
+    await entry?.running
+    this.#entries.delete(uid)
+  }
+
+  #isDue({ last, restUntil }: Entry<T>, now: number): boolean {
+    return now >= restUntil && (last === undefined || now - last.at >= this.#freshSeconds * 1000)
+  }
+}
+
+function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Promise<T>): void {
+  const abort = new AbortController()
+  entry.abort = abort
+  entry.looks = 0
+  entry.running = pass(abort.signal)
+    .then(
+      (value) => {
+        entry.last = { value, at: now.getTime() }
+      },
+      () => {
+        // The last result stands; an engine that did not answer is left alone for a while.
+        entry.restUntil = now.getTime() + LAST_RETRY_SECONDS * 1000
+      },
+    )
+    .finally(() => {
+      delete entry.running
+    })
+}
+
+function known<T>(entry: Entry<T>): PassResult<T> {
+  const value = entry.last === undefined ? {} : { value: entry.last.value }
+  if (entry.running === undefined) return value
+  const pause = Math.min(FIRST_RETRY_SECONDS * 2 ** entry.looks, LAST_RETRY_SECONDS)
+  entry.looks += 1
+  return { ...value, againAfterSeconds: pause }
+}
+
+async function settledWithin(work: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const limit = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds)
+  })
+  await Promise.race([work, limit])
+  clearTimeout(timer)
+}

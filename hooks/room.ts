@@ -1,0 +1,71 @@
+/** A room: the hooks of one kind, seen by the server without its types. */
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import {
+  SyncRequest,
+  type Context,
+  type Desired,
+  type HookRequest,
+  type RelatedRule,
+} from './protocol.ts'
+
+/** The parts of crds/<kind>.ts a room is built on. */
+interface Resource<Parent extends TSchema> {
+  kind: string
+  plural: string
+  schema: Parent
+  status: TSchema
+}
+
+interface Rooms<Parent extends TSchema, Status> {
+  resource: Resource<Parent>
+  /** Kinds the CompositeController declares as children, as `Kind.group/version`. */
+  childKinds: readonly string[]
+  /** Which other objects this kind must be shown; sees nothing but the parent. */
+  customize(parent: Static<Parent>): RelatedRule[]
+  sync(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
+  finalize(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
+}
+
+/** What every parent has, whatever its kind. */
+export interface AnyParent {
+  kind: string
+  metadata: {
+    name: string
+    namespace: string
+    uid: string
+    deletionTimestamp?: string
+  }
+  status?: { phase?: string }
+}
+
+export interface Room {
+  kind: string
+  plural: string
+  status: TSchema
+  childKinds: readonly string[]
+  /** Body of sync and finalize. */
+  request: TObject
+  parent: TSchema
+  customize(parent: unknown): RelatedRule[]
+  sync(request: HookRequest<unknown>, context: Context): Promise<Desired<unknown>>
+  finalize(request: HookRequest<unknown>, context: Context): Promise<Desired<unknown>>
+}
+
+/**
+ * Forgets the types of a room. The server checks each request against `request` before it calls,
+ * so what a room takes for its own type has been checked where the JSON arrived.
+ */
+export function room<Parent extends TSchema, Status>(hooks: Rooms<Parent, Status>): Room {
+  const { kind, plural, schema, status } = hooks.resource
+  return {
+    kind,
+    plural,
+    status,
+    childKinds: hooks.childKinds,
+    parent: schema,
+    request: SyncRequest(schema),
+    customize: (parent) => hooks.customize(parent),
+    sync: (request, context) => hooks.sync(request, context),
+    finalize: (request, context) => hooks.finalize(request, context),
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * The hook service: routes, authentication and limits. It decides nothing about resources; each
+ * kind's room does, and the guard looks at every answer before it leaves.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import { guardOf } from './guard.ts'
+import { TryLater, type HookRequest, type Settings } from './protocol.ts'
+import type { AnyParent, Room } from './room.ts'
+
+const BODY_LIMIT_BYTES = 16 * 1024 * 1024
+/** Above Metacontroller's 90 s: it does not repeat a call on a connection we just closed. */
+const KEEP_ALIVE_MS = 120_000
+/** Metacontroller's worker waits for us; what takes longer goes on in the background (hooks/pass.ts). */
+const ANSWER_WITHIN_MS = 5_000
+/** A namespace that is not ours is asked again so rarely that it costs nothing, in seconds. */
+const NOT_OURS_SECONDS = 3600
+const TOO_OLD_SECONDS = 30
+
+export interface HookMetrics {
+  observe(kind: string, hook: string, code: number, seconds: number): void
+  text(): Promise<string>
+  contentType: string
+}
+
+export interface ServerOptions {
+  rooms: Room[]
+  /** Bearer tokens that are accepted: the current and the previous one; none switches the check off. */
+  tokens: () => string[]
+  log: FastifyBaseLogger
+  now: () => Date
+  settings: Settings
+  /** Serve only these namespaces; empty serves all. */
+  namespaces: string[]
+  metrics: HookMetrics
+  /** Why the CRD of this plural is too old for this release; its status would be pruned. */
+  crdTooOld?: (plural: string) => string | undefined
+  tls?: { cert: string; key: string }
+}
+
+type Hook = 'sync' | 'finalize' | 'customize'
+
+export function buildServer(options: ServerOptions): FastifyInstance {
+  const server = fastify({
+    loggerInstance: options.log,
+    disableRequestLogging: true,
+    bodyLimit: BODY_LIMIT_BYTES,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    forceCloseConnections: 'idle',
+    ...(options.tls !== undefined && { https: options.tls }),
+  }) as unknown as FastifyInstance
+  server.setValidatorCompiler(TypeBoxValidatorCompiler)
+  server.setErrorHandler(answerError)
+  server.get('/healthz', async () => ({ status: 'ok' }))
+  server.get('/metrics', async (_, reply) => {
+    return reply.type(options.metrics.contentType).send(await options.metrics.text())
+  })
+  for (const room of options.rooms) addRoom(server, room, options)
+  return server
+}
+
+function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): void {
+  const server = root.withTypeProvider<TypeBoxTypeProvider>()
+  const ours = ({ namespace }: AnyParent['metadata']) =>
+    options.namespaces.length === 0 || options.namespaces.includes(namespace)
+  const route = (hook: Hook, body: typeof room.request) => ({
+    schema: { body },
+    // Before the body is read: who has no token gets no 16 MiB of attention.
+    onRequest: async (request: FastifyRequest) => authenticate(request, options.tokens()),
+    preHandler: async () => refuseOldCrd(room.plural, options),
+    onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
+      options.metrics.observe(room.kind, hook, reply.statusCode, reply.elapsedTime / 1000),
+  })
+
+  server.post(
+    `/${room.plural}/customize`,
+    route('customize', CustomizeRequest(room)),
+    (request) => {
+      const { parent } = request.body as { parent: AnyParent }
+      // Finalize reads what it needs through ports: a related kind that is gone must not block it.
+      const none = parent.metadata.deletionTimestamp !== undefined || !ours(parent.metadata)
+      return { relatedResources: none ? [] : room.customize(parent) }
+    },
+  )
+
+  const guard = guardOf(room)
+  for (const hook of ['sync', 'finalize'] as const) {
+    server.post(`/${room.plural}/${hook}`, route(hook, room.request), async (request) => {
+      const body = request.body as unknown as HookRequest<AnyParent>
+      if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
+      const context = { now: options.now(), settings: options.settings }
+      const desired = await withinLimit(room[hook](body, context), body.parent)
+      const answer = guard(body, desired, hook)
+      logDecision(request.log, body.parent, hook, desired.dropped ?? [])
+      return answer
+    })
+  }
+}
+
+function CustomizeRequest(room: Room) {
+  return Type.Object({ parent: room.parent })
+}
+
+/** A resource of a namespace we do not serve: nothing is touched. */
+function leaveAlone({ parent, children }: HookRequest<AnyParent>, hook: Hook) {
+  const untouched =
+    parent.status?.phase === undefined &&
+    Object.values(children).every((objects) => Object.keys(objects).length === 0)
+  if (hook === 'finalize' && untouched)
+    return { status: parent.status ?? {}, children: [], finalized: true }
+  throw new TryLater(`namespace ${parent.metadata.namespace} is not served here`, NOT_OURS_SECONDS)
+}
+
+function logDecision(
+  log: FastifyBaseLogger,
+  parent: AnyParent,
+  hook: Hook,
+  dropped: { kind: string; name: string; reason: string }[],
+): void {
+  const { namespace, name } = parent.metadata
+  for (const child of dropped) {
+    log.info({ parent: `${parent.kind} ${namespace}/${name}`, hook, ...child }, 'child dropped')
+  }
+}
+
+async function withinLimit<T>(decision: Promise<T>, { kind, metadata }: AnyParent): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new TooSlow(`${kind} ${metadata.namespace}/${metadata.name} took more than 5 s`))
+    }, ANSWER_WITHIN_MS)
+  })
+  try {
+    return await Promise.race([decision, limit])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The decision did not come in time: Metacontroller asks again. */
+class TooSlow extends Error {
+  readonly statusCode = 503
+}
+
+class Unauthorized extends Error {
+  readonly statusCode = 401
+}
+
+function authenticate(request: FastifyRequest, tokens: string[]): void {
+  if (tokens.length === 0) return
+  const given = digest(request.headers.authorization ?? '')
+  const known = tokens.map((token) => timingSafeEqual(given, digest(`Bearer ${token}`)))
+  if (!known.includes(true)) throw new Unauthorized('the bearer token is missing or wrong')
+}
+
+/** Digests have one length, so the comparison tells nothing about the token's. */
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}
+
+function refuseOldCrd(plural: string, { crdTooOld }: ServerOptions): void {
+  const reason = crdTooOld?.(plural)
+  if (reason !== undefined) throw new OldCrd(reason)
+}
+
+class OldCrd extends Error {
+  readonly statusCode = 503
+  readonly retryAfterSeconds = TOO_OLD_SECONDS
+}
+
+/**
+ * Metacontroller copies the body of an error into its log and into an Event on the parent: one
+ * short line, and nothing of a defect but that it happened.
+ */
+function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  if (error instanceof TryLater) {
+    return reply
+      .code(429)
+      .header('Retry-After', String(error.seconds))
+      .send({ error: error.message })
+  }
+  if (error.validation !== undefined) {
+    const [first] = error.validation
+    const path = `${error.validationContext ?? 'body'}${first?.instancePath ?? ''}`
+    return reply.code(400).send({ error: `${path}: ${first?.message ?? 'is not valid'}` })
+  }
+  const code = error.statusCode ?? 500
+  if (code !== 500) return reply.code(code).send({ error: error.message.slice(0, 300) })
+  request.log.error({ err: error, url: request.url }, 'hook failed')
+  return reply
+    .code(500)
+    .send({ error: `internal error: ${error.name}; the log of the service has it` })
+}
