@@ -1,0 +1,286 @@
+/**
+ * A small client of the Kubernetes API for the worlds, the loop and the doubles. It speaks to the
+ * embedded API and to a real API server alike, and knows kinds only by discovery.
+ */
+import { Agent, request, type Dispatcher } from 'undici'
+import type { Reference } from './world.ts'
+
+export interface OwnerReference {
+  apiVersion: string
+  kind: string
+  name: string
+  uid: string
+  controller?: boolean
+  blockOwnerDeletion?: boolean
+}
+
+export interface ApiMeta {
+  name: string
+  namespace?: string
+  uid?: string
+  resourceVersion?: string
+  generation?: number
+  creationTimestamp?: string
+  deletionTimestamp?: string
+  deletionGracePeriodSeconds?: number
+  generateName?: string
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+  finalizers?: string[]
+  ownerReferences?: OwnerReference[]
+}
+
+/** Any object as the API holds it. What it says beyond metadata is read by those who know its kind. */
+export interface ApiObject {
+  apiVersion: string
+  kind: string
+  metadata: ApiMeta
+  spec?: unknown
+  status?: unknown
+  [field: string]: unknown
+}
+
+export interface WatchEvent {
+  type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
+  object: ApiObject
+}
+
+export type Propagation = 'Background' | 'Foreground' | 'Orphan'
+
+/** The API refused a call; `reason` is the word of its Status object, such as Conflict. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly reason: string
+
+  constructor(status: number, reason: string, message: string) {
+    super(message)
+    this.status = status
+    this.reason = reason
+  }
+}
+
+export interface Connection {
+  server: string
+  token?: string
+  /** Certificate authority, PEM. */
+  ca?: string
+}
+
+interface Kind {
+  plural: string
+  namespaced: boolean
+}
+
+interface Selection {
+  namespace?: string
+  labelSelector?: string
+  fieldSelector?: string
+}
+
+const MERGE_PATCH = 'application/merge-patch+json'
+
+export class ApiClient {
+  readonly server: string
+  readonly #headers: Record<string, string>
+  readonly #agent: Agent
+  /** Kinds by apiVersion, as discovery told last. */
+  readonly #kinds = new Map<string, Map<string, Kind>>()
+
+  constructor({ server, token, ca }: Connection) {
+    this.server = server.replace(/\/$/, '')
+    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    // A watch may be silent for as long as nothing changes.
+    this.#agent = new Agent({ bodyTimeout: 0, ...(ca !== undefined && { connect: { ca } }) })
+  }
+
+  /** Undefined when there is no such object, or no such kind. */
+  async get(reference: Reference): Promise<ApiObject | undefined> {
+    try {
+      return await this.#json('GET', await this.path(reference))
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined
+      throw error
+    }
+  }
+
+  async list(
+    apiVersion: string,
+    kind: string,
+    selection: Selection = {},
+  ): Promise<{ items: ApiObject[]; resourceVersion: string }> {
+    const path = await this.#collection(apiVersion, kind, selection.namespace)
+    const search = query({ ...selection, namespace: undefined })
+    const list = (await this.#json('GET', path + search)) as unknown as {
+      items: ApiObject[] | null
+      metadata: { resourceVersion: string }
+    }
+    // The API leaves them out of the items of a list.
+    const items = (list.items ?? []).map((item) => ({ ...item, apiVersion, kind }))
+    return { items, resourceVersion: list.metadata.resourceVersion }
+  }
+
+  async create(object: object): Promise<ApiObject> {
+    const { apiVersion, kind, metadata } = object as ApiObject
+    const path = await this.#collection(apiVersion, kind, metadata.namespace)
+    return this.#json('POST', path, object)
+  }
+
+  async replace(object: object): Promise<ApiObject> {
+    return this.#json('PUT', await this.path(referenceOf(object)), object)
+  }
+
+  async replaceStatus(object: object): Promise<ApiObject> {
+    return this.#json('PUT', `${await this.path(referenceOf(object))}/status`, object)
+  }
+
+  async patch(
+    reference: Reference,
+    patch: object,
+    { subresource }: { subresource?: string } = {},
+  ): Promise<ApiObject> {
+    const suffix = subresource === undefined ? '' : `/${subresource}`
+    return this.#json('PATCH', (await this.path(reference)) + suffix, patch, MERGE_PATCH)
+  }
+
+  /** Throws a 404 when there is no such object, a 409 when it has another uid. */
+  async delete(
+    reference: Reference,
+    { propagation, uid }: { propagation?: Propagation; uid?: string } = {},
+  ): Promise<void> {
+    await this.#json('DELETE', await this.path(reference), {
+      kind: 'DeleteOptions',
+      apiVersion: 'v1',
+      ...(propagation !== undefined && { propagationPolicy: propagation }),
+      ...(uid !== undefined && { preconditions: { uid } }),
+    })
+  }
+
+  /** Ends when the server ends it or the signal aborts; throws a 410 when the version is too old. */
+  async *watch(
+    apiVersion: string,
+    kind: string,
+    options: { namespace?: string; resourceVersion: string; signal: AbortSignal },
+  ): AsyncGenerator<WatchEvent, void> {
+    const { namespace, resourceVersion, signal } = options
+    const path = await this.#collection(apiVersion, kind, namespace)
+    const search = query({ watch: 'true', allowWatchBookmarks: 'true', resourceVersion })
+    try {
+      const { body } = await this.#send('GET', path + search, { signal })
+      for await (const line of linesOf(body)) yield watchEvent(line, { apiVersion, kind })
+    } catch (error) {
+      if (!signal.aborted) throw error
+    }
+  }
+
+  /** The answer's text to any call, such as a pod's log. */
+  async raw(method: string, path: string, body?: object): Promise<string> {
+    const answer = await this.#send(method, path, body === undefined ? {} : { body })
+    return answer.body.text()
+  }
+
+  /** Where an object lives. Throws a 404 when the API does not know its kind. */
+  async path({ apiVersion, kind, namespace, name }: Reference): Promise<string> {
+    return `${await this.#collection(apiVersion, kind, namespace)}/${encodeURIComponent(name)}`
+  }
+
+  /** Ends every connection, open watches too. */
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  async #collection(apiVersion: string, kind: string, namespace?: string): Promise<string> {
+    const { plural, namespaced } = await this.#kind(apiVersion, kind)
+    const scope = namespaced && namespace ? `/namespaces/${namespace}` : ''
+    return `${rootOf(apiVersion)}${scope}/${plural}`
+  }
+
+  async #kind(apiVersion: string, kind: string): Promise<Kind> {
+    const known = this.#kinds.get(apiVersion)?.get(kind)
+    if (known !== undefined) return known
+    const { resources } = (await this.#json('GET', rootOf(apiVersion))) as unknown as {
+      resources: { name: string; kind: string; namespaced: boolean }[]
+    }
+    const kinds = resources
+      .filter(({ name }) => !name.includes('/'))
+      .map(({ name, kind, namespaced }) => [kind, { plural: name, namespaced }] as const)
+    this.#kinds.set(apiVersion, new Map(kinds))
+    const found = this.#kinds.get(apiVersion)?.get(kind)
+    if (found === undefined) throw new ApiError(404, 'NotFound', `no kind ${kind} in ${apiVersion}`)
+    return found
+  }
+
+  async #json(method: string, path: string, body?: object, type?: string): Promise<ApiObject> {
+    const answer = await this.#send(method, path, {
+      ...(body !== undefined && { body }),
+      ...(type !== undefined && { type }),
+    })
+    return (await answer.body.json()) as ApiObject
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    { body, type, signal }: { body?: object; type?: string; signal?: AbortSignal },
+  ): Promise<Dispatcher.ResponseData> {
+    const answer = await request(this.server + path, {
+      method: method,
+      dispatcher: this.#agent,
+      headers: {
+        ...this.#headers,
+        accept: 'application/json',
+        ...(body !== undefined && { 'content-type': type ?? 'application/json' }),
+      },
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: signal ?? null,
+    })
+    if (answer.statusCode >= 400) throw await refusal(answer, `${method} ${path}`)
+    return answer
+  }
+}
+
+export function referenceOf(object: object): Reference {
+  const { apiVersion, kind, metadata } = object as ApiObject
+  return { apiVersion, kind, namespace: metadata.namespace ?? '', name: metadata.name }
+}
+
+function rootOf(apiVersion: string): string {
+  return apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
+}
+
+function query(parameters: Record<string, string | undefined>): string {
+  const set = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  return set.length === 0 ? '' : `?${new URLSearchParams(set as [string, string][]).toString()}`
+}
+
+async function refusal({ statusCode, body }: Dispatcher.ResponseData, call: string) {
+  const text = await body.text()
+  try {
+    const { reason, message } = JSON.parse(text) as { reason?: string; message?: string }
+    return new ApiError(statusCode, reason ?? '', message ?? text)
+  } catch {
+    return new ApiError(statusCode, '', `${call} answered ${statusCode}: ${text}`)
+  }
+}
+
+async function* linesOf(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of body) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+}
+
+function watchEvent(line: string, kind: { apiVersion: string; kind: string }): WatchEvent {
+  const { type, object } = JSON.parse(line) as { type: string; object: ApiObject }
+  if (type === 'ERROR') {
+    const { code, reason, message } = object as unknown as {
+      code: number
+      reason: string
+      message: string
+    }
+    throw new ApiError(code, reason, message)
+  }
+  return { type: type as WatchEvent['type'], object: { ...object, ...kind } }
+}
