@@ -47,6 +47,7 @@ export const Job = Type.Object({
   status: Type.Optional(
     Type.Object({
       active: Type.Optional(Type.Integer()),
+      failed: Type.Optional(Type.Integer()),
       startTime: Type.Optional(Type.String()),
       conditions: Type.Optional(Type.Array(JobCondition)),
     }),

@@ -18,6 +18,8 @@ export const ANNOTATIONS = {
   acceptRisk: `${API_GROUP}/accept-risk`,
   /** On a CRD: the release of the operator it was made for. */
   version: `${API_GROUP}/version`,
+  /** On a Job: hash of the plan it was made with. */
+  plan: `${API_GROUP}/plan`,
   retainObjects: `${API_GROUP}/retain-objects`,
   allowFrom: `${API_GROUP}/allow-from`,
 } as const

@@ -11,20 +11,22 @@ const FAILED_RUNS_KEPT = 3
 export function outlived(
   jobs: Job[],
   isRecorded: (job: Job) => boolean,
-  context: Context,
+  { now, settings }: Context,
 ): Dropped[] {
   const ended = jobs.filter((job) => endOf(job) !== undefined && isRecorded(job))
-  const failed = ended
+  const surplus = ended
     .filter((job) => endOf(job)?.type === 'Failed')
     .toSorted((one, other) => runOf(other) - runOf(one))
-  const surplus = new Set(failed.slice(FAILED_RUNS_KEPT))
-  return ended.flatMap(({ ...job }) => {
+    .slice(FAILED_RUNS_KEPT)
+  const isOld = (job: Job) => {
     const end = endOf(job)?.lastTransitionTime
-    const old =
-      end !== undefined && secondsSince(end, context.now) > context.settings.historySeconds
-    const reason = old ? 'its history time is over' : 'newer failed runs are kept'
-    return old || [...surplus].some(({ metadata }) => metadata.name === job.metadata.name)
-      ? [{ kind: 'Job', name: job.metadata.name, reason }]
-      : []
-  })
+    return end !== undefined && secondsSince(end, now) > settings.historySeconds
+  }
+  return ended
+    .filter((job) => isOld(job) || surplus.includes(job))
+    .map((job) => ({
+      kind: 'Job',
+      name: job.metadata.name,
+      reason: isOld(job) ? 'its history time is over' : 'newer failed runs are kept',
+    }))
 }

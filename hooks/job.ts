@@ -1,7 +1,7 @@
 /** Jobs: how one is made, how one is kept, and how to tell in which state it is. */
 import { JOB_ENV, encodePlan } from '../crds/command.ts'
 import { endOf, type AnyObject, type Job } from '../crds/kubernetes.ts'
-import { LABELS, MANAGED_BY, jobName } from '../crds/names.ts'
+import { ANNOTATIONS, LABELS, MANAGED_BY, jobName } from '../crds/names.ts'
 import type { Child, JobResources, Settings } from './protocol.ts'
 
 /** Where a Secret is mounted for a Job, one folder per credential. */
@@ -15,7 +15,7 @@ export interface JobWanted {
   /** Command of the companion CLI: `<kind> <verb>`. */
   kind: string
   verb: string
-  plan: { namespace: string; name: string; uid: string; run: number }
+  plan: { namespace: string; name: string; uid: string; run: number; hash: string }
   /** Field that makes the plan large, for the message when it is too large. */
   largeField: string
   serviceAccount: string
@@ -39,7 +39,12 @@ export function newJob(wanted: JobWanted, settings: Settings): Child {
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
-    metadata: { name: jobName(kind, verb, plan.uid, plan.run), namespace: plan.namespace, labels },
+    metadata: {
+      name: jobName(kind, verb, plan.uid, plan.run),
+      namespace: plan.namespace,
+      labels,
+      annotations: { [ANNOTATIONS.plan]: plan.hash },
+    },
     spec: {
       backoffLimit: BACKOFF_LIMIT,
       podFailurePolicy: {
@@ -146,6 +151,11 @@ export function nextRun(jobs: Job[], reported: number | undefined): number {
 
 export function newestOf(jobs: Job[]): Job | undefined {
   return jobs.toSorted((one, other) => runOf(other) - runOf(one))[0]
+}
+
+/** Hash of the plan a Job was made with. */
+export function planOf({ metadata }: Job): string | undefined {
+  return metadata.annotations?.[ANNOTATIONS.plan]
 }
 
 /** Image the Job's pods run. */

@@ -1,0 +1,65 @@
+/** The children of a VecCluster: the rights of its helm Jobs, and the Jobs. */
+import type { UninstallPlan, UpgradePlan } from '../../crds/command.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { keySecretName } from '../../crds/names.ts'
+import { newJob } from '../job.ts'
+import type { Child, Settings } from '../protocol.ts'
+import { rightsOf } from '../rights.ts'
+
+/** As the CompositeController declares them. */
+export const CLUSTER_CHILD_KINDS = [
+  'Job.batch/v1',
+  'ServiceAccount.v1',
+  'Role.rbac.authorization.k8s.io/v1',
+  'RoleBinding.rbac.authorization.k8s.io/v1',
+] as const
+
+export function clusterRights(cluster: VecCluster): Child[] {
+  return rightsOf(cluster, { kind: 'cluster', plural: 'vecclusters', helm: true })
+}
+
+export function upgradeJob(
+  { metadata, spec }: VecCluster,
+  plan: UpgradePlan,
+  rights: Child[],
+  settings: Settings,
+): Child {
+  return newJob(
+    {
+      kind: 'cluster',
+      verb: 'upgrade',
+      plan,
+      largeField: 'spec.config',
+      serviceAccount: accountOf(rights),
+      resources: settings.jobResources.helm,
+      release: plan.release,
+      // To ask the engine for its shards before a node is removed.
+      credentials: {
+        engine: keySecretName(metadata.name),
+        ...(spec.tls.enabled && spec.tls.secretRef && { tls: spec.tls.secretRef.name }),
+      },
+    },
+    settings,
+  )
+}
+
+export function uninstallJob(plan: UninstallPlan, rights: Child[], settings: Settings): Child {
+  return newJob(
+    {
+      kind: 'cluster',
+      verb: 'uninstall',
+      plan,
+      largeField: 'metadata.name',
+      serviceAccount: accountOf(rights),
+      resources: settings.jobResources.helm,
+      release: plan.release,
+      credentials: {},
+    },
+    settings,
+  )
+}
+
+function accountOf(rights: Child[]): string {
+  const account = rights.find(({ kind }) => kind === 'ServiceAccount')
+  return account?.metadata.name ?? 'default'
+}

@@ -1,0 +1,164 @@
+/** Reads all that a decision about a VecCluster may know: from the request, and through ports the rest. */
+import { parseProgress, type Progress } from '../../crds/command.ts'
+import { connectionOf } from '../../crds/connection.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import {
+  endOf,
+  type AnyObject,
+  type Job,
+  type Secret,
+  type StatefulSet,
+} from '../../crds/kubernetes.ts'
+import { END_REPORT_SECONDS } from '../../crds/limits.ts'
+import { ANNOTATIONS, releaseName } from '../../crds/names.ts'
+import { secondsSince } from '../conditions.ts'
+import { newestOf } from '../job.ts'
+
+import type { Passes } from '../pass.ts'
+import type { Context, HookRequest, Observations } from '../protocol.ts'
+import { tells } from './failure.ts'
+import type { ClusterPorts, PodConsensus } from './ports.ts'
+import type { Turns } from './turns.ts'
+import { wantsJob } from './plan.ts'
+import { usedSecrets } from './secrets.ts'
+import { isRolledOut } from './status.ts'
+
+/** All that `sync` and `finalize` decide on. */
+export interface Observed {
+  cluster: VecCluster
+  /** Every child Metacontroller shows, of whatever kind. */
+  children: AnyObject[]
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+  statefulSet?: StatefulSet
+  /** The Secrets the spec names, as far as they exist. */
+  secrets: ReadonlyMap<string, Secret>
+  /** What the pods say of consensus; absent before the first answer. */
+  consensus?: PodConsensus[]
+  consensusAgainAfterSeconds?: number
+  /** Live, and only where a Job may be due. */
+  liveJobs?: Job[]
+  /** Helm Jobs of all clusters that have not ended; only where a Job may be due. */
+  unfinishedHelmJobs?: number
+  /** The namespace is being deleted; only in finalize. */
+  namespaceEnds?: boolean
+}
+
+export interface Reach {
+  ports: ClusterPorts
+  consensus: Passes<PodConsensus[]>
+  turns: Turns
+}
+
+export async function observe(
+  request: HookRequest<VecCluster>,
+  { ports, consensus, turns }: Reach,
+  context: Context,
+): Promise<Observed> {
+  const cluster = request.parent
+  const { namespace, name, uid } = cluster.metadata
+  const statefulSet = relatedStatefulSet(request)
+  const observed: Observed = {
+    ...fromRequest(request),
+    ...(statefulSet !== undefined && { statefulSet }),
+    secrets: await readSecrets(cluster, ports),
+  }
+  if (lacksEndReport(observed, context)) {
+    // The cache may lag behind the last report; only the resource itself tells a crash from that.
+    const live = await ports.cluster(namespace, name)
+    setProgress(observed, live ?? cluster)
+  }
+  if (cluster.spec.cluster.enabled && isRolledOut(observed)) {
+    const connection = connectionOf(cluster)
+    const pass = await consensus.result(uid, context.now, (signal) =>
+      ports.consensus(connection, signal),
+    )
+    if (pass.value !== undefined) observed.consensus = pass.value
+    if (pass.againAfterSeconds !== undefined) {
+      observed.consensusAgainAfterSeconds = pass.againAfterSeconds
+    }
+  }
+  if (!wantsJob(observed, context)) return observed
+  const [liveJobs, unfinished] = await Promise.all([
+    ports.jobsOf(namespace, uid),
+    ports.unfinishedHelmJobs(),
+  ])
+  const unfinishedHelmJobs = unfinished + turns.others(uid, context.now)
+  return { ...observed, liveJobs, unfinishedHelmJobs }
+}
+
+/** For finalize: no related objects are shown, so the StatefulSet comes through a port. */
+export async function observeEnd(
+  request: HookRequest<VecCluster>,
+  { ports, consensus }: Reach,
+): Promise<Observed> {
+  const { namespace, name, uid } = request.parent.metadata
+  await consensus.abort(uid)
+  const [statefulSet, liveJobs, namespaceEnds] = await Promise.all([
+    ports.statefulSet(namespace, releaseName(name)),
+    ports.jobsOf(namespace, uid),
+    ports.namespaceEnds(namespace),
+  ])
+  return {
+    ...fromRequest(request),
+    ...(statefulSet !== undefined && { statefulSet }),
+    secrets: new Map(),
+    liveJobs,
+    namespaceEnds,
+  }
+}
+
+function fromRequest({ parent, children }: HookRequest<VecCluster>) {
+  const all = Object.values(children).flatMap((objects) => Object.values(objects))
+  const observed = {
+    cluster: parent,
+    children: all,
+    jobs: objectsOf<Job>(children, 'Job.batch/v1'),
+  }
+  const progress = parseProgress(
+    parent.metadata.annotations?.[ANNOTATIONS.progress],
+    parent.metadata.uid,
+  )
+  return progress === undefined ? observed : { ...observed, progress }
+}
+
+function setProgress(observed: Observed, { metadata }: VecCluster): void {
+  const progress = parseProgress(metadata.annotations?.[ANNOTATIONS.progress], metadata.uid)
+  if (progress !== undefined) observed.progress = progress
+}
+
+function relatedStatefulSet({ parent, related }: HookRequest<VecCluster>): StatefulSet | undefined {
+  const name = releaseName(parent.metadata.name)
+  return objectsOf<StatefulSet>(related, 'StatefulSet.apps/v1').find(
+    ({ metadata }) => metadata.name === name,
+  )
+}
+
+/** Objects of one kind. The API server has checked them against the kind they are listed under. */
+function objectsOf<T extends AnyObject>(observations: Observations, kind: string): T[] {
+  return Object.values(observations[kind] ?? {}) as T[]
+}
+
+async function readSecrets(
+  { metadata, spec }: VecCluster,
+  ports: ClusterPorts,
+): Promise<Map<string, Secret>> {
+  const secrets = new Map<string, Secret>()
+  for (const { name } of usedSecrets(spec)) {
+    const secret = await ports.secret(metadata.namespace, name)
+    if (secret !== undefined) secrets.set(name, secret)
+  }
+  return secrets
+}
+
+/** The newest Job ended a while ago and its last report does not say how. */
+function lacksEndReport({ jobs, progress }: Observed, { now }: Context): boolean {
+  const newest = newestOf(jobs)
+  const end = newest && endOf(newest)
+  if (newest === undefined || end === undefined) return false
+  return (
+    !tells(progress, newest) &&
+    secondsSince(end.lastTransitionTime ?? '', now) >= END_REPORT_SECONDS
+  )
+}

@@ -1,0 +1,70 @@
+/** Which helm run a VecCluster needs, and whether it needs one. */
+import { Value } from '@sinclair/typebox/value'
+import { Risk, type Applied, type UninstallPlan, type UpgradePlan } from '../../crds/command.ts'
+import { ANNOTATIONS, releaseName, shortHash } from '../../crds/names.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { isUnfinished } from '../job.ts'
+import type { Context, Settings } from '../protocol.ts'
+import type { Observed } from './observe.ts'
+import { fingerprints, usedSecrets } from './secrets.ts'
+import { valuesOf } from './values.ts'
+
+/** The run that is wanted now; its number is given when a Job is made of it. */
+export type Wanted = Omit<UpgradePlan, 'run'>
+
+export function wantedRun(observed: Observed, settings: Settings): Wanted {
+  const { cluster, secrets } = observed
+  const { metadata, spec } = cluster
+  const startMark = metadata.annotations?.[ANNOTATIONS.startMark]
+  const values = valuesOf(cluster, {
+    hasAuthority: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
+  })
+  const target = {
+    ...targetOf(cluster),
+    release: releaseName(metadata.name),
+    chart: settings.chart.name,
+    repository: settings.chart.repository,
+    version: spec.version.replace(/^v/, ''),
+    createNamespace: settings.createNamespace,
+    values,
+    secretFingerprints: fingerprints(usedSecrets(spec), secrets),
+    acceptedRisks: acceptedRisks(cluster),
+    engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
+  }
+  return {
+    ...target,
+    generation: metadata.generation,
+    ...(startMark !== undefined && { startMark }),
+    spec,
+    hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
+  }
+}
+
+/** The uninstall of a release: there is one, whatever was applied. */
+export function uninstallRun(cluster: VecCluster): Omit<UninstallPlan, 'run'> {
+  const release = releaseName(cluster.metadata.name)
+  return { ...targetOf(cluster), release, hash: shortHash('uninstall', cluster.metadata.uid) }
+}
+
+function targetOf({ metadata: { namespace, name, uid } }: VecCluster) {
+  return { resource: 'vecclusters', namespace, name, uid }
+}
+
+function acceptedRisks({ metadata }: VecCluster): Risk[] {
+  const words = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
+  return words.map((word) => word.trim()).filter((word) => Value.Check(Risk, word))
+}
+
+/**
+ * A run is due if and only if what was applied last differs from what is wanted. The hash covers the
+ * values, the generation, the Secrets, the start mark and the risks accepted.
+ */
+export function isDue(applied: Applied | undefined, wanted: Wanted): boolean {
+  return applied?.planHash !== wanted.hash
+}
+
+/** Whether a Job may be due: only then is it worth to read the live Jobs. Pure. */
+export function wantsJob(observed: Observed, { settings }: Context): boolean {
+  if (observed.jobs.some(isUnfinished)) return false
+  return isDue(observed.progress?.applied, wantedRun(observed, settings))
+}

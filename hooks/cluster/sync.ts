@@ -1,0 +1,174 @@
+/** What a VecCluster should have: which Job, and when (specification: states and transitions). */
+import { Rejected } from '../../crds/errors.ts'
+import type { Job } from '../../crds/kubernetes.ts'
+import {
+  FIRST_READINESS_CHECK_SECONDS,
+  READINESS_CHECK_SECONDS,
+  REFUSAL_SECONDS,
+  RETRY_SECONDS,
+  SILENT_JOB_SECONDS,
+} from '../../crds/limits.ts'
+import type { ClusterStatus } from '../../crds/cluster.ts'
+import { secondsSince } from '../conditions.ts'
+import { outlived } from '../history.ts'
+import { imageOf, isUnfinished, kept, newestOf, nextRun, planOf, runOf } from '../job.ts'
+import type { Child, Context, Desired } from '../protocol.ts'
+import { areObserved } from '../rights.ts'
+import { clusterRights, upgradeJob } from './children.ts'
+import { eventsOf } from './events.ts'
+import { failureOf, formerFailure } from './failure.ts'
+import { obstacleOf } from './obstacles.ts'
+import type { Observed } from './observe.ts'
+import { isDue, wantedRun } from './plan.ts'
+import { secretProblem, usedSecrets } from './secrets.ts'
+import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
+
+/** A child was just made, or a report is on its way: look again soon. */
+const SOON_SECONDS = 2
+
+export function sync(observed: Observed, context: Context): Desired<ClusterStatus> {
+  const { jobs, progress } = observed
+  const wanted = wantedRun(observed, context.settings)
+
+  // What changed since this Job started is not this Job's business.
+  const running = jobs.find(isUnfinished)
+  if (running !== undefined) return whileRunning(observed, running, wanted.hash, context)
+
+  const failure = failureOf(observed, context)
+  // A Job that ended and has not told how: its last report may still be on its way.
+  if (failure === 'unknown') return answer(observed, context, { again: SOON_SECONDS })
+  if (!isDue(progress?.applied, wanted)) return settled(observed, context)
+
+  const obstacle = obstacleOf(observed.cluster, observed.statefulSet)
+  if (obstacle !== undefined) return blocked(observed, context, 'SpecRefused', obstacle)
+  const problem = secretProblem(usedSecrets(observed.cluster.spec), observed.secrets)
+  if (problem !== undefined) return blocked(observed, context, 'SecretNotUsable', problem)
+
+  // The same plan is tried again after a pause; another plan, at once.
+  if (failure?.plan === wanted.hash) {
+    const pause = failure.refused ? REFUSAL_SECONDS : RETRY_SECONDS
+    const left = pause - secondsSince(failure.at, context.now)
+    if (left > 0) {
+      const again = failure.refused ? READINESS_CHECK_SECONDS : left
+      return answer(observed, context, { shortfall: failure, again: Math.max(again, 1) })
+    }
+  }
+  return start(observed, context, failure)
+}
+
+/** Makes the next Job, as far as its turn has come and its rights are there. */
+function start(
+  observed: Observed,
+  context: Context,
+  failure: Shortfall | undefined,
+): Desired<ClusterStatus> {
+  const { cluster, liveJobs = [], unfinishedHelmJobs = 0, progress } = observed
+  const rights = clusterRights(cluster)
+  const waiting = (reason: string, message: string, more: Child[] = []) =>
+    answer(observed, context, {
+      shortfall: failure ?? formerFailure(cluster) ?? { reason, message },
+      again: SOON_SECONDS,
+      more,
+    })
+
+  if (liveJobs.some(isUnfinished)) return waiting('HelmRunning', 'a helm Job was just made')
+  if (!areObserved(rights, observed.children)) {
+    // A Job must not start before it may report.
+    return waiting('HelmStarting', 'the rights of the helm Job are being made', rights)
+  }
+  if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
+    return waiting('WaitingForTurn', `${unfinishedHelmJobs} helm Jobs are running`)
+  }
+  const run = nextRun([...observed.jobs, ...liveJobs], progress?.run)
+  try {
+    const plan = { ...wantedRun(observed, context.settings), run }
+    const job = upgradeJob(cluster, plan, rights, context.settings)
+    return waiting('HelmRunning', `helm run ${run} was started`, [job])
+  } catch (error) {
+    if (error instanceof Rejected) return blocked(observed, context, 'SpecRefused', error.message)
+    throw error
+  }
+}
+
+function whileRunning(
+  observed: Observed,
+  job: Job,
+  hash: string,
+  context: Context,
+): Desired<ClusterStatus> {
+  const { cluster, progress } = observed
+  const { namespace = '', name, uid = '' } = job.metadata
+  const reported = progress?.job === uid
+  if (!reported && isStuck(job, hash, context)) {
+    const message = `Job ${name} reported nothing and is made again`
+    return {
+      ...answer(observed, context, {
+        shortfall: { reason: 'JobNotStarted', message },
+        again: SOON_SECONDS,
+      }),
+      stop: [{ namespace, name, uid }],
+    }
+  }
+  const underWay = { reason: 'HelmRunning', message: `helm run ${runOf(job)} is under way` }
+  return answer(observed, context, {
+    shortfall: formerFailure(cluster) ?? underWay,
+    again: reported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
+  })
+}
+
+/** A Job that says nothing: a wrong image or a quota is a thing a person can mend. */
+function isStuck(job: Job, hash: string, { now, settings }: Context): boolean {
+  if (job.metadata.deletionTimestamp !== undefined) return false
+  const silentSeconds = secondsSince(job.metadata.creationTimestamp ?? '', now)
+  const isOutdated = imageOf(job) !== settings.image || planOf(job) !== hash
+  return isOutdated || silentSeconds >= SILENT_JOB_SECONDS
+}
+
+function blocked(
+  observed: Observed,
+  context: Context,
+  reason: string,
+  message: string,
+): Desired<ClusterStatus> {
+  return answer(observed, context, { shortfall: { reason, message }, again: RETRY_SECONDS })
+}
+
+function settled(observed: Observed, context: Context): Desired<ClusterStatus> {
+  const again = isJustApplied(observed) ? FIRST_READINESS_CHECK_SECONDS : READINESS_CHECK_SECONDS
+  return answer(observed, context, {
+    again: Math.min(again, observed.consensusAgainAfterSeconds ?? again),
+  })
+}
+
+interface Answer {
+  shortfall?: Shortfall
+  again: number
+  /** Children besides those that were observed. */
+  more?: Child[]
+}
+
+/** Every observed child stays, but the Jobs whose time is over. */
+function answer(
+  observed: Observed,
+  context: Context,
+  { shortfall, again, more = [] }: Answer,
+): Desired<ClusterStatus> {
+  const { cluster, jobs, children } = observed
+  const newest = newestOf(jobs)
+  const shown = cluster.status?.appliedRun ?? 0
+  // What the status does not show yet, the Job is the only witness of.
+  const isRecorded = (job: Job) => job !== newest || runOf(job) <= shown
+  const dropped = outlived(jobs, isRecorded, context)
+  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
+  const stay = children.filter(({ kind, metadata }) => !gone.has(`${kind}/${metadata.name}`))
+  const names = new Set(stay.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
+  const fresh = more.filter(({ kind, metadata }) => !names.has(`${kind}/${metadata.name}`))
+  const status = clusterStatus(observed, shortfall, context)
+  return {
+    status,
+    children: [...stay.map(kept), ...fresh],
+    ...(dropped.length > 0 && { dropped }),
+    resyncAfterSeconds: again,
+    events: eventsOf(cluster, status, context.now),
+  }
+}

@@ -1,0 +1,96 @@
+/** Chart values from a VecCluster (specification: mapping of spec to chart values). */
+import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
+import { releaseName } from '../../crds/names.ts'
+
+type Values = Record<string, unknown>
+
+const TLS_FOLDER = '/qdrant/tls'
+
+/** What of the TLS Secret the values depend on. */
+export interface Certificate {
+  hasAuthority: boolean
+}
+
+/** The values of one release; what is not set here keeps the chart's default for that version. */
+export function valuesOf({ metadata, spec }: VecCluster, certificate: Certificate): Values {
+  return {
+    // Without it the chart appends its own name to that of every object.
+    fullnameOverride: releaseName(metadata.name),
+    replicaCount: spec.replicas,
+    image: spec.image,
+    resources: spec.resources,
+    persistence: spec.persistence,
+    snapshotPersistence: spec.snapshotPersistence,
+    service: spec.service,
+    apiKey: keyValue(spec.apiKey),
+    readOnlyApiKey: keyValue(spec.readOnlyApiKey),
+    metrics: { serviceMonitor: serviceMonitor(spec.metrics) },
+    ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
+    ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
+    ...(spec.affinity !== undefined && { affinity: spec.affinity }),
+    ...tlsMount(spec.tls),
+    config: merge(ownConfig(spec, certificate), spec.config),
+  }
+}
+
+function keyValue(source: ClusterSpec['readOnlyApiKey']): unknown {
+  if (source?.secretRef !== undefined) {
+    const { name, key } = source.secretRef
+    return { valueFrom: { secretKeyRef: { name, key } } }
+  }
+  return source?.autoGenerate ?? false
+}
+
+function serviceMonitor({ enabled, serviceMonitor: monitor }: ClusterSpec['metrics']): Values {
+  return {
+    enabled: enabled && monitor.enabled,
+    scrapeInterval: monitor.interval,
+    additionalLabels: monitor.labels,
+  }
+}
+
+function tlsMount({ enabled, secretRef }: ClusterSpec['tls']): Values {
+  if (!enabled || secretRef === undefined) return {}
+  return {
+    additionalVolumes: [{ name: 'tls', secret: { secretName: secretRef.name } }],
+    additionalVolumeMounts: [{ name: 'tls', mountPath: TLS_FOLDER, readOnly: true }],
+  }
+}
+
+/** The operator's own entries in the engine's configuration file. */
+function ownConfig({ cluster, apiKey, tls }: ClusterSpec, { hasAuthority }: Certificate): Values {
+  const service = {
+    ...(tls.enabled && { enable_tls: true }),
+    ...(apiKey?.jwtRbac === true && { jwt_rbac: true }),
+  }
+  const authority = hasAuthority ? 'ca.crt' : 'tls.crt'
+  return {
+    cluster: {
+      enabled: cluster.enabled,
+      p2p: { port: cluster.p2p.port, enable_tls: cluster.p2p.enableTls },
+    },
+    ...(Object.keys(service).length > 0 && { service }),
+    ...(tls.enabled && {
+      tls: {
+        cert: `${TLS_FOLDER}/tls.crt`,
+        key: `${TLS_FOLDER}/tls.key`,
+        // The engine trusts it between its nodes; without it nodes with p2p TLS do not start.
+        ca_cert: `${TLS_FOLDER}/${authority}`,
+      },
+    }),
+  }
+}
+
+/** Deep merge of maps; anything else of `over` replaces what was there. */
+function merge(base: Values, over: Values): Values {
+  const merged = { ...base }
+  for (const [key, value] of Object.entries(over)) {
+    const before = merged[key]
+    merged[key] = isMap(before) && isMap(value) ? merge(before, value) : value
+  }
+  return merged
+}
+
+function isMap(value: unknown): value is Values {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
