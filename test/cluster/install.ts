@@ -1,0 +1,120 @@
+/**
+ * Puts the operator on a cluster as a person would: definitions, images, the engine's chart in a
+ * repository that pods can reach, `helm install` of chart/, and a Metacontroller to drive it.
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
+import type { LocalCluster } from './local.ts'
+import { installDefinitions, realMetacontroller, startMetacontroller } from './metacontroller.ts'
+import type { StartLoop, StopLoop } from './metacontroller.ts'
+import { program } from './packages.ts'
+import { portAnswers, waitFor } from './process.ts'
+import type { Log } from './tools.ts'
+
+const REPOSITORY = join(import.meta.dirname, '..', '..')
+const CHART_PORT = 8879
+
+export const RELEASE = 'vec-operator'
+export const NAMESPACE = 'vec-system'
+
+export interface InstallOptions {
+  readonly log?: Log
+  /** In place of Metacontroller where METACONTROLLER_BIN names none. */
+  readonly startLoop?: StartLoop
+  /** More chart values, as `helm --set` takes them. */
+  readonly values?: readonly string[]
+}
+
+export interface Installed {
+  /** The node's name for the engine image: what a VecCluster of that version runs. */
+  readonly engineImage: string
+  /** Repository in which the engine's chart is; reachable from pods. */
+  readonly chartRepository: string
+  readonly stop: StopLoop
+}
+
+export async function installOperator(
+  cluster: LocalCluster,
+  options: InstallOptions = {},
+): Promise<Installed> {
+  const { log = () => undefined, startLoop, values = [] } = options
+  const real = realMetacontroller(process.env)
+  if (real === undefined && startLoop === undefined) {
+    throw new Error('METACONTROLLER_BIN names no Metacontroller, and there is no loop in its place')
+  }
+  const definitions = join(REPOSITORY, 'chart/crds')
+  await cluster.kubectl(['apply', '--server-side', '-f', definitions])
+  await installDefinitions(cluster, real)
+  const engineImage = await loadEngine(cluster, log)
+  const chartRepository = await serveEngineChart(cluster)
+  await installChart(cluster, log, [`engine.chartRepository=${chartRepository}`, ...values])
+
+  if (real !== undefined) {
+    return { engineImage, chartRepository, stop: startMetacontroller(cluster, real) }
+  }
+  const stop = (await startLoop?.(cluster)) ?? (async () => undefined)
+  return { engineImage, chartRepository, stop }
+}
+
+/** The lines with which a run says what of it is real. */
+export function whatIsReal(env: NodeJS.ProcessEnv): string[] {
+  const parts = {
+    METACONTROLLER_BIN: 'our own loop',
+    ENGINE_BIN: 'a double',
+    ENGINE_CHART: 'a double',
+  }
+  return Object.entries(parts).map(([name, standIn]) => `${name}: ${env[name] ?? standIn}`)
+}
+
+async function installChart(cluster: LocalCluster, log: Log, values: readonly string[]) {
+  const image = await buildOperatorImage(cluster.tools)
+  log(`operator image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
+  await cluster.loadImage(image.archive)
+  const [repository = '', tag = ''] = image.name.split(/:(?=[^:/]+$)/)
+  const settings = [`image.repository=${repository}`, `image.tag=${tag}`, ...values]
+  await cluster.helm([
+    ...['upgrade', '--install', RELEASE, join(REPOSITORY, 'chart')],
+    ...[
+      '--namespace',
+      NAMESPACE,
+      '--create-namespace',
+      '--skip-crds',
+      '--wait',
+      '--timeout',
+      '120s',
+    ],
+    ...settings.flatMap((setting) => ['--set', setting]),
+  ])
+  log(`the operator runs in ${NAMESPACE}`)
+}
+
+/** The real engine where ENGINE_BIN names one, else our double. */
+async function loadEngine(cluster: LocalCluster, log: Log): Promise<string> {
+  const { ENGINE_BIN: engineBin, ENGINE_CONFIG: engineConfig } = process.env
+  const image =
+    engineBin === undefined
+      ? await buildDoubleImage()
+      : await buildEngineImage({ engineBin, engineConfig })
+  log(`engine image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
+  await cluster.loadImage(image.archive)
+  return image.name
+}
+
+/** Helm in a pod cannot read a directory of this machine: the chart is served over HTTP. */
+async function serveEngineChart(cluster: LocalCluster): Promise<string> {
+  const chart = process.env['ENGINE_CHART'] ?? join(REPOSITORY, 'test/doubles/chart')
+  const folder = join(cluster.directory, 'charts')
+  const url = `http://${cluster.nodeAddress}:${CHART_PORT}`
+  mkdirSync(folder, { recursive: true })
+  await cluster.helm(['package', chart, '--destination', folder])
+  await cluster.helm(['repo', 'index', folder, '--url', url])
+  if (!(await portAnswers(cluster.nodeAddress, CHART_PORT))) {
+    const listen = `${cluster.nodeAddress}:${CHART_PORT}`
+    const args = ['httpd', '-f', '-p', listen, '-h', folder]
+    cluster.startHostProcess({ name: 'charts', command: program('busybox'), args })
+    await waitFor('the chart repository', () => portAnswers(cluster.nodeAddress, CHART_PORT))
+  }
+  return url
+}

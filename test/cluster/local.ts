@@ -1,0 +1,199 @@
+/**
+ * The local real cluster: brings up etcd, the control plane, one node with containerd, DNS, storage
+ * and S3 on this machine, hands out what is needed to use it, and takes all of it down again.
+ */
+import { cleanUp } from './cleanup.ts'
+import { caFile, kubeconfigFile, startApi, startControllers } from './control-plane.ts'
+import { startDns, withClusterDns } from './dns.ts'
+import { busyboxImage } from './images.ts'
+import { NODE_ADDRESS, openNetwork, podNetworkNamespaces } from './network.ts'
+import { ctr, startContainerd, startKubelet, startProxy } from './node.ts'
+import { processId, run } from './process.ts'
+import type { RunOptions } from './process.ts'
+import { CLUSTER_DIRECTORY, Ground } from './state.ts'
+import type { Connection, S3 } from './state.ts'
+import { createStorageClass, startS3, volumesOnHost } from './storage.ts'
+import { prepareTools } from './tools.ts'
+import type { Log, Tools } from './tools.ts'
+
+export interface LocalClusterOptions {
+  readonly log?: Log
+  /** Leaves the cluster up when this process ends, for a person; else it ends with the run. */
+  readonly detached?: boolean
+  /** Takes down a cluster that a person left up, in place of refusing to start. */
+  readonly replace?: boolean
+  /** Writes every API request, without bodies, to auditLog. */
+  readonly audit?: boolean
+}
+
+export type ProcessName =
+  | 'etcd'
+  | 'kube-apiserver'
+  | 'kube-controller-manager'
+  | 'kube-scheduler'
+  | 'containerd'
+  | 'kubelet'
+  | 'kube-proxy'
+  | 'coredns'
+  | 's3'
+
+export interface HostProcess {
+  readonly name: string
+  readonly command: string
+  readonly args: readonly string[]
+}
+
+export interface LocalCluster extends Connection {
+  readonly directory: string
+  readonly kubeconfig: string
+  readonly caFile: string
+  /** Where S3 and DNS answer, for pods and for this machine alike. */
+  readonly nodeAddress: string
+  readonly auditLog: string
+  /** Paths of the programs. */
+  readonly tools: Tools
+  kubectl(args: readonly string[], options?: RunOptions): Promise<string>
+  helm(args: readonly string[], options?: RunOptions): Promise<string>
+  /** Makes an image archive known to the node. */
+  loadImage(archive: string): Promise<void>
+  /** Ends a process of the cluster and starts it with the same command line. */
+  restart(name: ProcessName | (string & {})): Promise<void>
+  /** Starts a process of the host that sees Services by name; it ends with the cluster. */
+  startHostProcess(spec: HostProcess): void
+  stopHostProcess(name: string): Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startLocalCluster(options: LocalClusterOptions = {}): Promise<LocalCluster> {
+  const log = options.log ?? (() => undefined)
+  const tools = await prepareTools(log)
+  const sandbox = await busyboxImage()
+  await makeRoom(options.replace ?? false, log)
+
+  const ground = Ground.create(CLUSTER_DIRECTORY, {
+    owner: processId(process.pid),
+    before: { networkNamespaces: podNetworkNamespaces(), volumes: volumesOnHost() },
+    connection: undefined,
+    processes: [],
+  })
+  const forget = cleanUpOnSignal(ground, log)
+  try {
+    const connection = await bringUp(ground, tools, { sandbox, audit: options.audit ?? false, log })
+    ground.update({ connection })
+    if (options.detached ?? false) ground.update({ owner: undefined })
+    return handle(ground, tools, connection, forget)
+  } catch (error) {
+    forget()
+    await cleanUp(ground)
+    throw error
+  } finally {
+    if (options.detached ?? false) forget()
+  }
+}
+
+/** The cluster that is up, if any: started by a person or by a run that still lives. */
+export async function openLocalCluster(log: Log): Promise<LocalCluster | undefined> {
+  const ground = Ground.open(CLUSTER_DIRECTORY)
+  const connection = ground?.state.connection
+  if (ground === undefined || connection === undefined) return undefined
+  return handle(ground, await prepareTools(log), connection, () => undefined)
+}
+
+async function makeRoom(replace: boolean, log: Log): Promise<void> {
+  const earlier = Ground.open(CLUSTER_DIRECTORY)
+  if (earlier === undefined) return
+  const running = earlier.state.owner !== undefined || !replace
+  if (earlier.held && running) {
+    throw new Error('a cluster is up on this machine: npm run cluster -- down')
+  }
+  log('cleaning up after an earlier run')
+  await cleanUp(earlier)
+}
+
+interface BringUp {
+  readonly sandbox: { readonly name: string; readonly archive: string }
+  readonly audit: boolean
+  readonly log: Log
+}
+
+/** What does not depend on each other starts at the same time. */
+async function bringUp(ground: Ground, tools: Tools, { sandbox, audit, log }: BringUp) {
+  await openNetwork(ground)
+  const [api, s3] = await all([
+    startApi(ground, tools, { auditLog: audit }),
+    startS3(ground, tools),
+    startContainerd(ground, sandbox.name).then(() => importImage(ground, sandbox.archive)),
+  ])
+  log(`the API server answers at ${api.server}`)
+  await all([
+    startControllers(ground, tools),
+    startKubelet(ground, tools),
+    startProxy(ground, tools),
+    startDns(ground, tools),
+    createStorageClass(ground, tools),
+  ])
+  log('the node is Ready')
+  return { ...api, s3 }
+}
+
+/** Like Promise.all, but a failure waits for the others: they must not start things behind it. */
+async function all<T extends readonly Promise<unknown>[]>(
+  work: readonly [...T],
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  await Promise.allSettled(work)
+  return Promise.all(work)
+}
+
+function handle(
+  ground: Ground,
+  tools: Tools,
+  connection: { server: string; token: string; s3: S3 },
+  forget: () => void,
+): LocalCluster {
+  const env = { KUBECONFIG: kubeconfigFile(ground) }
+  return {
+    ...connection,
+    directory: ground.directory,
+    kubeconfig: kubeconfigFile(ground),
+    caFile: caFile(ground),
+    nodeAddress: NODE_ADDRESS,
+    auditLog: ground.path('logs/audit.log'),
+    tools,
+    kubectl: (args, options) => run(tools.kubectl, args, { ...options, env }),
+    helm: (args, options) =>
+      run(tools.helm, args, { ...options, env: { ...options?.env, ...env } }),
+    loadImage: (archive) => importImage(ground, archive),
+    restart: async (name) => {
+      await ground.restart(name)
+    },
+    startHostProcess: ({ name, command, args }) => {
+      ground.start({ name, ...withClusterDns(ground, command, args) })
+    },
+    stopHostProcess: (name) => ground.stop(name),
+    stop: async () => {
+      forget()
+      await cleanUp(ground)
+    },
+  }
+}
+
+async function importImage(ground: Ground, archive: string): Promise<void> {
+  await ctr(ground, 'images', 'import', archive)
+}
+
+function cleanUpOnSignal(ground: Ground, log: Log): () => void {
+  const onSignal = (signal: NodeJS.Signals) => {
+    forget()
+    log(`${signal}: taking the cluster down`)
+    cleanUp(ground)
+      .catch((error: unknown) => log(String(error)))
+      .finally(() => process.exit(signal === 'SIGINT' ? 130 : 143))
+  }
+  const forget = () => {
+    process.off('SIGINT', onSignal)
+    process.off('SIGTERM', onSignal)
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+  return forget
+}

@@ -1,0 +1,92 @@
+/**
+ * Metacontroller for the local cluster: the real program as a process of the host where
+ * METACONTROLLER_BIN names one, else whatever loop the caller brings in its place.
+ */
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+import type { LocalCluster } from './local.ts'
+
+const DEFINITIONS = 'manifests/production/metacontroller-crds-v1.yaml'
+
+/** Ends what was started. */
+export type StopLoop = () => Promise<void>
+
+/** Starts our own loop against the API server, where there is no real Metacontroller. */
+export type StartLoop = (cluster: LocalCluster) => Promise<StopLoop>
+
+export interface RealMetacontroller {
+  readonly bin: string
+  /** Manifest of its own resource definitions. */
+  readonly crds: string
+}
+
+/** The real one that the environment names; undefined where it names none. */
+export function realMetacontroller(env: NodeJS.ProcessEnv): RealMetacontroller | undefined {
+  const bin = env['METACONTROLLER_BIN']
+  if (bin === undefined || bin === '') return undefined
+  const crds =
+    env['METACONTROLLER_CRDS'] ?? join(dirname(bin), '..', 'src', 'metacontroller', DEFINITIONS)
+  for (const file of [bin, crds]) {
+    if (!existsSync(file))
+      throw new Error(`${file} does not exist (METACONTROLLER_BIN, METACONTROLLER_CRDS)`)
+  }
+  return { bin, crds }
+}
+
+/**
+ * Makes CompositeControllers known to the API server. Whoever drives them, the operator's chart
+ * holds some; our loop needs no more than that they can be stored.
+ */
+export async function installDefinitions(cluster: LocalCluster, real?: RealMetacontroller) {
+  const input = JSON.stringify(COMPOSITE_CONTROLLERS)
+  if (real === undefined) await cluster.kubectl(['apply', '--server-side', '-f', '-'], { input })
+  else await cluster.kubectl(['apply', '--server-side', '-f', real.crds])
+  const definition = `crd/${COMPOSITE_CONTROLLERS.metadata.name}`
+  await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=60s', definition])
+}
+
+export function startMetacontroller(cluster: LocalCluster, real: RealMetacontroller): StopLoop {
+  cluster.startHostProcess({
+    name: 'metacontroller',
+    command: real.bin,
+    args: [
+      `--kubeconfig=${cluster.kubeconfig}`,
+      // A new CompositeController is to start soon after its CRD.
+      '--discovery-interval=1s',
+      '--client-go-qps=100',
+      '--client-go-burst=200',
+      '--metrics-address=0',
+      '--health-probe-bind-address=0',
+    ],
+  })
+  return () => cluster.stopHostProcess('metacontroller')
+}
+
+const ANYTHING = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+const COMPOSITE_CONTROLLERS = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: {
+    name: 'compositecontrollers.metacontroller.k8s.io',
+    annotations: { 'api-approved.kubernetes.io': 'unapproved, a stand-in for tests' },
+  },
+  spec: {
+    group: 'metacontroller.k8s.io',
+    names: {
+      kind: 'CompositeController',
+      plural: 'compositecontrollers',
+      singular: 'compositecontroller',
+    },
+    scope: 'Cluster',
+    versions: [
+      {
+        name: 'v1alpha1',
+        served: true,
+        storage: true,
+        subresources: { status: {} },
+        schema: { openAPIV3Schema: ANYTHING },
+      },
+    ],
+  },
+}

@@ -1,0 +1,58 @@
+/** Where data lies: the default StorageClass of the cluster, and an S3 server for backups. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { kubeconfigFile } from './control-plane.ts'
+import { NODE_ADDRESS } from './network.ts'
+import { portAnswers, run, waitFor } from './process.ts'
+import type { Ground, S3 } from './state.ts'
+import type { Tools } from './tools.ts'
+
+const S3_PORT = 7070
+/** Built into the controller manager. */
+const VOLUMES = '/tmp/hostpath_pv'
+
+export function volumesOnHost(): string[] {
+  return existsSync(VOLUMES) ? readdirSync(VOLUMES) : []
+}
+
+export function removeVolumes(before: readonly string[]): void {
+  for (const name of volumesOnHost()) {
+    if (!before.includes(name)) rmSync(join(VOLUMES, name), { recursive: true, force: true })
+  }
+  if (existsSync(VOLUMES) && volumesOnHost().length === 0) rmSync(VOLUMES, { recursive: true })
+}
+
+/** The provisioner makes a directory per volume; it cannot make one larger. */
+export async function createStorageClass(ground: Ground, tools: Tools): Promise<void> {
+  const storageClass = {
+    apiVersion: 'storage.k8s.io/v1',
+    kind: 'StorageClass',
+    metadata: {
+      name: 'host-path',
+      annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' },
+    },
+    provisioner: 'kubernetes.io/host-path',
+    reclaimPolicy: 'Delete',
+    volumeBindingMode: 'Immediate',
+  }
+  await run(tools.kubectl, ['--kubeconfig', kubeconfigFile(ground), 'create', '-f', '-'], {
+    input: JSON.stringify(storageClass),
+  })
+}
+
+export async function startS3(ground: Ground, tools: Tools): Promise<S3> {
+  const accessKeyId = `vec${randomBytes(8).toString('hex')}`
+  const secretAccessKey = randomBytes(20).toString('hex')
+  const root = ground.path('s3')
+  mkdirSync(root)
+  const server = ground.start({
+    name: 's3',
+    command: tools.versitygw,
+    args: ['--port', `${NODE_ADDRESS}:${S3_PORT}`, 'posix', root],
+    env: { ROOT_ACCESS_KEY_ID: accessKeyId, ROOT_SECRET_ACCESS_KEY: secretAccessKey },
+  })
+  await waitFor('the S3 server', () => portAnswers(NODE_ADDRESS, S3_PORT), { process: server })
+  return { endpoint: `http://${NODE_ADDRESS}:${S3_PORT}`, accessKeyId, secretAccessKey }
+}

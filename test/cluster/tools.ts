@@ -1,0 +1,97 @@
+/**
+ * The Go programs the local cluster is made of, built from the modules pinned in tools/. A build is
+ * kept in the cache under the hash of what it was made from, so only the first run waits for it.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { installPackages } from './packages.ts'
+import { run } from './process.ts'
+import { CACHE } from './state.ts'
+
+export type Log = (line: string) => void
+
+const KUBERNETES_PARTS = [
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'kubelet',
+  'kube-proxy',
+  'kubectl',
+] as const
+
+interface GoProgram {
+  /** Folder below tools/. */
+  readonly name: string
+  readonly package: string
+  readonly ldflags: string
+  /** Names it is called by, where these pick what it does. */
+  readonly links: readonly string[]
+}
+
+const version = 'k8s.io/component-base/version'
+const PROGRAMS: readonly GoProgram[] = [
+  {
+    name: 'kubernetes',
+    package: '.',
+    // Without these kubectl and Helm's capability checks see version 0.0.
+    ldflags: `-X ${version}.gitVersion=v1.34.4 -X ${version}.gitMajor=1 -X ${version}.gitMinor=34`,
+    links: KUBERNETES_PARTS,
+  },
+  { name: 'helm', package: 'helm.sh/helm/v3/cmd/helm', ldflags: '', links: [] },
+  { name: 'coredns', package: 'github.com/coredns/coredns', ldflags: '', links: [] },
+  {
+    name: 'versitygw',
+    package: 'github.com/versity/versitygw/cmd/versitygw',
+    ldflags: '',
+    links: [],
+  },
+]
+
+type ToolName = (typeof KUBERNETES_PARTS)[number] | 'helm' | 'coredns' | 'versitygw'
+export type Tools = Readonly<Record<ToolName, string>>
+
+/** Installs and builds what is missing; answers where each Go program is. */
+export async function prepareTools(log: Log): Promise<Tools> {
+  await installPackages(log)
+  const tools: Record<string, string> = {}
+  for (const program of PROGRAMS) {
+    const folder = await build(program, log)
+    for (const name of [program.name, ...program.links]) tools[name] = join(folder, name)
+  }
+  return tools as Tools
+}
+
+async function build(program: GoProgram, log: Log): Promise<string> {
+  const source = join(import.meta.dirname, 'tools', program.name)
+  const folder = join(CACHE, 'tools', `${program.name}-${fingerprint(source, program)}`)
+  if (existsSync(folder)) return folder
+
+  log(`building ${program.name}: minutes on a machine that never did`)
+  const started = Date.now()
+  const unfinished = `${folder}.${process.pid}`
+  mkdirSync(unfinished, { recursive: true })
+  try {
+    const output = join(unfinished, program.name)
+    const ldflags = `-s -w ${program.ldflags}`.trim()
+    await run('go', ['build', '-trimpath', '-ldflags', ldflags, '-o', output, program.package], {
+      cwd: source,
+      env: { CGO_ENABLED: '0' },
+    })
+    for (const link of program.links) symlinkSync(program.name, join(unfinished, link))
+    renameSync(unfinished, folder)
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true })
+  }
+  log(`built ${program.name} in ${Math.round((Date.now() - started) / 1000)} s`)
+  return folder
+}
+
+function fingerprint(source: string, program: GoProgram): string {
+  const hash = createHash('sha256').update(JSON.stringify(program))
+  for (const file of ['go.mod', 'go.sum', 'main.go']) {
+    if (existsSync(join(source, file))) hash.update(readFileSync(join(source, file)))
+  }
+  return hash.digest('hex').slice(0, 16)
+}
