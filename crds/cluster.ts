@@ -3,8 +3,10 @@ import { Type, type Static } from '@sinclair/typebox'
 import { MAX_CLUSTER_NAME } from './limits.ts'
 import {
   AGE,
+  Count,
   Duration,
   NumberOrQuantity,
+  ObjectName,
   OneOf,
   Quantity,
   SecretKeyRef,
@@ -14,51 +16,65 @@ import {
   rule,
   rules,
   statusBase,
+  unchanged,
 } from './schema.ts'
-
-/** CEL: an optional field is as it was, counting unset as a value. */
-function unchanged(field: string): string {
-  return `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`
-}
 
 const image = Type.Object(
   {
     repository: Type.String({
       default: 'docker.io/qdrant/qdrant',
       minLength: 1,
+      maxLength: 512,
       description: "The engine's image; its tag always follows version.",
     }),
-    pullPolicy: OneOf(['Always', 'IfNotPresent', 'Never'], { default: 'IfNotPresent' }),
+    pullPolicy: OneOf(['Always', 'IfNotPresent', 'Never'], {
+      default: 'IfNotPresent',
+      description: 'When the image is pulled.',
+    }),
   },
   { default: {}, description: 'Where the engine comes from.' },
 )
 
-const amounts = Type.Optional(
-  Type.Object({
-    cpu: Type.Optional(NumberOrQuantity()),
-    memory: Type.Optional(NumberOrQuantity()),
-  }),
-)
+function amounts(description: string) {
+  return Type.Optional(
+    Type.Object(
+      {
+        cpu: Type.Optional(NumberOrQuantity({ description: 'Cores, such as 500m or 2.' })),
+        memory: Type.Optional(NumberOrQuantity({ description: 'Bytes, such as 4Gi.' })),
+      },
+      { description },
+    ),
+  )
+}
 
 const resources = Type.Object(
-  { requests: amounts, limits: amounts },
+  {
+    requests: amounts('What is set aside for a pod.'),
+    limits: amounts('What a pod may use at most.'),
+  },
   { default: {}, description: 'Compute resources of each pod; the chart sets none by itself.' },
 )
 
-const storageClassName = Type.Optional(
-  Type.String({
-    minLength: 1,
-    description: 'Default: the default class of the Kubernetes cluster.',
-  }),
-)
+function storageClassName(note: string) {
+  return Type.Optional(
+    ObjectName({
+      description: `Storage class of the volume; default: that of the Kubernetes cluster. ${note}`,
+    }),
+  )
+}
 
 const persistence = Type.Object(
   {
     size: Quantity({ default: '10Gi', description: 'Size of each data volume. Immutable.' }),
-    storageClassName,
+    storageClassName: storageClassName('Immutable.'),
     accessModes: Type.Array(
       OneOf(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany', 'ReadOnlyMany']),
-      { default: ['ReadWriteOnce'], minItems: 1, maxItems: 4, description: 'Immutable.' },
+      {
+        default: ['ReadWriteOnce'],
+        minItems: 1,
+        maxItems: 4,
+        description: 'How the volume may be mounted. Immutable.',
+      },
     ),
   },
   {
@@ -78,8 +94,8 @@ const snapshotPersistence = Type.Object(
       default: false,
       description: 'A volume of its own for snapshots. Fixed when the cluster is created.',
     }),
-    size: Quantity({ default: '10Gi' }),
-    storageClassName,
+    size: Quantity({ default: '10Gi', description: 'Size of each snapshot volume.' }),
+    storageClassName: storageClassName('Fixed when the cluster is created.'),
   },
   { default: {}, description: 'Snapshot volume of each pod. Fixed when the cluster is created.' },
 )
@@ -93,7 +109,7 @@ const cluster = Type.Object(
           default: 6335,
           minimum: 1,
           maximum: 65535,
-          description: 'Immutable.',
+          description: 'Port between the nodes. Immutable.',
         }),
         enableTls: Type.Boolean({
           default: false,
@@ -101,7 +117,7 @@ const cluster = Type.Object(
             'TLS between the nodes with the certificate of tls.secretRef, which must cover the headless pod names. Immutable.',
         }),
       },
-      { default: {} },
+      { default: {}, description: 'Traffic between the nodes.' },
     ),
   },
   {
@@ -117,14 +133,21 @@ const cluster = Type.Object(
 
 const service = Type.Object(
   {
-    type: OneOf(['ClusterIP', 'NodePort', 'LoadBalancer'], { default: 'ClusterIP' }),
-    annotations: StringMap({ default: {} }),
+    type: OneOf(['ClusterIP', 'NodePort', 'LoadBalancer'], {
+      default: 'ClusterIP',
+      description: 'How clients reach it.',
+    }),
+    annotations: StringMap({ default: {}, description: 'Annotations of the Service.' }),
   },
   { default: {}, description: 'The client Service.' },
 )
 
 const keySource = {
-  secretRef: Type.Optional(SecretKeyRef),
+  secretRef: Type.Optional(
+    Type.Object(SecretKeyRef.properties, {
+      description: 'A key of your own; excludes autoGenerate.',
+    }),
+  ),
   autoGenerate: Type.Boolean({
     default: false,
     description: 'The chart generates the key and keeps it in the Secret vec-<name>-apikey.',
@@ -165,7 +188,7 @@ const tls = Type.Object(
     enabled: Type.Boolean({ default: false, description: 'HTTPS and TLS for gRPC.' }),
     secretRef: Type.Optional(
       Type.Object(
-        { name: Type.String({ minLength: 1, maxLength: 253 }) },
+        { name: ObjectName({ description: 'Name of the Secret.' }) },
         {
           description:
             'Secret of type kubernetes.io/tls: tls.crt, tls.key and, for a private CA, ca.crt.',
@@ -175,13 +198,14 @@ const tls = Type.Object(
   },
   {
     default: {},
+    description: 'Encryption towards clients.',
     ...rule('!self.enabled || has(self.secretRef)', 'spec.tls.enabled requires tls.secretRef.name'),
   },
 )
 
 const metrics = Type.Object(
   {
-    enabled: Type.Boolean({ default: false }),
+    enabled: Type.Boolean({ default: false, description: 'Metrics are meant to be scraped.' }),
     serviceMonitor: Type.Object(
       {
         enabled: Type.Boolean({
@@ -189,12 +213,12 @@ const metrics = Type.Object(
           description: 'Rendered only with metrics.enabled; the monitoring CRDs must exist.',
         }),
         interval: Duration({ default: '30s', description: 'Scrape interval.' }),
-        labels: StringMap({ default: {} }),
+        labels: StringMap({ default: {}, description: 'Added to the ServiceMonitor.' }),
       },
-      { default: {} },
+      { default: {}, description: 'Object that tells Prometheus to scrape the nodes.' },
     ),
   },
-  { default: {} },
+  { default: {}, description: 'Monitoring.' },
 )
 
 const spec = Type.Object(
@@ -204,7 +228,11 @@ const spec = Type.Object(
       maxLength: 64,
       description: 'Version of the engine and of its chart, with or without a leading v.',
     }),
-    replicas: Type.Integer({ default: 1, minimum: 1, maximum: 1000, format: 'int32' }),
+    replicas: Count({
+      default: 1,
+      maximum: 1000,
+      description: 'Number of nodes; more than 1 requires cluster.enabled.',
+    }),
     image,
     resources,
     persistence,
@@ -245,7 +273,9 @@ const spec = Type.Object(
 )
 
 const status = Type.Object({
-  phase: Type.Optional(OneOf(['Pending', 'Upgrading', 'Running'])),
+  phase: Type.Optional(
+    OneOf(['Pending', 'Upgrading', 'Running'], { description: 'Where the rollout stands.' }),
+  ),
   replicas: Type.Optional(Type.Integer({ description: 'Desired number of nodes.' })),
   readyReplicas: Type.Optional(
     Type.Integer({ description: 'Nodes the StatefulSet reports ready.' }),

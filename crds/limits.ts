@@ -45,3 +45,8 @@ export const REPORT_TIMEOUT_SECONDS = 600
 export const MAX_PLAN_BYTES = 96 * 1024
 /** The progress annotation is a summary: all annotations together may have 256 KiB. */
 export const MAX_PROGRESS_BYTES = 64 * 1024
+
+/** Names in a list of collections; with 255 characters each they fit an object of etcd. */
+export const MAX_COLLECTIONS = 1000
+/** Dimensions the engine allows for a dense vector. */
+export const MAX_VECTOR_SIZE = 65_536

@@ -26,10 +26,8 @@ export function OneOf<const Values extends readonly string[]>(
   values: Values,
   options: SchemaOptions = {},
 ): TUnion<Literals<Values>> {
-  return Type.Union(
-    values.map((value) => Type.Literal(value)) as Literals<Values>,
-    options,
-  ) as TUnion<Literals<Values>>
+  const literals: TLiteral[] = values.map((value) => Type.Literal(value))
+  return Type.Union(literals, options) as unknown as TUnion<Literals<Values>>
 }
 
 /** An instant, RFC 3339. */
@@ -39,20 +37,21 @@ export function Time(options: SchemaOptions = {}) {
 
 /** A duration such as `720h` or `1h30m`. */
 export function Duration(options: SchemaOptions = {}) {
-  return Type.String({ minLength: 2, pattern: DURATION_PATTERN, ...options })
-}
-
-/** An amount such as `10Gi` or `500m`. */
-export function Quantity(options: SchemaOptions = {}) {
-  return Type.String({ pattern: QUANTITY_PATTERN, ...options })
+  return Type.String({ minLength: 2, maxLength: 24, pattern: DURATION_PATTERN, ...options })
 }
 
 const QUANTITY_PATTERN = '^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$'
 
+/** An amount such as `10Gi` or `500m`. */
+export function Quantity(options: SchemaOptions = {}) {
+  return Type.String({ maxLength: 32, pattern: QUANTITY_PATTERN, ...options })
+}
+
 /** An amount a person may also write as a bare number, as in `cpu: 2`. */
 export function NumberOrQuantity(options: SchemaOptions = {}) {
-  return Type.Union([Type.Integer(), Type.String({ pattern: QUANTITY_PATTERN })], {
+  return Type.Union([Type.Integer(), Type.String()], {
     'x-kubernetes-int-or-string': true,
+    pattern: QUANTITY_PATTERN,
     ...options,
   })
 }
@@ -70,15 +69,36 @@ export function Verbatim(options: SchemaOptions = {}) {
   })
 }
 
+/** How Kubernetes names objects (a DNS subdomain). */
+export function ObjectName(options: SchemaOptions = {}) {
+  return Type.String({
+    minLength: 1,
+    maxLength: 253,
+    pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+    ...options,
+  })
+}
+
+/** A key within a Secret. */
+export function SecretKey(options: SchemaOptions = {}) {
+  return Type.String({ minLength: 1, maxLength: 253, pattern: '^[-._a-zA-Z0-9]+$', ...options })
+}
+
+/** A whole number of things. The engine and Kubernetes count in 32 bits. */
+export function Count(options: SchemaOptions & { minimum?: number; maximum?: number } = {}) {
+  return Type.Integer({ minimum: 1, maximum: 2_147_483_647, format: 'int32', ...options })
+}
+
 /** Reference to another resource; the namespace defaults to the referencing resource's own. */
 export function Ref(target: string, options: SchemaOptions = {}) {
   return Type.Object(
     {
-      name: Type.String({ minLength: 1, maxLength: 253, description: `Name of the ${target}.` }),
+      name: ObjectName({ description: `Name of the ${target}.` }),
       namespace: Type.Optional(
         Type.String({
           minLength: 1,
           maxLength: 63,
+          pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
           description: `Namespace of the ${target}; default: this resource's own.`,
         }),
       ),
@@ -89,8 +109,8 @@ export function Ref(target: string, options: SchemaOptions = {}) {
 
 /** One key of a Secret in a namespace that the context fixes. */
 export const SecretKeyRef = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 253, description: 'Name of the Secret.' }),
-  key: Type.String({ minLength: 1, maxLength: 253, description: 'Key within the Secret.' }),
+  name: ObjectName({ description: 'Name of the Secret.' }),
+  key: SecretKey({ description: 'Key within the Secret.' }),
 })
 export type SecretKeyRef = Static<typeof SecretKeyRef>
 
@@ -104,14 +124,27 @@ export function rule(cel: string, message: string): SchemaOptions {
   return rules([cel, message])
 }
 
-export const Condition = Type.Object({
-  type: Type.String(),
-  status: OneOf(['True', 'False', 'Unknown']),
-  reason: Type.String(),
-  message: Type.String(),
-  lastTransitionTime: Time(),
-  observedGeneration: Type.Optional(Type.Integer({ format: 'int64' })),
-})
+/** CEL: an optional field is as it was, counting unset as a value. */
+export function unchanged(field: string): string {
+  return `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`
+}
+
+export const Condition = Type.Object(
+  {
+    type: Type.String({ description: 'What the condition is about.' }),
+    status: OneOf(['True', 'False', 'Unknown'], { description: 'Whether it holds.' }),
+    reason: Type.String({ description: 'Why, in one word.' }),
+    message: Type.String({ description: 'Why, for people.' }),
+    lastTransitionTime: Time({ description: 'When status changed last.' }),
+    observedGeneration: Type.Optional(
+      Type.Integer({
+        format: 'int64',
+        description: 'Generation of the spec the condition is about.',
+      }),
+    ),
+  },
+  { description: 'One aspect of the state.' },
+)
 export type Condition = Static<typeof Condition>
 
 /** The fields every status has. */
@@ -126,6 +159,7 @@ export const statusBase = {
     Type.Array(Condition, {
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
+      description: 'The state, aspect by aspect.',
     }),
   ),
 }

@@ -1,0 +1,165 @@
+/** VecAccessKey: an access token signed with a cluster's API key, kept in a Secret and renewed. */
+import { Type, type Static } from '@sinclair/typebox'
+import { CollectionName } from './engine.ts'
+import { MAX_KEY_COLLECTIONS, MAX_VALUE_MATCHES } from './limits.ts'
+import {
+  AGE,
+  Duration,
+  ObjectName,
+  OneOf,
+  Ref,
+  Time,
+  resource,
+  rule,
+  rules,
+  statusBase,
+  unchanged,
+} from './schema.ts'
+
+const collections = Type.Array(
+  Type.Object({
+    name: CollectionName({ description: 'Name of the collection inside the engine.' }),
+    access: OneOf(['r', 'rw', 'prw'], {
+      description:
+        'r reads; rw reads and writes points and manages indexes and snapshots; prw reads and writes points only.',
+    }),
+  }),
+  {
+    minItems: 1,
+    maxItems: MAX_KEY_COLLECTIONS,
+    description: 'Access collection by collection; excludes access.',
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['name'],
+  },
+)
+
+/**
+ * Any JSON scalar, because the engine tells "1" from 1. A structural schema cannot list types, so the
+ * other kinds of values are refused by bounds they cannot meet.
+ */
+const MatchValue = Type.Unsafe<string | number | boolean>(
+  Type.Unknown({
+    maxLength: 1024,
+    multipleOf: 1,
+    maxItems: 0,
+    maxProperties: 0,
+    not: { enum: [{}, []] },
+    description: 'A string, an integer or a boolean; "1" and 1 are not the same.',
+  }),
+)
+
+const valueExists = Type.Object(
+  {
+    collection: CollectionName({ description: 'Collection that is searched for the point.' }),
+    matches: Type.Array(
+      Type.Object({
+        key: Type.String({ minLength: 1, maxLength: 512, description: 'Payload key.' }),
+        value: MatchValue,
+      }),
+      {
+        minItems: 1,
+        maxItems: MAX_VALUE_MATCHES,
+        description: 'What the point must carry, every pair of it.',
+      },
+    ),
+  },
+  { description: 'The token is valid only while a matching point exists.' },
+)
+
+const spec = Type.Object(
+  {
+    clusterRef: Ref('VecCluster', {
+      description: 'The cluster, whose apiKey.jwtRbac must be true. Immutable.',
+      ...rule('self == oldSelf', 'spec.clusterRef is immutable'),
+    }),
+    access: Type.Optional(
+      OneOf(['r', 'm'], {
+        description:
+          'Access to the whole cluster: r reads everything, m manages everything; excludes collections.',
+      }),
+    ),
+    collections: Type.Optional(collections),
+    subject: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 1024, description: 'Becomes the claim sub.' }),
+    ),
+    ttl: Type.Optional(
+      Duration({
+        description: 'Life of a token, such as 720h or 1h30m; default: it never expires.',
+        ...rule("duration(self) > duration('0s')", 'spec.ttl must be more than zero'),
+      }),
+    ),
+    renewBefore: Type.Optional(
+      Duration({
+        description: 'How long before its end a token is renewed; default: a third of ttl.',
+      }),
+    ),
+    valueExists: Type.Optional(valueExists),
+    secretName: Type.Optional(
+      ObjectName({
+        description: 'Secret the token is kept in; default: metadata.name. Immutable.',
+      }),
+    ),
+  },
+  {
+    description: 'What the token allows.',
+    ...rules(
+      [
+        'has(self.access) != has(self.collections)',
+        'exactly one of spec.access and spec.collections is required',
+      ],
+      ['!has(self.renewBefore) || has(self.ttl)', 'spec.renewBefore requires spec.ttl'],
+      [
+        '!has(self.renewBefore) || !has(self.ttl) || duration(self.renewBefore) < duration(self.ttl)',
+        'spec.renewBefore must be less than spec.ttl',
+      ],
+      [unchanged('secretName'), 'spec.secretName is immutable'],
+    ),
+  },
+)
+
+const status = Type.Object({
+  phase: Type.Optional(
+    OneOf(['Pending', 'Ready', 'Failed'], { description: 'Whether the Secret holds a token.' }),
+  ),
+  secretRef: Type.Optional(
+    Type.Object(
+      {
+        name: Type.String({ description: 'Name of the Secret.' }),
+        key: Type.String({ description: 'Key within the Secret: token.' }),
+      },
+      { description: 'Where the token is.' },
+    ),
+  ),
+  issuedAt: Type.Optional(Time({ description: 'When the token was issued.' })),
+  expiresAt: Type.Optional(Time({ description: 'When the token expires.' })),
+  renewAt: Type.Optional(Time({ description: 'When the token is renewed.' })),
+  keyFingerprint: Type.Optional(
+    Type.String({
+      description: 'First sixteen hex digits of the SHA-256 of the key that signed it.',
+    }),
+  ),
+  error: Type.Optional(Type.String({ description: 'Why the phase is Failed.' })),
+  ...statusBase,
+})
+
+export const VecAccessKey = resource({
+  kind: 'VecAccessKey',
+  plural: 'vecaccesskeys',
+  singular: 'vecaccesskey',
+  shortName: 'qak',
+  description: "A role-based access token, signed with a cluster's API key and kept in a Secret.",
+  spec,
+  status,
+  columns: [
+    { name: 'Cluster', type: 'string', jsonPath: '.spec.clusterRef.name' },
+    { name: 'Access', type: 'string', jsonPath: '.spec.access' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Secret', type: 'string', jsonPath: '.status.secretRef.name' },
+    // Not of type date: kubectl shows an instant in the future as <invalid>.
+    { name: 'Expires', type: 'string', jsonPath: '.status.expiresAt' },
+    AGE,
+  ],
+})
+export type VecAccessKey = Static<typeof VecAccessKey.schema>
+export type AccessKeySpec = VecAccessKey['spec']
+export type AccessKeyStatus = NonNullable<VecAccessKey['status']>

@@ -1,0 +1,86 @@
+/** VecBackup: a snapshot of every node of every collection, streamed into a bucket. */
+import { Type, type Static } from '@sinclair/typebox'
+import { CollectionNames } from './engine.ts'
+import { AGE, Count, OneOf, Ref, Time, resource, rule, statusBase } from './schema.ts'
+import { Storage } from './storage.ts'
+
+/** What is backed up, and where to; a schedule copies it into each backup it makes. */
+export const backupContent = {
+  clusterRef: Ref('VecCluster', {
+    description: 'The cluster; its API key is read in its own namespace.',
+  }),
+  storage: Storage,
+  collections: Type.Optional(
+    CollectionNames({ description: 'Collections to back up; default: all the cluster lists.' }),
+  ),
+}
+
+const spec = Type.Object(
+  {
+    ...backupContent,
+    retentionDays: Type.Optional(
+      Count({
+        maximum: 36_500,
+        description: 'Days after completion until this resource deletes itself; default: never.',
+      }),
+    ),
+  },
+  { description: 'What is backed up. Immutable.', ...rule('self == oldSelf', 'spec is immutable') },
+)
+
+const BACKUP_PHASES = ['Pending', 'InProgress', 'Completed', 'Failed'] as const
+
+/** Phase of a backup, also where another resource speaks of one. */
+export function BackupPhase(description: string) {
+  return OneOf(BACKUP_PHASES, { description })
+}
+
+const snapshot = Type.Object({
+  node: Type.Integer({ description: 'Ordinal of the pod the snapshot was taken from.' }),
+  snapshotName: Type.String({ description: 'Name the engine gave it.' }),
+  key: Type.String({ description: 'Key of the object in the bucket.' }),
+})
+
+const collection = Type.Object({
+  name: Type.String({ description: 'Name of the collection.' }),
+  status: BackupPhase('How far it is.'),
+  size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
+  snapshots: Type.Optional(Type.Array(snapshot, { description: 'One per node.' })),
+  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+})
+
+const status = Type.Object({
+  phase: Type.Optional(BackupPhase('How far the backup is.')),
+  startTime: Type.Optional(Time({ description: 'When it started.' })),
+  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
+  expiresAt: Type.Optional(Time({ description: 'When this resource deletes itself.' })),
+  s3Path: Type.Optional(Type.String({ description: 's3://<bucket>/<prefix>/<name>' })),
+  totalSize: Type.Optional(
+    Type.String({ description: 'Size of all completed snapshots, for people.' }),
+  ),
+  collections: Type.Optional(
+    Type.Array(collection, { description: 'The collections, one by one.' }),
+  ),
+  error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
+  ...statusBase,
+})
+
+export const VecBackup = resource({
+  kind: 'VecBackup',
+  plural: 'vecbackups',
+  singular: 'vecbackup',
+  shortName: 'qb',
+  description:
+    'A backup: a snapshot of every node per collection in a bucket, and a manifest. Deleting it deletes its objects.',
+  spec,
+  status,
+  columns: [
+    { name: 'Cluster', type: 'string', jsonPath: '.spec.clusterRef.name' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Size', type: 'string', jsonPath: '.status.totalSize' },
+    AGE,
+  ],
+})
+export type VecBackup = Static<typeof VecBackup.schema>
+export type BackupSpec = VecBackup['spec']
+export type BackupStatus = NonNullable<VecBackup['status']>

@@ -1,0 +1,210 @@
+/** VecCollection: one collection inside a cluster, with its payload indexes and aliases. */
+import { Type, type Static } from '@sinclair/typebox'
+import { EngineConfig, NewCollectionName, VectorName } from './engine.ts'
+import {
+  MAX_ALIASES,
+  MAX_PAYLOAD_INDEXES,
+  MAX_SPARSE_VECTORS,
+  MAX_VECTORS,
+  MAX_VECTOR_SIZE,
+} from './limits.ts'
+import { AGE, Count, OneOf, Ref, resource, rule, rules, statusBase, unchanged } from './schema.ts'
+
+const FIXED = 'Fixed when the collection is created: a difference gives phase Degraded.'
+
+const multivector = Type.Object(
+  { comparator: OneOf(['max_sim'], { description: 'How two multivectors are compared.' }) },
+  { description: `A point holds several vectors. ${FIXED}` },
+)
+
+const vector = Type.Object({
+  name: Type.Optional(VectorName({ description: 'Required when there is more than one vector.' })),
+  size: Count({ maximum: MAX_VECTOR_SIZE, description: `Number of dimensions. ${FIXED}` }),
+  distance: OneOf(['Cosine', 'Euclid', 'Dot', 'Manhattan'], {
+    description: `How distance is measured. ${FIXED}`,
+  }),
+  datatype: Type.Optional(
+    OneOf(['float32', 'float16', 'uint8'], {
+      description: `How numbers are stored; default: as the engine decides. ${FIXED}`,
+    }),
+  ),
+  multivector: Type.Optional(multivector),
+  onDisk: Type.Optional(
+    Type.Boolean({ description: 'Vectors are kept on disk; default: as the engine decides.' }),
+  ),
+  hnsw: EngineConfig('HnswConfigDiff'),
+  quantization: EngineConfig('QuantizationConfig'),
+})
+
+const vectors = Type.Array(vector, {
+  maxItems: MAX_VECTORS,
+  description: 'Dense vector spaces. One without a name is the single unnamed vector.',
+  ...rules(
+    [
+      'self.size() <= 1 || self.all(v, has(v.name))',
+      'spec.vectors: an unnamed vector must be the only vector',
+    ],
+    [
+      'self.all(v, !has(v.name) || self.exists_one(w, has(w.name) && w.name == v.name))',
+      'spec.vectors: a name may appear only once',
+    ],
+  ),
+})
+
+const sparseVectors = Type.Array(
+  Type.Object({
+    name: VectorName({ description: 'Name of the vector.' }),
+    modifier: Type.Optional(OneOf(['none', 'idf'], { description: 'How values are weighted.' })),
+    index: EngineConfig('SparseIndexParams'),
+  }),
+  {
+    maxItems: MAX_SPARSE_VECTORS,
+    description: 'Sparse vector spaces.',
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['name'],
+  },
+)
+
+const payloadIndexes = Type.Array(
+  Type.Object({
+    field: Type.String({ minLength: 1, maxLength: 512, description: 'Payload key.' }),
+    type: OneOf(['keyword', 'integer', 'float', 'geo', 'text', 'bool', 'datetime', 'uuid'], {
+      description: 'Type of the values.',
+    }),
+    params: EngineConfig('parameters of this type', 'For text: tokenizer settings and the like.'),
+  }),
+  {
+    maxItems: MAX_PAYLOAD_INDEXES,
+    description: 'Payload fields that are indexed.',
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['field'],
+  },
+)
+
+const aliases = Type.Array(NewCollectionName(), {
+  maxItems: MAX_ALIASES,
+  description: 'Aliases that must point at this collection.',
+  'x-kubernetes-list-type': 'set',
+})
+
+const spec = Type.Object(
+  {
+    clusterRef: Ref('VecCluster', {
+      description: 'The cluster the collection is in. Immutable.',
+      ...rule('self == oldSelf', 'spec.clusterRef is immutable'),
+    }),
+    collectionName: Type.Optional(
+      NewCollectionName({
+        description:
+          'Name inside the engine, for names Kubernetes cannot carry; default: metadata.name. Immutable.',
+      }),
+    ),
+    vectors: Type.Optional(vectors),
+    sparseVectors: Type.Optional(sparseVectors),
+    shardNumber: Type.Optional(
+      Count({ description: `Default: from the number of nodes. ${FIXED}` }),
+    ),
+    shardingMethod: OneOf(['auto', 'custom'], {
+      default: 'auto',
+      description: `Whether shards follow keys that clients name. ${FIXED}`,
+    }),
+    replicationFactor: Type.Optional(
+      Count({ description: 'Copies of each shard; default: as the engine decides.' }),
+    ),
+    writeConsistencyFactor: Type.Optional(
+      Count({ description: 'Copies that must confirm a write; default: as the engine decides.' }),
+    ),
+    readFanOutFactor: Type.Optional(
+      Count({
+        minimum: 0,
+        description: 'Further copies asked by each read; default: as the engine decides.',
+      }),
+    ),
+    onDiskPayload: Type.Optional(
+      Type.Boolean({ description: 'Payload is kept on disk; default: as the engine decides.' }),
+    ),
+    hnsw: EngineConfig('HnswConfigDiff', 'For all vectors.'),
+    optimizers: EngineConfig('OptimizersConfigDiff'),
+    quantization: EngineConfig('QuantizationConfig', 'For all vectors.'),
+    wal: EngineConfig('WalConfigDiff', 'Applied at creation only, never compared afterwards.'),
+    strictMode: EngineConfig('StrictModeConfig'),
+    payloadIndexes: Type.Optional(payloadIndexes),
+    aliases: Type.Optional(aliases),
+    deletionPolicy: OneOf(['Retain', 'Delete'], {
+      default: 'Retain',
+      description: 'What becomes of the collection when this resource is deleted.',
+    }),
+  },
+  {
+    description: 'What the collection should be.',
+    ...rules(
+      [
+        '(has(self.vectors) && self.vectors.size() > 0) || (has(self.sparseVectors) && self.sparseVectors.size() > 0)',
+        'at least one of spec.vectors and spec.sparseVectors is required',
+      ],
+      [
+        '!has(self.vectors) || !has(self.sparseVectors) || self.vectors.all(v, !has(v.name) || !self.sparseVectors.exists(s, s.name == v.name))',
+        'spec.vectors and spec.sparseVectors must not share a name',
+      ],
+      [unchanged('collectionName'), 'spec.collectionName is immutable'],
+    ),
+  },
+)
+
+const ignored = Type.Object(
+  {
+    generation: Type.Integer({ format: 'int64', description: 'Generation that was tried.' }),
+    engineVersion: Type.String({ description: 'Version of the engine that ignored them.' }),
+    paths: Type.Array(Type.String(), { description: 'Paths of the fields within spec.' }),
+  },
+  { description: 'Fields the engine does not know: not tried again until one of these changes.' },
+)
+
+function counted(what: string) {
+  return Type.Optional(
+    Type.Integer({ format: 'int64', description: `${what}, as the engine counts.` }),
+  )
+}
+
+const status = Type.Object({
+  phase: Type.Optional(
+    OneOf(['Pending', 'Ready', 'Degraded', 'Failed'], {
+      description: 'How the live collection compares with spec.',
+    }),
+  ),
+  collectionName: Type.Optional(Type.String({ description: 'Name inside the engine.' })),
+  health: Type.Optional(
+    OneOf(['green', 'yellow', 'grey', 'red'], { description: "The engine's collection status." }),
+  ),
+  pointsCount: counted('Points'),
+  indexedVectorsCount: counted('Indexed vectors'),
+  segmentsCount: counted('Segments'),
+  payloadIndexes: Type.Optional(
+    Type.Array(Type.String(), { description: 'Indexed fields under management.' }),
+  ),
+  aliases: Type.Optional(Type.Array(Type.String(), { description: 'Aliases under management.' })),
+  ignored: Type.Optional(ignored),
+  error: Type.Optional(Type.String({ description: 'Why the phase is Failed or Degraded.' })),
+  ...statusBase,
+})
+
+export const VecCollection = resource({
+  kind: 'VecCollection',
+  plural: 'veccollections',
+  singular: 'veccollection',
+  shortName: 'qcol',
+  description: 'A collection inside a cluster: vectors, sharding, payload indexes, aliases.',
+  spec,
+  status,
+  columns: [
+    { name: 'Cluster', type: 'string', jsonPath: '.spec.clusterRef.name' },
+    { name: 'Collection', type: 'string', jsonPath: '.status.collectionName' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Points', type: 'integer', jsonPath: '.status.pointsCount' },
+    { name: 'Health', type: 'string', jsonPath: '.status.health' },
+    AGE,
+  ],
+})
+export type VecCollection = Static<typeof VecCollection.schema>
+export type CollectionSpec = VecCollection['spec']
+export type CollectionStatus = NonNullable<VecCollection['status']>

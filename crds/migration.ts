@@ -1,0 +1,151 @@
+/** VecMigration: point-by-point copy of collections from any engine into a managed cluster. */
+import { Type, type Static } from '@sinclair/typebox'
+import { CollectionMapping, CollectionNames } from './engine.ts'
+import { DEFAULT_BATCH_SIZE, MAX_BATCH_SIZE } from './limits.ts'
+import {
+  AGE,
+  Count,
+  OneOf,
+  Ref,
+  SecretKeyRef,
+  Time,
+  resource,
+  rule,
+  rules,
+  statusBase,
+} from './schema.ts'
+import { URL_PATTERN } from './storage.ts'
+
+function secretKey(description: string) {
+  return Type.Optional(Type.Object(SecretKeyRef.properties, { description }))
+}
+
+const source = Type.Object(
+  {
+    clusterRef: Type.Optional(
+      Ref('VecCluster', { description: 'A managed cluster; excludes endpoint.' }),
+    ),
+    endpoint: Type.Optional(
+      Type.Object(
+        {
+          url: Type.String({
+            maxLength: 2048,
+            pattern: URL_PATTERN,
+            description: 'Its http or https address, without user, query or fragment.',
+          }),
+          apiKeySecretRef: secretKey('API key, in a Secret of the namespace of this resource.'),
+          caSecretRef: secretKey(
+            'Private certificate authority (PEM), in a Secret of the namespace of this resource; default: those the system trusts.',
+          ),
+        },
+        { description: 'Any instance of the engine; excludes clusterRef.' },
+      ),
+    ),
+  },
+  {
+    description: 'Where points are copied from.',
+    ...rule(
+      'has(self.clusterRef) != has(self.endpoint)',
+      'exactly one of spec.source.clusterRef and spec.source.endpoint is required',
+    ),
+  },
+)
+
+const target = Type.Object(
+  {
+    shardNumber: Type.Optional(Count({ description: 'Number of shards.' })),
+    replicationFactor: Type.Optional(Count({ description: 'Copies of each shard.' })),
+    writeConsistencyFactor: Type.Optional(
+      Count({ description: 'Copies that must confirm a write.' }),
+    ),
+  },
+  { description: 'Of the collections this migration creates; default: as the target decides.' },
+)
+
+const spec = Type.Object(
+  {
+    source,
+    targetClusterRef: Ref('VecCluster', { description: 'The cluster points are copied to.' }),
+    collections: Type.Optional(
+      CollectionNames({ description: 'Collections to copy; default: all of the source.' }),
+    ),
+    collectionMapping: CollectionMapping(),
+    batchSize: Count({
+      default: DEFAULT_BATCH_SIZE,
+      maximum: MAX_BATCH_SIZE,
+      description: 'Points read and written at once.',
+    }),
+    createMissing: Type.Boolean({
+      default: true,
+      description: 'Absent collections are created with the configuration of the source.',
+    }),
+    target: Type.Optional(target),
+  },
+  {
+    description: 'What is copied, from where and where to. Immutable.',
+    ...rules(['self == oldSelf', 'spec is immutable']),
+  },
+)
+
+function points(description: string) {
+  return Type.Integer({ format: 'int64', description })
+}
+
+const collection = Type.Object({
+  name: Type.String({ description: 'Name at the source.' }),
+  targetName: Type.String({ description: 'Name at the target.' }),
+  status: OneOf(['Pending', 'Running', 'Completed', 'Failed'], { description: 'How far it is.' }),
+  pointsTotal: Type.Optional(points('Points at the source, approximately.')),
+  pointsCopied: Type.Optional(points('Points written to the target.')),
+  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+})
+
+const progress = Type.Object(
+  {
+    collectionsTotal: Type.Integer({ description: 'Collections to copy.' }),
+    collectionsCompleted: Type.Integer({ description: 'Collections copied.' }),
+    pointsTotal: points('Points at the source, approximately.'),
+    pointsCopied: points('Points written to the target.'),
+    percentage: Type.Integer({ minimum: 0, maximum: 100, description: 'How much is done.' }),
+  },
+  { description: 'How far the migration is.' },
+)
+
+const status = Type.Object({
+  phase: Type.Optional(
+    OneOf(['Pending', 'Running', 'Completed', 'Failed'], {
+      description: 'How far the migration is.',
+    }),
+  ),
+  startTime: Type.Optional(Time({ description: 'When it started.' })),
+  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
+  source: Type.Optional(
+    Type.String({ description: '<namespace>/<name> of the source cluster, or its address.' }),
+  ),
+  collections: Type.Optional(
+    Type.Array(collection, { description: 'The collections, one by one.' }),
+  ),
+  progress: Type.Optional(progress),
+  error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
+  ...statusBase,
+})
+
+export const VecMigration = resource({
+  kind: 'VecMigration',
+  plural: 'vecmigrations',
+  singular: 'vecmigration',
+  shortName: 'qmig',
+  description: 'Copy of collections, point by point, from any engine into a managed cluster.',
+  spec,
+  status,
+  columns: [
+    { name: 'Source', type: 'string', jsonPath: '.status.source' },
+    { name: 'Target', type: 'string', jsonPath: '.spec.targetClusterRef.name' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Progress', type: 'integer', jsonPath: '.status.progress.percentage' },
+    AGE,
+  ],
+})
+export type VecMigration = Static<typeof VecMigration.schema>
+export type MigrationSpec = VecMigration['spec']
+export type MigrationStatus = NonNullable<VecMigration['status']>

@@ -1,0 +1,101 @@
+/** VecRestore: recovery of a backup into a cluster with the same number of nodes. */
+import { Type, type Static } from '@sinclair/typebox'
+import { CollectionMapping, CollectionNames } from './engine.ts'
+import { AGE, OneOf, Ref, Time, resource, rules, statusBase } from './schema.ts'
+import { S3Source } from './storage.ts'
+
+const spec = Type.Object(
+  {
+    backupRef: Type.Optional(
+      Ref('VecBackup', { description: 'A backup in phase Completed; excludes source.' }),
+    ),
+    source: Type.Optional(
+      Type.Object({ s3: S3Source }, { description: 'A backup in a bucket; excludes backupRef.' }),
+    ),
+    targetClusterRef: Ref('VecCluster', {
+      description: 'The cluster to restore into; it must have as many nodes as the backup.',
+    }),
+    collections: Type.Optional(
+      CollectionNames({ description: 'Collections to restore; default: all of the backup.' }),
+    ),
+    collectionMapping: CollectionMapping(),
+    priority: OneOf(['snapshot', 'replica', 'no_sync'], {
+      default: 'snapshot',
+      description:
+        "The engine's SnapshotPriority: snapshot replaces what is there; replica lets existing replicas win; no_sync skips synchronisation.",
+    }),
+    waitForIndexing: Type.Boolean({
+      default: true,
+      description: 'A collection is done when it is green, or failed after an hour.',
+    }),
+  },
+  {
+    description: 'What is restored, and where to. Immutable.',
+    ...rules(
+      [
+        'has(self.backupRef) != has(self.source)',
+        'exactly one of spec.backupRef and spec.source is required',
+      ],
+      ['self == oldSelf', 'spec is immutable'],
+    ),
+  },
+)
+
+const collection = Type.Object({
+  name: Type.String({ description: 'Name at the target.' }),
+  originalName: Type.Optional(Type.String({ description: 'Name in the backup, when another.' })),
+  status: OneOf(['Pending', 'Restoring', 'Completed', 'Failed'], { description: 'How far it is.' }),
+  size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
+  pointsCount: Type.Optional(
+    Type.Integer({ format: 'int64', description: 'Points after the restore.' }),
+  ),
+  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+})
+
+const progress = Type.Object(
+  {
+    collectionsTotal: Type.Integer({ description: 'Collections to restore.' }),
+    collectionsCompleted: Type.Integer({ description: 'Collections restored.' }),
+    currentCollection: Type.Optional(Type.String({ description: 'The one at work.' })),
+    percentage: Type.Integer({ minimum: 0, maximum: 100, description: 'How much is done.' }),
+  },
+  { description: 'How far the restore is.' },
+)
+
+const status = Type.Object({
+  phase: Type.Optional(
+    OneOf(['Pending', 'Downloading', 'Restoring', 'Completed', 'Failed'], {
+      description: 'How far the restore is.',
+    }),
+  ),
+  startTime: Type.Optional(Time({ description: 'When it started.' })),
+  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
+  sourceBackup: Type.Optional(
+    Type.String({ description: 'Name of the backup, or its s3:// address.' }),
+  ),
+  restoredCollections: Type.Optional(
+    Type.Array(collection, { description: 'The collections, one by one.' }),
+  ),
+  progress: Type.Optional(progress),
+  error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
+  ...statusBase,
+})
+
+export const VecRestore = resource({
+  kind: 'VecRestore',
+  plural: 'vecrestores',
+  singular: 'vecrestore',
+  shortName: 'qr',
+  description: 'Recovery of a backup into a cluster with the same node count, node by node.',
+  spec,
+  status,
+  columns: [
+    { name: 'Source', type: 'string', jsonPath: '.status.sourceBackup' },
+    { name: 'Target', type: 'string', jsonPath: '.spec.targetClusterRef.name' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    AGE,
+  ],
+})
+export type VecRestore = Static<typeof VecRestore.schema>
+export type RestoreSpec = VecRestore['spec']
+export type RestoreStatus = NonNullable<VecRestore['status']>

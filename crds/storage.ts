@@ -1,0 +1,89 @@
+/** Fields that several kinds share about buckets: where snapshots are written to and read from. */
+import { Type, type Static } from '@sinclair/typebox'
+import { ObjectName, SecretKey, rule } from './schema.ts'
+
+/** An http or https address without user, query or fragment: it is shown in status and logs. */
+export const URL_PATTERN = '^https?://[^\\s/?#@]+(/[^\\s?#@]*)?$'
+
+const s3Fields = {
+  bucket: Type.String({
+    minLength: 1,
+    maxLength: 255,
+    pattern: '^[a-zA-Z0-9][a-zA-Z0-9._-]*$',
+    description: 'Name of the bucket.',
+  }),
+  region: Type.String({
+    default: 'us-east-1',
+    minLength: 1,
+    maxLength: 64,
+    pattern: '^[a-zA-Z0-9_-]+$',
+    description: 'Region of the bucket.',
+  }),
+  endpoint: Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      pattern: URL_PATTERN,
+      description: 'Address of an S3-compatible store; default: that of the provider.',
+    }),
+  ),
+  forcePathStyle: Type.Boolean({
+    default: false,
+    description: 'The bucket stands in the path, not in the host name, as some stores require.',
+  }),
+  credentialsSecretRef: Type.Object(
+    {
+      name: ObjectName({ description: 'Name of the Secret, in the namespace of this resource.' }),
+      accessKeyIdKey: SecretKey({
+        default: 'CLOUD_ACCESS_KEY_ID',
+        description: 'Key within the Secret that holds the access key id.',
+      }),
+      secretAccessKeyKey: SecretKey({
+        default: 'CLOUD_SECRET_ACCESS_KEY',
+        description: 'Key within the Secret that holds the secret access key.',
+      }),
+    },
+    { description: 'Secret with the credentials of the bucket.' },
+  ),
+}
+
+// Stores on a file system take these for directories and would leave the prefix.
+function insidePrefix(field: string) {
+  return rule(
+    "!self.matches('(^|/)[.]{1,2}(/|$)')",
+    `${field} must not have . or .. between its slashes`,
+  )
+}
+
+/** A bucket that is written to. */
+export const S3Target = Type.Object(
+  {
+    ...s3Fields,
+    prefix: Type.String({
+      default: '',
+      maxLength: 512,
+      description: 'A backup lies under <prefix>/<name>/.',
+      ...insidePrefix('storage.s3.prefix'),
+    }),
+  },
+  { description: 'A bucket of an S3-compatible store.' },
+)
+export type S3Target = Static<typeof S3Target>
+
+/** A bucket that is read from. */
+export const S3Source = Type.Object(
+  {
+    ...s3Fields,
+    path: Type.String({
+      minLength: 1,
+      maxLength: 1024,
+      description: 'Key prefix that holds manifest.json.',
+      ...insidePrefix('source.s3.path'),
+    }),
+  },
+  { description: 'A bucket of an S3-compatible store.' },
+)
+export type S3Source = Static<typeof S3Source>
+
+/** Where backups are kept. */
+export const Storage = Type.Object({ s3: S3Target }, { description: 'Where backups are kept.' })
+export type Storage = Static<typeof Storage>
