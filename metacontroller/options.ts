@@ -1,0 +1,163 @@
+/**
+ * How the service is told what to do: command-line arguments, and below them the environment. What
+ * does not read is refused with the name of the flag or variable.
+ */
+import { parseArgs } from 'node:util'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { StringMap } from '../crds/schema.ts'
+import type { Settings } from '../hooks/protocol.ts'
+
+export interface Options {
+  /** File to reach the Kubernetes API with; absent inside a cluster. */
+  kubeconfig?: string
+  port: number
+  host: string
+  tokenFile?: string
+  insecureHooks: boolean
+  tls?: { certFile: string; keyFile: string }
+  /** Serve only these; empty serves all. */
+  namespaces: string[]
+  /** Whether pods and their names resolve from here, or calls go through the API server. */
+  engineRoute: 'direct' | 'proxy'
+  /** Release, image, chart and Jobs; how to log is in it too, for Jobs log the same way. */
+  settings: Settings
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export const USAGE = `Usage: vec-operator serve [options]
+  --namespace NAME    serve this namespace only; repeatable
+  --kubeconfig FILE   reach the API as this file says (default: the pod's own account, then KUBECONFIG)
+  --port NUMBER       port of the hooks (PORT, 8080)
+  --host ADDRESS      address to listen on (HOST, 0.0.0.0)
+  --insecure-hooks    serve without HOOK_TOKEN_FILE: whoever reaches the port may call the hooks
+  --log-level LEVEL   DEBUG, INFO, WARNING or ERROR (LOG_LEVEL, INFO)
+  --log-format FORMAT json or text (LOG_FORMAT, json)
+  --help              print this
+Environment only: HOOK_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
+ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES, JOB_HISTORY_SECONDS, MAX_HELM_JOBS
+`
+
+const FLAGS = {
+  namespace: { type: 'string', multiple: true },
+  kubeconfig: { type: 'string' },
+  port: { type: 'string' },
+  host: { type: 'string' },
+  'insecure-hooks': { type: 'boolean', default: false },
+  'log-level': { type: 'string' },
+  'log-format': { type: 'string' },
+  help: { type: 'boolean', default: false },
+} as const
+
+const LOG_LEVELS = ['DEBUG', 'INFO', 'WARNING', 'ERROR']
+const LOG_FORMATS = ['json', 'text']
+
+const Amounts = Type.Object({ requests: StringMap(), limits: StringMap() })
+const JobResources = Type.Object({ helm: Amounts, data: Amounts })
+
+const HELM_RESOURCES = { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } }
+const DATA_RESOURCES = { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } }
+
+/** Options of the process; `undefined` asks for the usage text. */
+export function parseOptions(
+  args: string[],
+  env: Environment,
+  version: string,
+): Options | undefined {
+  const { values: flags } = parseArgs({ args, options: FLAGS, strict: true })
+  if (flags.help) return undefined
+  const inside = env['KUBERNETES_SERVICE_HOST'] !== undefined && flags.kubeconfig === undefined
+  const kubeconfig = flags.kubeconfig ?? (inside ? undefined : env['KUBECONFIG'])
+  const tokenFile = env['HOOK_TOKEN_FILE']
+  if (tokenFile === undefined && !flags['insecure-hooks']) {
+    throw new Error('HOOK_TOKEN_FILE is not set; --insecure-hooks serves without a token')
+  }
+  const tls = tlsFiles(env)
+  const logLevel = oneOf('LOG_LEVEL', LOG_LEVELS, flags['log-level'] ?? env['LOG_LEVEL'] ?? 'INFO')
+  const logFormat = oneOf(
+    'LOG_FORMAT',
+    LOG_FORMATS,
+    flags['log-format'] ?? env['LOG_FORMAT'] ?? 'json',
+  )
+  return {
+    ...(kubeconfig !== undefined && { kubeconfig }),
+    port: whole('PORT', flags.port ?? env['PORT'] ?? '8080', 65535),
+    host: flags.host ?? env['HOST'] ?? '0.0.0.0',
+    ...(tokenFile !== undefined && { tokenFile }),
+    insecureHooks: flags['insecure-hooks'],
+    ...(tls && { tls }),
+    namespaces: flags.namespace ?? [],
+    engineRoute: oneOf(
+      'ENGINE_ROUTE',
+      ['direct', 'proxy'] as const,
+      env['ENGINE_ROUTE'] ?? (inside ? 'direct' : 'proxy'),
+    ),
+    settings: settingsOf(env, { version, logLevel, logFormat, createNamespace: !inside }),
+  }
+}
+
+function settingsOf(
+  env: Environment,
+  known: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'createNamespace'>,
+): Settings {
+  return {
+    ...known,
+    image: env['IMAGE'] ?? `ghcr.io/vec-operator/vec-operator:${known.version}`,
+    imagePullPolicy: oneOf(
+      'IMAGE_PULL_POLICY',
+      ['Always', 'IfNotPresent', 'Never'] as const,
+      env['IMAGE_PULL_POLICY'] ?? 'IfNotPresent',
+    ),
+    chart: {
+      name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
+      repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
+    },
+    maxHelmJobs: whole('MAX_HELM_JOBS', env['MAX_HELM_JOBS'] ?? '10', 1000),
+    historySeconds: whole('JOB_HISTORY_SECONDS', env['JOB_HISTORY_SECONDS'] ?? '86400', 10 ** 8),
+    jobResources: jobResources(env['JOB_RESOURCES']),
+  }
+}
+
+function jobResources(text: string | undefined): Settings['jobResources'] {
+  if (text === undefined) return { helm: HELM_RESOURCES, data: DATA_RESOURCES }
+  const value = json('JOB_RESOURCES', text)
+  if (Value.Check(JobResources, value)) return value
+  const { path = '', message = '' } = Value.Errors(JobResources, value).First() ?? {}
+  throw new Error(`JOB_RESOURCES${path.replaceAll('/', '.')}: ${message}`)
+}
+
+function json(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error(`${name} is not JSON`)
+  }
+}
+
+function tlsFiles(env: Environment): Options['tls'] {
+  const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = env
+  if (certFile === undefined && keyFile === undefined) return undefined
+  if (certFile === undefined || keyFile === undefined) {
+    throw new Error('TLS_CERT_FILE and TLS_KEY_FILE need each other')
+  }
+  return { certFile, keyFile }
+}
+
+function oneOf<const Word extends string>(
+  name: string,
+  words: readonly Word[],
+  text: string,
+): Word {
+  const word = words.find((known) => known === text)
+  if (word === undefined) throw new Error(`${name}: "${text}" is none of ${words.join(', ')}`)
+  return word
+}
+
+function whole(name: string, text: string, maximum: number): number {
+  const number = Number(text)
+  if (!/^[0-9]+$/.test(text) || number > maximum) {
+    throw new Error(`${name}: "${text}" is not a whole number up to ${maximum}`)
+  }
+  return number
+}

@@ -1,0 +1,134 @@
+/**
+ * The service process: real clients into the rooms, the rooms into the server, the port opened.
+ * What is decided is decided in hooks/.
+ */
+import { readFileSync } from 'node:fs'
+import type { Server } from 'node:https'
+import type { Logger } from 'pino'
+import { clusterRoom } from '../hooks/cluster/index.ts'
+import { buildServer } from '../hooks/server.ts'
+import { EngineConnections } from '../jobs/clients/engine-route.ts'
+import { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
+import { jobLog } from '../jobs/log.ts'
+import { followCertificate, readCertificate } from './certificate.ts'
+import { consensusPort } from './consensus.ts'
+import { watchCrdVersions } from './crd-version.ts'
+import { hookMetrics } from './metrics.ts'
+import { parseOptions, USAGE, type Options } from './options.ts'
+import { clusterPorts, patchCluster, readCrd, secretPort, servedClusters } from './ports.ts'
+import { startMarking, type Timers } from './start-mark.ts'
+import { tokenFile } from './tokens.ts'
+
+export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
+  insecureHooks?: boolean
+  log: Logger
+  /** Time and timers, where a test moves them. */
+  now?: () => Date
+  setTimeout?: Timers['setTimeout']
+}
+
+export interface Service {
+  url: string
+  close(): Promise<void>
+}
+
+const STOP_WITHIN_MS = 20_000
+
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { log, namespaces, settings, now = () => new Date() } = options
+  const timers = { setTimeout: options.setTimeout ?? systemTimeout }
+  const tokens = tokensOf(options)
+  const kubernetes = new Kubernetes(serviceAccess(options.kubeconfig), log)
+  const connections = new EngineConnections()
+  const secret = secretPort(kubernetes, now)
+  const route = options.engineRoute
+  const consensus = consensusPort({ kubernetes, connections, route, secret, log })
+  const rooms = [clusterRoom(clusterPorts({ kubernetes, secret, consensus, namespaces, now, log }))]
+  const startedAt = now()
+  const crds = await watchCrdVersions({
+    version: settings.version,
+    plurals: rooms.map(({ plural }) => plural),
+    read: (name) => readCrd(kubernetes, name),
+    timers,
+    log,
+  })
+  const server = buildServer({
+    ...{ rooms, tokens, log, now, settings, namespaces },
+    metrics: hookMetrics(),
+    crdTooOld: (plural) => crds.tooOld(plural),
+    ...(options.tls && { tls: readCertificate(options.tls) }),
+  })
+  const url = await server.listen({ port: options.port, host: options.host })
+  const stops = [
+    () => crds.stop(),
+    startMarking({
+      startedAt,
+      list: () => servedClusters(kubernetes, namespaces),
+      patch: (cluster, patch) => patchCluster(kubernetes, cluster, patch),
+      timers,
+      log,
+    }),
+    ...(options.tls
+      ? [followCertificate(server.server as unknown as Server, options.tls, timers)]
+      : []),
+  ]
+  log.info({ url, version: settings.version, namespaces }, 'serving')
+  return {
+    url,
+    async close() {
+      for (const stop of stops) stop()
+      await server.close()
+      await connections.close()
+    },
+  }
+}
+
+/** No tokens means that none is asked for, so that must be somebody's wish. */
+function tokensOf({ tokenFile: file, insecureHooks, log }: ServiceOptions): () => string[] {
+  if (file !== undefined) return tokenFile(file, () => new Date())
+  if (insecureHooks !== true) {
+    throw new Error('no HOOK_TOKEN_FILE; --insecure-hooks serves without a token')
+  }
+  log.warn({}, 'hooks take calls without a token')
+  return () => []
+}
+
+/** A timer that does not keep the process alive by itself. */
+function systemTimeout(run: () => void, milliseconds: number): () => void {
+  const timer = setTimeout(run, milliseconds).unref()
+  return () => {
+    clearTimeout(timer)
+  }
+}
+
+async function main(): Promise<void> {
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  const { version } = JSON.parse(manifest) as { version: string }
+  const options = parseOptions(process.argv.slice(2), process.env, version)
+  if (options === undefined) {
+    process.stdout.write(USAGE)
+    return
+  }
+  const { logLevel, logFormat } = options.settings
+  const log = jobLog({ LOG_LEVEL: logLevel, LOG_FORMAT: logFormat })
+  const service = await startService({ ...options, log })
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.once(signal, () => void stop(service, log, signal))
+  }
+}
+
+/** Answers what is under way, then ends; a hook that hangs does not hold the process for ever. */
+async function stop(service: Service, log: Logger, signal: string): Promise<void> {
+  log.info({ signal }, 'stopping')
+  setTimeout(() => process.exit(1), STOP_WITHIN_MS).unref()
+  await service.close()
+  process.exit(0)
+}
+
+if (import.meta.main) {
+  main().catch((error: unknown) => {
+    process.stderr.write(`vec-operator: ${error instanceof Error ? error.message : 'failed'}\n`)
+    process.exit(1)
+  })
+}
