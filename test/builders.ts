@@ -1,0 +1,210 @@
+/** Objects for tests: a test states only what it is about, the rest comes from here. */
+import type { Applied, Progress } from '../crds/command.ts'
+import type { VecCluster } from '../crds/cluster.ts'
+import type { Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/names.ts'
+import type { Observed } from '../hooks/cluster/observe.ts'
+import type { Context, Settings } from '../hooks/protocol.ts'
+
+export const NOW = new Date('2026-03-01T12:00:00Z')
+
+/** An instant so many seconds before NOW. */
+export function ago(seconds: number): string {
+  return new Date(NOW.getTime() - seconds * 1000).toISOString()
+}
+
+export const settings: Settings = {
+  image: 'vec-operator:test',
+  imagePullPolicy: 'IfNotPresent',
+  version: '0.1.0',
+  logLevel: 'INFO',
+  logFormat: 'json',
+  chart: { name: 'qdrant', repository: 'https://charts.example/engine' },
+  createNamespace: false,
+  maxHelmJobs: 10,
+  historySeconds: 86_400,
+  jobResources: {
+    helm: { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } },
+    data: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
+  },
+}
+
+export const context: Context = { now: NOW, settings }
+
+type Spec = VecCluster['spec']
+
+/** The spec of a VecCluster as the API server stores it: with every default. */
+export function clusterSpec(spec: Partial<Spec> = {}): Spec {
+  return {
+    version: '1.18.3',
+    replicas: 1,
+    image: { repository: 'docker.io/qdrant/qdrant', pullPolicy: 'IfNotPresent' },
+    resources: {},
+    persistence: { size: '10Gi', accessModes: ['ReadWriteOnce'] },
+    snapshotPersistence: { enabled: false, size: '10Gi' },
+    cluster: { enabled: true, p2p: { port: 6335, enableTls: false } },
+    service: { type: 'ClusterIP', annotations: {} },
+    tls: { enabled: false },
+    metrics: {
+      enabled: false,
+      serviceMonitor: { enabled: false, interval: '30s', labels: {} },
+    },
+    config: {},
+    ...spec,
+  }
+}
+
+export interface ClusterParts {
+  name?: string
+  spec?: Partial<Spec>
+  status?: VecCluster['status']
+  generation?: number
+  annotations?: Record<string, string>
+  deletionTimestamp?: string
+}
+
+export function cluster(parts: ClusterParts = {}): VecCluster {
+  const { name = 'a', spec, status, generation = 1, annotations, deletionTimestamp } = parts
+  return {
+    apiVersion: API_VERSION,
+    kind: 'VecCluster',
+    metadata: {
+      name,
+      namespace: 'ns',
+      uid: `uid-${name}`,
+      generation,
+      creationTimestamp: ago(3600),
+      ...(annotations !== undefined && { annotations }),
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    },
+    spec: clusterSpec(spec),
+    ...(status !== undefined && { status }),
+  }
+}
+
+/** A StatefulSet that is rolled out, unless its status says otherwise. */
+export function statefulSet(
+  replicas = 1,
+  status: StatefulSet['status'] = {},
+  snapshots?: string,
+): StatefulSet {
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'vec-a', namespace: 'ns', generation: 1 },
+    spec: {
+      replicas,
+      volumeClaimTemplates: [
+        { metadata: { name: 'qdrant-storage' }, spec: {} },
+        ...(snapshots === undefined
+          ? []
+          : [
+              {
+                metadata: { name: 'qdrant-snapshots' },
+                spec: { resources: { requests: { storage: snapshots } } },
+              },
+            ]),
+      ],
+    },
+    status: {
+      observedGeneration: 1,
+      replicas,
+      readyReplicas: replicas,
+      updatedReplicas: replicas,
+      currentRevision: 'r1',
+      updateRevision: 'r1',
+      ...status,
+    },
+  }
+}
+
+export interface JobParts {
+  verb?: string
+  run?: number
+  /** Type of the condition it ended with, and how many seconds ago. */
+  ended?: ['Complete' | 'Failed', number]
+  plan?: string
+  image?: string
+  createdAgo?: number
+  failed?: number
+  deletionTimestamp?: string
+}
+
+export function helmJob(parts: JobParts = {}): Job {
+  const { verb = 'upgrade', run = 1, ended, plan, createdAgo = 60, failed } = parts
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name: jobName('cluster', verb, 'uid-a', run),
+      namespace: 'ns',
+      uid: `job-${run}`,
+      creationTimestamp: ago(createdAgo),
+      labels: { [LABELS.parent]: 'uid-a', [LABELS.verb]: verb },
+      ...(plan !== undefined && { annotations: { [ANNOTATIONS.plan]: plan } }),
+      ...(parts.deletionTimestamp !== undefined && { deletionTimestamp: parts.deletionTimestamp }),
+    },
+    spec: { template: { spec: { containers: [{ image: parts.image ?? settings.image }] } } },
+    status: {
+      ...(failed !== undefined && { failed }),
+      ...(ended !== undefined && {
+        conditions: [{ type: ended[0], status: 'True', lastTransitionTime: ago(ended[1]) }],
+      }),
+    },
+  }
+}
+
+export function applied(parts: Partial<Applied> = {}): Applied {
+  return {
+    planHash: 'other',
+    generation: 1,
+    secretFingerprints: {},
+    version: '1.18.3',
+    run: 1,
+    at: ago(60),
+    statefulSetGeneration: 1,
+    ...parts,
+  }
+}
+
+/** A report of the Job with the same run. */
+export function progress(parts: Partial<Progress> = {}): Progress {
+  const run = parts.run ?? 1
+  return {
+    uid: 'uid-a',
+    verb: 'upgrade',
+    run,
+    job: `job-${run}`,
+    runner: 'pod-1',
+    plan: 'other',
+    state: 'Done',
+    at: ago(50),
+    startedAt: ago(60),
+    ...parts,
+  }
+}
+
+export function secret(data: Record<string, string>, type = 'Opaque'): Secret {
+  const encoded = Object.entries(data).map(
+    ([key, value]) => [key, Buffer.from(value).toString('base64')] as const,
+  )
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'key', namespace: 'ns' },
+    type,
+    data: Object.fromEntries(encoded),
+  }
+}
+
+/** What is observed of a cluster that was just created. */
+export function observed(parts: Partial<Observed> = {}): Observed {
+  const jobs = parts.jobs ?? []
+  return {
+    cluster: cluster(),
+    jobs,
+    secrets: new Map(),
+    ...parts,
+    children: [...(parts.children ?? []), ...jobs],
+  }
+}

@@ -1,0 +1,66 @@
+import t from 'tap'
+import { fingerprints, secretProblem, usedSecrets } from '../../../hooks/cluster/secrets.ts'
+import { clusterSpec, secret } from '../../builders.ts'
+
+const secretRef = { name: 'key', key: 'api' }
+const keyUses = usedSecrets(
+  clusterSpec({ apiKey: { autoGenerate: false, jwtRbac: false, secretRef } }),
+)
+const tlsUses = usedSecrets(clusterSpec({ tls: { enabled: true, secretRef: { name: 'key' } } }))
+
+const refused: [title: string, data: Record<string, string>, problem: string][] = [
+  ['without the key', { other: 'x' }, 'has no key api'],
+  ['with an empty key', { api: '' }, 'has an empty key api'],
+  ['with a line break in the key', { api: 'abc\n' }, 'has a key api that holds a line break'],
+  ...['0123', '1e5', 'null', 'yes', 'a: b', 'x #y', '{{ .Values }}', '"x"', 'ümlaut', '[a]'].map(
+    (api): [string, Record<string, string>, string] => [
+      `with the key ${api}`,
+      { api },
+      'has a key api that YAML would not read as the same text: use letters and digits',
+    ],
+  ),
+]
+
+for (const [title, data, problem] of refused) {
+  t.test(`a key Secret ${title} stops helm, naming Secret and key`, async (t) => {
+    const found = secretProblem(keyUses, new Map([['key', secret(data)]]))
+    t.equal(found, `spec.apiKey.secretRef: Secret key ${problem}`)
+  })
+}
+
+t.test('a key Secret that does not exist stops helm', async (t) => {
+  t.equal(secretProblem(keyUses, new Map()), 'spec.apiKey.secretRef: Secret key does not exist')
+})
+
+t.test('a key of letters, digits and harmless signs is used', async (t) => {
+  const secrets = new Map([['key', secret({ api: 'aZ09-._~aZ09-._~aZ09-._~aZ09-._~' })]])
+  t.equal(secretProblem(keyUses, secrets), undefined)
+})
+
+for (const missing of ['tls.crt', 'tls.key']) {
+  t.test(`a TLS Secret without ${missing} stops helm`, async (t) => {
+    const data = { 'tls.crt': 'c', 'tls.key': 'k', [missing]: '' }
+    const found = secretProblem(tlsUses, new Map([['key', secret(data, 'kubernetes.io/tls')]]))
+    t.equal(found, `spec.tls.secretRef: Secret key has an empty key ${missing}`)
+  })
+}
+
+t.test('a TLS Secret of another type stops helm', async (t) => {
+  const data = { 'tls.crt': 'c', 'tls.key': 'k' }
+  t.equal(
+    secretProblem(tlsUses, new Map([['key', secret(data)]])),
+    'spec.tls.secretRef: Secret key is of type Opaque, not kubernetes.io/tls',
+  )
+})
+
+t.test('a generated key needs no Secret before the first run', async (t) => {
+  t.strictSame(usedSecrets(clusterSpec({ apiKey: { autoGenerate: true, jwtRbac: true } })), [])
+})
+
+t.test('a fingerprint changes with the value in use and with nothing else', async (t) => {
+  const print = (data: Record<string, string>) =>
+    fingerprints(keyUses, new Map([['key', secret(data)]]))['key']
+  t.match(print({ api: 'one' }), /^[0-9a-f]{16}$/)
+  t.equal(print({ api: 'one' }), print({ api: 'one', other: 'x' }))
+  t.not(print({ api: 'one' }), print({ api: 'two' }))
+})

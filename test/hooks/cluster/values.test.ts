@@ -1,0 +1,192 @@
+import t from 'tap'
+import type { VecCluster } from '../../../crds/cluster.ts'
+import { valuesOf } from '../../../hooks/cluster/values.ts'
+import { cluster } from '../../builders.ts'
+
+const p2p = { port: 6335, enable_tls: false }
+
+/** Values of a spec with nothing but the defaults. */
+const defaults = {
+  fullnameOverride: 'vec-a',
+  replicaCount: 1,
+  image: { repository: 'docker.io/qdrant/qdrant', pullPolicy: 'IfNotPresent' },
+  resources: {},
+  persistence: { size: '10Gi', accessModes: ['ReadWriteOnce'] },
+  snapshotPersistence: { enabled: false, size: '10Gi' },
+  service: { type: 'ClusterIP', annotations: {} },
+  apiKey: false,
+  readOnlyApiKey: false,
+  metrics: { serviceMonitor: { enabled: false, scrapeInterval: '30s', additionalLabels: {} } },
+  config: { cluster: { enabled: true, p2p } },
+}
+
+interface Row {
+  title: string
+  spec: Partial<VecCluster['spec']>
+  values: Record<string, unknown>
+}
+
+const secretRef = { name: 'key', key: 'api' }
+const tlsMount = {
+  additionalVolumes: [{ name: 'tls', secret: { secretName: 'cert' } }],
+  additionalVolumeMounts: [{ name: 'tls', mountPath: '/qdrant/tls', readOnly: true }],
+}
+const tlsConfig = {
+  cluster: { enabled: true, p2p },
+  service: { enable_tls: true },
+  tls: {
+    cert: '/qdrant/tls/tls.crt',
+    key: '/qdrant/tls/tls.key',
+    ca_cert: '/qdrant/tls/ca.crt',
+  },
+}
+
+const rows: Row[] = [
+  { title: 'nothing but version: chart defaults and the name', spec: {}, values: {} },
+  { title: 'replicas is replicaCount', spec: { replicas: 3 }, values: { replicaCount: 3 } },
+  {
+    title: 'image.repository and image.pullPolicy keep their names; no image.tag is set',
+    spec: { image: { repository: 'mirror/engine', pullPolicy: 'Never' } },
+    values: { image: { repository: 'mirror/engine', pullPolicy: 'Never' } },
+  },
+  {
+    title: 'resources is resources',
+    spec: { resources: { requests: { cpu: 1, memory: '2Gi' }, limits: { memory: '4Gi' } } },
+    values: { resources: { requests: { cpu: 1, memory: '2Gi' }, limits: { memory: '4Gi' } } },
+  },
+  {
+    title: 'persistence.size, accessModes and storageClassName keep their names',
+    spec: {
+      persistence: { size: '1Ti', accessModes: ['ReadWriteOncePod'], storageClassName: 'fast' },
+    },
+    values: {
+      persistence: { size: '1Ti', accessModes: ['ReadWriteOncePod'], storageClassName: 'fast' },
+    },
+  },
+  {
+    title: 'snapshotPersistence is snapshotPersistence.enabled, .size and .storageClassName',
+    spec: { snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' } },
+    values: { snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' } },
+  },
+  {
+    title: 'service.type and service.annotations keep their names',
+    spec: { service: { type: 'LoadBalancer', annotations: { a: 'b' } } },
+    values: { service: { type: 'LoadBalancer', annotations: { a: 'b' } } },
+  },
+  {
+    title: 'apiKey.autoGenerate is apiKey: true',
+    spec: { apiKey: { autoGenerate: true, jwtRbac: false } },
+    values: { apiKey: true },
+  },
+  {
+    title: 'apiKey.secretRef is apiKey: {valueFrom: {secretKeyRef: {name, key}}}',
+    spec: { apiKey: { autoGenerate: false, jwtRbac: false, secretRef } },
+    values: { apiKey: { valueFrom: { secretKeyRef: secretRef } } },
+  },
+  {
+    title: 'readOnlyApiKey has the same encoding as apiKey',
+    spec: {
+      apiKey: { autoGenerate: true, jwtRbac: false },
+      readOnlyApiKey: { autoGenerate: false, secretRef },
+    },
+    values: { apiKey: true, readOnlyApiKey: { valueFrom: { secretKeyRef: secretRef } } },
+  },
+  {
+    title: 'apiKey.jwtRbac is config.service.jwt_rbac',
+    spec: { apiKey: { autoGenerate: true, jwtRbac: true } },
+    values: {
+      apiKey: true,
+      config: { cluster: { enabled: true, p2p }, service: { jwt_rbac: true } },
+    },
+  },
+  {
+    title: 'metrics.serviceMonitor.enabled needs both enabled flags',
+    spec: {
+      metrics: { enabled: false, serviceMonitor: { enabled: true, interval: '10s', labels: {} } },
+    },
+    values: {
+      metrics: {
+        serviceMonitor: { enabled: false, scrapeInterval: '10s', additionalLabels: {} },
+      },
+    },
+  },
+  {
+    title: 'metrics is serviceMonitor.enabled, .scrapeInterval and .additionalLabels',
+    spec: {
+      metrics: {
+        enabled: true,
+        serviceMonitor: { enabled: true, interval: '1m', labels: { team: 'x' } },
+      },
+    },
+    values: {
+      metrics: {
+        serviceMonitor: { enabled: true, scrapeInterval: '1m', additionalLabels: { team: 'x' } },
+      },
+    },
+  },
+  {
+    title: 'nodeSelector, tolerations and affinity keep their names',
+    spec: {
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'k', operator: 'Exists' }],
+      affinity: { podAntiAffinity: {} },
+    },
+    values: {
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'k', operator: 'Exists' }],
+      affinity: { podAntiAffinity: {} },
+    },
+  },
+  {
+    title: 'cluster.enabled is config.cluster.enabled',
+    spec: { cluster: { enabled: false, p2p: { port: 6335, enableTls: false } } },
+    values: { config: { cluster: { enabled: false, p2p } } },
+  },
+  {
+    title: 'cluster.p2p.port and cluster.p2p.enableTls are config.cluster.p2p.port and .enable_tls',
+    spec: { cluster: { enabled: true, p2p: { port: 7000, enableTls: true } } },
+    values: { config: { cluster: { enabled: true, p2p: { port: 7000, enable_tls: true } } } },
+  },
+  {
+    title:
+      'tls.enabled sets enable_tls, certificate, key and ca_cert, and mounts tls.secretRef.name',
+    spec: { tls: { enabled: true, secretRef: { name: 'cert' } } },
+    values: { ...tlsMount, config: tlsConfig },
+  },
+  {
+    title: 'config is deep-merged over the entries of the operator, and the spec wins',
+    spec: {
+      tls: { enabled: true, secretRef: { name: 'cert' } },
+      config: { service: { max_workers: 2 }, log_level: 'DEBUG', cluster: { tick_period_ms: 50 } },
+    },
+    values: {
+      ...tlsMount,
+      config: {
+        ...tlsConfig,
+        cluster: { ...tlsConfig.cluster, tick_period_ms: 50 },
+        service: { enable_tls: true, max_workers: 2 },
+        log_level: 'DEBUG',
+      },
+    },
+  },
+]
+
+for (const { title, spec, values } of rows) {
+  t.test(title, async (t) => {
+    t.strictSame(valuesOf(cluster({ spec }), { hasAuthority: true }), { ...defaults, ...values })
+  })
+}
+
+t.test('a TLS Secret without ca.crt is its own authority', async (t) => {
+  const spec = { tls: { enabled: true, secretRef: { name: 'cert' } } }
+  t.match(valuesOf(cluster({ spec }), { hasAuthority: false }), {
+    config: { tls: { ca_cert: '/qdrant/tls/tls.crt' } },
+  })
+})
+
+t.test('a list in config replaces the whole list', async (t) => {
+  const spec = { config: { cluster: { p2p: { peers: [1, 2] } } } }
+  t.match(valuesOf(cluster({ spec }), { hasAuthority: false }), {
+    config: { cluster: { p2p: { ...p2p, peers: [1, 2] } } },
+  })
+})
