@@ -80,11 +80,6 @@ const persistence = Type.Object(
   {
     default: {},
     description: 'Data volume of each pod.',
-    ...rules(
-      ['self.size == oldSelf.size', 'spec.persistence.size is immutable'],
-      [unchanged('storageClassName'), 'spec.persistence.storageClassName is immutable'],
-      ['self.accessModes == oldSelf.accessModes', 'spec.persistence.accessModes is immutable'],
-    ),
   },
 )
 
@@ -123,11 +118,6 @@ const cluster = Type.Object(
   {
     default: {},
     description: 'How the nodes form one engine cluster.',
-    ...rules(
-      ['self.enabled == oldSelf.enabled', 'spec.cluster.enabled is immutable'],
-      ['self.p2p.port == oldSelf.p2p.port', 'spec.cluster.p2p.port is immutable'],
-      ['self.p2p.enableTls == oldSelf.p2p.enableTls', 'spec.cluster.p2p.enableTls is immutable'],
-    ),
   },
 )
 
@@ -199,7 +189,6 @@ const tls = Type.Object(
   {
     default: {},
     description: 'Encryption towards clients.',
-    ...rule('!self.enabled || has(self.secretRef)', 'spec.tls.enabled requires tls.secretRef.name'),
   },
 )
 
@@ -220,6 +209,10 @@ const metrics = Type.Object(
   },
   { default: {}, description: 'Monitoring.' },
 )
+
+function fixed(...fields: string[]) {
+  return fields.map((field) => [unchanged(field), `spec.${field} is immutable`] as const)
+}
 
 const spec = Type.Object(
   {
@@ -255,7 +248,17 @@ const spec = Type.Object(
   },
   {
     description: 'What the cluster should be.',
+    // Rules about a field whose default is {} stand here: the API server tries a field's own rules on
+    // that bare {}, before the defaults within are filled in.
     ...rules(
+      ...fixed(
+        'persistence.size',
+        'persistence.storageClassName',
+        'persistence.accessModes',
+        'cluster.enabled',
+        'cluster.p2p.port',
+        'cluster.p2p.enableTls',
+      ),
       [
         'self.replicas <= 1 || self.cluster.enabled',
         'spec.replicas greater than 1 requires spec.cluster.enabled true',
@@ -263,6 +266,10 @@ const spec = Type.Object(
       [
         '!has(self.readOnlyApiKey) || !(has(self.readOnlyApiKey.secretRef) || self.readOnlyApiKey.autoGenerate) || (has(self.apiKey) && (has(self.apiKey.secretRef) || self.apiKey.autoGenerate))',
         'spec.readOnlyApiKey requires spec.apiKey: alone it locks out every writer',
+      ],
+      [
+        '!self.tls.enabled || has(self.tls.secretRef)',
+        'spec.tls.enabled requires spec.tls.secretRef.name',
       ],
       [
         '!self.cluster.p2p.enableTls || self.tls.enabled',
