@@ -69,6 +69,8 @@ function removeTraces(directory: string): void {
     (file) => new RegExp(`/${NETWORK_NAME}-(\\w+)-`).exec(file)?.[1] ?? [],
   )
   for (const file of results) if (ours.some((id) => file.includes(id))) rmSync(file)
+  // The kubelet listens there, whatever its root directory is.
+  rmSync(join(DEVICE_PLUGINS, 'kubelet.sock'), { force: true })
   removeIfEmpty(DEVICE_PLUGINS)
   for (const hierarchy of filesIn(CONTROL_GROUPS)) removeIfEmpty(join(hierarchy, 'k8s.io'))
 }

@@ -2,19 +2,14 @@
  * Cluster DNS: CoreDNS as a process on the node, asked by the pods, and by host processes that are
  * to resolve Services.
  */
-import { readFileSync } from 'node:fs'
-
 import { kubeconfigFile } from './control-plane.ts'
 import { NODE_ADDRESS } from './network.ts'
 import { portAnswers, waitFor } from './process.ts'
 import type { Ground } from './state.ts'
 import type { Tools } from './tools.ts'
 
-const HOST_RESOLVER = '/etc/resolv.conf'
-
 export async function startDns(ground: Ground, tools: Tools): Promise<void> {
-  // Names from outside are asked where the machine asks, if it has anyone to ask.
-  const outside = readFileSync(HOST_RESOLVER, 'utf8').includes('nameserver')
+  // The last block answers for all other names: no question of a pod leaves this machine.
   const corefile = `.:53 {
   bind ${NODE_ADDRESS}
   errors
@@ -23,7 +18,9 @@ export async function startDns(ground: Ground, tools: Tools): Promise<void> {
     pods insecure
     ttl 1
   }
-  ${outside ? `forward . ${HOST_RESOLVER}` : ''}
+  template ANY ANY {
+    rcode NXDOMAIN
+  }
 }
 `
   ground.write(

@@ -141,7 +141,8 @@ function npmSettings(): string[] {
 function engineDockerfile(base: string, version: string): string {
   return `FROM ${base}
 ADD . /
-ENV PATH=/usr/local/bin:/usr/bin:/bin RUN_MODE=production TZ=Etc/UTC ENGINE_VERSION=${version}
+ENV PATH=/usr/local/bin:/usr/bin:/bin RUN_MODE=production TZ=Etc/UTC \
+  QDRANT__TELEMETRY_DISABLED=true ENGINE_VERSION=${version}
 WORKDIR /qdrant
 EXPOSE 6333 6334 6335
 CMD ["./entrypoint.sh"]

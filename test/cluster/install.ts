@@ -49,7 +49,7 @@ export async function installOperator(
   await installDefinitions(cluster, real)
   const engineImage = await loadEngine(cluster, log)
   const chartRepository = await serveEngineChart(cluster)
-  await installChart(cluster, log, [`engine.chartRepository=${chartRepository}`, ...values])
+  await installChart(cluster, log, [`engineChart.repository=${chartRepository}`, ...values])
 
   if (real !== undefined) {
     return { engineImage, chartRepository, stop: startMetacontroller(cluster, real) }

@@ -42,10 +42,7 @@ export async function openNetwork(ground: Ground): Promise<void> {
   for (const [file, value] of Object.entries(SETTINGS)) {
     if (existsSync(file)) writeFileSync(file, value)
   }
-  // One rule of our own in place of one chain per pod: it can be removed without knowing the pods.
-  await restoreRules('iptables', 'nat', [
-    `-A POSTROUTING -s ${POD_RANGE} ! -d ${POD_RANGE} ${comment} -j MASQUERADE`,
-  ])
+  // No masquerading: nothing that runs in a pod reaches beyond this machine.
   await restoreRules('iptables', 'filter', [
     `-I FORWARD -s ${POD_RANGE} ${comment} -j ACCEPT`,
     `-I FORWARD -d ${POD_RANGE} ${comment} -j ACCEPT`,
@@ -85,19 +82,27 @@ async function ip(...args: string[]): Promise<void> {
   await run(program('ip'), args)
 }
 
-/** Deletes our own rules and every chain of kube-proxy and kubelet in one table, in one step. */
-async function removeRules(family: Family, table: string): Promise<void> {
+/**
+ * Deletes our own rules and every chain of kube-proxy in one table, in one step. Read and tried
+ * again, because a child of a kube-proxy that just ended may still change them in between.
+ */
+async function removeRules(family: Family, table: string, attempts = 3): Promise<void> {
   const lines = (await run(program(`${family}-save`), ['-t', table])).split('\n')
   const chains = lines.flatMap((line) => /^:(KUBE-\S+)/.exec(line)?.[1] ?? [])
   const rules = lines.filter(
-    (line) => line.startsWith('-A') && (line.includes(OUR_COMMENT) || / -j KUBE-/.test(line)),
+    (line) =>
+      /^-A (?!KUBE-)/.test(line) && (line.includes(OUR_COMMENT) || line.includes(' -j KUBE-')),
   )
-  const outer = rules.filter((line) => !line.startsWith('-A KUBE-'))
-  await restoreRules(family, table, [
-    ...outer.map((line) => line.replace('-A', '-D')),
-    ...chains.map((chain) => `-F ${chain}`),
-    ...chains.map((chain) => `-X ${chain}`),
-  ])
+  try {
+    await restoreRules(family, table, [
+      ...rules.map((line) => line.replace('-A', '-D')),
+      ...chains.map((chain) => `-F ${chain}`),
+      ...chains.map((chain) => `-X ${chain}`),
+    ])
+  } catch (error) {
+    if (attempts <= 1) throw error
+    await removeRules(family, table, attempts - 1)
+  }
 }
 
 async function restoreRules(
