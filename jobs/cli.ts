@@ -1,0 +1,132 @@
+/**
+ * The companion CLI: `<kind> <verb> <namespace>/<name>` runs jobs/<kind>/<verb>.ts with the plan from
+ * the environment. It turns every way a command can end into an exit code, once the report is made.
+ */
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { Logger } from 'pino'
+import { EXIT, JOB_ENV, UninstallPlan, UpgradePlan, decodePlan } from '../crds/command.ts'
+import { Rejected } from '../crds/errors.ts'
+import { mountedEngineCredentials } from './clients/credentials.ts'
+import { EngineConnections, directRoute, proxyRoute } from './clients/engine-route.ts'
+import { Engine } from './clients/engine.ts'
+import { Helm } from './clients/helm.ts'
+import { Kubernetes, podAccess } from './clients/kubernetes.ts'
+import { uninstall } from './cluster/uninstall.ts'
+import { upgrade } from './cluster/upgrade.ts'
+import { jobLog } from './log.ts'
+import { Gone, Reporter, type Subject } from './report.ts'
+import { systemTime, type Time } from './time.ts'
+import type { Outcome, Tools } from './tools.ts'
+
+export interface Surroundings {
+  arguments: string[]
+  env: NodeJS.ProcessEnv
+  log: Logger
+  time: Time
+  /** Aborts on SIGTERM. */
+  signal: AbortSignal
+}
+
+/** A command: its plan, and what to do with it. */
+interface Command {
+  verb: string
+  run(text: string, target: string, surroundings: Surroundings): Promise<Outcome>
+}
+
+const COMMANDS: Record<string, Command> = {
+  'cluster upgrade': command('upgrade', UpgradePlan, upgrade),
+  'cluster uninstall': command('uninstall', UninstallPlan, uninstall),
+}
+
+/** Runs one command and answers with its exit code. */
+export async function main(surroundings: Surroundings): Promise<number> {
+  const { env, log, signal } = surroundings
+  const [kind = '', verb = '', target = ''] = surroundings.arguments
+  try {
+    const command = COMMANDS[`${kind} ${verb}`]
+    if (command === undefined) throw new Rejected(`usage: ${USAGE}`)
+    const outcome = await command.run(env[JOB_ENV.plan] ?? '', target, surroundings)
+    log.info({ outcome }, `${kind} ${verb} has ended`)
+    return outcome === 'Done' ? EXIT.done : EXIT.over
+  } catch (error) {
+    if (error instanceof Gone) {
+      log.warn({ reason: error.message }, 'nothing is left to do')
+      return EXIT.over
+    }
+    // SIGTERM: the clean-up is done, and the Job controller may start another pod.
+    if (signal.aborted) log.warn('ended by a signal')
+    else log.error({ err: error }, 'crashed')
+    return EXIT.crash
+  }
+}
+
+const USAGE = 'vec-operator <kind> <verb> <namespace>/<name>'
+
+function command<Schema extends TSchema>(
+  verb: string,
+  schema: Schema,
+  run: (plan: Static<Schema>, tools: Tools) => Promise<Outcome>,
+): Command {
+  return {
+    verb,
+    async run(text, target, surroundings) {
+      const plan = decodePlan(schema, text)
+      const subject = plan as Subject
+      if (`${subject.namespace}/${subject.name}` !== target) {
+        throw new Rejected(`the plan is for ${subject.namespace}/${subject.name}, not ${target}`)
+      }
+      const tools = toolsOf(subject, verb, surroundings)
+      const { hash, run: number } = subject
+      tools.log.info({ target, run: number, plan: hash }, `${verb} starts`)
+      const earlier = await tools.reporter.started()
+      if (earlier === undefined || earlier.state === 'Started') return run(plan, tools)
+      tools.log.info({ state: earlier.state }, 'an earlier pod of this Job has reported its end')
+      return earlier.state
+    },
+  }
+}
+
+function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): Tools {
+  const { env, log, time, signal } = surroundings
+  const kubernetes = new Kubernetes(podAccess(env), log)
+  const runner = env[JOB_ENV.podUid] ?? ''
+  const job = env[JOB_ENV.jobUid] ?? ''
+  return {
+    kubernetes,
+    helm: new Helm(log, { env }),
+    engineOn: enginesOf(kubernetes, env, log),
+    reporter: new Reporter({ kubernetes, subject, verb, runner, job, time, log, signal }),
+    time,
+    log,
+    runner,
+    signal,
+  }
+}
+
+/** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy goes around. */
+function enginesOf(kubernetes: Kubernetes, env: NodeJS.ProcessEnv, log: Logger): Tools['engineOn'] {
+  const connections = new EngineConnections()
+  const credentials = mountedEngineCredentials(env)
+  return (connection, ordinal) => {
+    const route =
+      env['VEC_ENGINE_ROUTE'] === 'proxy'
+        ? proxyRoute(kubernetes, connection, ordinal)
+        : directRoute(connections, connection, ordinal)
+    return new Engine({ route, credentials, log })
+  }
+}
+
+if (import.meta.main) {
+  const controller = new AbortController()
+  process.once('SIGTERM', () => controller.abort(new Error('SIGTERM')))
+  process.once('SIGINT', () => controller.abort(new Error('SIGINT')))
+  const code = await main({
+    arguments: process.argv.slice(2),
+    env: process.env,
+    log: jobLog(),
+    time: systemTime,
+    signal: controller.signal,
+  })
+  // Idle connections would keep the process for seconds; the log has been written.
+  process.exit(code)
+}

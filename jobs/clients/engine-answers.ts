@@ -1,0 +1,45 @@
+/** What the engine answers: the parts we read, checked where they arrive (facts: sections 1, 2 and 10). */
+import { Type, type Static } from '@sinclair/typebox'
+
+/** `GET /`: the only answer without an envelope. */
+export const Version = Type.Object({ title: Type.String(), version: Type.String() })
+
+const ConsensusThread = Type.Object({
+  consensus_thread_status: Type.String(),
+  err: Type.Optional(Type.String()),
+})
+
+/** `GET /cluster` of a node that runs alone, or of one among others. */
+export const ClusterView = Type.Union([
+  Type.Object({ status: Type.Literal('disabled') }),
+  Type.Object({
+    status: Type.Literal('enabled'),
+    peer_id: Type.Number(),
+    peers: Type.Record(Type.String(), Type.Object({ uri: Type.String() })),
+    raft_info: Type.Object({ leader: Type.Optional(Type.Union([Type.Number(), Type.Null()])) }),
+    consensus_thread_status: ConsensusThread,
+  }),
+])
+export type ClusterView = Static<typeof ClusterView>
+
+export const Collections = Type.Object({
+  collections: Type.Array(Type.Object({ name: Type.String() })),
+})
+
+const shard = {
+  shard_id: Type.Integer(),
+  shard_key: Type.Optional(Type.Union([Type.String(), Type.Integer()])),
+  state: Type.String(),
+}
+
+/** `GET /collections/{c}/cluster`: which shards this node holds and which it knows elsewhere. */
+export const Placement = Type.Object({
+  peer_id: Type.Number(),
+  shard_count: Type.Integer(),
+  local_shards: Type.Array(Type.Object({ ...shard, points_count: Type.Integer() })),
+  remote_shards: Type.Array(Type.Object({ ...shard, peer_id: Type.Number() })),
+  shard_transfers: Type.Array(
+    Type.Object({ shard_id: Type.Integer(), from: Type.Number(), to: Type.Number() }),
+  ),
+})
+export type Placement = Static<typeof Placement>

@@ -1,0 +1,116 @@
+/**
+ * Two ways to an engine: by its host names, from inside the Kubernetes cluster, or through the API
+ * server's pod proxy, from outside. Both carry one call and its answer, and judge neither.
+ */
+import { Agent, request, type Dispatcher } from 'undici'
+import { podEndpointOf, endpointOf, type Connection } from '../../crds/connection.ts'
+import { EngineError } from '../../crds/errors.ts'
+import { HTTP_PORT, releaseName } from '../../crds/names.ts'
+import { deadline, wordsOf, type Answer, type Kubernetes } from './kubernetes.ts'
+
+export interface EngineCall {
+  method: Dispatcher.HttpMethod
+  path: string
+  headers: Record<string, string>
+  body?: string
+  timeoutMs: number
+  signal?: AbortSignal | undefined
+}
+
+export interface Route {
+  /** How messages name the node. */
+  readonly node: string
+  /** With the certificate authority to trust; without one, those of the system. */
+  send(call: EngineCall, ca: string | undefined): Promise<Answer>
+}
+
+/** The engine closes an idle connection after 5 s; we must be earlier (facts 0.1). */
+const KEEP_ALIVE_MS = 4_000
+const CONNECT_MS = 10_000
+
+/** Connections to engines, one pool for each certificate authority. */
+export class EngineConnections {
+  readonly #pools = new Map<string, Agent>()
+
+  pool(ca: string | undefined): Agent {
+    const known = this.#pools.get(ca ?? '')
+    if (known !== undefined) return known
+    const pool = new Agent({
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+      // A snapshot takes as long as it takes: each call has its own deadline.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: { timeout: CONNECT_MS, ...(ca !== undefined && { ca }) },
+    })
+    this.#pools.set(ca ?? '', pool)
+    return pool
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()))
+    this.#pools.clear()
+  }
+}
+
+/** By host name: of one pod, or of the client Service when no ordinal is given. */
+export function directRoute(
+  connections: EngineConnections,
+  connection: Connection,
+  ordinal?: number,
+): Route {
+  const base = ordinal === undefined ? endpointOf(connection) : podEndpointOf(connection, ordinal)
+  return routeTo(base, connections)
+}
+
+/** To any address, such as the source of a migration. */
+export function routeTo(base: string, connections: EngineConnections): Route {
+  return {
+    node: base,
+    async send({ method, path, headers, body, timeoutMs, signal }, ca) {
+      try {
+        const answer = await request(base + path, {
+          method,
+          headers,
+          body: body ?? null,
+          dispatcher: connections.pool(ca),
+          signal: deadline(timeoutMs, signal),
+        })
+        return { status: answer.statusCode, text: await answer.body.text() }
+      } catch (cause) {
+        throw noAnswer(`${method} ${base}${path}`, cause, signal)
+      }
+    },
+  }
+}
+
+/**
+ * Through the API server, which reaches pods by itself; it does not verify their certificates. What
+ * is asked of the Service goes to the first pod, for every node serves every call.
+ */
+export function proxyRoute(kubernetes: Kubernetes, connection: Connection, ordinal = 0): Route {
+  const { namespace, name, tls } = connection
+  const pod = `${releaseName(name)}-${ordinal}`
+  const target = `${tls ? 'https' : 'http'}:${pod}:${HTTP_PORT}`
+  return {
+    node: `${pod}.${namespace}`,
+    async send({ method, path, headers, body, timeoutMs, signal }) {
+      const proxied = `/api/v1/namespaces/${namespace}/pods/${target}/proxy${path}`
+      try {
+        return await kubernetes.call(method, proxied, {
+          headers,
+          timeoutMs,
+          signal,
+          ...(body !== undefined && { body }),
+        })
+      } catch (cause) {
+        throw noAnswer(`${method} ${pod}${path}`, cause, signal)
+      }
+    },
+  }
+}
+
+function noAnswer(call: string, cause: unknown, signal: AbortSignal | undefined): EngineError {
+  signal?.throwIfAborted()
+  return new EngineError(`${call} got no answer: ${wordsOf(cause)}`, { cause })
+}

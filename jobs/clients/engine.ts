@@ -1,0 +1,145 @@
+/**
+ * The engine's HTTP API. Each method is an endpoint and the shape of its answer; one private `#call`
+ * does transport, errors and checking for all of them.
+ */
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { Logger } from 'pino'
+import { EngineError } from '../../crds/errors.ts'
+import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
+import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
+import type { EngineCall, Route } from './engine-route.ts'
+import type { Answer } from './kubernetes.ts'
+
+/** The content of the Secrets a call needs. */
+export interface EngineCredentials {
+  key?: string | undefined
+  /** Certificate authority, PEM. */
+  ca?: string | undefined
+}
+
+interface Options {
+  route: Route
+  /** Asked before each call: a key that was rotated is used at once. */
+  credentials: () => Promise<EngineCredentials>
+  log: Logger
+}
+
+interface CallOptions {
+  body?: object
+  timeoutMs?: number
+  signal?: AbortSignal | undefined
+}
+
+const SHORT_CALL_MS = SHORT_CALL_SECONDS * 1000
+/** What the engine says of a bad request may be long; a status has no room for it. */
+const MAX_MESSAGE = 1024
+
+export class Engine {
+  readonly node: string
+  readonly #options: Options
+
+  constructor(options: Options) {
+    this.node = options.route.node
+    this.#options = options
+  }
+
+  /** Whether this node serves; one that does not answer is not ready. */
+  async readyz(signal?: AbortSignal): Promise<boolean> {
+    try {
+      return (await this.#send('GET', '/readyz', { signal })).status === 200
+    } catch (error) {
+      if (error instanceof EngineError) return false
+      throw error
+    }
+  }
+
+  /** Version of the engine this node runs, such as `1.19.0`. */
+  async version(signal?: AbortSignal): Promise<string> {
+    const text = this.#succeeded(await this.#send('GET', '/', { signal }), 'GET /')
+    return this.#checked(Version, parsed(text), 'GET /').version
+  }
+
+  /** What this node knows of its peers and of its own consensus thread. */
+  cluster(signal?: AbortSignal): Promise<ClusterView> {
+    return this.#call('GET', '/cluster', ClusterView, { signal })
+  }
+
+  async collections(signal?: AbortSignal): Promise<string[]> {
+    const { collections } = await this.#call('GET', '/collections', Collections, { signal })
+    return collections.map(({ name }) => name)
+  }
+
+  /** Where the shards of a collection are, as this node sees it. */
+  collectionCluster(collection: string, signal?: AbortSignal): Promise<Placement> {
+    const path = `/collections/${encodeURIComponent(collection)}/cluster`
+    return this.#call('GET', path, Placement, { signal })
+  }
+
+  async #call<Schema extends TSchema>(
+    method: EngineCall['method'],
+    path: string,
+    result: Schema,
+    options: CallOptions = {},
+  ): Promise<Static<Schema>> {
+    const call = `${method} ${path}`
+    const envelope = parsed(this.#succeeded(await this.#send(method, path, options), call))
+    return this.#checked(result, this.#checked(Envelope, envelope, call).result, call)
+  }
+
+  async #send(
+    method: EngineCall['method'],
+    path: string,
+    { body, timeoutMs = SHORT_CALL_MS, signal }: CallOptions,
+  ): Promise<Answer> {
+    const { route, credentials, log } = this.#options
+    const { key, ca } = await credentials()
+    const headers = {
+      ...(key !== undefined && { 'api-key': key }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    }
+    const text = body === undefined ? {} : { body: JSON.stringify(body) }
+    const answer = await route.send({ method, path, headers, ...text, timeoutMs, signal }, ca)
+    log.debug({ node: this.node, call: `${method} ${path}`, status: answer.status }, 'engine call')
+    return answer
+  }
+
+  #succeeded({ status, text }: Answer, call: string): string {
+    if (status < 400) return text
+    throw new EngineError(`${call} on ${this.node} answered ${status}: ${errorOf(text)}`, {
+      status,
+    })
+  }
+
+  #checked<Schema extends TSchema>(schema: Schema, answer: unknown, call: string): Static<Schema> {
+    const error = Value.Errors(schema, answer).First()
+    if (error === undefined) return answer
+    throw new EngineError(
+      `${call} on ${this.node} answered without a valid ${error.path || 'JSON body'}: ${error.message}`,
+    )
+  }
+}
+
+const Envelope = Type.Object({ result: Type.Unknown() })
+const ErrorEnvelope = Type.Object({ status: Type.Object({ error: Type.String() }) })
+/** The API server's own words, when its proxy cannot reach the pod. */
+const ApiStatus = Type.Object({ kind: Type.Literal('Status'), message: Type.String() })
+
+/** The engine's words: in an envelope, or plain text from its authentication (facts 0). */
+function errorOf(text: string): string {
+  const body = parsed(text)
+  const message = Value.Check(ErrorEnvelope, body)
+    ? body.status.error
+    : Value.Check(ApiStatus, body)
+      ? body.message
+      : text
+  return message.slice(0, MAX_MESSAGE) || 'no such route'
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * The helm command: arguments as a list, values on standard input, no file. It knows how helm is
+ * called and what its words mean; when to call it is the commands' business.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { Logger } from 'pino'
+import { HelmError } from '../../crds/errors.ts'
+import { HELM_TIMEOUT_SECONDS } from '../../crds/limits.ts'
+
+/** Past its own time-out, helm gets so long to mark the release as failed. */
+const MARGIN_MS = 60_000
+/** A helm that was told to end gets so long. */
+const GRACE_MS = 20_000
+/** Of what helm prints, so much is read; it ends with what went wrong. */
+const MAX_OUTPUT = 1024 * 1024
+const MAX_MESSAGE = 2048
+
+export interface Upgrade {
+  release: string
+  /** Name in the repository; a path or an oci:// address when repository is empty. */
+  chart: string
+  repository: string
+  version: string
+  namespace: string
+  createNamespace: boolean
+  values: object
+}
+
+export interface HelmOptions {
+  command?: string
+  env?: NodeJS.ProcessEnv
+  /** How long a whole helm run may take. */
+  limitMs?: number
+  graceMs?: number
+}
+
+interface Run {
+  args: [string, ...string[]]
+  input?: string
+  signal?: AbortSignal | undefined
+}
+
+const Status = Type.Object({
+  version: Type.Integer(),
+  info: Type.Object({ status: Type.String(), description: Type.Optional(Type.String()) }),
+})
+
+export class Helm {
+  readonly #log: Logger
+  readonly #options: Required<HelmOptions>
+
+  constructor(log: Logger, options: HelmOptions = {}) {
+    this.#log = log
+    this.#options = {
+      command: 'helm',
+      env: process.env,
+      limitMs: HELM_TIMEOUT_SECONDS * 1000 + MARGIN_MS,
+      graceMs: GRACE_MS,
+      ...options,
+    }
+  }
+
+  /** Installs the release, or upgrades the one that is there; answers with what helm printed. */
+  upgrade(wanted: Upgrade, signal?: AbortSignal): Promise<string> {
+    return this.#run({
+      args: upgradeArguments(wanted),
+      input: JSON.stringify(wanted.values),
+      signal,
+    })
+  }
+
+  /** A release that is not there is fine; its volumes stay. */
+  async uninstall(release: string, namespace: string, signal?: AbortSignal): Promise<string> {
+    try {
+      const flags = [...inNamespace(namespace), '--wait', ...TIMEOUT]
+      return await this.#run({ args: ['uninstall', release, ...flags], signal })
+    } catch (error) {
+      if (isNotFound(error)) return `release ${release} is not there`
+      throw error
+    }
+  }
+
+  /** Status and revision of a release; undefined when there is none. */
+  async status(release: string, namespace: string, signal?: AbortSignal) {
+    try {
+      const flags = [...inNamespace(namespace), '-o', 'json']
+      const text = await this.#run({ args: ['status', release, ...flags], signal })
+      const status: unknown = JSON.parse(text)
+      return Value.Parse(Status, status)
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      throw error
+    }
+  }
+
+  async #run({ args, input, signal }: Run): Promise<string> {
+    signal?.throwIfAborted()
+    const { command, env, limitMs } = this.#options
+    // Values stay out of the log: a person may have written a secret into config.
+    this.#log.debug({ command: [command, ...args].join(' ') }, 'helm runs')
+    const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    const output = collect(child.stdout)
+    const errors = collect(child.stderr)
+    // helm may end without having read them, for instance for want of the chart.
+    child.stdin.on('error', () => undefined)
+    child.stdin.end(input)
+
+    const limit = AbortSignal.timeout(limitMs)
+    const code = await this.#ended(child, signal ? AbortSignal.any([limit, signal]) : limit)
+    signal?.throwIfAborted()
+    if (limit.aborted) throw new HelmError(`helm ${args[0]} did not end within ${limitMs / 1000} s`)
+    if (code !== 0) throw new HelmError(clean(errors()) || `helm ended with code ${code ?? 'none'}`)
+    return output().trim()
+  }
+
+  /** Exit code of a child that is told to end when the signal aborts, and then made to. */
+  async #ended(child: ChildProcess, stop: AbortSignal): Promise<number | null> {
+    const { command, graceMs } = this.#options
+    let kill: NodeJS.Timeout | undefined
+    const onStop = () => {
+      child.kill('SIGTERM')
+      kill = setTimeout(() => child.kill('SIGKILL'), graceMs)
+    }
+    stop.addEventListener('abort', onStop, { once: true })
+    try {
+      return await new Promise((resolve, reject) => {
+        child.once('close', resolve)
+        child.once('error', (cause) => {
+          reject(new HelmError(`${command} cannot be started: ${cause.message}`, { cause }))
+        })
+      })
+    } finally {
+      stop.removeEventListener('abort', onStop)
+      clearTimeout(kill)
+    }
+  }
+}
+
+export function upgradeArguments(wanted: Upgrade): [string, ...string[]] {
+  const { release, chart, repository, version, namespace, createNamespace } = wanted
+  return [
+    'upgrade',
+    '--install',
+    release,
+    chart,
+    ...(repository === '' ? [] : ['--repo', repository]),
+    '--version',
+    version,
+    ...inNamespace(namespace),
+    ...(createNamespace ? ['--create-namespace'] : []),
+    ...TIMEOUT,
+    '--values',
+    '-',
+  ]
+}
+
+const TIMEOUT = ['--timeout', `${HELM_TIMEOUT_SECONDS}s`]
+
+function inNamespace(namespace: string): string[] {
+  return ['--namespace', namespace]
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof HelmError && /release: not found/.test(error.message)
+}
+
+/** helm's own words without its warnings and repetitions, short enough for a report. */
+function clean(text: string): string {
+  const lines = text
+    .split('\n')
+    .map((line) => line.trim().replace(/^Error: /, ''))
+    .filter((line) => line !== '' && !/^(WARNING:|level=|[IWE]\d{4} |coalesce\.go)/.test(line))
+  const message = [...new Set(lines)].join('\n')
+  return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE - 2)} …`
+}
+
+/** The last part of a stream. */
+function collect(stream: NodeJS.ReadableStream): () => string {
+  let text = ''
+  stream.setEncoding('utf8')
+  stream.on('data', (chunk: string) => (text = (text + chunk).slice(-MAX_OUTPUT)))
+  return () => text
+}

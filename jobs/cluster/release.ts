@@ -1,0 +1,74 @@
+/**
+ * A Helm release between two runs: who else works on it, and what a helm that was killed has left.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+import { AnyObject } from '../../crds/kubernetes.ts'
+import { LABELS } from '../../crds/names.ts'
+import type { Tools } from '../tools.ts'
+
+/** Another pod may take so long to end: helm's own time-out and its pod's grace. */
+const OTHERS_LIMIT_MS = 900_000
+const OTHERS_POLL_MS = 5_000
+
+const Pod = Type.Composite([
+  AnyObject,
+  Type.Object({ status: Type.Optional(Type.Object({ phase: Type.Optional(Type.String()) })) }),
+])
+
+/** Others still work on the release after all the time they could need. */
+export class ReleaseBusy extends Error {
+  readonly code = 'ReleaseBusy'
+}
+
+/**
+ * Waits until no other pod works on the release. Two helms would write the same revision; and a
+ * pending release may be healed only when nobody is about to finish it.
+ */
+export async function waitForOthers(release: string, namespace: string, tools: Tools) {
+  const { time, log, signal } = tools
+  const giveUpAt = time.now().getTime() + OTHERS_LIMIT_MS
+  for (;;) {
+    const others = await livePods(release, namespace, tools)
+    if (others.length === 0) return
+    if (time.now().getTime() > giveUpAt) {
+      throw new ReleaseBusy(`${others.join(', ')} still works on release ${release}`)
+    }
+    log.info({ release, pods: others }, 'waits for other pods of this release')
+    await time.sleep(OTHERS_POLL_MS, signal)
+  }
+}
+
+/**
+ * A helm that was killed leaves its release pending, and helm then refuses every further run. Without
+ * the record of that revision it goes on from the last one that is whole.
+ */
+export async function healRelease(release: string, namespace: string, { kubernetes, log }: Tools) {
+  const secrets = { apiVersion: 'v1', plural: 'secrets', namespace }
+  const labelSelector = `owner=helm,name=${release},status in (${PENDING.join(',')})`
+  for (const { metadata } of await kubernetes.list(secrets, AnyObject, { labelSelector })) {
+    log.warn(
+      { release, secret: metadata.name, status: metadata.labels?.['status'] },
+      'an earlier helm was killed: its pending revision is deleted',
+    )
+    await kubernetes.delete(secrets, metadata.name, uidOf(metadata))
+  }
+}
+
+const PENDING = ['pending-install', 'pending-upgrade', 'pending-rollback']
+
+async function livePods(release: string, namespace: string, { kubernetes, runner }: Tools) {
+  const pods = await kubernetes.list({ apiVersion: 'v1', plural: 'pods', namespace }, Pod, {
+    labelSelector: `${LABELS.release}=${release}`,
+  })
+  return pods
+    .filter(({ metadata, status }) => metadata.uid !== runner && !hasEnded(status?.phase))
+    .map(({ metadata }) => metadata.name)
+}
+
+function hasEnded(phase: string | undefined): boolean {
+  return phase === 'Succeeded' || phase === 'Failed'
+}
+
+function uidOf({ uid }: Static<typeof AnyObject>['metadata']) {
+  return uid === undefined ? {} : { uid }
+}

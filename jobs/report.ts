@@ -1,0 +1,214 @@
+/**
+ * Tells how a Job is getting on: one annotation on the resource it works for, which the hook reads.
+ * It is also how a Job learns that it should not go on: its resource is gone, or another pod works.
+ */
+import { Type } from '@sinclair/typebox'
+import type { Logger } from 'pino'
+import { parseProgress, type Progress } from '../crds/command.ts'
+import { KubernetesError } from '../crds/errors.ts'
+import { MAX_PROGRESS_BYTES, REPORT_TIMEOUT_SECONDS } from '../crds/limits.ts'
+import { ANNOTATIONS, API_VERSION } from '../crds/names.ts'
+import type { Kubernetes } from './clients/kubernetes.ts'
+import type { Time } from './time.ts'
+
+/** The resource this Job works for is gone, or is a namesake: nothing is left to do. */
+export class Gone extends Error {
+  readonly code = 'Gone'
+}
+
+/** Another pod or a newer Job works for this resource: this one must not touch anything any more. */
+export class Superseded extends Error {
+  readonly code = 'Superseded'
+}
+
+/** The API did not accept a report in all the time there is. */
+export class Unreported extends Error {
+  readonly code = 'Unreported'
+}
+
+/** What a command says; the rest of a report is the same in each. */
+export type Report = Pick<Progress, 'state' | 'reason' | 'message' | 'applied'>
+
+/** Whose work is reported. */
+export interface Subject {
+  resource: string
+  namespace: string
+  name: string
+  uid: string
+  run: number
+  /** Hash of the plan. */
+  hash: string
+}
+
+interface Options {
+  kubernetes: Kubernetes
+  subject: Subject
+  verb: string
+  /** uid of this pod. */
+  runner: string
+  /** uid of the Job. */
+  job: string
+  time: Time
+  log: Logger
+  signal: AbortSignal
+}
+
+/** Between two reports that are not the last one, at least so long. */
+const THROTTLE_MS = 5_000
+const FIRST_RETRY_MS = 1_000
+const MAX_RETRY_MS = 30_000
+const MAX_MESSAGE = 2048
+/** All annotations of an object together may have 256 KiB. */
+const MAX_ANNOTATION = 128 * 1024
+
+const Annotated = Type.Object({
+  metadata: Type.Object({
+    uid: Type.String(),
+    annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
+  }),
+})
+
+export class Reporter {
+  readonly #options: Options
+  readonly #startedAt: string
+  /** True once this pod stands in the annotation: another runner there is then a newer one. */
+  #written = false
+  #writtenAt = 0
+
+  constructor(options: Options) {
+    this.#options = options
+    this.#startedAt = options.time.now().toISOString()
+  }
+
+  /**
+   * Takes the resource over for this pod. Answers with the final report when an earlier pod of this
+   * Job made one and was ended before it could exit: then nothing is left to do.
+   */
+  async started(): Promise<Report | undefined> {
+    const found = await this.#persist(() => this.#read())
+    if (found !== undefined && this.#isOver(found)) return found
+    await this.#persist(() => this.#write({ state: 'Started' }))
+    return undefined
+  }
+
+  /** A report on the way: left out when the last one is recent, and no harm when it is refused. */
+  async progress(message: string): Promise<void> {
+    if (this.#options.time.now().getTime() - this.#writtenAt < THROTTLE_MS) return
+    try {
+      await this.#write({ state: 'Started', message })
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      this.#options.log.warn({ reason: error.message }, 'report refused')
+    }
+  }
+
+  /** The last report, with what else is to be written on the resource at the same moment. */
+  async ended(report: Report, annotations: Record<string, string> = {}): Promise<void> {
+    await this.#persist(() => this.#write(report, annotations))
+  }
+
+  /** Repeats a call until it is accepted; gives up after REPORT_TIMEOUT_SECONDS. */
+  async #persist<Result>(call: () => Promise<Result>): Promise<Result> {
+    const { time, log, signal } = this.#options
+    const giveUpAt = time.now().getTime() + REPORT_TIMEOUT_SECONDS * 1000
+    for (let delay = FIRST_RETRY_MS; ; delay = Math.min(2 * delay, MAX_RETRY_MS)) {
+      try {
+        return await call()
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        log.warn({ reason: error.message }, 'report refused')
+        if (time.now().getTime() + delay > giveUpAt) {
+          throw new Unreported(`no report was accepted for ${REPORT_TIMEOUT_SECONDS} s`, {
+            cause: error,
+          })
+        }
+        await time.sleep(delay, signal)
+      }
+    }
+  }
+
+  async #write(report: Report, annotations: Record<string, string> = {}): Promise<void> {
+    const { kubernetes, subject, time } = this.#options
+    const found = await this.#read()
+    const applied = report.applied ?? found?.applied
+    const progress = this.#progressOf({ ...report, ...(applied !== undefined && { applied }) })
+    // The uid makes the API refuse the patch where a namesake was made meanwhile.
+    const metadata = {
+      uid: subject.uid,
+      annotations: { ...bounded(annotations), [ANNOTATIONS.progress]: encode(progress) },
+    }
+    // What it refuses is read again before the next try: so a resource that is gone is seen.
+    await kubernetes.patch(this.#collection(), subject.name, { metadata })
+    this.#written = true
+    this.#writtenAt = time.now().getTime()
+  }
+
+  /** The report that stands there now; throws when it tells us to stop. */
+  async #read(): Promise<Progress | undefined> {
+    const { kubernetes, subject, runner } = this.#options
+    const found = await kubernetes.get(this.#collection(), subject.name, Annotated)
+    if (found?.metadata.uid !== subject.uid) throw new Gone(`${this.#subjectName()} is gone`)
+    const text = found.metadata.annotations?.[ANNOTATIONS.progress]
+    const progress = parseProgress(text, subject.uid)
+    if (progress !== undefined && progress.run > subject.run) {
+      throw new Superseded(`run ${progress.run} has begun: run ${subject.run} stops`)
+    }
+    if (this.#written && progress !== undefined && progress.runner !== runner) {
+      throw new Superseded(`pod ${progress.runner} works on this run: this pod stops`)
+    }
+    return progress
+  }
+
+  #isOver({ run, job, state }: Progress): boolean {
+    const { subject } = this.#options
+    return run === subject.run && job === this.#options.job && state !== 'Started'
+  }
+
+  #progressOf(report: Report): Progress {
+    const { subject, verb, runner, job, time } = this.#options
+    return {
+      uid: subject.uid,
+      verb,
+      run: subject.run,
+      job,
+      runner,
+      plan: subject.hash,
+      at: time.now().toISOString(),
+      startedAt: this.#startedAt,
+      ...report,
+      ...(report.message !== undefined && { message: cut(report.message, MAX_MESSAGE) }),
+    }
+  }
+
+  #collection() {
+    const { resource, namespace } = this.#options.subject
+    return { apiVersion: API_VERSION, plural: resource, namespace }
+  }
+
+  #subjectName(): string {
+    const { resource, namespace, name } = this.#options.subject
+    return `${resource} ${namespace}/${name}`
+  }
+}
+
+function isRefusal(error: unknown): error is KubernetesError {
+  return error instanceof KubernetesError
+}
+
+/** A report without its message is worth more than none. */
+function encode(progress: Progress): string {
+  const text = JSON.stringify(progress)
+  if (Buffer.byteLength(text) <= MAX_PROGRESS_BYTES) return text
+  return JSON.stringify({ ...progress, message: undefined })
+}
+
+/** What would make the whole object too large is left out. */
+function bounded(annotations: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(annotations).filter(([, text]) => Buffer.byteLength(text) <= MAX_ANNOTATION),
+  )
+}
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 2)} …`
+}

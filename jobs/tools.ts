@@ -1,0 +1,25 @@
+/** What a command works with: clients for the outside, the reporter, time, and the log. */
+import type { Logger } from 'pino'
+import type { Connection } from '../crds/connection.ts'
+import type { Engine } from './clients/engine.ts'
+import type { Helm } from './clients/helm.ts'
+import type { Kubernetes } from './clients/kubernetes.ts'
+import type { Reporter } from './report.ts'
+import type { Time } from './time.ts'
+
+export interface Tools {
+  kubernetes: Kubernetes
+  helm: Helm
+  /** The engine on one pod of a cluster. */
+  engineOn(connection: Connection, ordinal: number): Engine
+  reporter: Reporter
+  time: Time
+  log: Logger
+  /** uid of this pod. */
+  runner: string
+  /** Aborts on SIGTERM: clean up and let the error pass. */
+  signal: AbortSignal
+}
+
+/** How an attempt ended that was reported. */
+export type Outcome = 'Done' | 'Failed' | 'Refused'
