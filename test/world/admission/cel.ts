@@ -1,0 +1,97 @@
+/** Evaluates x-kubernetes-validations: which rules apply where, and what they see, as in the API server. */
+import { Environment } from '@marcbachmann/cel-js'
+import { fieldPath, type Cause } from './invalid.ts'
+import { isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
+
+/** A value in its place; `old` is what stood in that place before, if that can be said. */
+interface Place {
+  schema: Schema
+  value: unknown
+  old: unknown
+  path: string
+}
+
+/** The rules that do not hold, at a value and everywhere in it. */
+export function brokenRules(place: Place): Cause[] {
+  return [...ownRules(place), ...below(place).flatMap(brokenRules)]
+}
+
+function ownRules({ schema, value, old, path }: Place): Cause[] {
+  const self = visible(schema, value)
+  const oldSelf = old === undefined ? undefined : visible(schema, old)
+  return (schema['x-kubernetes-validations'] ?? [])
+    .filter(({ rule }) => oldSelf !== undefined || !rule.includes('oldSelf'))
+    .flatMap(({ rule, message = `failed rule: ${rule}` }) => {
+      const problem = evaluate(rule, { self, oldSelf }, message)
+      if (problem === undefined) return []
+      return [{ field: path, message: `Invalid value: "${schema.type ?? ''}": ${problem}` }]
+    })
+}
+
+const environment = new Environment()
+  .registerVariable('self', 'dyn')
+  .registerVariable('oldSelf', 'dyn')
+
+/** undefined when the rule holds. */
+function evaluate(rule: string, variables: Fields, message: string): string | undefined {
+  try {
+    return environment.evaluate(rule, variables) === true ? undefined : message
+  } catch (error) {
+    const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+    return `${reason} evaluating rule: ${message}`
+  }
+}
+
+function below({ schema, value, old, path }: Place): Place[] {
+  if (Array.isArray(value)) {
+    return value.map((item: unknown, index) => ({
+      schema: schema.items ?? {},
+      value: item,
+      old: sameItem(schema, old, item),
+      path: `${path}[${index}]`,
+    }))
+  }
+  if (!isFields(value)) return []
+  return Object.keys(value).map((name) => ({
+    schema: schemaOfField(schema, name) ?? {},
+    value: value[name],
+    old: isFields(old) ? old[name] : undefined,
+    path: fieldPath(path, name),
+  }))
+}
+
+/** Only in a list of type map can an item be told to be the same as before. */
+function sameItem(schema: Schema, old: unknown, item: unknown): unknown {
+  if (schema['x-kubernetes-list-type'] !== 'map' || !Array.isArray(old)) return undefined
+  const key = JSON.stringify(itemKey(schema, item))
+  return old.find((other) => JSON.stringify(itemKey(schema, other)) === key)
+}
+
+/** A value as rules see it: only what the schema declares, integers as CEL's own. */
+function visible(schema: Schema, value: unknown): unknown {
+  if (typeof value === 'number') return schema.type === 'number' ? value : BigInt(value)
+  if (typeof value === 'string') return schema.format === 'date-time' ? new Date(value) : value
+  if (Array.isArray(value)) return visibleList(schema, value)
+  return isFields(value) ? visibleFields(schema, value) : value
+}
+
+function visibleList(schema: Schema, list: unknown[]): unknown[] {
+  const type = schema['x-kubernetes-list-type']
+  const items = schema.items ?? {}
+  // Lists of these types are equal whatever their order is.
+  const key = (item: unknown) => JSON.stringify(type === 'map' ? itemKey(schema, item) : item)
+  const ordered = type === 'set' || type === 'map' ? list.toSorted(byText(key)) : list
+  return ordered.map((item) => visible(items, item))
+}
+
+function byText(key: (item: unknown) => string) {
+  return (a: unknown, b: unknown) => (key(a) < key(b) ? -1 : 1)
+}
+
+function visibleFields(schema: Schema, value: Fields): Fields {
+  const known = Object.entries(value).flatMap(([name, field]) => {
+    const fieldSchema = schemaOfField(schema, name)
+    return fieldSchema === undefined ? [] : [[name, visible(fieldSchema, field)] as const]
+  })
+  return Object.fromEntries(known)
+}
