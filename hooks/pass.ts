@@ -28,10 +28,12 @@ interface Entry<T> {
 export class Passes<T> {
   readonly #entries = new Map<string, Entry<T>>()
   readonly #freshSeconds: number
+  readonly #inlineMs: number
 
   /** A result younger than `freshSeconds` is good enough for another decision. */
-  constructor(freshSeconds: number) {
+  constructor(freshSeconds: number, inlineMs = INLINE_MS) {
     this.#freshSeconds = freshSeconds
+    this.#inlineMs = inlineMs
   }
 
   async result(
@@ -42,7 +44,7 @@ export class Passes<T> {
     const entry = this.#entries.get(uid) ?? { looks: 0, restUntil: 0 }
     this.#entries.set(uid, entry)
     if (entry.running === undefined && this.#isDue(entry, now.getTime())) start(entry, now, pass)
-    if (entry.running !== undefined) await settledWithin(entry.running, INLINE_MS)
+    if (entry.running !== undefined) await settledWithin(entry.running, this.#inlineMs)
     return known(entry)
   }
 

@@ -6,6 +6,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import fastify, {
+  LogController,
   type FastifyBaseLogger,
   type FastifyError,
   type FastifyInstance,
@@ -44,6 +45,8 @@ export interface ServerOptions {
   /** Why the CRD of this plural is too old for this release; its status would be pruned. */
   crdTooOld?: (plural: string) => string | undefined
   tls?: { cert: string; key: string }
+  /** A decision must be made within so many milliseconds, or Metacontroller is told to ask again. */
+  answerWithinMs?: number
 }
 
 type Hook = 'sync' | 'finalize' | 'customize'
@@ -51,7 +54,7 @@ type Hook = 'sync' | 'finalize' | 'customize'
 export function buildServer(options: ServerOptions): FastifyInstance {
   const server = fastify({
     loggerInstance: options.log,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
@@ -97,7 +100,11 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
       const body = request.body as unknown as HookRequest<AnyParent>
       if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
       const context = { now: options.now(), settings: options.settings }
-      const desired = await withinLimit(room[hook](body, context), body.parent)
+      const desired = await withinLimit(
+        room[hook](body, context),
+        body.parent,
+        options.answerWithinMs,
+      )
       const answer = guard(body, desired, hook)
       logDecision(request.log, body.parent, hook, desired.dropped ?? [])
       return answer
@@ -131,12 +138,18 @@ function logDecision(
   }
 }
 
-async function withinLimit<T>(decision: Promise<T>, { kind, metadata }: AnyParent): Promise<T> {
+async function withinLimit<T>(
+  decision: Promise<T>,
+  { kind, metadata }: AnyParent,
+  limitMs = ANSWER_WITHIN_MS,
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new TooSlow(`${kind} ${metadata.namespace}/${metadata.name} took more than 5 s`))
-    }, ANSWER_WITHIN_MS)
+      reject(
+        new TooSlow(`${kind} ${metadata.namespace}/${metadata.name} took more than ${limitMs} ms`),
+      )
+    }, limitMs)
   })
   try {
     return await Promise.race([decision, limit])

@@ -1,0 +1,29 @@
+/** Ports of the VecCluster room over plain data, and a record of what was written through them. */
+import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
+import type { ClusterPorts } from '../../../hooks/cluster/ports.ts'
+
+export interface Written {
+  events: KubernetesEvent[]
+  deleted: string[]
+}
+
+/** Ports that find nothing, unless a test says otherwise. */
+export function portsOf(answers: Partial<ClusterPorts> = {}): {
+  ports: ClusterPorts
+  written: Written
+} {
+  const written: Written = { events: [], deleted: [] }
+  const ports: ClusterPorts = {
+    secret: async () => undefined,
+    jobsOf: async () => [],
+    unfinishedHelmJobs: async () => 0,
+    cluster: async () => undefined,
+    statefulSet: async () => undefined,
+    namespaceEnds: async () => false,
+    consensus: async () => [{ ordinal: 0, state: 'working' }],
+    deleteJob: async ({ name }) => void written.deleted.push(name),
+    writeEvent: async (event) => void written.events.push(event),
+    ...answers,
+  }
+  return { ports, written }
+}

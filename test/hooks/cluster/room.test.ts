@@ -1,0 +1,171 @@
+import t from 'tap'
+import type { ClusterStatus, VecCluster } from '../../../crds/cluster.ts'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS, releaseName } from '../../../crds/names.ts'
+import { clusterRights } from '../../../hooks/cluster/children.ts'
+import { clusterRoom } from '../../../hooks/cluster/index.ts'
+import { wantedRun } from '../../../hooks/cluster/plan.ts'
+import type { ClusterPorts } from '../../../hooks/cluster/ports.ts'
+import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
+import {
+  ago,
+  applied,
+  cluster,
+  context,
+  helmJob,
+  observed,
+  progress,
+  settings,
+  statefulSet,
+} from '../../builders.ts'
+import { portsOf } from './ports.ts'
+
+function request(
+  parent: VecCluster,
+  children: object[] = [],
+  related: object[] = [],
+): HookRequest<unknown> {
+  const byKind: Record<string, Record<string, AnyObject>> = {}
+  for (const child of children as AnyObject[]) {
+    const key = `${child.kind}.${child.apiVersion}`
+    byKind[key] = { ...byKind[key], [`ns/${child.metadata.name}`]: child }
+  }
+  const sets = Object.fromEntries(
+    (related as AnyObject[]).map((set) => [`ns/${set.metadata.name}`, set]),
+  )
+  return {
+    parent,
+    children: byKind,
+    related: { 'StatefulSet.apps/v1': sets },
+    finalizing: parent.metadata.deletionTimestamp !== undefined,
+  }
+}
+
+/** A cluster whose wanted run was applied, with its annotation. */
+function appliedCluster(status: ClusterStatus): VecCluster {
+  const { hash: planHash } = wantedRun(observed(), settings)
+  const report = progress({ applied: applied({ planHash }) })
+  return cluster({ status, annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) } })
+}
+
+function statusOf(desired: Desired<unknown>): ClusterStatus {
+  return desired.status as ClusterStatus
+}
+
+const rights = clusterRights(cluster())
+
+t.test('live Jobs and turns are read only where a Job may be due', async (t) => {
+  const read: string[] = []
+  const spied: Partial<ClusterPorts> = {
+    jobsOf: async () => {
+      read.push('jobsOf')
+      return []
+    },
+    unfinishedHelmJobs: async () => {
+      read.push('unfinishedHelmJobs')
+      return 0
+    },
+  }
+  const room = clusterRoom(portsOf(spied).ports)
+  const settled = appliedCluster({ phase: 'Running', appliedRun: 1 })
+  await room.sync(request(settled, rights, [statefulSet()]), context)
+  t.strictSame(read, [])
+  await room.sync(request(cluster(), rights), context)
+  t.strictSame(read, ['jobsOf', 'unfinishedHelmJobs'])
+})
+
+t.test('customize shows the StatefulSet, by name and namespace', async (t) => {
+  t.strictSame(clusterRoom(portsOf().ports).customize(cluster()), [
+    { apiVersion: 'apps/v1', resource: 'statefulsets', namespace: 'ns', names: [releaseName('a')] },
+  ])
+})
+
+t.test('a progress annotation of another uid is ignored', async (t) => {
+  const report = { ...progress({ applied: applied() }), uid: 'namesake' }
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+  const desired = await clusterRoom(portsOf().ports).sync(
+    request(cluster({ annotations }), rights),
+    context,
+  )
+  t.equal(statusOf(desired).appliedRun, undefined)
+})
+
+for (const text of ['{', '[]', '{"uid":"uid-a"}', 'null', '']) {
+  t.test(`a progress annotation that does not read is ignored: ${text}`, async (t) => {
+    const annotations = { [ANNOTATIONS.progress]: text }
+    const room = clusterRoom(portsOf().ports)
+    const desired = await room.sync(request(cluster({ annotations }), rights), context)
+    t.ok(desired.children.some(({ kind }) => kind === 'Job'))
+  })
+}
+
+t.test(
+  'after 30 s without an end report the resource is read live before a crash is called',
+  async (t) => {
+    const live = appliedCluster({})
+    const { ports } = portsOf({ cluster: async () => live })
+    const jobs = [helmJob({ ended: ['Complete', 31] })]
+    const desired = await clusterRoom(ports).sync(
+      request(cluster(), [...rights, ...jobs], [statefulSet()]),
+      context,
+    )
+    t.equal(statusOf(desired).appliedRun, 1)
+    t.equal(statusOf(desired).conditions?.find(({ type }) => type === 'Applied')?.status, 'True')
+  },
+)
+
+t.test('two clusters of one pass do not take the same turn', async (t) => {
+  const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
+  const room = clusterRoom(portsOf().ports)
+  const makesJob = ({ children }: Desired<unknown>) => children.some(({ kind }) => kind === 'Job')
+  const other = cluster({ name: 'b' })
+  t.ok(makesJob(await room.sync(request(cluster(), rights), one)))
+  t.notOk(makesJob(await room.sync(request(other, clusterRights(other)), one)))
+})
+
+t.test('finalize of a running install deletes the Job with its pods', async (t) => {
+  const jobs = [helmJob()]
+  const { ports, written } = portsOf({ jobsOf: async () => jobs })
+  const parent = cluster({ deletionTimestamp: ago(1) })
+  const desired = await clusterRoom(ports).finalize(request(parent, [...rights, ...jobs]), context)
+  t.strictSame(written.deleted, [jobs[0]?.metadata.name])
+  t.equal(desired.finalized, undefined)
+})
+
+t.test('a Helm error is an Event, written once for the same words', async (t) => {
+  const { ports, written } = portsOf()
+  const room = clusterRoom(ports)
+  const { hash: plan } = wantedRun(observed(), settings)
+  const report = progress({
+    state: 'Failed',
+    reason: 'HelmFailed',
+    message: 'no chart',
+    plan,
+    at: ago(5),
+  })
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+  const jobs = [helmJob({ plan, ended: ['Failed', 5] })]
+  const first = await room.sync(request(cluster({ annotations }), [...rights, ...jobs]), context)
+  t.match(written.events, [{ reason: 'HelmFailed', message: 'no chart', type: 'Warning' }])
+  const status = statusOf(first)
+  await room.sync(request(cluster({ annotations, status }), [...rights, ...jobs]), context)
+  t.equal(written.events.length, 1)
+})
+
+t.test('the same hook request delivered twice at once makes one Job, by its name', async (t) => {
+  const room = clusterRoom(portsOf().ports)
+  const twice = [request(cluster(), rights), request(cluster(), rights)]
+  const answers = await Promise.all(twice.map((one) => room.sync(one, context)))
+  const names = answers.flatMap(({ children }) =>
+    children.filter(({ kind }) => kind === 'Job').map(({ metadata }) => metadata.name),
+  )
+  t.equal(new Set(names).size, 1)
+})
+
+t.test('an old parent after a newer one makes no second Job', async (t) => {
+  // The cache shows neither the Job nor its report; the live list does.
+  const { ports } = portsOf({ jobsOf: async () => [helmJob({ ended: ['Complete', 1] })] })
+  const desired = await clusterRoom(ports).sync(request(cluster(), rights), context)
+  const made = desired.children.find(({ kind }) => kind === 'Job')
+  t.match(made?.metadata.name, /-2$/)
+})

@@ -1,0 +1,83 @@
+import t from 'tap'
+import { Passes } from '../../hooks/pass.ts'
+import { NOW } from '../builders.ts'
+
+const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000)
+
+/** A promise that a test settles. */
+function pending<T>() {
+  let settle: (value: T) => void = () => undefined
+  const promise = new Promise<T>((resolve) => {
+    settle = resolve
+  })
+  return { promise, settle }
+}
+
+t.test('a pass that ends within a second is answered inline', async (t) => {
+  const passes = new Passes<number>(10, 1000)
+  t.strictSame(await passes.result('a', NOW, async () => 1), { value: 1 })
+})
+
+t.test('a fresh result is not asked for again', async (t) => {
+  const passes = new Passes<number>(10, 1000)
+  await passes.result('a', NOW, async () => 1)
+  t.strictSame(await passes.result('a', later(9), async () => 2), { value: 1 })
+  t.strictSame(await passes.result('a', later(10), async () => 2), { value: 2 })
+})
+
+t.test('a longer pass goes on in the background; the pause doubles from 2 s to 30 s', async (t) => {
+  const passes = new Passes<number>(0, 5)
+  const slow = pending<number>()
+  const pauses: unknown[] = []
+  for (let look = 0; look < 6; look += 1) {
+    pauses.push((await passes.result('a', later(look), () => slow.promise)).againAfterSeconds)
+  }
+  t.strictSame(pauses, [2, 4, 8, 16, 30, 30])
+  slow.settle(7)
+  await new Promise((resolve) => setImmediate(resolve))
+  const next = pending<number>()
+  t.match(await passes.result('a', later(60), () => next.promise), {
+    value: 7,
+    againAfterSeconds: 2,
+  })
+  next.settle(8)
+})
+
+t.test('at most one pass runs per resource', async (t) => {
+  const passes = new Passes<number>(0, 5)
+  let runs = 0
+  const slow = pending<number>()
+  const count = () => {
+    runs += 1
+    return slow.promise
+  }
+  await Promise.all([passes.result('a', NOW, count), passes.result('a', NOW, count)])
+  t.equal(runs, 1)
+  slow.settle(1)
+})
+
+t.test('an engine that failed is left alone for 30 s; the last result stands', async (t) => {
+  const passes = new Passes<number>(0, 5)
+  await passes.result('a', NOW, async () => 1)
+  t.strictSame(await passes.result('a', later(1), () => Promise.reject(new Error('down'))), {
+    value: 1,
+  })
+  t.strictSame(await passes.result('a', later(30), async () => 2), { value: 1 })
+  t.strictSame(await passes.result('a', later(31), async () => 2), { value: 2 })
+})
+
+t.test('abort ends the pass of a resource and waits for it', async (t) => {
+  const passes = new Passes<number>(0, 5)
+  let ended = false
+  await passes.result('a', NOW, (signal) => {
+    return new Promise<number>((_, reject) => {
+      signal.addEventListener('abort', () => {
+        ended = true
+        reject(new Error('aborted'))
+      })
+    })
+  })
+  await passes.abort('a')
+  t.ok(ended)
+  t.strictSame(await passes.result('a', NOW, async () => 3), { value: 3 })
+})

@@ -1,0 +1,265 @@
+import t from 'tap'
+import { pino } from 'pino'
+import { VecCluster } from '../../crds/cluster.ts'
+import { childKind } from '../../hooks/guard.ts'
+import { TryLater, type Desired } from '../../hooks/protocol.ts'
+import { room, type Room } from '../../hooks/room.ts'
+import { buildServer, type ServerOptions } from '../../hooks/server.ts'
+import { NOW, cluster, helmJob, settings } from '../builders.ts'
+
+type Answer = Desired<unknown>
+
+/** A room that answers what a test says. */
+function scripted(answer: () => Answer | Promise<Answer>): Room {
+  return room({
+    resource: VecCluster,
+    childKinds: ['Job.batch/v1'],
+    customize: ({ metadata }) => [
+      {
+        apiVersion: 'apps/v1',
+        resource: 'statefulsets',
+        namespace: metadata.namespace,
+        names: ['vec-a'],
+      },
+    ],
+    sync: async () => answer(),
+    finalize: async () => answer(),
+  })
+}
+
+function server(answer: () => Answer | Promise<Answer>, options: Partial<ServerOptions> = {}) {
+  const seen: unknown[][] = []
+  const built = buildServer({
+    rooms: [scripted(answer)],
+    tokens: () => [],
+    log: pino({ level: 'silent' }),
+    now: () => NOW,
+    settings,
+    namespaces: [],
+    metrics: {
+      observe: (...args) => seen.push(args),
+      text: async () => 'metrics',
+      contentType: 'text/plain',
+    },
+    ...options,
+  })
+  return { built, seen }
+}
+
+const fine: Answer = { status: {}, children: [] }
+const job = helmJob()
+const body = {
+  parent: cluster(),
+  children: { 'Job.batch/v1': {} },
+  related: {},
+  finalizing: false,
+  controller: {},
+}
+const withJob = {
+  ...body,
+  children: { 'Job.batch/v1': { [`ns/${job.metadata.name}`]: job } },
+}
+const keep = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: job.metadata.name } }
+
+async function post(answer: () => Answer | Promise<Answer>, payload: unknown, path = 'sync') {
+  const { built } = server(answer)
+  return built.inject({ method: 'POST', url: `/vecclusters/${path}`, payload: payload as object })
+}
+
+t.test('an answer carries status, children and resyncAfterSeconds, nothing else', async (t) => {
+  const answer = {
+    ...fine,
+    children: [keep],
+    resyncAfterSeconds: 30,
+    events: [],
+    stop: [],
+    dropped: [],
+  }
+  const response = await post(() => answer, withJob)
+  t.equal(response.statusCode, 200)
+  t.strictSame(response.json(), { status: {}, children: [keep], resyncAfterSeconds: 30 })
+})
+
+const refusals: [title: string, answer: unknown][] = [
+  ['an observed child that is neither kept nor dropped', fine],
+  ['a missing status', { children: [keep] }],
+  ['a null status', { status: null, children: [keep] }],
+  ['missing children', { status: {} }],
+  ['a null among the children', { status: {}, children: [keep, null] }],
+  ['a null within a child', { status: {}, children: [{ ...keep, spec: { a: [null] } }] }],
+  ['a status that breaks its schema', { status: { phase: 'Odd' }, children: [keep] }],
+  ['a null in the status', { status: { phase: null }, children: [keep] }],
+  ['finalized in an answer to sync', { status: {}, children: [keep], finalized: true }],
+  ['a child named twice', { status: {}, children: [keep, keep] }],
+  ['a resync of no time', { status: {}, children: [keep], resyncAfterSeconds: 0 }],
+  ['a resync that is no number', { status: {}, children: [keep], resyncAfterSeconds: Number.NaN }],
+  [
+    'a child in another namespace',
+    { status: {}, children: [{ ...keep, metadata: { ...keep.metadata, namespace: 'other' } }] },
+  ],
+  [
+    'a child of a kind that is not declared',
+    { status: {}, children: [keep, { apiVersion: 'v1', kind: 'Secret', metadata: { name: 's' } }] },
+  ],
+  [
+    'a child with the label controller-uid',
+    {
+      status: {},
+      children: [{ ...keep, metadata: { ...keep.metadata, labels: { 'controller-uid': 'x' } } }],
+    },
+  ],
+]
+
+for (const [title, answer] of refusals) {
+  t.test(`the guard turns ${title} into a 5xx`, async (t) => {
+    const response = await post(() => answer as Answer, withJob)
+    t.equal(response.statusCode, 500)
+    t.match(response.json(), { error: /^internal error: / })
+  })
+}
+
+t.test('a child named in dropped with a reason may go', async (t) => {
+  const dropped = [{ kind: 'Job', name: job.metadata.name, reason: 'its history time is over' }]
+  const response = await post(() => ({ ...fine, dropped }), withJob)
+  t.strictSame(response.json(), { status: {}, children: [] })
+})
+
+t.test('finalized is passed on in finalize', async (t) => {
+  const response = await post(() => ({ ...fine, finalized: true }), body, 'finalize')
+  t.strictSame(response.json(), { status: {}, children: [], finalized: true })
+})
+
+t.test('an unexpected throw is a 5xx that tells nothing of its message', async (t) => {
+  const response = await post(() => Promise.reject(new Error('secret inside')), body)
+  t.equal(response.statusCode, 500)
+  t.notMatch(response.body, /secret inside/)
+})
+
+t.test('429 always carries Retry-After', async (t) => {
+  const response = await post(() => Promise.reject(new TryLater('busy', 7)), body)
+  t.equal(response.statusCode, 429)
+  t.equal(response.headers['retry-after'], '7')
+})
+
+t.test('a decision that takes more than its limit is a 503', async (t) => {
+  const { built } = server(() => new Promise<Answer>(() => undefined), { answerWithinMs: 5 })
+  const response = await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
+  t.equal(response.statusCode, 503)
+  t.match(response.json(), { error: 'VecCluster ns/a took more than 5 ms' })
+})
+
+const bad: [title: string, payload: unknown, code: number, words: RegExp][] = [
+  ['malformed JSON', '{"parent":', 400, /body/i],
+  ['no parent', { ...body, parent: undefined }, 400, /parent/],
+  [
+    'a parent of the wrong kind',
+    { ...body, parent: { ...cluster(), kind: 'VecBackup' } },
+    400,
+    /kind/,
+  ],
+  ['a null parent', { ...body, parent: null }, 400, /parent/],
+  ['children that are a list', { ...body, children: [] }, 400, /children/],
+  ['a null child', { ...body, children: { 'Job.batch/v1': { 'ns/x': null } } }, 400, /children/],
+  ['no finalizing', { ...body, finalizing: undefined }, 400, /finalizing/],
+  ['a list', [], 400, /body/],
+]
+
+for (const [title, payload, code, words] of bad) {
+  t.test(`a request with ${title} is refused, naming the reason in one line`, async (t) => {
+    const { built } = server(() => fine)
+    const response = await built.inject({
+      method: 'POST',
+      url: '/vecclusters/sync',
+      headers: { 'content-type': 'application/json' },
+      payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
+    })
+    t.equal(response.statusCode, code)
+    t.match(response.body, words)
+    t.notMatch(response.body, /\n/)
+  })
+}
+
+t.test('a body over 16 MiB is refused', async (t) => {
+  const response = await post(() => fine, { ...body, noise: 'x'.repeat(16 * 1024 * 1024) })
+  t.equal(response.statusCode, 413)
+})
+
+t.test(
+  'a hook call needs the bearer token; the current and the previous one are accepted',
+  async (t) => {
+    const { built } = server(() => fine, { tokens: () => ['new', 'old'] })
+    const call = async (authorization?: string) =>
+      built.inject({
+        method: 'POST',
+        url: '/vecclusters/sync',
+        payload: body,
+        ...(authorization !== undefined && { headers: { authorization } }),
+      })
+    t.equal((await call()).statusCode, 401)
+    t.equal((await call('Bearer wrong')).statusCode, 401)
+    t.equal((await call('Bearer new')).statusCode, 200)
+    t.equal((await call('Bearer old')).statusCode, 200)
+  },
+)
+
+t.test('/healthz and /metrics need no token', async (t) => {
+  const { built } = server(() => fine, { tokens: () => ['new'] })
+  t.equal((await built.inject('/healthz')).statusCode, 200)
+  t.equal((await built.inject('/metrics')).body, 'metrics')
+})
+
+t.test('customize answers the rules of the room', async (t) => {
+  const response = await post(() => fine, { parent: cluster() }, 'customize')
+  t.match(response.json(), { relatedResources: [{ resource: 'statefulsets', names: ['vec-a'] }] })
+})
+
+t.test('customize answers [] for a parent with deletionTimestamp', async (t) => {
+  const parent = cluster({ deletionTimestamp: NOW.toISOString() })
+  t.strictSame((await post(() => fine, { parent }, 'customize')).json(), { relatedResources: [] })
+})
+
+t.test(
+  '--namespace: elsewhere customize answers [], sync 429 with a long Retry-After',
+  async (t) => {
+    const { built } = server(() => fine, { namespaces: ['mine'] })
+    const call = (path: string, payload: object) =>
+      built.inject({ method: 'POST', url: `/vecclusters/${path}`, payload })
+    t.strictSame((await call('customize', { parent: cluster() })).json(), { relatedResources: [] })
+    const sync = await call('sync', body)
+    t.equal(sync.statusCode, 429)
+    t.equal(sync.headers['retry-after'], '3600')
+  },
+)
+
+t.test(
+  '--namespace: elsewhere finalize ends at once without phase and child, else 429',
+  async (t) => {
+    const { built } = server(() => fine, { namespaces: ['mine'] })
+    const call = (payload: object) =>
+      built.inject({ method: 'POST', url: '/vecclusters/finalize', payload })
+    t.strictSame((await call(body)).json(), { status: {}, children: [], finalized: true })
+    t.equal((await call(withJob)).statusCode, 429)
+    const running = { ...body, parent: cluster({ status: { phase: 'Running' } }) }
+    t.equal((await call(running)).statusCode, 429)
+  },
+)
+
+t.test('hooks of an older CRD answer 503: their status would be pruned', async (t) => {
+  const { built } = server(() => fine, {
+    crdTooOld: (plural) => `CRD ${plural} is of release 0.0.1`,
+  })
+  const response = await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
+  t.equal(response.statusCode, 503)
+  t.match(response.json(), { error: 'CRD vecclusters is of release 0.0.1' })
+})
+
+t.test('every answer is counted with kind, hook, code and seconds', async (t) => {
+  const { built, seen } = server(() => fine)
+  await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
+  t.match(seen, [['VecCluster', 'sync', 200, Number]])
+})
+
+t.test('childKind is the key Metacontroller uses', async (t) => {
+  t.equal(childKind('batch/v1', 'Job'), 'Job.batch/v1')
+  t.equal(childKind('v1', 'Secret'), 'Secret.v1')
+})
