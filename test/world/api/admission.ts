@@ -1,0 +1,231 @@
+/** What the API server checks and fills in for the built-in kinds we use: just what our objects meet. */
+import type { ApiObject } from '../client.ts'
+import { equal, isRecord, recordAt, valueAt, type Json } from './json.ts'
+import type { Kind } from './kinds.ts'
+import { immutable, type Cause } from './refusal.ts'
+import { matches } from './selectors.ts'
+
+interface Rules {
+  /** Fills in what was left out of a new object. */
+  create?: (object: ApiObject) => ApiObject
+  /** Fills in what an update left out. */
+  update?: (object: ApiObject, old: ApiObject) => ApiObject
+  causes?: (object: ApiObject, old: ApiObject | undefined) => Cause[]
+}
+
+/** The object with what its kind fills in. */
+export function defaulted(kind: Kind, object: ApiObject, old?: ApiObject): ApiObject {
+  const rules = rulesOf(kind)
+  if (old === undefined) return rules.create?.(object) ?? object
+  return rules.update?.(object, old) ?? object
+}
+
+/** Everything its kind has against the object. */
+export function kindCauses(kind: Kind, object: ApiObject, old?: ApiObject): Cause[] {
+  return rulesOf(kind).causes?.(object, old) ?? []
+}
+
+let addresses = 0
+
+const RULES: Record<string, Rules> = {
+  Namespace: {
+    create: (object) => ({
+      ...object,
+      metadata: {
+        ...object.metadata,
+        labels: {
+          ...object.metadata.labels,
+          'kubernetes.io/metadata.name': object.metadata.name,
+        },
+      },
+      spec: { finalizers: ['kubernetes'] },
+      status: { phase: 'Active' },
+    }),
+    update: (object, old) => ({ ...object, spec: old.spec }),
+  },
+  Secret: {
+    create: withStringData,
+    update: withStringData,
+    causes: (object, old) => [
+      ...badBase64(object),
+      ...(old !== undefined && object['type'] !== old['type']
+        ? [immutable('type', object['type'])]
+        : []),
+    ],
+  },
+  Pod: {
+    create: (object) => ({
+      ...object,
+      spec: {
+        restartPolicy: 'Always',
+        terminationGracePeriodSeconds: 30,
+        serviceAccountName: 'default',
+        ...recordAt(object, 'spec'),
+      },
+      status: { phase: 'Pending', qosClass: 'BestEffort' },
+    }),
+  },
+  PersistentVolumeClaim: { create: (object) => ({ ...object, status: { phase: 'Pending' } }) },
+  Service: { create: withAddress, update: keptAddress },
+  StatefulSet: {
+    create: (object) => ({ ...withSpec(object, STATEFUL_SET), status: { replicas: 0 } }),
+    update: (object) => withSpec(object, STATEFUL_SET),
+    causes: statefulSetCauses,
+  },
+  Job: { create: withJobDefaults, update: keptJobLabels, causes: jobCauses },
+  RoleBinding: { causes: roleRefCauses },
+  ClusterRoleBinding: { causes: roleRefCauses },
+  CustomResourceDefinition: { create: established },
+}
+
+function rulesOf(kind: Kind): Rules {
+  return kind.definition === undefined ? (RULES[kind.kind] ?? {}) : {}
+}
+
+function withSpec(object: ApiObject, defaults: Json): ApiObject {
+  return { ...object, spec: { ...defaults, ...recordAt(object, 'spec') } }
+}
+
+function withStringData(object: ApiObject): ApiObject {
+  const { stringData, ...rest } = object
+  const written = Object.entries(isRecord(stringData) ? stringData : {}).map(([key, value]) => [
+    key,
+    Buffer.from(String(value)).toString('base64'),
+  ])
+  const data = { ...recordAt(object, 'data'), ...(Object.fromEntries(written) as Json) }
+  return { type: 'Opaque', ...rest, ...(Object.keys(data).length > 0 && { data }) }
+}
+
+function badBase64(object: ApiObject): Cause[] {
+  return Object.entries(recordAt(object, 'data'))
+    .filter(([, value]) => typeof value !== 'string' || !/^[A-Za-z0-9+/\r\n]*={0,2}$/.test(value))
+    .map(([key]) => ({ field: `data[${key}]`, message: 'Invalid value: illegal base64 data' }))
+}
+
+function withAddress(object: ApiObject): ApiObject {
+  addresses += 1
+  const clusterIP = `10.96.${addresses >> 8}.${addresses & 255}`
+  return { ...withSpec(object, { type: 'ClusterIP', clusterIP }), status: { loadBalancer: {} } }
+}
+
+function keptAddress(object: ApiObject, old: ApiObject): ApiObject {
+  return withSpec(object, { type: 'ClusterIP', clusterIP: valueAt(old, 'spec.clusterIP') })
+}
+
+const STATEFUL_SET = {
+  replicas: 1,
+  podManagementPolicy: 'OrderedReady',
+  revisionHistoryLimit: 10,
+  updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },
+  persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
+}
+
+const STATEFUL_SET_MUTABLE = [
+  'replicas',
+  'ordinals',
+  'template',
+  'updateStrategy',
+  'revisionHistoryLimit',
+  'persistentVolumeClaimRetentionPolicy',
+  'minReadySeconds',
+]
+
+function statefulSetCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
+  const causes = selectorCauses(object)
+  if (old === undefined) return causes
+  const fixed = (of: ApiObject) =>
+    Object.fromEntries(
+      Object.entries(recordAt(of, 'spec')).filter(([key]) => !STATEFUL_SET_MUTABLE.includes(key)),
+    )
+  if (equal(fixed(object), fixed(old))) return causes
+  const quoted = STATEFUL_SET_MUTABLE.map((field) => `'${field}'`)
+  const list = `${quoted.slice(0, -1).join(', ')} and ${String(quoted.at(-1))}`
+  const message = `Forbidden: updates to statefulset spec for fields other than ${list} are forbidden`
+  return [...causes, { field: 'spec', message }]
+}
+
+function selectorCauses(object: ApiObject): Cause[] {
+  const wanted = recordAt(object, 'spec.selector.matchLabels') as Record<string, string>
+  const labels = recordAt(object, 'spec.template.metadata.labels') as Record<string, string>
+  if (matches(labels, wanted)) return []
+  const message = `Invalid value: ${JSON.stringify(labels)}: \`selector\` does not match template \`labels\``
+  return [{ field: 'spec.template.metadata.labels', message }]
+}
+
+function withJobDefaults(object: ApiObject): ApiObject {
+  const { uid = '', name } = object.metadata
+  const spec = recordAt(object, 'spec')
+  const labels = {
+    'batch.kubernetes.io/controller-uid': uid,
+    'batch.kubernetes.io/job-name': name,
+    'controller-uid': uid,
+    'job-name': name,
+  }
+  const template = recordAt(spec, 'template')
+  const metadata = recordAt(template, 'metadata')
+  return {
+    ...object,
+    spec: {
+      parallelism: 1,
+      completions: 1,
+      completionMode: 'NonIndexed',
+      backoffLimit: 6,
+      suspend: false,
+      podReplacementPolicy: 'podFailurePolicy' in spec ? 'Failed' : 'TerminatingOrFailed',
+      selector: { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } },
+      ...spec,
+      template: {
+        ...template,
+        metadata: { ...metadata, labels: { ...recordAt(metadata, 'labels'), ...labels } },
+      },
+    },
+    status: {},
+  }
+}
+
+/** A client that writes the Job as it made it does not know what the API server added. */
+function keptJobLabels(object: ApiObject, old: ApiObject): ApiObject {
+  return { ...object, spec: { ...recordAt(old, 'spec'), ...recordAt(object, 'spec') } }
+}
+
+const JOB_IMMUTABLE = ['template', 'selector', 'completions', 'completionMode', 'podFailurePolicy']
+
+function jobCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
+  const policy = valueAt(object, 'spec.template.spec.restartPolicy')
+  if (policy !== 'Never' && policy !== 'OnFailure') {
+    const message = 'Required value: valid values: "OnFailure", "Never"'
+    return [{ field: 'spec.template.spec.restartPolicy', message }]
+  }
+  if (old === undefined) return []
+  return JOB_IMMUTABLE.filter(
+    (field) => !equal(valueAt(object, `spec.${field}`), valueAt(old, `spec.${field}`)),
+  ).map((field) => immutable(`spec.${field}`, valueAt(object, `spec.${field}`)))
+}
+
+function roleRefCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
+  if (old === undefined || equal(object['roleRef'], old['roleRef'])) return []
+  const message = `Invalid value: ${JSON.stringify(object['roleRef'])}: cannot change roleRef`
+  return [{ field: 'roleRef', message }]
+}
+
+function established(object: ApiObject): ApiObject {
+  const condition = { status: 'True', lastTransitionTime: object.metadata.creationTimestamp }
+  return {
+    ...object,
+    status: {
+      acceptedNames: valueAt(object, 'spec.names'),
+      storedVersions: (valueAt(object, 'spec.versions') as { name: string; storage: boolean }[])
+        .filter(({ storage }) => storage)
+        .map(({ name }) => name),
+      conditions: [
+        {
+          ...condition,
+          type: 'NamesAccepted',
+          reason: 'NoConflicts',
+          message: 'no conflicts found',
+        },
+        { ...condition, type: 'Established', reason: 'InitialNamesAccepted', message: 'ok' },
+      ],
+    },
+  }
+}

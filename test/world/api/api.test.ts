@@ -1,0 +1,300 @@
+/** The embedded API server behaves towards clients as Kubernetes does. */
+import t, { type Test } from 'tap'
+import { ApiClient, type ApiObject, type WatchEvent } from '../client.ts'
+import { MovableClock } from '../clock.ts'
+import { startApi } from './server.ts'
+
+const START = new Date('2030-01-01T00:00:00Z')
+
+async function world(t: Test) {
+  const clock = new MovableClock(START)
+  const api = await startApi(clock)
+  const client = new ApiClient({ server: api.url, token: api.token })
+  t.teardown(async () => {
+    await client.close()
+    await api.close()
+  })
+  await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
+  return { api, client, clock }
+}
+
+function secret(name: string, extra: object = {}) {
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace: 'ns' }, ...extra }
+}
+
+const at = (name: string) => ({ apiVersion: 'v1', kind: 'Secret', namespace: 'ns', name })
+
+const WIDGETS = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'widgets.example.dev' },
+  spec: {
+    group: 'example.dev',
+    scope: 'Namespaced',
+    names: { kind: 'Widget', plural: 'widgets', singular: 'widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        subresources: { status: {} },
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            properties: {
+              spec: {
+                type: 'object',
+                properties: { size: { type: 'integer', minimum: 1, default: 3 } },
+              },
+              status: { type: 'object', properties: { phase: { type: 'string' } } },
+            },
+          },
+        },
+      },
+    ],
+  },
+}
+
+const widget = (extra: object = {}) => ({
+  apiVersion: 'example.dev/v1',
+  kind: 'Widget',
+  metadata: { name: 'w', namespace: 'ns' },
+  spec: {},
+  ...extra,
+})
+const widgetAt = { apiVersion: 'example.dev/v1', kind: 'Widget', namespace: 'ns', name: 'w' }
+
+t.test('a new object gets identity, the time of the clock, and its defaults', async (t) => {
+  const { client } = await world(t)
+  const made = await client.create(secret('a', { stringData: { key: 'value' } }))
+  t.match(made, {
+    type: 'Opaque',
+    data: { key: 'dmFsdWU=' },
+    metadata: { creationTimestamp: '2030-01-01T00:00:00Z', uid: /^[0-9a-f-]{36}$/ },
+  })
+  t.equal(made['stringData'], undefined)
+  t.strictSame(await client.get(at('a')), made)
+})
+
+t.test('generateName makes a name of its own', async (t) => {
+  const { client } = await world(t)
+  const made = await client.create(
+    secret('', { metadata: { generateName: 'a-', namespace: 'ns' } }),
+  )
+  t.match(made.metadata.name, /^a-[a-z0-9]{5}$/)
+})
+
+t.test('what is wrong is refused with the reason Kubernetes gives', async (t) => {
+  const { client } = await world(t)
+  const first = await client.create(secret('a'))
+  await t.rejects(client.create(secret('a')), {
+    name: 'Error',
+    status: 409,
+    reason: 'AlreadyExists',
+  })
+  await t.rejects(client.create(secret('A_B')), { status: 422, message: /metadata.name: Invalid/ })
+  await t.rejects(client.create(secret('b', { metadata: { name: 'b', namespace: 'no' } })), {
+    status: 404,
+    message: 'namespaces "no" not found',
+  })
+  await t.rejects(client.replace({ ...first, metadata: { ...first.metadata, uid: 'x' } }), {
+    name: 'Error',
+    status: 409,
+    reason: 'Conflict',
+  })
+  await t.rejects(client.create({ apiVersion: 'no/v1', kind: 'No', metadata: {} }), {
+    name: 'Error',
+    status: 404,
+  })
+  t.equal(await client.get({ ...widgetAt, name: 'x' }), undefined)
+  await t.rejects(client.delete(at('z')), { status: 404, message: 'secrets "z" not found' })
+  const wrong = new ApiClient({ server: client.server, token: 'wrong' })
+  t.teardown(() => wrong.close())
+  await t.rejects(wrong.list('v1', 'Secret'), { name: 'Error', status: 401 })
+})
+
+t.test(
+  'a write with an old resourceVersion is a Conflict; one without change is none',
+  async (t) => {
+    const { client } = await world(t)
+    const old = await client.create(secret('a'))
+    const same = await client.replace(old)
+    t.equal(same.metadata.resourceVersion, old.metadata.resourceVersion)
+    await client.patch(at('a'), { metadata: { labels: { x: 'y' } } })
+    await t.rejects(client.replace(old), { name: 'Error', status: 409, reason: 'Conflict' })
+  },
+)
+
+t.test('a merge patch that carries the uid of another object is refused', async (t) => {
+  const { client } = await world(t)
+  await client.create(secret('a'))
+  await t.rejects(client.patch(at('a'), { metadata: { uid: 'other', annotations: { x: 'y' } } }), {
+    status: 422,
+    message: /metadata.uid: Invalid value: "other": field is immutable/,
+  })
+})
+
+t.test('annotations of more than 256 KiB are refused', async (t) => {
+  const { client } = await world(t)
+  await client.create(secret('a'))
+  const annotations = { x: 'y'.repeat(256 * 1024) }
+  await t.rejects(client.patch(at('a'), { metadata: { annotations } }), {
+    name: 'Error',
+    status: 422,
+  })
+})
+
+t.test('lists are filtered by labels and fields', async (t) => {
+  const { client } = await world(t)
+  const names = async (selection: object) =>
+    (await client.list('v1', 'Secret', { namespace: 'ns', ...selection })).items.map(
+      ({ metadata }) => metadata.name,
+    )
+  await client.create(secret('a', { metadata: { name: 'a', namespace: 'ns', labels: { x: '1' } } }))
+  await client.create(secret('b', { metadata: { name: 'b', namespace: 'ns', labels: { x: '2' } } }))
+  await client.create(secret('c'))
+  t.strictSame(await names({}), ['a', 'b', 'c'])
+  t.strictSame(await names({ labelSelector: 'x=1' }), ['a'])
+  t.strictSame(await names({ labelSelector: 'x!=1' }), ['b', 'c'])
+  t.strictSame(await names({ labelSelector: 'x in (1, 2),x' }), ['a', 'b'])
+  t.strictSame(await names({ labelSelector: '!x' }), ['c'])
+  t.strictSame(await names({ fieldSelector: 'metadata.name=b,metadata.namespace=ns' }), ['b'])
+})
+
+t.test('a custom resource is pruned, defaulted and validated', async (t) => {
+  const { client } = await world(t)
+  await client.create(WIDGETS)
+  const made = await client.create(widget({ spec: { other: 1 }, status: { phase: 'x' } }))
+  t.strictSame(made.spec, { size: 3 })
+  t.equal(made.status, undefined)
+  await t.rejects(client.patch(widgetAt, { spec: { size: 0 } }), {
+    status: 422,
+    reason: 'Invalid',
+    message: /^Widget\.example\.dev "w" is invalid: spec\.size: Invalid value: 0/,
+  })
+  const metadata = { name: 'w', namespace: 'ns' }
+  await t.rejects(client.replace({ ...made, metadata }), {
+    status: 422,
+    message: /metadata.resourceVersion/,
+  })
+})
+
+t.test('generation rises with spec and deletion, not with metadata or status', async (t) => {
+  const { client } = await world(t)
+  await client.create(WIDGETS)
+  const { metadata } = await client.create(
+    widget({ metadata: { name: 'w', namespace: 'ns', finalizers: ['example.dev/x'] } }),
+  )
+  t.equal(metadata.generation, 1)
+  const labelled = await client.patch(widgetAt, { metadata: { annotations: { a: 'b' } } })
+  t.equal(labelled.metadata.generation, 1)
+  const written = await client.replaceStatus({
+    ...labelled,
+    spec: { size: 9 },
+    status: { phase: 'p' },
+  })
+  t.match(written, { metadata: { generation: 1 }, spec: { size: 3 }, status: { phase: 'p' } })
+  const changed = await client.patch(widgetAt, { spec: { size: 4 }, status: { phase: 'q' } })
+  t.match(changed, { metadata: { generation: 2 }, status: { phase: 'p' } })
+  await client.delete(widgetAt)
+  t.match(await client.get(widgetAt), {
+    metadata: { generation: 3, deletionTimestamp: '2030-01-01T00:00:00Z' },
+  })
+})
+
+t.test('a finalizer holds a deleted object; the last one removed lets it go', async (t) => {
+  const { client } = await world(t)
+  const metadata = { name: 'a', namespace: 'ns', finalizers: ['example.dev/x'] }
+  const made = await client.create(secret('a', { metadata }))
+  await t.rejects(client.delete(at('a'), { uid: 'other' }), {
+    name: 'Error',
+    status: 409,
+    reason: 'Conflict',
+  })
+  await client.delete(at('a'), made.metadata.uid === undefined ? {} : { uid: made.metadata.uid })
+  await t.rejects(
+    client.patch(at('a'), { metadata: { finalizers: ['example.dev/x', 'example.dev/y'] } }),
+    { status: 422, message: /no new finalizers can be added/ },
+  )
+  await client.patch(at('a'), { metadata: { finalizers: null } })
+  t.equal(await client.get(at('a')), undefined)
+})
+
+t.test('foreground deletion is a finalizer; a Job deleted without a word orphans', async (t) => {
+  const { client } = await world(t)
+  await client.create(secret('a'))
+  await client.delete(at('a'), { propagation: 'Foreground' })
+  t.strictSame((await client.get(at('a')))?.metadata.finalizers, ['foregroundDeletion'])
+  const spec = { template: { spec: { restartPolicy: 'Never', containers: [] } } }
+  const job = {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name: 'j', namespace: 'ns' },
+    spec,
+  }
+  await client.create(job)
+  await client.delete({ apiVersion: 'batch/v1', kind: 'Job', namespace: 'ns', name: 'j' })
+  const left = await client.get({ apiVersion: 'batch/v1', kind: 'Job', namespace: 'ns', name: 'j' })
+  t.strictSame(left?.metadata.finalizers, ['orphan'])
+})
+
+t.test('the template of a Job is immutable', async (t) => {
+  const { client } = await world(t)
+  const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'b' }] } }
+  const metadata = { name: 'j', namespace: 'ns' }
+  const job = await client.create({
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata,
+    spec: { template },
+  })
+  t.match(job.spec, { backoffLimit: 6, template: { metadata: { labels: { 'job-name': 'j' } } } })
+  const patch = { spec: { template: { spec: { containers: [] } } } }
+  await t.rejects(
+    client.patch({ apiVersion: 'batch/v1', kind: 'Job', namespace: 'ns', name: 'j' }, patch),
+    { status: 422, message: /spec\.template: Invalid value: .*field is immutable/ },
+  )
+})
+
+t.test('nothing is created in a namespace that ends', async (t) => {
+  const { client } = await world(t)
+  await client.delete({ apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' })
+  await t.rejects(client.create(secret('a')), {
+    status: 403,
+    reason: 'Forbidden',
+    message: /because it is being terminated/,
+  })
+})
+
+t.test('a watch continues from a resourceVersion and tells of every change', async (t) => {
+  const { client } = await world(t)
+  await client.create(secret('a'))
+  const { resourceVersion } = await client.list('v1', 'Secret')
+  const abort = new AbortController()
+  const seen: string[] = []
+  const note = ({ type, object }: WatchEvent) => seen.push(`${type} ${object.metadata.name}`)
+  const watching = (async () => {
+    const options = { namespace: 'ns', resourceVersion, signal: abort.signal }
+    for await (const event of client.watch('v1', 'Secret', options)) {
+      if (event.type !== 'BOOKMARK') note(event)
+      if (seen.length === 3) abort.abort()
+    }
+  })()
+  await client.create(secret('b'))
+  await client.patch(at('a'), { metadata: { labels: { x: 'y' } } })
+  await client.delete(at('b'))
+  await watching
+  t.strictSame(seen, ['ADDED b', 'MODIFIED a', 'DELETED b'])
+})
+
+t.test('discovery follows the definitions of custom kinds', async (t) => {
+  const { client } = await world(t)
+  const definition: ApiObject = await client.create(WIDGETS)
+  t.match(definition.status, { conditions: [{ type: 'NamesAccepted' }, { type: 'Established' }] })
+  t.match(JSON.parse(await client.raw('GET', '/apis')), {
+    groups: [{ name: 'apps' }, { name: 'batch' }, {}, {}, {}, {}, { name: 'example.dev' }],
+  })
+  t.match(JSON.parse(await client.raw('GET', '/apis/example.dev/v1')), {
+    resources: [{ name: 'widgets', namespaced: true }, { name: 'widgets/status' }],
+  })
+})

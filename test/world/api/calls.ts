@@ -1,0 +1,169 @@
+/** The calls on objects: from a request to what it asks of the resources, and back. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ApiObject } from '../client.ts'
+import type { DeleteOptions } from './deletion.ts'
+import { equal, isRecord } from './json.ts'
+import { apiVersionOf } from './kinds.ts'
+import { patched } from './patch.ts'
+import { badRequest, conflict, invalid, Refusal, unknownPath } from './refusal.ts'
+import type { Part, Resources } from './resources.ts'
+import type { Route } from './routes.ts'
+import { selectorOf } from './selectors.ts'
+import { watch } from './watch.ts'
+
+export interface Call {
+  route: Route
+  query: URLSearchParams
+  request: IncomingMessage
+  response: ServerResponse
+}
+
+/** Answers a call on an object or on a collection. */
+export async function serve(resources: Resources, call: Call): Promise<void> {
+  const { route, request, response, query } = call
+  const part = partOf(route)
+  if (query.has('dryRun')) throw badRequest('dryRun is not served here')
+  switch (request.method ?? '') {
+    case 'GET':
+      if (route.name !== '')
+        send(response, 200, resources.get(route.kind, route.namespace, route.name))
+      else if (query.get('watch') === 'true' || query.get('watch') === '1')
+        startWatch(resources, call)
+      else list(resources, call)
+      return
+    case 'POST': {
+      const object = await bodyOf(request, route)
+      send(response, 201, resources.create(route.kind, route.namespace, object))
+      return
+    }
+    case 'PUT':
+      send(response, 200, replace(resources, route, part, await bodyOf(request, route)))
+      return
+    case 'PATCH': {
+      const type = (request.headers['content-type'] ?? '').split(';')[0] ?? ''
+      const patch = await json(request)
+      const change = (old: ApiObject) => patched(old, type, patch) as ApiObject
+      send(response, 200, resources.update(route.kind, route, change, part))
+      return
+    }
+    case 'DELETE':
+      send(response, 200, remove(resources, call, await json(request)))
+      return
+    default:
+      throw new Refusal(405, 'MethodNotAllowed', `${request.method ?? ''} is not served here`)
+  }
+}
+
+function list(resources: Resources, { route, query, response }: Call): void {
+  const { kind, namespace } = route
+  const selector = selectorOf(query.get('labelSelector'), query.get('fieldSelector'))
+  send(response, 200, {
+    kind: `${kind.kind}List`,
+    apiVersion: apiVersionOf(kind),
+    metadata: { resourceVersion: String(resources.store.revision) },
+    items: resources.store.list(kind, namespace).filter(selector),
+  })
+}
+
+function startWatch(resources: Resources, { route, query, response }: Call): void {
+  const seconds = query.get('timeoutSeconds')
+  watch(
+    resources.store,
+    {
+      kind: route.kind,
+      namespace: route.namespace,
+      selector: selectorOf(query.get('labelSelector'), query.get('fieldSelector')),
+      resourceVersion: query.get('resourceVersion') ?? '',
+      bookmarks: query.get('allowWatchBookmarks') === 'true',
+      timeoutSeconds: seconds === null ? undefined : Number(seconds),
+    },
+    response,
+  )
+}
+
+function replace(resources: Resources, route: Route, part: Part, object: ApiObject): ApiObject {
+  return resources.update(
+    route.kind,
+    route,
+    (old) => {
+      const { uid, resourceVersion } = object.metadata
+      if (uid && uid !== old.metadata.uid) {
+        const why = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${old.metadata.uid ?? ''}`
+        throw conflict(route.kind, route.name, why)
+      }
+      if (route.kind.definition !== undefined && !resourceVersion) {
+        const message = 'Invalid value: 0x0: must be specified for an update'
+        throw invalid(route.kind, route.name, [{ field: 'metadata.resourceVersion', message }])
+      }
+      return object
+    },
+    part,
+  )
+}
+
+function remove(resources: Resources, { route, query }: Call, body: unknown): object {
+  const policy = query.get('propagationPolicy')
+  const grace = query.get('gracePeriodSeconds')
+  const options: DeleteOptions = {
+    ...(policy !== null && { propagationPolicy: policy }),
+    ...(grace !== null && { gracePeriodSeconds: Number(grace) }),
+    ...(isRecord(body) ? body : {}),
+  }
+  if (route.name === '') return removeAll(resources, route, query, options)
+  const { object, gone } = resources.delete(route.kind, route, options)
+  if (!gone) return object
+  const { name, uid } = object.metadata
+  const details = { name, group: route.kind.group, kind: route.kind.plural, uid }
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
+}
+
+function removeAll(
+  resources: Resources,
+  { kind, namespace }: Route,
+  query: URLSearchParams,
+  options: DeleteOptions,
+): object {
+  const selector = selectorOf(query.get('labelSelector'), query.get('fieldSelector'))
+  const items = resources.store.list(kind, namespace).filter(selector)
+  for (const { metadata } of items) {
+    resources.delete(kind, { namespace: metadata.namespace ?? '', name: metadata.name }, options)
+  }
+  return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata: {}, items }
+}
+
+function partOf({ kind, sub }: Route): Part {
+  if (sub === '') return 'object'
+  if (sub === 'status' && kind.status) return 'status'
+  if (sub === 'finalize' && kind.kind === 'Namespace') return 'finalize'
+  throw unknownPath()
+}
+
+async function json(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  if (chunks.length === 0) return undefined
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString())
+  } catch (error) {
+    throw badRequest(`the body does not read as JSON: ${String(error)}`)
+  }
+}
+
+/** The object in a body; a client may leave out what the URL says already. */
+async function bodyOf(request: IncomingMessage, { kind }: Route): Promise<ApiObject> {
+  const body = await json(request)
+  if (!isRecord(body)) throw badRequest('the body of the request is not an object')
+  const wanted = { apiVersion: apiVersionOf(kind), kind: kind.kind }
+  const given = { ...wanted, ...body }
+  if (!equal(wanted, { apiVersion: given.apiVersion, kind: given.kind })) {
+    throw badRequest(
+      `the API version in the data does not match the expected API version (${wanted.apiVersion}, ${wanted.kind})`,
+    )
+  }
+  const metadata = isRecord(body['metadata']) ? body['metadata'] : {}
+  return { ...given, metadata: { name: '', ...metadata } }
+}
+
+export function send(response: ServerResponse, code: number, body: object): void {
+  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}

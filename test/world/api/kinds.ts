@@ -1,0 +1,143 @@
+/** Which kinds the embedded API serves: a table of built-in ones, and those of CustomResourceDefinitions. */
+import type { ApiObject } from '../client.ts'
+
+export interface Kind {
+  /** Empty for the core group. */
+  group: string
+  version: string
+  kind: string
+  plural: string
+  singular: string
+  shortNames: string[]
+  namespaced: boolean
+  /** Whether metadata.generation counts the changes of what is wanted. */
+  generation: boolean
+  /** Whether status is written apart. */
+  status: boolean
+  /** The definition of a custom kind. */
+  definition?: ApiObject
+}
+
+interface Row {
+  plural: string
+  short?: string
+  cluster?: true
+  generation?: true
+  status?: true
+}
+
+const BUILT_IN: Record<string, Record<string, Row>> = {
+  v1: {
+    Namespace: { plural: 'namespaces', short: 'ns', cluster: true, status: true },
+    Secret: { plural: 'secrets' },
+    ConfigMap: { plural: 'configmaps', short: 'cm' },
+    Service: { plural: 'services', short: 'svc', status: true },
+    ServiceAccount: { plural: 'serviceaccounts', short: 'sa' },
+    Pod: { plural: 'pods', short: 'po', status: true },
+    Event: { plural: 'events', short: 'ev' },
+    PersistentVolumeClaim: { plural: 'persistentvolumeclaims', short: 'pvc', status: true },
+  },
+  'apps/v1': {
+    StatefulSet: { plural: 'statefulsets', short: 'sts', generation: true, status: true },
+    ControllerRevision: { plural: 'controllerrevisions' },
+  },
+  'batch/v1': { Job: { plural: 'jobs', generation: true, status: true } },
+  'rbac.authorization.k8s.io/v1': {
+    Role: { plural: 'roles' },
+    RoleBinding: { plural: 'rolebindings' },
+    ClusterRole: { plural: 'clusterroles', cluster: true },
+    ClusterRoleBinding: { plural: 'clusterrolebindings', cluster: true },
+  },
+  'coordination.k8s.io/v1': { Lease: { plural: 'leases' } },
+  'apiextensions.k8s.io/v1': {
+    CustomResourceDefinition: {
+      plural: 'customresourcedefinitions',
+      short: 'crd',
+      cluster: true,
+      generation: true,
+      status: true,
+    },
+  },
+  'policy/v1': {
+    PodDisruptionBudget: {
+      plural: 'poddisruptionbudgets',
+      short: 'pdb',
+      generation: true,
+      status: true,
+    },
+  },
+}
+
+export class Kinds {
+  readonly #builtIn: Kind[] = Object.entries(BUILT_IN).flatMap(([apiVersion, rows]) =>
+    Object.entries(rows).map(([kind, row]) => builtIn(apiVersion, kind, row)),
+  )
+  #custom: Kind[] = []
+
+  all(): Kind[] {
+    return [...this.#builtIn, ...this.#custom]
+  }
+
+  /** By plural, as in a path. */
+  find(group: string, version: string, plural: string): Kind | undefined {
+    return this.all().find(
+      (kind) => kind.group === group && kind.version === version && kind.plural === plural,
+    )
+  }
+
+  /** By name, as in an object. Throws for a kind that is not there: only for callers who know it is. */
+  of(apiVersion: string, name: string): Kind {
+    const kind = this.all().find((kind) => apiVersionOf(kind) === apiVersion && kind.kind === name)
+    if (kind === undefined) throw new Error(`no kind ${name} in ${apiVersion}`)
+    return kind
+  }
+
+  /** Serves exactly the kinds of these definitions besides the built-in ones. */
+  define(definitions: ApiObject[]): void {
+    this.#custom = definitions.flatMap(customKinds)
+  }
+}
+
+export function apiVersionOf({ group, version }: Pick<Kind, 'group' | 'version'>): string {
+  return group === '' ? version : `${group}/${version}`
+}
+
+function builtIn(apiVersion: string, kind: string, row: Row): Kind {
+  const [version, group] = apiVersion.split('/').reverse()
+  return {
+    group: group ?? '',
+    version: version ?? '',
+    kind,
+    plural: row.plural,
+    singular: kind.toLowerCase(),
+    shortNames: row.short === undefined ? [] : [row.short],
+    namespaced: row.cluster !== true,
+    generation: row.generation === true,
+    status: row.status === true,
+  }
+}
+
+interface DefinitionSpec {
+  group: string
+  scope: string
+  names: { kind: string; plural: string; singular?: string; shortNames?: string[] }
+  versions: { name: string; served: boolean; subresources?: { status?: object } }[]
+}
+
+function customKinds(definition: ApiObject): Kind[] {
+  const { group, scope, names, versions } = definition.spec as DefinitionSpec
+  return versions
+    .filter(({ served }) => served)
+    .map(({ name, subresources }) => ({
+      group,
+      version: name,
+      kind: names.kind,
+      plural: names.plural,
+      singular: names.singular ?? names.kind.toLowerCase(),
+      shortNames: names.shortNames ?? [],
+      namespaced: scope === 'Namespaced',
+      generation: true,
+      status: subresources?.status !== undefined,
+      definition,
+    }))
+}

@@ -1,0 +1,68 @@
+/** What the API server passes on to the node of a pod: its log, and HTTP calls through the proxy. */
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import { notFound, Refusal } from './refusal.ts'
+import type { Resources } from './resources.ts'
+
+/** What the node knows of the pods that run on it. */
+export interface PodNode {
+  log(namespace: string, pod: string): string | undefined
+  /** Where a port of a pod is reached from this process; undefined when nothing listens there. */
+  port(namespace: string, pod: string, port: number): number | undefined
+}
+
+/** Text of a pod's log. */
+export function podLog(
+  resources: Resources,
+  node: PodNode,
+  namespace: string,
+  name: string,
+): string {
+  resources.get(resources.kinds.of('v1', 'Pod'), namespace, name)
+  const log = node.log(namespace, name)
+  if (log !== undefined) return log
+  throw new Refusal(400, 'BadRequest', `container in pod "${name}" is waiting to start`)
+}
+
+/** `[scheme:]pod[:port]` of a proxy path. */
+export function proxyTarget(text: string): { name: string; port: number } {
+  const parts = text.split(':')
+  if (parts[0] === 'http' || parts[0] === 'https') parts.shift()
+  return { name: parts[0] ?? '', port: Number(parts[1] ?? 80) }
+}
+
+/** Passes a call on to a port of a pod, body and answer streamed. */
+export function proxy(
+  resources: Resources,
+  node: PodNode,
+  { namespace, target, path }: { namespace: string; target: string; path: string },
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { name, port } = proxyTarget(target)
+  const kind = resources.kinds.of('v1', 'Pod')
+  if (resources.find(kind, namespace, name) === undefined) throw notFound(kind, name)
+  const reached = node.port(namespace, name, port)
+  if (reached === undefined) throw unreachable(`dial tcp: connect: connection refused`)
+  // The caller's own credential is for the API server, not for the pod.
+  const headers = { ...request.headers }
+  delete headers.authorization
+  delete headers.host
+  return new Promise((resolve, reject) => {
+    const onward = httpRequest(
+      { host: '127.0.0.1', port: reached, path, method: request.method, headers },
+      (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers)
+        answer.pipe(response)
+        answer.on('error', () => response.destroy())
+        response.on('close', resolve)
+      },
+    )
+    onward.on('error', ({ message }) => reject(unreachable(message)))
+    response.on('close', () => onward.destroy())
+    request.pipe(onward)
+  })
+}
+
+function unreachable(why: string): Refusal {
+  return new Refusal(503, 'ServiceUnavailable', `error trying to reach service: ${why}`)
+}

@@ -1,0 +1,109 @@
+/**
+ * The embedded API server: Kubernetes' HTTP interface on a loopback port, in front of objects in
+ * memory. It does what our service, Jobs, loop, doubles and kubectl ask of an API server.
+ */
+import { randomBytes } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Clock } from '../clock.ts'
+import { send, serve } from './calls.ts'
+import { discovery } from './discovery.ts'
+import { podLog, proxy, type PodNode } from './pods.ts'
+import { Refusal, unknownPath } from './refusal.ts'
+import { Resources } from './resources.ts'
+import { routeOf } from './routes.ts'
+
+export interface EmbeddedApi {
+  url: string
+  /** The only credential there is; it may do anything. */
+  token: string
+  resources: Resources
+  /** Pods can be reached and have logs once a node is there. */
+  attach(node: PodNode): void
+  /** Calls that have not been answered; watches do not count. */
+  inFlight(): number
+  close(): Promise<void>
+}
+
+const NO_NODE: PodNode = { log: () => undefined, port: () => undefined }
+
+export async function startApi(clock: Clock): Promise<EmbeddedApi> {
+  const resources = new Resources(clock)
+  const token = randomBytes(16).toString('hex')
+  let node = NO_NODE
+  let inFlight = 0
+
+  const server = createServer((request, response) => {
+    inFlight += 1
+    const authorized = request.headers.authorization === `Bearer ${token}`
+    respond(resources, () => node, authorized, request, response)
+      .catch((error: unknown) => refuse(response, error))
+      .finally(() => (inFlight -= 1))
+  })
+  server.keepAliveTimeout = 60_000
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    token,
+    resources,
+    attach: (attached) => (node = attached),
+    inFlight: () => inFlight,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+async function respond(
+  resources: Resources,
+  node: () => PodNode,
+  authorized: boolean,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { pathname, searchParams: query } = new URL(request.url ?? '/', 'http://api')
+  if (['/healthz', '/readyz', '/livez'].includes(pathname)) {
+    response.end('ok')
+    return
+  }
+  if (!authorized) throw new Refusal(401, 'Unauthorized', 'Unauthorized')
+  const document = request.method === 'GET' ? discovery(resources.kinds, pathname) : undefined
+  if (document !== undefined) {
+    send(response, 200, document)
+    return
+  }
+  const route = routeOf(resources.kinds, pathname)
+  if (route === undefined) throw unknownPath()
+  const call = { route, query, request, response }
+  if (route.kind.kind === 'Pod' && route.sub === 'proxy') {
+    const path = (route.rest || '/') + new URL(request.url ?? '/', 'http://api').search
+    const target = { namespace: route.namespace, target: route.name, path }
+    await proxy(resources, node(), target, request, response)
+  } else if (route.kind.kind === 'Pod' && route.sub === 'log') {
+    const log = podLog(resources, node(), route.namespace, route.name)
+    response.writeHead(200, { 'content-type': 'text/plain' }).end(tail(log, query.get('tailLines')))
+  } else {
+    await serve(resources, call)
+  }
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  const refusal =
+    error instanceof Refusal
+      ? error
+      : new Refusal(
+          500,
+          'InternalError',
+          error instanceof Error ? String(error.stack) : String(error),
+        )
+  if (response.headersSent) response.destroy()
+  else send(response, refusal.code, refusal.toStatus())
+}
+
+function tail(text: string, lines: string | null): string {
+  if (lines === null) return text
+  const all = text.split('\n')
+  return all.slice(Math.max(0, all.length - Number(lines) - 1)).join('\n')
+}
