@@ -1,0 +1,117 @@
+import t from 'tap'
+import { parseOptions, USAGE } from '../../metacontroller/options.ts'
+
+const inCluster = { KUBERNETES_SERVICE_HOST: '10.96.0.1', HOOK_TOKEN_FILE: '/token' }
+
+t.test('a pod of the chart is set up by its environment', async (t) => {
+  const options = parseOptions([], { ...inCluster, IMAGE: 'registry/vec-operator:0.1.0' }, '0.1.0')
+  t.strictSame(options, {
+    port: 8080,
+    host: '0.0.0.0',
+    tokenFile: '/token',
+    insecureHooks: false,
+    namespaces: [],
+    engineRoute: 'direct',
+    settings: {
+      version: '0.1.0',
+      logLevel: 'INFO',
+      logFormat: 'json',
+      createNamespace: false,
+      image: 'registry/vec-operator:0.1.0',
+      imagePullPolicy: 'IfNotPresent',
+      chart: { name: 'qdrant', repository: 'https://qdrant.github.io/qdrant-helm' },
+      maxHelmJobs: 10,
+      historySeconds: 86_400,
+      jobResources: {
+        helm: { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } },
+        data: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
+      },
+    },
+  })
+})
+
+t.test('every variable and every argument has its effect', async (t) => {
+  const amounts = { requests: { cpu: '1' }, limits: {} }
+  const options = parseOptions(
+    ['--namespace', 'a', '--namespace', 'b', '--host', '::', '--log-level', 'DEBUG'],
+    {
+      ...inCluster,
+      PORT: '9000',
+      LOG_LEVEL: 'ERROR',
+      LOG_FORMAT: 'text',
+      TLS_CERT_FILE: '/tls.crt',
+      TLS_KEY_FILE: '/tls.key',
+      IMAGE_PULL_POLICY: 'Never',
+      ENGINE_CHART_NAME: 'mirror',
+      ENGINE_CHART_REPOSITORY: 'http://charts.example',
+      ENGINE_ROUTE: 'proxy',
+      MAX_HELM_JOBS: '3',
+      JOB_HISTORY_SECONDS: '60',
+      JOB_RESOURCES: JSON.stringify({ helm: amounts, data: amounts }),
+    },
+    '0.1.0',
+  )
+  t.match(options, {
+    port: 9000,
+    host: '::',
+    namespaces: ['a', 'b'],
+    tls: { certFile: '/tls.crt', keyFile: '/tls.key' },
+    engineRoute: 'proxy',
+    settings: {
+      logLevel: 'DEBUG',
+      logFormat: 'text',
+      imagePullPolicy: 'Never',
+      chart: { name: 'mirror', repository: 'http://charts.example' },
+      maxHelmJobs: 3,
+      historySeconds: 60,
+      jobResources: { helm: amounts, data: amounts },
+    },
+  })
+})
+
+t.test('outside the cluster pods are reached through the API server', async (t) => {
+  const options = parseOptions(
+    ['--insecure-hooks', '--port', '0'],
+    { KUBECONFIG: '/home/me/.kube/config' },
+    '0.1.0',
+  )
+  t.match(options, {
+    kubeconfig: '/home/me/.kube/config',
+    port: 0,
+    insecureHooks: true,
+    engineRoute: 'proxy',
+    settings: { createNamespace: true, image: 'ghcr.io/vec-operator/vec-operator:0.1.0' },
+  })
+})
+
+t.test('KUBECONFIG is used when no service account is mounted, --kubeconfig always', async (t) => {
+  const env = { ...inCluster, KUBECONFIG: '/config' }
+  t.equal(parseOptions([], env, '0.1.0')?.kubeconfig, undefined)
+  t.match(parseOptions(['--kubeconfig', '/mine'], env, '0.1.0'), {
+    kubeconfig: '/mine',
+    engineRoute: 'proxy',
+  })
+})
+
+for (const [what, args, env, message] of [
+  ['no token file', [], { HOOK_TOKEN_FILE: undefined }, /^HOOK_TOKEN_FILE is not set/],
+  ['a port that is a word', ['--port', 'http'], {}, /^PORT: "http" is not a whole number/],
+  ['a port too high', [], { PORT: '65536' }, /^PORT: "65536"/],
+  ['a lower-case level', [], { LOG_LEVEL: 'debug' }, /^LOG_LEVEL: "debug" is none of DEBUG, INFO/],
+  ['an unknown format', [], { LOG_FORMAT: 'xml' }, /^LOG_FORMAT: "xml" is none of json, text/],
+  ['half a certificate', [], { TLS_KEY_FILE: '/k' }, /^TLS_CERT_FILE and TLS_KEY_FILE need/],
+  ['resources that are no JSON', [], { JOB_RESOURCES: '{' }, /^JOB_RESOURCES is not JSON/],
+  ['resources of one kind', [], { JOB_RESOURCES: '{"helm":{}}' }, /^JOB_RESOURCES\.data: /],
+  ['an unknown argument', ['--nonsense'], {}, /--nonsense/],
+] as const) {
+  t.test(`${what} is refused by name`, async (t) => {
+    t.throws(() => parseOptions([...args], { ...inCluster, ...env }, '0.1.0'), { message })
+  })
+}
+
+t.test('--help asks for the usage, which names every argument', async (t) => {
+  t.equal(parseOptions(['--help'], {}, '0.1.0'), undefined)
+  for (const flag of ['--namespace', '--kubeconfig', '--insecure-hooks', 'HOOK_TOKEN_FILE']) {
+    t.match(USAGE, flag)
+  }
+})

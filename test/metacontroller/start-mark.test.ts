@@ -1,0 +1,145 @@
+import t, { type Test } from 'tap'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { startMarking, unmarked } from '../../metacontroller/start-mark.ts'
+import { MovableClock } from '../world/clock.ts'
+
+const START = new Date('2026-03-01T12:00:00.000Z')
+const MARK = START.toISOString()
+const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined }
+
+function cluster(name: string, metadata: Partial<AnyObject['metadata']> = {}): AnyObject {
+  return {
+    apiVersion: 'vec-operator.dev/v1alpha1',
+    kind: 'VecCluster',
+    metadata: {
+      name,
+      namespace: 'ns',
+      uid: `uid-${name}`,
+      creationTimestamp: '2026-03-01T11:00:00Z',
+      ...metadata,
+    },
+  }
+}
+
+/** A runner over clusters that a test scripts, and what it patched, by second after the start. */
+function runner(t: Test, list: () => Promise<AnyObject[]>, patch = async () => true) {
+  const clock = new MovableClock(START)
+  const patched: [number, string, object][] = []
+  const stop = startMarking({
+    startedAt: START,
+    list,
+    patch: async (found, body) => {
+      patched.push([(clock.now().getTime() - START.getTime()) / 1000, found.metadata.name, body])
+      return patch()
+    },
+    timers: clock,
+    log: silent,
+  })
+  t.teardown(stop)
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second += 1) {
+      clock.advance(1000)
+      await settled()
+    }
+  }
+  return { clock, patched, pass, stop }
+}
+
+/** Lets what the last timer started come to its end; nothing in here waits for the outside. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve()
+}
+
+t.test('after 60 s of health each VecCluster is marked, one a second', async (t) => {
+  const { patched, pass } = runner(t, async () => [cluster('a'), cluster('b'), cluster('c')])
+  await pass(59)
+  t.strictSame(patched, [], 'not before')
+  await pass(10)
+  const mark = (name: string) => ({
+    metadata: { uid: `uid-${name}`, annotations: { [ANNOTATIONS.startMark]: MARK } },
+  })
+  t.strictSame(patched, [
+    [60, 'a', mark('a')],
+    [61, 'b', mark('b')],
+    [62, 'c', mark('c')],
+  ])
+})
+
+t.test(
+  'only clusters that were there before the start, are to stay and lack the mark are due',
+  async (t) => {
+    const due = unmarked(
+      [
+        cluster('old'),
+        cluster('marked', { annotations: { [ANNOTATIONS.startMark]: MARK } }),
+        cluster('marked-by-an-earlier-start', {
+          annotations: { [ANNOTATIONS.startMark]: '2026-02-01T00:00:00.000Z' },
+        }),
+        cluster('new', { creationTimestamp: '2026-03-01T12:00:01Z' }),
+        cluster('going', { deletionTimestamp: '2026-03-01T11:59:00Z' }),
+      ],
+      START,
+    )
+    t.strictSame(
+      due.map(({ metadata }) => metadata.name),
+      ['old', 'marked-by-an-earlier-start'],
+    )
+  },
+)
+
+t.test('marking waits while the API fails, and goes on where it stopped', async (t) => {
+  let listings = 0
+  const marked = new Set<string>()
+  let failing = true
+  const { patched, pass } = runner(
+    t,
+    async () => {
+      listings += 1
+      if (listings === 1) throw new Error('no route to the API')
+      return ['a', 'b'].filter((name) => !marked.has(name)).map((name) => cluster(name))
+    },
+    async () => {
+      if (patched.length === 2 && failing) {
+        failing = false
+        throw new Error('no route to the API')
+      }
+      marked.add(patched.at(-1)?.[1] ?? '')
+      return true
+    },
+  )
+  await pass(300)
+  t.strictSame(
+    patched.map(([second, name]) => [second, name]),
+    [
+      [90, 'a'],
+      [91, 'b'],
+      [121, 'b'],
+    ],
+  )
+})
+
+t.test('a cluster that is gone by then is passed over', async (t) => {
+  const { patched, pass } = runner(
+    t,
+    async () => [cluster('a'), cluster('b')],
+    async () => false,
+  )
+  await pass(120)
+  t.strictSame(
+    patched.map(([, name]) => name),
+    ['a', 'b'],
+  )
+})
+
+t.test('a service that stops marks no more', async (t) => {
+  const { clock, patched, pass, stop } = runner(t, async () => [cluster('a'), cluster('b')])
+  await pass(60)
+  stop()
+  await pass(60)
+  t.strictSame(
+    patched.map(([, name]) => name),
+    ['a'],
+  )
+  t.equal(clock.nextAt(), undefined)
+})
