@@ -19,7 +19,7 @@ RUN npm prune --omit=dev --omit=optional \
   # Types, maps and the builds for bundlers are never read at run time; licences stay.
   && find node_modules -type d \( -name dist-es -o -name dist-types \) -prune -exec rm -rf {} + \
   && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' \
-    -o -name '*.md' ! -iname 'licen*' \) -delete
+    -o -name '*.md' ! -iname 'licen*' \) -exec rm {} +
 
 FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="vec-operator" \

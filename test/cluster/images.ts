@@ -10,12 +10,14 @@ import { buildArchive, buildBase, fingerprint } from './buildah.ts'
 import type { Image } from './buildah.ts'
 import { program } from './packages.ts'
 import { run } from './process.ts'
-import { addBasics, addProgram } from './rootfs.ts'
+import { addBasics, addProgram, CERTIFICATES } from './rootfs.ts'
 import type { Tools } from './tools.ts'
 
 const REPOSITORY = join(import.meta.dirname, '..', '..')
 const ENGINE_REPOSITORY = 'docker.io/qdrant/qdrant'
 const NODE = join(REPOSITORY, 'node_modules/.bin/node')
+/** Decides what is in every image made here, so a change of it changes them all. */
+const ROOTFS = join(import.meta.dirname, 'rootfs.ts')
 const SOURCES = ['crds', 'hooks', 'jobs', 'metacontroller', 'package.json', 'package-lock.json']
 const BUILD = ['Dockerfile', '.dockerignore', '.npmrc', 'tsconfig.json', 'tsconfig.build.json']
 
@@ -25,7 +27,7 @@ export async function busyboxImage(): Promise<Image> {
   return buildArchive({
     name: 'localhost/vec-operator/busybox:local',
     family: 'busybox',
-    fingerprint: fingerprint([dockerfile], [program('busybox')]),
+    fingerprint: fingerprint([dockerfile], [program('busybox'), ROOTFS]),
     context: addBasics,
     dockerfile: { text: dockerfile },
   })
@@ -44,7 +46,7 @@ export async function buildOperatorImage(tools: Pick<Tools, 'helm'>): Promise<Im
     dockerfile: { file: inRepository('Dockerfile') },
     options: [
       ...['--build-arg', `NODE_IMAGE=${node}`, '--build-arg', `HELM_IMAGE=${helm}`],
-      ...['--pull-never', '--network', 'host', '--volume', `${cache}:/root/.npm`],
+      ...['--layers', '--pull-never', '--network', 'host', '--volume', `${cache}:/root/.npm`],
       ...npmSettings(),
     ],
   })
@@ -66,7 +68,7 @@ export async function buildEngineImage(options: EngineOptions): Promise<Image> {
   return buildArchive({
     name: `${ENGINE_REPOSITORY}:v${version}`,
     family: 'engine',
-    fingerprint: fingerprint([dockerfile, entrypoint('./qdrant')], [engineBin, ...config]),
+    fingerprint: fingerprint([dockerfile, entrypoint('./qdrant')], [engineBin, ...config, ROOTFS]),
     dockerfile: { text: dockerfile },
     context: async (root) => {
       await addBasics(root)
@@ -105,10 +107,14 @@ const inRepository = (path: string) => join(REPOSITORY, path)
 
 async function nodeImage(): Promise<string> {
   const npm = join((await run('npm', ['root', '--global'])).trim(), 'npm')
-  const dockerfile = 'FROM scratch\nADD . /\nENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/root\n'
+  // What this machine trusts, the build trusts: a registry may be reached through a proxy of its own.
+  const dockerfile = `FROM scratch
+ADD . /
+ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/root NODE_EXTRA_CA_CERTS=${CERTIFICATES}
+`
   const made = [dockerfile, await run(NODE, ['--version']), await run('npm', ['--version'])]
   return buildBase({
-    name: `localhost/vec-operator/node:${fingerprint(made)}`,
+    name: `localhost/vec-operator/node:${fingerprint(made, [CERTIFICATES, ROOTFS])}`,
     family: 'node',
     fingerprint: '',
     dockerfile: { text: dockerfile },

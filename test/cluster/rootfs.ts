@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { program } from './packages.ts'
 import { run } from './process.ts'
 
-const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
+export const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
 const USERS = 'root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n'
 const GROUPS = 'root:x:0:\nnode:x:1000:\n'
 
@@ -22,6 +22,8 @@ export async function addBasics(root: string): Promise<void> {
   // Links relative to the root they will be in; programs of the base image come later and win.
   const names = (await run(program('busybox'), ['--list'])).split('\n').filter(Boolean)
   const links = names.filter((name) => name !== 'busybox').map((name) => `ln -s busybox ${name}`)
+  // Scripts name their interpreter by this path.
+  links.push('ln -s ../../bin/busybox ../usr/bin/env')
   await run('sh', ['-e'], { cwd: join(root, 'bin'), input: links.join('\n') })
   writeFileSync(join(root, 'etc/passwd'), USERS)
   writeFileSync(join(root, 'etc/group'), GROUPS)
