@@ -70,7 +70,9 @@ export async function observe(
     setProgress(observed, live ?? cluster)
   }
   if (cluster.spec.cluster.enabled && isRolledOut(observed)) {
-    const connection = connectionOf(cluster)
+    // The pods there are, which may be fewer or more than the spec wants by now.
+    const replicas = statefulSet?.spec.replicas ?? 1
+    const connection = { ...connectionOf(cluster), replicas }
     const pass = await consensus.result(uid, context.now, (signal) =>
       ports.consensus(connection, signal),
     )

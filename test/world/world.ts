@@ -16,6 +16,15 @@ export interface World {
   readonly kind: 'embedded' | 'cluster'
   /** What is real here and what is a stand-in, a line each. */
   readonly parts: string[]
+  /** Two versions of the engine that can be installed here, one patch apart. */
+  readonly versions: { older: string; newer: string }
+  /** Calls the engine on one pod, through the API server's pod proxy. */
+  engine(
+    pod: { namespace: string; name: string },
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<unknown>
   /** A fresh namespace; it is deleted when the world closes. */
   namespace(purpose: string): Promise<string>
   /** Creates the object, or replaces spec, data, labels and annotations of the one that is there. */

@@ -1,0 +1,149 @@
+/** Bad days of a VecCluster: what fails around it, and that it comes through. */
+import type { World } from '../world/world.ts'
+import {
+  SMALL,
+  clusterManifest,
+  clusterReference,
+  jobsIn,
+  phaseOf,
+  running,
+  statusOf,
+  untilApplied,
+  type Scenario,
+} from './scenario.ts'
+
+async function apply(world: World, namespace: string, name: string) {
+  await world.apply(clusterManifest(namespace, name, { version: world.versions.newer, ...SMALL }))
+  return clusterReference(namespace, name)
+}
+
+/** Waits until the first helm Job has a pod that works. */
+async function untilHelmRuns(world: World, namespace: string, name: string) {
+  const reference = clusterReference(namespace, name)
+  await world.until(
+    reference,
+    'a helm Job that reported',
+    (object) => object?.metadata.annotations?.['vec-operator.dev/progress'] !== undefined,
+    180,
+  )
+  const [job = ''] = await jobsIn(world, namespace)
+  return job
+}
+
+async function releaseSecrets(world: World, namespace: string): Promise<string[]> {
+  const secrets = await world.list('v1', 'Secret', namespace)
+  return secrets
+    .map(({ metadata }) => metadata.name)
+    .filter((name) => name.startsWith('sh.helm.release'))
+}
+
+const killedJob: Scenario = {
+  title: 'a Job pod killed in the middle of helm: the release is healed and the cluster runs',
+  async run(world, t) {
+    const namespace = await world.namespace('killed')
+    const reference = await apply(world, namespace, 'a')
+    const job = await untilHelmRuns(world, namespace, 'a')
+    await world.faults.killJobPod(namespace, job)
+    const object = await untilApplied(world, reference, 400)
+    t.equal(phaseOf(object), 'Running')
+  },
+}
+
+const deletedEarly: Scenario = {
+  title: 'a cluster deleted while its first install still runs leaves nothing behind',
+  async run(world, t) {
+    const namespace = await world.namespace('early')
+    const reference = await apply(world, namespace, 'a')
+    await untilHelmRuns(world, namespace, 'a')
+    await world.delete(reference)
+    await world.until(reference, 'gone', (object) => object === undefined, 400)
+    t.strictSame(await releaseSecrets(world, namespace), [])
+    t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
+  },
+}
+
+const deletedForeground: Scenario = {
+  title: 'foreground deletion, as GitOps tools do it, uninstalls the release too',
+  async run(world, t) {
+    const namespace = await world.namespace('foreground')
+    const reference = await running(world, namespace, 'a')
+    await world.delete(reference, 'Foreground')
+    await world.until(reference, 'gone', (object) => object === undefined, 400)
+    t.strictSame(await releaseSecrets(world, namespace), [])
+  },
+}
+
+const namespaceDeleted: Scenario = {
+  title:
+    'a namespace deleted with a cluster in it goes, without an uninstall that could hold it up',
+  async run(world, t) {
+    const namespace = await world.namespace('namespace')
+    await running(world, namespace, 'a')
+    const reference = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: namespace }
+    await world.delete(reference)
+    await world.until(reference, 'gone', (object) => object === undefined, 400)
+    t.equal(await world.get(reference), undefined)
+  },
+}
+
+const serviceDown: Scenario = {
+  title:
+    'the hook service down for a minute: nothing is lost, and a change made meanwhile is applied',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('down')
+    const reference = await running(world, namespace, 'a')
+    await world.faults.stopService()
+    await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
+    await world.pass(60)
+    const meanwhile = await world.get(reference)
+    t.equal(phaseOf(meanwhile), 'Running')
+    t.equal((await jobsIn(world, namespace)).length, 1)
+    await world.faults.startService()
+    const object = await untilApplied(world, reference, 500)
+    t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
+  },
+}
+
+const controllersRestarted: Scenario = {
+  title: 'controllers restarted during a rollout: the cluster still arrives at Running',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('controllers')
+    const reference = await apply(world, namespace, 'a')
+    await untilHelmRuns(world, namespace, 'a')
+    await world.faults.restartControllers()
+    t.equal(phaseOf(await untilApplied(world, reference, 400)), 'Running')
+  },
+}
+
+const operatorUpgraded: Scenario = {
+  title: 'operator upgraded: one helm upgrade per cluster after its start, pods stay as they are',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('operator')
+    const reference = await running(world, namespace, 'a')
+    const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: 'vec-a-0' }
+    const before = (await world.get(pod))?.metadata.uid
+    await world.faults.upgradeService('0.2.0')
+    await world.until(
+      reference,
+      'run 2',
+      (object) => statusOf(object).appliedRun === 2 && phaseOf(object) === 'Running',
+      400,
+    )
+    await world.pass(60)
+    t.equal(statusOf(await world.get(reference)).appliedRun, 2)
+    t.equal((await world.get(pod))?.metadata.uid, before)
+  },
+}
+
+export const clusterFaults: Scenario[] = [
+  killedJob,
+  deletedEarly,
+  deletedForeground,
+  namespaceDeleted,
+  serviceDown,
+  controllersRestarted,
+  operatorUpgraded,
+]

@@ -1,0 +1,252 @@
+/** Bad input to a VecCluster: nothing is lost, and the resource says what to mend. */
+import type { World, Reference } from '../world/world.ts'
+import {
+  SMALL,
+  clusterManifest,
+  clusterReference,
+  conditionIn,
+  eventsAbout,
+  jobsIn,
+  phaseOf,
+  running,
+  statusOf,
+  untilApplied,
+  untilReason,
+  type Scenario,
+} from './scenario.ts'
+
+async function apply(world: World, namespace: string, name: string, spec: object) {
+  const whole = { version: world.versions.newer, ...SMALL, ...spec }
+  await world.apply(clusterManifest(namespace, name, whole))
+  return clusterReference(namespace, name)
+}
+
+async function hasNoRelease(world: World, { namespace, name }: Reference): Promise<boolean> {
+  const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: `vec-${name}` }
+  return (await world.get(set)) === undefined
+}
+
+const unknownVersion: Scenario = {
+  title: 'a chart version that does not exist: no phase, no pods; retried; mended, it runs',
+  async run(world, t) {
+    const namespace = await world.namespace('no-version')
+    const reference = await apply(world, namespace, 'a', { version: '1.18.99' })
+    const failed = await untilReason(world, reference, 'HelmFailed')
+    t.equal(phaseOf(failed), undefined)
+    t.match(conditionIn(failed, 'Applied')?.message, /1\.18\.99/)
+    t.ok(await hasNoRelease(world, reference))
+    t.match(await eventsAbout(world, reference), { HelmFailed: /1\.18\.99/ })
+    const [job = ''] = await jobsIn(world, namespace)
+    t.match(await world.logs(namespace, job), /1\.18\.99/)
+    await world.patch(reference, { spec: { version: world.versions.newer } })
+    await untilApplied(world, reference)
+  },
+}
+
+const rejectedConfig: Scenario = {
+  title: 'config the chart rejects is a Helm error: the phase stays, the next run is numbered',
+  async run(world, t) {
+    const namespace = await world.namespace('config')
+    const reference = await running(world, namespace, 'a')
+    await world.patch(reference, { spec: { config: { cluster: 'nonsense' } } })
+    const failed = await untilReason(world, reference, 'HelmFailed')
+    t.equal(phaseOf(failed), 'Running')
+    await world.pass(45)
+    t.ok((await jobsIn(world, namespace)).length >= 3)
+    t.equal(phaseOf(await world.get(reference)), 'Running')
+    await world.patch(reference, { spec: { config: { cluster: null } } })
+    await untilApplied(world, reference)
+  },
+}
+
+const serviceMonitor: Scenario = {
+  title: 'a ServiceMonitor without the monitoring CRDs is a Helm error that names it',
+  async run(world, t) {
+    const namespace = await world.namespace('monitor')
+    const metrics = { enabled: true, serviceMonitor: { enabled: true } }
+    const reference = await apply(world, namespace, 'a', { metrics })
+    const failed = await untilReason(world, reference, 'HelmFailed')
+    t.match(conditionIn(failed, 'Applied')?.message, /ServiceMonitor/)
+    t.equal(phaseOf(failed), undefined)
+  },
+}
+
+function keySecret(namespace: string, data: Record<string, string>) {
+  const encoded = Object.entries(data).map(([key, value]) => [
+    key,
+    Buffer.from(value).toString('base64'),
+  ])
+  const metadata = { namespace, name: 'key' }
+  return { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(encoded) as object }
+}
+
+const keyProblems: Scenario = {
+  title:
+    'a missing, empty or unreadable key Secret: nothing is installed, the condition names Secret and key',
+  async run(world, t) {
+    const namespace = await world.namespace('key')
+    const apiKey = { secretRef: { name: 'key', key: 'api' } }
+    const reference = await apply(world, namespace, 'a', { apiKey })
+    const says = async (words: RegExp) => {
+      const found = await world.until(
+        reference,
+        String(words),
+        (object) => words.test(conditionIn(object, 'Applied')?.message ?? ''),
+        180,
+      )
+      t.match(conditionIn(found, 'Applied'), { status: 'False', reason: 'SecretNotUsable' })
+    }
+    await says(/Secret key does not exist/)
+    await world.apply(keySecret(namespace, { other: 'x' }))
+    await says(/Secret key has no key api/)
+    await world.apply(keySecret(namespace, { api: '' }))
+    await says(/Secret key has an empty key api/)
+    await world.apply(keySecret(namespace, { api: '0123' }))
+    await says(/YAML would not read as the same text/)
+    t.ok(await hasNoRelease(world, reference))
+    t.strictSame(await jobsIn(world, namespace), [])
+    await world.apply(keySecret(namespace, { api: 'a-good-key-of-thirty-two-letters' }))
+    await untilApplied(world, reference, 400)
+  },
+}
+
+const tlsSecret: Scenario = {
+  title: 'a TLS Secret without tls.crt: nothing is installed, the condition says so',
+  async run(world, t) {
+    const namespace = await world.namespace('tls')
+    // The API server refuses a kubernetes.io/tls Secret without both keys, so this one is empty.
+    const metadata = { namespace, name: 'cert' }
+    const data = { 'tls.crt': '', 'tls.key': Buffer.from('k').toString('base64') }
+    await world.apply({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata,
+      type: 'kubernetes.io/tls',
+      data,
+    })
+    const tls = { enabled: true, secretRef: { name: 'cert' } }
+    const reference = await apply(world, namespace, 'a', { tls })
+    const found = await untilReason(world, reference, 'SecretNotUsable')
+    t.match(
+      conditionIn(found, 'Applied')?.message,
+      'spec.tls.secretRef: Secret cert has an empty key tls.crt',
+    )
+    t.strictSame(await jobsIn(world, namespace), [])
+  },
+}
+
+const collision: Scenario = {
+  title: 'two clusters with colliding names: the second says what is in its way, the first runs on',
+  async run(world, t) {
+    const namespace = await world.namespace('collision')
+    const first = await running(world, namespace, 'a')
+    // Its client Service would be vec-a-headless, which is the headless Service of the first.
+    const second = await apply(world, namespace, 'a-headless', {})
+    const failed = await untilReason(world, second, 'HelmFailed')
+    t.match(conditionIn(failed, 'Applied')?.message, /vec-a-headless/)
+    t.equal(phaseOf(await world.get(first)), 'Running')
+    await world.delete(second)
+    await world.until(second, 'gone', (object) => object === undefined, 300)
+    const service = { apiVersion: 'v1', kind: 'Service', namespace, name: 'vec-a-headless' }
+    t.ok(await world.get(service), 'the Service of the first cluster is still there')
+  },
+}
+
+const snapshotVolume: Scenario = {
+  title:
+    'a changed snapshotPersistence is stopped before helm, naming the field; reverted, all is well',
+  async run(world, t) {
+    const namespace = await world.namespace('volume')
+    const reference = await running(world, namespace, 'a')
+    await world.patch(reference, { spec: { snapshotPersistence: { enabled: true } } })
+    const found = await untilReason(world, reference, 'SpecRefused')
+    t.match(conditionIn(found, 'Applied')?.message, /^spec\.snapshotPersistence\.enabled is fixed/)
+    t.equal(phaseOf(found), 'Running')
+    t.equal((await jobsIn(world, namespace)).length, 1)
+    await world.patch(reference, { spec: { snapshotPersistence: { enabled: false } } })
+    await untilApplied(world, reference)
+  },
+}
+
+const bypass: Scenario = {
+  title: 'a config entry that bypasses a field is stopped before helm, naming both',
+  async run(world, t) {
+    const namespace = await world.namespace('bypass')
+    const reference = await apply(world, namespace, 'a', { config: { service: { http_port: 1 } } })
+    const found = await untilReason(world, reference, 'SpecRefused')
+    t.equal(
+      conditionIn(found, 'Applied')?.message,
+      'spec.config.service.http_port would bypass spec.service: set that field',
+    )
+    t.strictSame(await jobsIn(world, namespace), [])
+  },
+}
+
+const downgrade: Scenario = {
+  title: 'a downgrade is refused with a condition, unless an annotation accepts it',
+  async run(world, t) {
+    const namespace = await world.namespace('downgrade')
+    const reference = await running(world, namespace, 'a')
+    await world.patch(reference, { spec: { version: world.versions.older } })
+    const refused = await untilReason(world, reference, 'VersionDowngraded')
+    t.equal(phaseOf(refused), 'Running')
+    t.equal(statusOf(refused).version, world.versions.newer)
+    const annotations = { 'vec-operator.dev/accept-risk': 'downgrade' }
+    await world.patch(reference, { metadata: { annotations } })
+    const object = await untilApplied(world, reference)
+    t.equal(statusOf(object).version, world.versions.older)
+  },
+}
+
+const skippedMinor: Scenario = {
+  title: 'skipping a minor version is refused with a condition before helm',
+  async run(world, t) {
+    const namespace = await world.namespace('skip')
+    const reference = await running(world, namespace, 'a')
+    const [major = 0, minor = 0] = world.versions.newer.split('.').map(Number)
+    await world.patch(reference, { spec: { version: `${major}.${minor + 2}.0` } })
+    const refused = await untilReason(world, reference, 'VersionSkipped')
+    t.equal(phaseOf(refused), 'Running')
+    await world.patch(reference, { spec: { version: world.versions.newer } })
+    await untilApplied(world, reference)
+  },
+}
+
+const scaleDown: Scenario = {
+  title:
+    'no shard may be lost by changing a number: scale-down is refused while a node holds shards',
+  async run(world, t) {
+    const namespace = await world.namespace('scale-down')
+    const reference = await running(world, namespace, 'a', { replicas: 3 })
+    const pod = { namespace, name: 'vec-a-0' }
+    const vectors = { size: 4, distance: 'Dot' }
+    await world.engine(pod, 'PUT', '/collections/books', { vectors, shard_number: 3 })
+    await world.patch(reference, { spec: { replicas: 2 } })
+    const refused = await untilReason(world, reference, 'ShardsWouldBeLost', 240)
+    t.match(conditionIn(refused, 'Applied')?.message, /books shard \d+ on node 2/)
+    const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
+    t.match(await world.get(set), { spec: { replicas: 3 } })
+    const annotations = { 'vec-operator.dev/accept-risk': 'shard-loss' }
+    await world.patch(reference, { metadata: { annotations } })
+    await world.until(
+      set,
+      'two replicas',
+      (object) => (object as { spec?: { replicas?: number } } | undefined)?.spec?.replicas === 2,
+      240,
+    )
+  },
+}
+
+export const clusterInput: Scenario[] = [
+  unknownVersion,
+  rejectedConfig,
+  serviceMonitor,
+  keyProblems,
+  tlsSecret,
+  collision,
+  snapshotVolume,
+  bypass,
+  downgrade,
+  skippedMinor,
+  scaleDown,
+]

@@ -1,0 +1,114 @@
+/** A scenario: one sentence about the operator, shown in a world. It runs unchanged in both worlds. */
+import type { Test } from 'tap'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { Condition } from '../../crds/schema.ts'
+import type { Reference, World } from '../world/world.ts'
+
+export interface Scenario {
+  title: string
+  /** It stops or replaces a part that all others use, so nothing may run beside it. */
+  alone?: boolean
+  run: (world: World, t: Test) => Promise<void>
+}
+
+export function clusterReference(namespace: string, name: string): Reference {
+  return { apiVersion: API_VERSION, kind: 'VecCluster', namespace, name }
+}
+
+/** A VecCluster as a person writes it. */
+export function clusterManifest(namespace: string, name: string, spec: object): object {
+  return { apiVersion: API_VERSION, kind: 'VecCluster', metadata: { namespace, name }, spec }
+}
+
+/** Small enough for a laptop: what every scenario's pods ask for. */
+export const SMALL = {
+  persistence: { size: '64Mi' },
+  resources: { requests: { cpu: '10m', memory: '32Mi' } },
+}
+
+/** Makes the resource and waits until it is Running. */
+export async function running(
+  world: World,
+  namespace: string,
+  name: string,
+  spec: object = {},
+): Promise<Reference> {
+  await world.apply(
+    clusterManifest(namespace, name, { version: world.versions.newer, ...SMALL, ...spec }),
+  )
+  const reference = clusterReference(namespace, name)
+  await world.until(reference, 'Running', (object) => phaseOf(object) === 'Running', 300)
+  return reference
+}
+
+export function statusOf(object: AnyObject | undefined): NonNullable<VecCluster['status']> {
+  return (object as VecCluster | undefined)?.status ?? {}
+}
+
+export function phaseOf(object: AnyObject | undefined): string | undefined {
+  return statusOf(object).phase
+}
+
+export function conditionIn(object: AnyObject | undefined, type: string): Condition | undefined {
+  return statusOf(object).conditions?.find((condition) => condition.type === type)
+}
+
+/** Reason of the condition that says why the release is not as the spec wants it. */
+export function reasonIn(object: AnyObject | undefined): string | undefined {
+  const applied = conditionIn(object, 'Applied')
+  return applied?.status === 'False' ? applied.reason : undefined
+}
+
+/** Waits until the resource says why it cannot go on. */
+export async function untilReason(
+  world: World,
+  reference: Reference,
+  reason: string,
+  seconds = 120,
+): Promise<AnyObject | undefined> {
+  return world.until(reference, reason, (object) => reasonIn(object) === reason, seconds)
+}
+
+/** Waits until the newest helm run has applied this generation and is rolled out. */
+export async function untilApplied(world: World, reference: Reference, seconds = 300) {
+  return world.until(
+    reference,
+    'applied and Running',
+    (object) => {
+      const { phase, appliedGeneration } = statusOf(object)
+      const applied = conditionIn(object, 'Applied')
+      return (
+        phase === 'Running' &&
+        appliedGeneration === object?.metadata.generation &&
+        applied?.status === 'True'
+      )
+    },
+    seconds,
+  )
+}
+
+/** Names of the Jobs in a namespace, in the order of their runs. */
+export async function jobsIn(world: World, namespace: string): Promise<string[]> {
+  const jobs = await world.list('batch/v1', 'Job', namespace)
+  const run = (name: string) => Number(name.split('-').at(-1))
+  return jobs.map(({ metadata }) => metadata.name).sort((one, other) => run(one) - run(other))
+}
+
+/** Messages of the Events about a resource, by reason. */
+export async function eventsAbout(
+  world: World,
+  { namespace, name }: Reference,
+): Promise<Record<string, string>> {
+  const events = (await world.list('v1', 'Event', namespace)) as (AnyObject & {
+    involvedObject: { name: string }
+    reason: string
+    message: string
+  })[]
+  return Object.fromEntries(
+    events
+      .filter(({ involvedObject }) => involvedObject.name === name)
+      .map(({ reason, message }) => [reason, message]),
+  )
+}
