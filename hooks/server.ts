@@ -78,7 +78,8 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
     schema: { body },
     // Before the body is read: who has no token gets no 16 MiB of attention.
     onRequest: async (request: FastifyRequest) => authenticate(request, options.tokens()),
-    preHandler: async () => refuseOldCrd(room.plural, options),
+    // Before the body is judged: what an older CRD lets through may miss what we need.
+    preValidation: async () => refuseOldCrd(room.plural, options),
     onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
       options.metrics.observe(room.kind, hook, reply.statusCode, reply.elapsedTime / 1000),
   })

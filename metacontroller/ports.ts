@@ -71,7 +71,10 @@ export async function servedClusters(
   return (await Promise.all(lists)).flat()
 }
 
-/** Merge-patches a VecCluster; false when it is gone, or its name is another resource's by now. */
+/**
+ * Merge-patches a VecCluster; false when that cannot be done to it, whenever it is tried: it is gone,
+ * its name is another resource's by now (the API finds another uid invalid), or it is not valid itself.
+ */
 export async function patchCluster(
   kubernetes: Kubernetes,
   { metadata }: AnyObject,
@@ -81,7 +84,7 @@ export async function patchCluster(
     await kubernetes.patch(clustersIn(metadata.namespace), metadata.name, patch)
     return true
   } catch (error) {
-    if (hasStatus(error, 404, 409)) return false
+    if (hasStatus(error, 404, 409, 422)) return false
     throw error
   }
 }

@@ -1,0 +1,227 @@
+import { spawn } from 'node:child_process'
+import { renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
+import t, { type Test } from 'tap'
+import { pino } from 'pino'
+import { API_VERSION, ANNOTATIONS } from '../../crds/names.ts'
+import { startService, type ServiceOptions } from '../../metacontroller/serve.ts'
+import { settings } from '../builders.ts'
+import { ONE, TWO } from './certificates.ts'
+import { embeddedApi, installCrds, kubeconfigFile, VERSION } from './embedded.ts'
+
+const SERVE = join(import.meta.dirname, '../../metacontroller/serve.ts')
+
+/** A service on a free port, with the embedded API behind it. */
+async function service(t: Test, options: Partial<ServiceOptions> = {}, crds = VERSION) {
+  const embedded = await embeddedApi(t)
+  const { clock, api } = embedded
+  if (crds !== '') await installCrds(api, crds)
+  const running = await startService({
+    kubeconfig: kubeconfigFile(t, embedded),
+    port: 0,
+    host: '127.0.0.1',
+    insecureHooks: true,
+    namespaces: [],
+    settings,
+    engineRoute: 'proxy',
+    log: pino({ level: 'silent' }),
+    now: () => clock.now(),
+    setTimeout: (run, milliseconds) => clock.setTimeout(run, milliseconds),
+    ...options,
+  })
+  t.teardown(() => running.close())
+  return { ...embedded, url: running.url, apiUrl: embedded.url, running }
+}
+
+const veccluster = {
+  apiVersion: API_VERSION,
+  kind: 'VecCluster',
+  metadata: { name: 'a', namespace: 'ns' },
+  spec: { version: '1.18.3' },
+}
+const reference = { apiVersion: API_VERSION, kind: 'VecCluster', namespace: 'ns', name: 'a' }
+
+function post(url: string, body: object, token?: string): Promise<Response> {
+  return fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+    body: JSON.stringify(body),
+  })
+}
+
+t.test('a VecCluster gets the rights of its Job from a service on the real clients', async (t) => {
+  const { api, url } = await service(t)
+  const parent = await api.create(veccluster)
+  const request = { parent, children: {}, related: {}, finalizing: false, controller: {} }
+  const customize = await post(`${url}/vecclusters/customize`, request)
+  t.match(await customize.json(), { relatedResources: [{ resource: 'statefulsets' }] })
+  const sync = await post(`${url}/vecclusters/sync?release=0.1.0`, request)
+  t.equal(sync.status, 200)
+  const { children } = (await sync.json()) as { children: { kind: string }[] }
+  t.ok(children.some(({ kind }) => kind === 'ServiceAccount'))
+})
+
+t.test('/healthz answers, and /metrics counts hook calls by kind, hook and code', async (t) => {
+  const { api, url } = await service(t)
+  t.equal((await fetch(`${url}/healthz`)).status, 200)
+  const parent = await api.create(veccluster)
+  const request = { parent, children: {}, related: {}, finalizing: false }
+  await post(`${url}/vecclusters/sync`, request)
+  await post(`${url}/vecclusters/sync`, {})
+  const metrics = await fetch(`${url}/metrics`)
+  t.match(metrics.headers.get('content-type'), 'text/plain')
+  const text = await metrics.text()
+  for (const line of [
+    'vec_operator_hook_requests_total{kind="VecCluster",hook="sync",code="200"} 1',
+    'vec_operator_hook_requests_total{kind="VecCluster",hook="sync",code="400"} 1',
+    'vec_operator_hook_duration_seconds_count{kind="VecCluster",hook="sync"} 2',
+    'process_resident_memory_bytes ',
+  ]) {
+    t.match(text, line)
+  }
+})
+
+t.test('hooks of a CRD that is too old, or missing, answer 503 with the reason', async (t) => {
+  for (const [crds, reason] of [
+    ['0.0.9', /is of release 0\.0\.9, 0\.1\.0 is needed/],
+    ['', /vecclusters\.vec-operator\.dev is not installed/],
+  ] as const) {
+    const { url } = await service(t, {}, crds)
+    const answer = await post(`${url}/vecclusters/sync`, {})
+    t.equal(answer.status, 503)
+    t.match(await answer.text(), reason)
+  }
+})
+
+t.test(
+  'the token in the file, current or previous, opens the hooks and nothing else does',
+  async (t) => {
+    const file = join(t.testdir({ tokens: 'current\nprevious\n' }), 'tokens')
+    const { url } = await service(t, { tokenFile: file, insecureHooks: false })
+    const status = async (token?: string) =>
+      (await post(`${url}/vecclusters/customize`, {}, token)).status
+    // 400: past the door, for the body says nothing.
+    t.strictSame(
+      [await status(), await status('wrong'), await status('current'), await status('previous')],
+      [401, 401, 400, 400],
+    )
+  },
+)
+
+t.test('it does not start without a token, unless it is told to', async (t) => {
+  await t.rejects(service(t, { insecureHooks: false }), {
+    message: 'no HOOK_TOKEN_FILE; --insecure-hooks serves without a token',
+  })
+})
+
+t.test('after a minute of health it marks each VecCluster that was there before', async (t) => {
+  const embedded = await embeddedApi(t)
+  const { api, clock } = embedded
+  await installCrds(api)
+  await api.create(veccluster)
+  clock.advance(1_000)
+  const start = clock.now().toISOString()
+  const running = await startService({
+    kubeconfig: kubeconfigFile(t, embedded),
+    ...{ port: 0, host: '127.0.0.1', insecureHooks: true, namespaces: [], settings },
+    ...{ engineRoute: 'proxy', log: pino({ level: 'silent' }) },
+    now: () => clock.now(),
+    setTimeout: (run, milliseconds) => clock.setTimeout(run, milliseconds),
+  })
+  t.teardown(() => running.close())
+  const { resourceVersion } = await api.list(API_VERSION, 'VecCluster')
+  const watch = api.watch(API_VERSION, 'VecCluster', {
+    resourceVersion,
+    signal: AbortSignal.timeout(5_000),
+  })
+  clock.advance(60_000)
+  for await (const { object } of watch) {
+    if (object.metadata.annotations?.[ANNOTATIONS.startMark] === start) break
+  }
+  t.match((await api.get(reference))?.metadata.annotations, { [ANNOTATIONS.startMark]: start })
+})
+
+t.test('TLS by file, with the renewed certificate after a while', async (t) => {
+  const folder = t.testdir({ 'tls.crt': ONE.cert, 'tls.key': ONE.key })
+  const files = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }
+  const { url, clock } = await service(t, { tls: files })
+  t.match(url, /^https:/)
+  const served = () =>
+    new Promise<unknown>((resolve, reject) => {
+      const { hostname: host, port } = new URL(url)
+      const socket = connect({ host, port: Number(port), rejectUnauthorized: false }, () => {
+        resolve(socket.getPeerCertificate().subject.CN)
+        socket.destroy()
+      }).on('error', reject)
+    })
+  t.equal(await served(), 'one')
+  writeFileSync(files.certFile, TWO.cert)
+  clock.advance(60_000)
+  t.equal(await served(), 'one', 'not with the key of another certificate')
+  writeFileSync(`${files.keyFile}.new`, TWO.key)
+  renameSync(`${files.keyFile}.new`, files.keyFile)
+  clock.advance(60_000)
+  t.equal(await served(), 'two')
+})
+
+/** The process itself; resolves with its exit code and what it printed. */
+function processOf(args: string[], env: Record<string, string>) {
+  const child = spawn(process.execPath, [SERVE, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const output = { text: '' }
+  const ended = new Promise<{ code: number | null; text: string }>((resolve) => {
+    child.on('close', (code) => resolve({ code, text: output.text }))
+  })
+  const prints = (line: RegExp) =>
+    new Promise<RegExpExecArray>((resolve, reject) => {
+      const look = (chunk?: Buffer) => {
+        output.text += chunk?.toString() ?? ''
+        const found = line.exec(output.text)
+        if (found !== null) resolve(found)
+      }
+      child.stdout.on('data', look)
+      child.stderr.on('data', look)
+      child.on('close', () => reject(new Error(`ended without ${String(line)}: ${output.text}`)))
+    })
+  return { child, ended, prints }
+}
+
+t.test('the process says in one line what is wrong with how it was started', async (t) => {
+  const { ended, prints } = processOf([], {})
+  await prints(/\n/)
+  t.strictSame(await ended, {
+    code: 1,
+    text: 'vec-operator: HOOK_TOKEN_FILE is not set; --insecure-hooks serves without a token\n',
+  })
+})
+
+t.test('--help prints the usage and ends well', async (t) => {
+  const { ended, prints } = processOf(['--help'], {})
+  await prints(/Usage: /)
+  t.equal((await ended).code, 0)
+})
+
+t.test('on SIGTERM the process answers what is under way and ends well', async (t) => {
+  const embedded = await embeddedApi(t)
+  await installCrds(embedded.api)
+  const kubeconfig = kubeconfigFile(t, embedded)
+  const { child, ended, prints } = processOf(
+    ['--insecure-hooks', '--port', '0', '--host', '127.0.0.1', '--log-format', 'text'],
+    { KUBECONFIG: kubeconfig },
+  )
+  const [, url = ''] = await prints(/INFO serving url=(\S+)/)
+  const parent = await embedded.api.create(veccluster)
+  const request = { parent, children: {}, related: {}, finalizing: false }
+  const answer = post(`${url}/vecclusters/customize`, request)
+  t.equal((await answer).status, 200)
+  child.kill('SIGTERM')
+  const { code, text } = await ended
+  t.equal(code, 0)
+  t.match(text, /INFO stopping signal=SIGTERM/)
+})
