@@ -17,9 +17,11 @@ export function brokenRules(place: Place): Cause[] {
 }
 
 function ownRules({ schema, value, old, path }: Place): Cause[] {
+  const rules = schema['x-kubernetes-validations'] ?? []
+  if (rules.length === 0) return []
   const self = visible(schema, value)
   const oldSelf = old === undefined ? undefined : visible(schema, old)
-  return (schema['x-kubernetes-validations'] ?? [])
+  return rules
     .filter(({ rule }) => oldSelf !== undefined || !rule.includes('oldSelf'))
     .flatMap(({ rule, message = `failed rule: ${rule}` }) => {
       const problem = evaluate(rule, { self, oldSelf }, message)
@@ -56,7 +58,7 @@ function below({ schema, value, old, path }: Place): Place[] {
     schema: schemaOfField(schema, name) ?? {},
     value: value[name],
     old: isFields(old) ? old[name] : undefined,
-    path: fieldPath(path, name),
+    path: schema.properties === undefined ? `${path}[${name}]` : fieldPath(path, name),
   }))
 }
 
@@ -91,7 +93,12 @@ function byText(key: (item: unknown) => string) {
 function visibleFields(schema: Schema, value: Fields): Fields {
   const known = Object.entries(value).flatMap(([name, field]) => {
     const fieldSchema = schemaOfField(schema, name)
-    return fieldSchema === undefined ? [] : [[name, visible(fieldSchema, field)] as const]
+    if (fieldSchema === undefined || !hasType(fieldSchema)) return []
+    return [[name, visible(fieldSchema, field)] as const]
   })
   return Object.fromEntries(known)
+}
+
+function hasType(schema: Schema): boolean {
+  return schema.type !== undefined || schema['x-kubernetes-int-or-string'] === true
 }

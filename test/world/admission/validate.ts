@@ -1,12 +1,16 @@
 /** Validates a value against a structural schema, with the causes the API server would name. */
-import { fieldPath, invalidValue, typeName, type Cause } from './invalid.ts'
+import { ROOT, fieldPath, invalidValue, typeName, type Cause } from './invalid.ts'
 import { isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
 
 /** What is wrong with a value and the values in it. */
 export function validate(schema: Schema, value: unknown, path: string): Cause[] {
   const wrongType = typeCause(schema, value, path)
-  if (wrongType !== undefined) return [wrongType]
-  return [...ofAny(schema, value, path), ...ofKind(schema, value, path)]
+  if (wrongType !== undefined) return [wrongType, ...ofEnum(schema, value, path)]
+  return [
+    ...ofEnum(schema, value, path),
+    ...ofNot(schema, value, path),
+    ...ofKind(schema, value, path),
+  ]
 }
 
 function ofKind(schema: Schema, value: unknown, path: string): Cause[] {
@@ -26,19 +30,18 @@ function typeCause(schema: Schema, value: unknown, path: string): Cause | undefi
   return { field: path, message: `Invalid value: "${actual}": ${detail}` }
 }
 
-function ofAny(schema: Schema, value: unknown, path: string): Cause[] {
-  const causes: Cause[] = []
-  if (schema.enum !== undefined && !includes(schema.enum, value)) {
-    const supported = schema.enum.map((word) => JSON.stringify(word)).join(', ')
-    const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${supported}`
-    causes.push({ field: path, message })
-  }
-  if (schema.not !== undefined && validate(schema.not, value, path).length === 0) {
-    // The real one names no field here, only the path in its words.
-    const detail = `"${path}" must not validate the schema (not)`
-    causes.push({ field: '<nil>', message: `Invalid value: "": ${detail}` })
-  }
-  return causes
+function ofEnum(schema: Schema, value: unknown, path: string): Cause[] {
+  if (schema.enum === undefined || includes(schema.enum, value)) return []
+  const supported = schema.enum.map((word) => JSON.stringify(word)).join(', ')
+  const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${supported}`
+  return [{ field: path, message }]
+}
+
+function ofNot(schema: Schema, value: unknown, path: string): Cause[] {
+  if (schema.not === undefined || validate(schema.not, value, path).length > 0) return []
+  // The real one names no field here, only the path in its words.
+  const detail = `"${path}" must not validate the schema (not)`
+  return [{ field: ROOT, message: `Invalid value: "": ${detail}` }]
 }
 
 function includes(values: unknown[], value: unknown): boolean {
@@ -98,7 +101,8 @@ function duplicates(schema: Schema, items: unknown[], path: string): Cause[] {
   if (type !== 'set' && type !== 'map') return []
   const keys = items.map((item) => JSON.stringify(type === 'map' ? itemKey(schema, item) : item))
   return keys.flatMap((key, index) =>
-    keys.indexOf(key) === index
+    // Only the second of many is named.
+    keys.slice(0, index).filter((other) => other === key).length !== 1
       ? []
       : [{ field: `${path}[${index}]`, message: `Duplicate value: ${key}` }],
   )

@@ -1,0 +1,47 @@
+import t from 'tap'
+import { connectionOf, endpointOf, hasKey, podEndpointOf } from '../../crds/connection.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { admit } from '../world/admission/admit.ts'
+import { object, type Fields } from './corpus/case.ts'
+
+function cluster(spec: Fields): VecCluster {
+  const made = object('VecCluster', { version: '1.16.0', ...spec }, 'main')
+  const { metadata, ...rest } = admit(definitionOf(VecCluster, '1.0.0'), made)
+  return { ...rest, metadata: { ...metadata, namespace: 'search' } } as unknown as VecCluster
+}
+
+const certificate = { secretRef: { name: 'certificate' } }
+
+t.test('a cluster without an apiKey is open and speaks http', async (t) => {
+  const connection = connectionOf(cluster({ replicas: 3 }))
+  t.strictSame(connection, { namespace: 'search', name: 'main', replicas: 3, tls: false })
+  t.equal(endpointOf(connection), 'http://vec-main.search.svc.cluster.local:6333')
+})
+
+t.test('the endpoint is https when tls.enabled, and ca.crt is looked for', async (t) => {
+  const connection = connectionOf(cluster({ tls: { enabled: true, ...certificate } }))
+  t.match(connection, { tls: true, caSecret: 'certificate' })
+  t.equal(endpointOf(connection), 'https://vec-main.search.svc.cluster.local:6333')
+  t.equal(
+    podEndpointOf(connection, 1),
+    'https://vec-main-1.vec-main-headless.search.svc.cluster.local:6333',
+  )
+})
+
+t.test('a certificate that is not enabled is not used', async (t) => {
+  const connection = connectionOf(cluster({ tls: certificate }))
+  t.match(connection, { tls: false })
+  t.notOk('caSecret' in connection)
+})
+
+t.test('the key is that of the generated Secret, whatever its source', async (t) => {
+  const key = { secret: 'vec-main-apikey', key: 'api-key' }
+  for (const apiKey of [{ autoGenerate: true }, { secretRef: { name: 'own', key: 'k' } }]) {
+    t.match(connectionOf(cluster({ apiKey })), { key })
+  }
+})
+
+t.test('an apiKey without a source is no key', async (t) => {
+  t.notOk(hasKey(cluster({ apiKey: {} }).spec))
+})

@@ -1,0 +1,98 @@
+import t from 'tap'
+import { definitionOf, type OpenApi } from '../../crds/definition.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { RESOURCES } from '../../crds/resources.ts'
+import { admit } from '../world/admission/admit.ts'
+import { CORPUS } from './corpus.ts'
+import { runCorpus, type Store } from './corpus-run.ts'
+import { placesIn } from './corpus/bounds.ts'
+import { SAMPLES } from './corpus/samples.ts'
+
+const definitions = new Map<string, object>(
+  RESOURCES.map((resource) => [resource.kind, definitionOf(resource, '1.0.0')]),
+)
+
+/** Holds one object, and admits what is put in its place. */
+function embeddedStore(): Store {
+  let stored: AnyObject | undefined
+  const put = async (object: AnyObject, old?: AnyObject) => {
+    stored = admit(definitions.get(object.kind) ?? {}, object, old)
+    return stored
+  }
+  return {
+    create: (object) => put(object),
+    replace: (object) => put(object, stored),
+    delete: async () => {
+      stored = undefined
+    },
+  }
+}
+
+t.test('the embedded admission accepts and refuses what the corpus says', async (t) => {
+  for (const { title, passed, said } of await runCorpus(embeddedStore(), 'default')) {
+    t.ok(passed, title, passed ? {} : { said })
+  }
+})
+
+t.test('a case that must be refused and is not fails, and so does the reverse', async (t) => {
+  const lenient: Store = {
+    create: async (object) => object,
+    replace: async (object) => object,
+    delete: async () => undefined,
+  }
+  const strict: Store = { ...lenient, create: async () => Promise.reject(new Error('no')) }
+  const [accepted, refused] = [false, true].map((wanted) =>
+    CORPUS.filter(({ old, refused }) => old === undefined && (refused !== undefined) === wanted),
+  )
+  for (const { passed } of await runCorpus(lenient, 'default', refused)) t.notOk(passed)
+  for (const { passed } of await runCorpus(strict, 'default', accepted)) t.notOk(passed)
+})
+
+t.test('no two cases have the same title', async (t) => {
+  const titles = CORPUS.map(({ title }) => title)
+  t.strictSame(titles.toSorted(), [...new Set(titles)].toSorted())
+})
+
+function messagesIn(schema: OpenApi): string[] {
+  const parts = [
+    ...Object.values(schema.properties ?? {}),
+    ...[schema.items, schema.additionalProperties].filter((part) => part !== undefined),
+  ]
+  const own = (schema['x-kubernetes-validations'] ?? []).map(({ message }) => message)
+  return [...own, ...parts.flatMap(messagesIn)]
+}
+
+for (const resource of RESOURCES) {
+  const { kind } = resource
+  const schema = definitionOf(resource, '1.0.0').spec.versions[0]?.schema.openAPIV3Schema ?? {}
+
+  t.test(`each admission rule of ${kind} refuses an object of the corpus`, async (t) => {
+    const refusals = CORPUS.filter((one) => one.kind === kind).map(
+      ({ refused }) => refused?.message,
+    )
+    for (const message of messagesIn(schema)) {
+      t.ok(
+        refusals.some((refusal) => refusal !== undefined && message.includes(refusal)),
+        message,
+      )
+    }
+  })
+
+  t.test(`the samples of ${kind} set every field of its spec`, async (t) => {
+    const seen = SAMPLES.filter((sample) => sample.kind === kind).flatMap(placesIn)
+    const paths = new Set(
+      seen.map(({ steps }) => steps.filter((step) => typeof step === 'string').join('.')),
+    )
+    for (const path of pathsIn(schema.properties?.['spec'] ?? {}, 'spec')) {
+      t.ok(paths.has(path), path)
+    }
+  })
+}
+
+function pathsIn(schema: OpenApi, path: string): string[] {
+  const fields = Object.entries((schema.items ?? schema).properties ?? {})
+  return fields.flatMap(([name, field]) => [
+    `${path}.${name}`,
+    ...pathsIn(field, `${path}.${name}`),
+  ])
+}

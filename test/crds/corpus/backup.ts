@@ -1,0 +1,144 @@
+/** Corpus of VecBackup and VecBackupSchedule. */
+import { casesOf, type Fields } from './case.ts'
+
+const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket-keys' } }
+
+export const SMALLEST_BACKUP: Fields = { clusterRef: { name: 'main' }, storage: { s3 } }
+export const SMALLEST_SCHEDULE: Fields = { ...SMALLEST_BACKUP, schedule: '0 3 * * *' }
+
+function inBucket(fields: Fields): Fields {
+  return { storage: { s3: { ...s3, ...fields } } }
+}
+
+export function names(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `c-${index}`.padEnd(255, 'x'))
+}
+
+function unchanging(title: string, refused: Fields, from: Fields = {}) {
+  return {
+    title,
+    from,
+    accepted: from,
+    refused,
+    field: 'spec',
+    because: 'spec is immutable',
+  }
+}
+
+const BACKUP_CASES = casesOf('VecBackup', SMALLEST_BACKUP, [
+  unchanging('the whole spec is immutable', { collections: ['docs'] }),
+  unchanging('retentionDays cannot be set later', { retentionDays: 3 }),
+  unchanging('retentionDays cannot be taken away', {}, { retentionDays: 3 }),
+  unchanging('the prefix cannot change', inBucket({ prefix: 'b' }), inBucket({ prefix: 'a' })),
+  {
+    title: 'collections names each collection once',
+    accepted: { collections: ['docs', 'Old:Docs'] },
+    refused: { collections: ['docs', 'docs'] },
+    field: 'spec.collections[1]',
+    because: 'Duplicate value',
+  },
+  {
+    title: 'a list of collections may have 1000 names',
+    accepted: { collections: names(1000) },
+    refused: { collections: names(1001) },
+    field: 'spec.collections',
+    because: 'must have at most 1000 items',
+  },
+  {
+    title: 'an empty list of collections is not all of them',
+    accepted: {},
+    refused: { collections: [] },
+    field: 'spec.collections',
+    because: 'should have at least 1 items',
+  },
+  {
+    title: 'no collection is named ..',
+    accepted: { collections: ['.a'] },
+    refused: { collections: ['..'] },
+    field: 'spec.collections[0]',
+    because: 'a collection cannot be named . or ..',
+  },
+  {
+    title: 'a prefix stays inside the bucket',
+    accepted: inBucket({ prefix: 'a..b/.c/d/' }),
+    refused: inBucket({ prefix: 'a/../b' }),
+    field: 'spec.storage.s3.prefix',
+    because: 'spec.storage.s3.prefix must not have . or .. between its slashes',
+  },
+  {
+    title: 'an endpoint is a URL',
+    accepted: inBucket({ endpoint: 'http://[::1]:9000', forcePathStyle: true }),
+    refused: inBucket({ endpoint: 'minio:9000' }),
+    field: 'spec.storage.s3.endpoint',
+    because: 'should match',
+  },
+  {
+    title: 'an endpoint holds no user and password',
+    accepted: inBucket({ endpoint: 'https://s3.example.com/path' }),
+    refused: inBucket({ endpoint: 'https://user:secret@s3.example.com' }),
+    field: 'spec.storage.s3.endpoint',
+    because: 'should match',
+  },
+  {
+    title: 'credentialsSecretRef.name is required',
+    accepted: {},
+    refused: inBucket({ credentialsSecretRef: {} }),
+    field: 'spec.storage.s3.credentialsSecretRef.name',
+    because: 'Required value',
+  },
+])
+
+const NOT_CRON = 'spec.schedule must be a cron expression of five fields'
+
+function cron(title: string, accepted: string, refused: string) {
+  return {
+    title,
+    accepted: { schedule: accepted },
+    refused: { schedule: refused },
+    field: 'spec.schedule',
+    because: NOT_CRON,
+  }
+}
+
+const SCHEDULE_CASES = casesOf('VecBackupSchedule', SMALLEST_SCHEDULE, [
+  cron('schedule has five fields', '*/15 0-6,18 1 JAN-mar Mon', '0 0 3 * * *'),
+  cron('schedule has no fewer fields than five', '5  4  *  *  sun', '5 4 * * '),
+  cron('schedule is no word', '0 0 1 1 *', '@midnight'),
+  cron('minutes end at 59', '59 23 31 12 7', '60 23 31 12 7'),
+  cron('hours end at 23', '0 9 * * *', '0 24 * * *'),
+  cron('days begin at 1', '0 9 1-15/2 * *', '0 9 0 * *'),
+  cron('months end at 12', '0 9 * 1,6 *', '0 9 * 13 *'),
+  cron('weekdays end at 7', '0 9 * * 1-5', '0 9 * * 8'),
+  cron('a step is more than zero', '*/5 * * * *', '*/0 * * * *'),
+  cron('schedule names no time zone', '0 9 * * *', 'TZ=UTC 0 9 * *'),
+  {
+    title: 'schedule is required',
+    accepted: {},
+    refused: { schedule: undefined },
+    field: 'spec.schedule',
+    because: 'Required value',
+  },
+  {
+    title: 'a name has at most 47 characters',
+    accepted: {},
+    acceptedName: 'a'.repeat(47),
+    refused: {},
+    refusedName: 'a'.repeat(48),
+    because: 'metadata.name must have at most 47 characters',
+  },
+  {
+    title: 'everything but its name may change',
+    from: {},
+    accepted: {
+      schedule: '0 4 * * *',
+      suspend: true,
+      clusterRef: { name: 'other' },
+      ...inBucket({ prefix: 'other' }),
+    },
+    refused: { concurrencyPolicy: 'Queue' },
+    field: 'spec.concurrencyPolicy',
+    because: 'Unsupported value',
+  },
+])
+
+export const BACKUP_AND_SCHEDULE_CASES = [...BACKUP_CASES, ...SCHEDULE_CASES]

@@ -1,0 +1,171 @@
+/** Corpus of VecCluster: its admission rules. */
+import { casesOf, type Fields, type Pair } from './case.ts'
+
+export const SMALLEST_CLUSTER: Fields = { version: '1.16.0' }
+
+const own = { secretRef: { name: 'keys', key: 'full' } }
+const certificate = { enabled: true, secretRef: { name: 'certificate' } }
+
+const fast = { storageClassName: 'fast' }
+const slow = { storageClassName: 'slow' }
+
+/** Everything else may change; this field may not. */
+function immutable(path: string, refused: Fields, from: Fields = {}): Pair {
+  return {
+    title: `${path} is immutable`,
+    from,
+    accepted: { ...from, replicas: 1, version: '1.17.0', config: { log_level: 'DEBUG' } },
+    refused,
+    field: 'spec',
+    because: `spec.${path} is immutable`,
+  }
+}
+
+const generated = { autoGenerate: true }
+
+export const CLUSTER_CASES = [
+  ...casesOf('VecCluster', SMALLEST_CLUSTER, [
+    {
+      title: 'version is required',
+      accepted: {},
+      refused: { version: undefined },
+      field: 'spec.version',
+      because: 'Required value',
+    },
+    {
+      title: 'version is three numbers, with or without leading v',
+      accepted: { version: 'v1.16.3' },
+      refused: { version: 'latest' },
+      field: 'spec.version',
+      because: 'should match',
+    },
+    {
+      title: 'version may name a pre-release, not a range',
+      accepted: { version: '1.17.0-rc.1' },
+      refused: { version: '^1.17.0' },
+      field: 'spec.version',
+      because: 'should match',
+    },
+    {
+      title: 'replicas more than 1 requires cluster.enabled true',
+      accepted: { replicas: 1, cluster: { enabled: false } },
+      refused: { replicas: 2, cluster: { enabled: false } },
+      field: 'spec',
+      because: 'spec.replicas greater than 1 requires spec.cluster.enabled true',
+    },
+    {
+      title: 'apiKey has not both secretRef and autoGenerate',
+      accepted: { apiKey: own },
+      refused: { apiKey: { ...own, ...generated } },
+      field: 'spec.apiKey',
+      because: 'spec.apiKey: secretRef and autoGenerate exclude each other',
+    },
+    {
+      title: 'readOnlyApiKey has not both secretRef and autoGenerate',
+      accepted: { apiKey: own, readOnlyApiKey: own },
+      refused: { apiKey: own, readOnlyApiKey: { ...own, ...generated } },
+      field: 'spec.readOnlyApiKey',
+      because: 'spec.readOnlyApiKey: secretRef and autoGenerate exclude each other',
+    },
+    {
+      title: 'apiKey.jwtRbac requires secretRef or autoGenerate',
+      accepted: { apiKey: { ...own, jwtRbac: true } },
+      refused: { apiKey: { jwtRbac: true } },
+      field: 'spec.apiKey',
+      because: 'spec.apiKey.jwtRbac requires secretRef or autoGenerate',
+    },
+    {
+      title: 'apiKey.jwtRbac is content with autoGenerate',
+      accepted: { apiKey: { ...generated, jwtRbac: true } },
+      refused: { apiKey: { autoGenerate: false, jwtRbac: true } },
+      field: 'spec.apiKey',
+      because: 'spec.apiKey.jwtRbac requires secretRef or autoGenerate',
+    },
+    {
+      title: 'readOnlyApiKey needs apiKey',
+      accepted: { apiKey: generated, readOnlyApiKey: generated },
+      refused: { readOnlyApiKey: generated },
+      field: 'spec',
+      because: 'spec.readOnlyApiKey requires spec.apiKey',
+    },
+    {
+      title: 'a readOnlyApiKey needs an apiKey that has a source',
+      accepted: { apiKey: own, readOnlyApiKey: generated },
+      refused: { apiKey: {}, readOnlyApiKey: own },
+      field: 'spec',
+      because: 'spec.readOnlyApiKey requires spec.apiKey',
+    },
+    {
+      title: 'tls.enabled requires tls.secretRef.name',
+      accepted: { tls: certificate },
+      refused: { tls: { enabled: true } },
+      field: 'spec',
+      because: 'spec.tls.enabled requires spec.tls.secretRef.name',
+    },
+    {
+      title: 'tls.secretRef has a name',
+      accepted: { tls: { secretRef: { name: 'certificate' } } },
+      refused: { tls: { enabled: true, secretRef: {} } },
+      field: 'spec.tls.secretRef.name',
+      because: 'Required value',
+    },
+    {
+      title: 'cluster.p2p.enableTls uses the certificate of tls',
+      accepted: { cluster: { p2p: { enableTls: true } }, tls: certificate },
+      refused: { cluster: { p2p: { enableTls: true } } },
+      field: 'spec',
+      because: 'spec.cluster.p2p.enableTls requires spec.tls.enabled',
+    },
+    {
+      title: 'a name is a DNS label of at most 48 characters',
+      accepted: {},
+      acceptedName: 'a'.repeat(48),
+      refused: {},
+      refusedName: 'a'.repeat(49),
+      because: 'metadata.name must be a DNS label of at most 48 characters',
+    },
+    {
+      title: 'a name holds no dot',
+      accepted: {},
+      acceptedName: 'a-1',
+      refused: {},
+      refusedName: 'a.b',
+      because: 'metadata.name must be a DNS label of at most 48 characters',
+    },
+    {
+      title: 'resources are amounts',
+      accepted: { resources: { requests: { cpu: 2, memory: '4Gi' }, limits: { cpu: '1.5' } } },
+      refused: { resources: { requests: { memory: '4 GB' } } },
+      field: 'spec.resources.requests.memory',
+      because: 'should match',
+    },
+  ]),
+  ...casesOf('VecCluster', SMALLEST_CLUSTER, [
+    immutable('persistence.size', { persistence: { size: '20Gi' } }),
+    immutable('persistence.storageClassName', { persistence: fast }),
+    {
+      ...immutable('persistence.storageClassName', { persistence: slow }, { persistence: fast }),
+      title: 'persistence.storageClassName is immutable once set',
+    },
+    {
+      ...immutable('persistence.storageClassName', { persistence: {} }, { persistence: fast }),
+      title: 'persistence.storageClassName cannot be taken away',
+    },
+    immutable('persistence.accessModes', { persistence: { accessModes: ['ReadWriteOncePod'] } }),
+    immutable('cluster.enabled', { cluster: { enabled: false } }),
+    immutable('cluster.p2p.port', { cluster: { p2p: { port: 6336 } } }),
+    immutable(
+      'cluster.p2p.enableTls',
+      { tls: certificate, cluster: { p2p: { enableTls: true } } },
+      { tls: certificate },
+    ),
+    {
+      title: 'snapshotPersistence is fixed at creation, but not by the API server',
+      from: {},
+      accepted: { snapshotPersistence: { enabled: true } },
+      refused: { snapshotPersistence: { enabled: 'yes' } },
+      field: 'spec.snapshotPersistence.enabled',
+      because: 'must be of type boolean',
+    },
+  ]),
+]

@@ -1,0 +1,126 @@
+/** Objects with every field of spec set, as valid as can be: two where fields exclude each other. */
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { object } from './case.ts'
+
+const s3 = {
+  bucket: 'backups',
+  region: 'eu-1',
+  endpoint: 'https://s3.example.com',
+  forcePathStyle: true,
+  credentialsSecretRef: {
+    name: 'bucket-keys',
+    accessKeyIdKey: 'id',
+    secretAccessKeyKey: 'secret',
+  },
+}
+const clusterRef = { name: 'main', namespace: 'other' }
+const secretKey = { name: 'keys', key: 'full' }
+const amounts = { cpu: '500m', memory: '2Gi' }
+const backup = { clusterRef, storage: { s3: { ...s3, prefix: 'a/b' } }, collections: ['docs'] }
+const mapping = { collections: ['docs'], collectionMapping: { docs: 'documents' } }
+
+const cluster = {
+  version: 'v1.16.0',
+  replicas: 3,
+  image: { repository: 'registry.example.com/engine', pullPolicy: 'Always' },
+  resources: { requests: amounts, limits: amounts },
+  persistence: { size: '20Gi', storageClassName: 'fast', accessModes: ['ReadWriteOncePod'] },
+  snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' },
+  cluster: { enabled: true, p2p: { port: 6400, enableTls: true } },
+  service: { type: 'NodePort', annotations: { a: 'b' } },
+  apiKey: { secretRef: secretKey, autoGenerate: false, jwtRbac: true },
+  readOnlyApiKey: { secretRef: secretKey, autoGenerate: false },
+  tls: { enabled: true, secretRef: { name: 'certificate' } },
+  metrics: {
+    enabled: true,
+    serviceMonitor: { enabled: true, interval: '1m30s', labels: { release: 'prometheus' } },
+  },
+  nodeSelector: { disk: 'ssd' },
+  tolerations: [{ key: 'engine', operator: 'Exists', effect: 'NoSchedule' }],
+  affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+  config: { storage: { performance: { max_search_threads: 4 } }, log_level: null },
+}
+
+const vector = {
+  name: 'text',
+  size: 768,
+  distance: 'Cosine',
+  datatype: 'float16',
+  multivector: { comparator: 'max_sim' },
+  onDisk: true,
+  hnsw: { m: 32 },
+  quantization: { scalar: { type: 'int8', quantile: 0.99 } },
+}
+
+const collection = {
+  clusterRef,
+  collectionName: 'My_Docs',
+  vectors: [vector],
+  sparseVectors: [{ name: 'words', modifier: 'idf', index: { on_disk: true } }],
+  shardNumber: 6,
+  shardingMethod: 'custom',
+  replicationFactor: 2,
+  writeConsistencyFactor: 1,
+  readFanOutFactor: 1,
+  onDiskPayload: true,
+  hnsw: { ef_construct: 200 },
+  optimizers: { indexing_threshold: 1000 },
+  quantization: { binary: { always_ram: true } },
+  wal: { wal_capacity_mb: 64 },
+  strictMode: { enabled: true, sparse_config: { words: { max_length: 10 } } },
+  payloadIndexes: [{ field: 'title', type: 'text', params: { tokenizer: 'word' } }],
+  aliases: ['current'],
+  deletionPolicy: 'Delete',
+}
+
+const accessKey = {
+  clusterRef,
+  subject: 'reader',
+  ttl: '720h',
+  renewBefore: '1h30m',
+  valueExists: { collection: 'users', matches: [{ key: 'id', value: 7 }] },
+  secretName: 'reader-token',
+}
+
+const schedule = {
+  ...backup,
+  schedule: '0 3 * * *',
+  suspend: true,
+  concurrencyPolicy: 'Replace',
+  startingDeadlineSeconds: 600,
+  retentionPolicy: { keepLast: 3, keepDaily: 7, keepWeekly: 4, keepMonthly: 12 },
+}
+
+const migration = {
+  targetClusterRef: clusterRef,
+  ...mapping,
+  batchSize: 100,
+  createMissing: false,
+  target: { shardNumber: 6, replicationFactor: 2, writeConsistencyFactor: 1 },
+}
+
+const restore = {
+  targetClusterRef: clusterRef,
+  ...mapping,
+  priority: 'no_sync',
+  waitForIndexing: false,
+}
+
+const endpoint = {
+  url: 'https://engine.example.com',
+  apiKeySecretRef: secretKey,
+  caSecretRef: { name: 'ca', key: 'ca.crt' },
+}
+
+export const SAMPLES: AnyObject[] = [
+  object('VecCluster', cluster),
+  object('VecCollection', collection),
+  object('VecAccessKey', { ...accessKey, access: 'm' }),
+  object('VecAccessKey', { ...accessKey, collections: [{ name: 'docs', access: 'prw' }] }),
+  object('VecBackup', { ...backup, retentionDays: 30 }),
+  object('VecBackupSchedule', schedule),
+  object('VecRestore', { ...restore, backupRef: { name: 'nightly', namespace: 'other' } }),
+  object('VecRestore', { ...restore, source: { s3: { ...s3, path: 'a/b/nightly' } } }),
+  object('VecMigration', { ...migration, source: { clusterRef } }),
+  object('VecMigration', { ...migration, source: { endpoint } }),
+]
