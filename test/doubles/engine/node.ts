@@ -20,6 +20,8 @@ export interface EngineNodeOptions {
   host?: string
   config?: EngineConfig
   tls?: { cert: string; key: string }
+  /** Default: that of the cluster; nodes differ while an upgrade rolls. */
+  version?: string
   ready?: boolean
   /** Answers what is agreed on; default: from `cluster`. */
   agreed?: (request: EngineRequest) => Promise<EngineAnswer>
@@ -40,7 +42,11 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
   cluster.join(ordinal)
   // A restart is what brings a dead consensus thread back.
   cluster.resumeConsensus(ordinal)
-  const state = { ready: options.ready ?? true, version: cluster.version, delay: 0 }
+  const state = {
+    ready: options.ready ?? true,
+    version: options.version ?? cluster.version,
+    delay: 0,
+  }
 
   const answer = async (request: IncomingMessage): Promise<EngineAnswer> => {
     const call = await readRequest(request)

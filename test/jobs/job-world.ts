@@ -1,0 +1,191 @@
+/** What the tests of the commands share: an API server, a VecCluster in it, a helm on PATH, and a run of the CLI. */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import { encodePlan, JOB_ENV, parseProgress, type UpgradePlan } from '../../crds/command.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
+import { main } from '../../jobs/cli.ts'
+import { jobLog } from '../../jobs/log.ts'
+import type { Time } from '../../jobs/time.ts'
+import { clusterSpec } from '../builders.ts'
+import { EngineCluster } from '../doubles/engine/cluster.ts'
+import { startEngineNode, type EngineNode } from '../doubles/engine/node.ts'
+import { startApi } from '../world/api/server.ts'
+import { ApiClient, type ApiObject } from '../world/client.ts'
+import { MovableClock } from '../world/clock.ts'
+
+export const START = new Date('2030-01-01T00:00:00Z')
+export const HELM_FOLDER = fileURLToPath(new URL('../doubles/helm', import.meta.url))
+export const RUNNER = 'pod-1'
+export const JOB = 'job-1'
+
+export interface Result {
+  code: number
+  log: string
+}
+
+export type JobWorld = Awaited<ReturnType<typeof jobWorld>>
+
+export async function jobWorld(t: Test) {
+  const folder = t.testdir({})
+  const server = await startApi(new MovableClock(START))
+  const api = new ApiClient({ server: server.url, token: server.token })
+  const nodes = new Map<string, EngineNode>()
+  server.attach({
+    log: () => undefined,
+    port: (_, pod) => nodes.get(pod)?.port,
+  })
+  t.teardown(async () => {
+    await Promise.all([...nodes.values()].map((node) => node.close()))
+    await api.close()
+    await server.close()
+  })
+  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
+  const account = { name: 'default', namespace: 'ns' }
+  await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+  await api.create(definitionOf(VecCluster, '0.0.0'))
+  await api.create({
+    apiVersion: API_VERSION,
+    kind: 'VecCluster',
+    metadata: { name: 'a', namespace: 'ns' },
+    spec: { version: '1.18.3' },
+  })
+  writeFileSync(join(folder, 'token'), server.token)
+  const env: NodeJS.ProcessEnv = {
+    PATH: `${HELM_FOLDER}:${process.env['PATH'] ?? ''}`,
+    VEC_API_SERVER: server.url,
+    VEC_API_TOKEN_FILE: join(folder, 'token'),
+    VEC_CREDENTIALS: join(folder, 'credentials'),
+    VEC_ENGINE_ROUTE: 'proxy',
+    HELM_DOUBLE: join(folder, 'helm.json'),
+    [JOB_ENV.podUid]: RUNNER,
+    [JOB_ENV.jobUid]: JOB,
+  }
+  const cluster = await required(api, API_VERSION, 'VecCluster', 'a')
+  const uid = cluster.metadata.uid ?? ''
+
+  return {
+    api,
+    env,
+    uid,
+    nodes,
+    /** Settings of the helm double. */
+    helm: (settings: object) => writeFileSync(join(folder, 'helm.json'), JSON.stringify(settings)),
+    /** A file that holds helm for as long as it is there. */
+    hold: holdIn(folder),
+    credential(name: string, key: string, value: string) {
+      mkdirSync(join(folder, 'credentials', name), { recursive: true })
+      writeFileSync(join(folder, 'credentials', name, key), value)
+    },
+    async startEngine(size: number, cluster = new EngineCluster({ name: 'vec-a' })) {
+      for (let ordinal = 0; ordinal < size; ordinal += 1) {
+        const pod = `vec-a-${ordinal}`
+        await api.create(podOf(pod))
+        nodes.set(pod, await startEngineNode({ ordinal, cluster }))
+      }
+      return cluster
+    },
+    object: (apiVersion: string, kind: string, name: string) =>
+      api.get({ apiVersion, kind, namespace: 'ns', name }),
+    async progress() {
+      const { metadata } = await required(api, API_VERSION, 'VecCluster', 'a')
+      return parseProgress(metadata.annotations?.[ANNOTATIONS.progress], uid)
+    },
+    plan: (parts: Partial<UpgradePlan> = {}) => upgradePlan(uid, parts),
+    run: (verb: string, plan: object, options: RunOptions = {}) =>
+      runJob(
+        ['cluster', verb, 'ns/a'],
+        { ...env, [JOB_ENV.plan]: encodePlan(plan, 'spec') },
+        options,
+      ),
+  }
+}
+
+function holdIn(folder: string) {
+  const file = join(folder, 'hold')
+  return {
+    file,
+    set: () => writeFileSync(file, ''),
+    release: () => existsSync(file) && rmSync(file),
+  }
+}
+
+export interface RunOptions {
+  time?: Time
+  signal?: AbortSignal
+}
+
+/** The CLI in this process: its exit code, and its log as a person reads it. */
+export async function runJob(
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  { time = instantTime(), signal = new AbortController().signal }: RunOptions = {},
+): Promise<Result> {
+  let log = ''
+  const output = { write: (line: string) => (log += line) }
+  const code = await main({
+    arguments: args,
+    env,
+    log: jobLog({ LOG_LEVEL: 'DEBUG', LOG_FORMAT: 'text' }, output),
+    time,
+    signal,
+  })
+  return { code, log }
+}
+
+/** Time that passes only in waits, and these take none; `onSleep` is what happens meanwhile. */
+export function instantTime(onSleep: (slept: number) => unknown = () => undefined): Time {
+  let now = START.getTime()
+  let slept = 0
+  return {
+    now: () => new Date(now),
+    async sleep(ms, signal) {
+      signal?.throwIfAborted()
+      now += ms
+      await onSleep((slept += 1))
+    },
+  }
+}
+
+function upgradePlan(uid: string, parts: Partial<UpgradePlan>): UpgradePlan {
+  const spec = parts.spec ?? clusterSpec()
+  return {
+    resource: 'vecclusters',
+    namespace: 'ns',
+    name: 'a',
+    uid,
+    run: 1,
+    hash: 'hash-1',
+    generation: 1,
+    secretFingerprints: {},
+    release: 'vec-a',
+    chart: 'qdrant',
+    repository: 'https://charts.example/engine',
+    version: spec.version.replace(/^v/, ''),
+    createNamespace: false,
+    values: { fullnameOverride: 'vec-a', replicaCount: spec.replicas },
+    spec,
+    acceptedRisks: [],
+    engine: { tls: false, p2p: true },
+    ...parts,
+  }
+}
+
+export function podOf(name: string, labels: Record<string, string> = {}) {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'ns', labels },
+    spec: { containers: [{ name: 'main', image: 'test' }] },
+    status: { phase: 'Running' },
+  }
+}
+
+async function required(api: ApiClient, apiVersion: string, kind: string, name: string) {
+  const object: ApiObject | undefined = await api.get({ apiVersion, kind, namespace: 'ns', name })
+  if (object === undefined) throw new Error(`there is no ${kind} ${name}`)
+  return object
+}
