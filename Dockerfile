@@ -4,10 +4,19 @@ ARG HELM_IMAGE=docker.io/alpine/helm:3.22.0
 
 FROM ${HELM_IMAGE} AS helm
 
+# What the image needs at run time. Types, maps and the builds for bundlers are never read there;
+# licences stay. The optional packages are Node binaries for development: the base brings its own.
+FROM ${NODE_IMAGE} AS modules
+WORKDIR /src
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --omit=optional \
+  && find node_modules -type d \( -name dist-es -o -name dist-types \) -prune -exec rm -rf {} + \
+  && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' \
+    -o -name '*.md' ! -iname 'licen*' \) -exec rm {} +
+
 FROM ${NODE_IMAGE} AS build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
-# The optional packages are Node binaries for development; the base image brings its own.
 RUN npm ci --omit=optional
 COPY tsconfig.json tsconfig.build.json ./
 COPY crds crds
@@ -15,11 +24,6 @@ COPY hooks hooks
 COPY jobs jobs
 COPY metacontroller metacontroller
 RUN npm run build
-RUN npm prune --omit=dev --omit=optional \
-  # Types, maps and the builds for bundlers are never read at run time; licences stay.
-  && find node_modules -type d \( -name dist-es -o -name dist-types \) -prune -exec rm -rf {} + \
-  && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' \
-    -o -name '*.md' ! -iname 'licen*' \) -exec rm {} +
 
 FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="vec-operator" \
@@ -27,11 +31,11 @@ LABEL org.opencontainers.image.title="vec-operator" \
   org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=helm /usr/bin/helm /usr/local/bin/helm
 WORKDIR /app
-COPY --from=build /src/package.json ./
-COPY --from=build /src/node_modules node_modules
-COPY --from=build /src/dist ./
+COPY --from=modules /src/package.json ./
+COPY --from=modules /src/node_modules node_modules
 ENV NODE_ENV=production NODE_OPTIONS=--use-system-ca
 USER 1000:1000
 EXPOSE 8080
 ENTRYPOINT ["node"]
 CMD ["metacontroller/serve.js"]
+COPY --from=build /src/dist ./

@@ -45,7 +45,14 @@ export interface Recipe {
 
 const STORE = join(CACHE, 'buildah')
 const ARCHIVES = join(CACHE, 'images')
-const ENVIRONMENT = { STORAGE_DRIVER: 'vfs', BUILDAH_ISOLATION: 'chroot' }
+const STORE_OPTIONS = [
+  ...['--root', join(STORE, 'root'), '--runroot', join(STORE, 'run')],
+  // Where the kernel has overlay, a step costs what it changes; vfs copies everything at each step.
+  ...(readFileSync('/proc/filesystems', 'utf8').includes('\toverlay\n')
+    ? // Else the store would be left mounted onto itself.
+      ['--storage-driver', 'overlay', '--storage-opt', 'overlay.skip_mount_home=true']
+    : ['--storage-driver', 'vfs']),
+]
 
 /** Builds an image and keeps it in the store, to be the base of others. */
 export async function buildBase(recipe: Recipe): Promise<string> {
@@ -62,7 +69,7 @@ export async function buildArchive(recipe: Recipe): Promise<Image> {
     await bud(recipe, recipe.name)
     rmSync(`${archive}.new`, { force: true })
     await buildah('push', '--quiet', recipe.name, `docker-archive:${archive}.new:${recipe.name}`)
-    await buildah('rmi', recipe.name)
+    await forgetOthers(recipe.name)
     renameSync(`${archive}.new`, archive)
     for (const old of readdirSync(ARCHIVES).map((name) => join(ARCHIVES, name))) {
       if (old.startsWith(join(ARCHIVES, `${family}-`)) && old !== archive) rmSync(old)
@@ -99,10 +106,29 @@ async function bud(recipe: Recipe, name: string): Promise<void> {
       mkdirSync(context)
       await recipe.context(context)
     }
-    await buildah('bud', '--quiet', '--tag', name, '--file', file, ...options, context)
+    await buildah(
+      'bud',
+      '--quiet',
+      '--layers',
+      '--force-rm',
+      '--tag',
+      name,
+      '--file',
+      file,
+      ...options,
+      context,
+    )
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
+}
+
+/** The newest stays, for the layers that its successor shares; what came before it goes. */
+async function forgetOthers(name: string): Promise<void> {
+  const repository = name.replace(/:[^:/]+$/, '')
+  const listed = (await buildah('images', '--format', '{{.Name}}:{{.Tag}}')).split('\n')
+  const others = listed.filter((other) => other.startsWith(`${repository}:`) && other !== name)
+  if (others.length > 0) await buildah('rmi', '--force', ...others)
 }
 
 async function known(name: string): Promise<boolean> {
@@ -110,6 +136,6 @@ async function known(name: string): Promise<boolean> {
 }
 
 function buildah(...args: string[]): Promise<string> {
-  const store = ['--root', join(STORE, 'root'), '--runroot', join(STORE, 'run')]
-  return run(program('buildah'), [...store, ...args], { env: ENVIRONMENT })
+  const env = { BUILDAH_ISOLATION: 'chroot' }
+  return run(program('buildah'), [...STORE_OPTIONS, ...args], { env })
 }

@@ -46,7 +46,7 @@ export async function buildOperatorImage(tools: Pick<Tools, 'helm'>): Promise<Im
     dockerfile: { file: inRepository('Dockerfile') },
     options: [
       ...['--build-arg', `NODE_IMAGE=${node}`, '--build-arg', `HELM_IMAGE=${helm}`],
-      ...['--layers', '--pull-never', '--network', 'host', '--volume', `${cache}:/root/.npm`],
+      ...['--pull-never', '--network', 'host', '--volume', `${cache}:/root/.npm`],
       ...npmSettings(),
     ],
   })
