@@ -1,5 +1,6 @@
 /** What the API server passes on to the node of a pod: its log, and HTTP calls through the proxy. */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import { request as httpsRequest } from 'node:https'
 import { notFound, Refusal } from './refusal.ts'
 import type { Resources } from './resources.ts'
 
@@ -24,10 +25,11 @@ export function podLog(
 }
 
 /** `[scheme:]pod[:port]` of a proxy path. */
-export function proxyTarget(text: string): { name: string; port: number } {
+export function proxyTarget(text: string): { tls: boolean; name: string; port: number } {
   const parts = text.split(':')
-  if (parts[0] === 'http' || parts[0] === 'https') parts.shift()
-  return { name: parts[0] ?? '', port: Number(parts[1] ?? 80) }
+  const tls = parts[0] === 'https'
+  if (tls || parts[0] === 'http') parts.shift()
+  return { tls, name: parts[0] ?? '', port: Number(parts[1] ?? 80) }
 }
 
 /** Passes a call on to a port of a pod, body and answer streamed. */
@@ -38,7 +40,7 @@ export function proxy(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { name, port } = proxyTarget(target)
+  const { tls, name, port } = proxyTarget(target)
   const kind = resources.kinds.of('v1', 'Pod')
   if (resources.find(kind, namespace, name) === undefined) throw notFound(kind, name)
   const reached = node.port(namespace, name, port)
@@ -48,15 +50,17 @@ export function proxy(
   delete headers.authorization
   delete headers.host
   return new Promise((resolve, reject) => {
-    const onward = httpRequest(
-      { host: '127.0.0.1', port: reached, path, method: request.method, headers },
-      (answer) => {
-        response.writeHead(answer.statusCode ?? 502, answer.headers)
-        answer.pipe(response)
-        answer.on('error', () => response.destroy())
-        response.on('close', resolve)
-      },
-    )
+    const options = { host: '127.0.0.1', port: reached, path, method: request.method, headers }
+    // Nobody vouches for a pod's certificate to the API server.
+    const onward = tls
+      ? httpsRequest({ ...options, rejectUnauthorized: false })
+      : httpRequest(options)
+    onward.on('response', (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+      answer.on('error', () => response.destroy())
+      response.on('close', resolve)
+    })
     onward.on('error', ({ message }) => reject(unreachable(message)))
     response.on('close', () => onward.destroy())
     request.pipe(onward)

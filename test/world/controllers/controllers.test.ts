@@ -1,0 +1,255 @@
+/** The controllers of the embedded world bring objects forward as Kubernetes' own do. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { startApi } from '../api/server.ts'
+import { ApiClient, type ApiObject } from '../client.ts'
+import { MovableClock } from '../clock.ts'
+import { startControllers } from './index.ts'
+
+async function world(t: Test) {
+  const clock = new MovableClock(new Date())
+  const api = await startApi(clock)
+  const client = new ApiClient({ server: api.url, token: api.token })
+  const helm = mkdtempSync(join(tmpdir(), 'vec-test-'))
+  const controllers = startControllers({ api, clock, helm })
+  t.teardown(async () => {
+    await controllers.close()
+    await client.close()
+    await api.close()
+    rmSync(helm, { recursive: true })
+  })
+  await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
+  /** Lets everything that is due happen, and time pass when nothing is, until it holds. */
+  const until = async (holds: () => Promise<boolean>) => {
+    const limit = Date.now() + 30_000
+    for (;;) {
+      await new Promise((resolve) => setImmediate(resolve))
+      if (controllers.busy()) continue
+      if (await holds()) return
+      if (Date.now() > limit) throw new Error('did not come to pass within 30 s')
+      if (controllers.kubelet.processes() > 0) await new Promise((done) => setTimeout(done, 10))
+      else clock.advance(Math.max(1, (clock.nextAt() ?? 0) - clock.now().getTime()))
+    }
+  }
+  const get = (apiVersion: string, kind: string, name: string) =>
+    client.get({ apiVersion, kind, namespace: 'ns', name })
+  return { client, controllers, clock, until, get }
+}
+
+function config(name: string, metadata: object = {}) {
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'ns', ...metadata } }
+}
+
+function ownedBy({ apiVersion, kind, metadata: { name, uid } }: ApiObject) {
+  return { ownerReferences: [{ apiVersion, kind, name, uid, blockOwnerDeletion: true }] }
+}
+
+t.test('a namespace has its account, and goes with everything in it', async (t) => {
+  const { client, until, get } = await world(t)
+  await until(async () => (await get('v1', 'ServiceAccount', 'default')) !== undefined)
+  await client.create(config('held', { finalizers: ['example.dev/x'] }))
+  await client.create(config('free'))
+  const reference = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' }
+  await client.delete(reference)
+  await until(async () => (await get('v1', 'ConfigMap', 'free')) === undefined)
+  t.match(await client.get(reference), { status: { phase: 'Terminating' } })
+  const held = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'ns', name: 'held' }
+  await client.patch(held, { metadata: { finalizers: null } })
+  await until(async () => (await client.get(reference)) === undefined)
+  t.equal(await client.get(held), undefined)
+})
+
+t.test('dependants follow their owner; another uid of the same name is no owner', async (t) => {
+  const { client, until, get } = await world(t)
+  const owner = await client.create(config('owner'))
+  await client.create(config('child', ownedBy(owner)))
+  await client.create(
+    config('stray', ownedBy({ ...owner, metadata: { name: 'owner', uid: 'other' } })),
+  )
+  await until(async () => (await get('v1', 'ConfigMap', 'stray')) === undefined)
+  t.ok(await get('v1', 'ConfigMap', 'child'))
+  await client.delete({ apiVersion: 'v1', kind: 'ConfigMap', namespace: 'ns', name: 'owner' })
+  await until(async () => (await get('v1', 'ConfigMap', 'child')) === undefined)
+})
+
+t.test('foreground waits for dependants, orphaning frees them', async (t) => {
+  const { client, until, get } = await world(t)
+  const at = (name: string) => ({ apiVersion: 'v1', kind: 'ConfigMap', namespace: 'ns', name })
+  const owner = await client.create(config('owner'))
+  await client.create(config('child', { ...ownedBy(owner), finalizers: ['example.dev/x'] }))
+  await client.delete(at('owner'), { propagation: 'Foreground' })
+  await until(async () => (await client.get(at('child')))?.metadata.deletionTimestamp !== undefined)
+  t.ok(await client.get(at('owner')))
+  await client.patch(at('child'), { metadata: { finalizers: null } })
+  await until(async () => (await client.get(at('owner'))) === undefined)
+
+  const other = await client.create(config('other'))
+  await client.create(config('kept', ownedBy(other)))
+  await client.delete(at('other'), { propagation: 'Orphan' })
+  await until(async () => (await client.get(at('other'))) === undefined)
+  t.equal((await get('v1', 'ConfigMap', 'kept'))?.metadata.ownerReferences, undefined)
+})
+
+function job(extra: object = {}, image = 'vec-operator:embedded') {
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name: 'j', namespace: 'ns' },
+    spec: {
+      ...extra,
+      template: {
+        spec: {
+          restartPolicy: 'Never',
+          containers: [{ name: 'job', image, args: ['jobs/cli.js', 'no', 'verb', 'ns/x'] }],
+        },
+      },
+    },
+  }
+}
+
+/** The companion CLI ends with its crash code when it does not know the command. */
+const CRASH = 75
+
+t.test('a Job whose pods crash is tried again with back-off, then Failed', async (t) => {
+  const { client, until, get, clock } = await world(t)
+  const start = clock.now().getTime()
+  await client.create(job({ backoffLimit: 1 }))
+  await until(async () => {
+    const found = await get('batch/v1', 'Job', 'j')
+    return JSON.stringify(found?.status ?? {}).includes('"Failed"')
+  })
+  t.match((await get('batch/v1', 'Job', 'j'))?.status, {
+    failed: 2,
+    conditions: [
+      { type: 'FailureTarget', reason: 'BackoffLimitExceeded' },
+      { type: 'Failed', reason: 'BackoffLimitExceeded' },
+    ],
+  })
+  t.ok(clock.now().getTime() - start >= 10_000)
+  const { items } = await client.list('v1', 'Pod', { namespace: 'ns', labelSelector: 'job-name=j' })
+  t.equal(items.length, 2)
+  t.match(items[0]?.status, {
+    phase: 'Failed',
+    containerStatuses: [{ state: { terminated: { exitCode: CRASH } } }],
+  })
+  const path = `/api/v1/namespaces/ns/pods/${String(items[0]?.metadata.name)}/log`
+  t.match(await client.raw('GET', path), /usage: vec-operator/)
+})
+
+t.test('an exit code the pod failure policy names ends the Job at once', async (t) => {
+  const { client, until, get } = await world(t)
+  const onExitCodes = { containerName: 'job', operator: 'In', values: [CRASH] }
+  await client.create(job({ podFailurePolicy: { rules: [{ action: 'FailJob', onExitCodes }] } }))
+  await until(async () =>
+    JSON.stringify((await get('batch/v1', 'Job', 'j'))?.status ?? {}).includes('"Failed"'),
+  )
+  t.match((await get('batch/v1', 'Job', 'j'))?.status, {
+    failed: 1,
+    conditions: [{ type: 'FailureTarget' }, { type: 'Failed', reason: 'PodFailurePolicy' }],
+  })
+})
+
+t.test('an image that is not there keeps the pod Pending; deletion ends it all', async (t) => {
+  const { client, until, get } = await world(t)
+  await client.create(job({}, 'nobody/nothing:1'))
+  const pods = async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items
+  await until(async () => JSON.stringify(await pods()).includes('ErrImagePull'))
+  t.match(await get('batch/v1', 'Job', 'j'), { status: { active: 1 } })
+  const reference = { apiVersion: 'batch/v1', kind: 'Job', namespace: 'ns', name: 'j' }
+  await client.delete(reference, { propagation: 'Foreground' })
+  await until(async () => (await client.get(reference)) === undefined)
+  t.strictSame(await pods(), [])
+})
+
+function statefulSet(version: string, replicas: number) {
+  const labels = { app: 'e' }
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'e', namespace: 'ns' },
+    spec: {
+      replicas,
+      podManagementPolicy: 'Parallel',
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          containers: [
+            {
+              name: 'qdrant',
+              image: `docker.io/qdrant/qdrant:v${version}`,
+              readinessProbe: { httpGet: { path: '/readyz', port: 6333 }, periodSeconds: 5 },
+            },
+          ],
+        },
+      },
+      volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: {} }],
+    },
+  }
+}
+
+const setAt = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'e' }
+
+t.test('a StatefulSet becomes pods of the engine that are reached by the proxy', async (t) => {
+  const { client, until, controllers } = await world(t)
+  const ready = async (count: number) => {
+    const status = (await client.get(setAt))?.status as { readyReplicas?: number } | undefined
+    return (status?.readyReplicas ?? 0) === count
+  }
+  await client.create(statefulSet('1.18.2', 2))
+  await until(() => ready(2))
+  t.match((await client.get(setAt))?.status, { replicas: 2, updatedReplicas: 2 })
+  const proxied = '/api/v1/namespaces/ns/pods/http:e-1:6333/proxy'
+  t.match(JSON.parse(await client.raw('GET', `${proxied}/`)), { version: '1.18.2' })
+
+  controllers.kubelet.setReady('ns', 'e-1', false)
+  await until(() => ready(1))
+  controllers.kubelet.setReady('ns', 'e-1', true)
+  await until(() => ready(2))
+})
+
+t.test('a new template rolls the highest pod first; fewer replicas leave the claims', async (t) => {
+  const { client, until } = await world(t)
+  const status = async () => (await client.get(setAt))?.status as Record<string, unknown>
+  const done = async () => {
+    const { readyReplicas, updatedReplicas, currentRevision, updateRevision } = await status()
+    return readyReplicas === 2 && updatedReplicas === 2 && currentRevision === updateRevision
+  }
+  await client.create(statefulSet('1.18.2', 2))
+  await until(done)
+  const before = (await status())['updateRevision']
+  const { template } = statefulSet('1.18.3', 2).spec
+  await client.patch(setAt, { spec: { template } })
+  await until(async () => (await status())['updatedReplicas'] === 1)
+  const { items } = await client.list('v1', 'Pod', { namespace: 'ns' })
+  const old = items.filter((pod) => pod.metadata.labels?.['controller-revision-hash'] === before)
+  t.strictSame(
+    old.map(({ metadata }) => metadata.name),
+    ['e-0'],
+  )
+  await until(done)
+  t.not((await status())['updateRevision'], before)
+
+  await client.patch(setAt, { spec: { replicas: 1 } })
+  await until(async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items.length === 1)
+  const claims = await client.list('v1', 'PersistentVolumeClaim', { namespace: 'ns' })
+  t.strictSame(
+    claims.items.map(({ metadata }) => metadata.name),
+    ['data-e-0', 'data-e-1'],
+  )
+  await client.delete(setAt)
+  await until(async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items.length === 0)
+  t.equal((await client.list('v1', 'PersistentVolumeClaim', { namespace: 'ns' })).items.length, 2)
+})
+
+t.test('what a controller does survives its restart', async (t) => {
+  const { client, until, controllers, get } = await world(t)
+  await client.create(job({ backoffLimit: 0 }))
+  controllers.restart()
+  await until(async () =>
+    JSON.stringify((await get('batch/v1', 'Job', 'j'))?.status ?? {}).includes('"Failed"'),
+  )
+  t.match((await get('batch/v1', 'Job', 'j'))?.status, { failed: 1 })
+})

@@ -1,0 +1,72 @@
+/** A container of the engine: one node of the engine double, set up by the files its pod mounts. */
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { parseConfig, type EngineConfig } from '../../doubles/engine/config.ts'
+import { startEngineNode } from '../../doubles/engine/node.ts'
+import type { Running } from './containers.ts'
+import type { Container, Pod } from './objects.ts'
+import type { Sandbox } from './sandbox.ts'
+
+const FOLDER = '/qdrant'
+const CONFIG_FILES = ['production.yaml', 'local.yaml']
+
+/** The engines of a world. What a cluster agreed on outlives its pods, as its volumes do. */
+export class EngineRuns {
+  readonly #clusters = new Map<string, EngineCluster>()
+
+  /** What the nodes of a StatefulSet agree on. */
+  cluster(namespace: string, name: string): EngineCluster | undefined {
+    return this.#clusters.get(`${namespace}/${name}`)
+  }
+
+  async start(pod: Pod, container: Container, sandbox: Sandbox): Promise<Running> {
+    const { namespace = '', name } = pod.metadata
+    const [, set = name, ordinal = '0'] = /^(.+)-(\d+)$/.exec(name) ?? []
+    const config = readConfig(sandbox)
+    const tls = readTls(config, sandbox)
+    const node = await startEngineNode({
+      ordinal: Number(ordinal),
+      cluster: this.#join(namespace, set, config),
+      version: container.image.replace(/^.*:v/, '').replace(/-.*$/, ''),
+      config,
+      ...(config.service?.enable_tls && tls !== undefined && { tls }),
+    })
+    const ended = Promise.withResolvers<number>()
+    const end = () => void node.close().then(() => ended.resolve(0))
+    return {
+      log: () => `node ${ordinal} listens on ${node.port}\n`,
+      port: (port) => (port === (config.service?.http_port ?? 6333) ? node.port : undefined),
+      stop: end,
+      kill: end,
+      setReady: (ready) => node.setReady(ready),
+      ended: ended.promise,
+    }
+  }
+
+  #join(namespace: string, name: string, config: EngineConfig): EngineCluster {
+    const key = `${namespace}/${name}`
+    const known = this.#clusters.get(key)
+    if (known !== undefined) return known
+    const made = new EngineCluster({ name, enabled: config.cluster?.enabled !== false })
+    this.#clusters.set(key, made)
+    return made
+  }
+}
+
+function readConfig(sandbox: Sandbox): EngineConfig {
+  // A Secret without the file leaves an empty folder in its place, and the engine open.
+  const files = CONFIG_FILES.map((file) => sandbox.path(`${FOLDER}/config/${file}`)).filter(
+    (path) => statSync(path, { throwIfNoEntry: false })?.isFile(),
+  )
+  return parseConfig(...files.map((path) => readFileSync(path, 'utf8')))
+}
+
+function readTls({ tls: { cert, key } = {} }: EngineConfig, sandbox: Sandbox) {
+  if (cert === undefined || key === undefined) return undefined
+  const [certFile, keyFile] = [cert, key].map((path) =>
+    sandbox.path(path.startsWith('/') ? path : join(FOLDER, path)),
+  )
+  if (!existsSync(certFile ?? '') || !existsSync(keyFile ?? '')) return undefined
+  return { cert: readFileSync(certFile ?? '', 'utf8'), key: readFileSync(keyFile ?? '', 'utf8') }
+}

@@ -1,0 +1,62 @@
+/** The controllers of the embedded world and its one node, started together on the resources of the API. */
+import type { EmbeddedApi } from '../api/server.ts'
+import type { Clock } from '../clock.ts'
+import { containers } from './containers.ts'
+import { EngineRuns } from './engine-container.ts'
+import { garbageCollector } from './garbage.ts'
+import { jobController } from './jobs.ts'
+import { startKubelet, type Kubelet } from './kubelet.ts'
+import { namespaceController } from './namespaces.ts'
+import { run } from './queue.ts'
+import { statefulSetController } from './stateful-sets.ts'
+
+export interface Controllers {
+  kubelet: Kubelet
+  engines: EngineRuns
+  /** A sync is due at once; those that wait for their time do not count. */
+  busy(): boolean
+  /** As when the controller-manager's process is replaced: pods run on, memory is lost. */
+  restart(): void
+  close(): Promise<void>
+}
+
+export interface ControllerOptions {
+  api: EmbeddedApi
+  clock: Clock
+  /** Folder of the `helm` the Jobs find. */
+  helm: string
+  /** Environment every Job process gets besides its own. */
+  env?: Record<string, string>
+}
+
+export function startControllers({ api, clock, helm, env = {} }: ControllerOptions): Controllers {
+  const { resources, url: server, token } = api
+  const engines = new EngineRuns()
+  const runs = containers({ server, token, helm, env, clock, engines })
+  const kubelet = startKubelet(resources, clock, runs)
+  api.attach(kubelet)
+  const start = () =>
+    [
+      garbageCollector(resources),
+      namespaceController(resources),
+      jobController(resources, clock),
+      statefulSetController(resources),
+    ].map((controller) => run(resources, clock, controller))
+  let running = start()
+  const stop = () => {
+    for (const controller of running) controller.stop()
+  }
+  return {
+    kubelet,
+    engines,
+    busy: () => kubelet.busy() || running.some((controller) => controller.busy()),
+    restart() {
+      stop()
+      running = start()
+    },
+    async close() {
+      stop()
+      await kubelet.close()
+    },
+  }
+}
