@@ -1,0 +1,124 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/names.ts'
+import { RESOURCES } from '../../crds/resources.ts'
+import { PLURALS } from '../../metacontroller/controllers.ts'
+import { parseOptions, USAGE } from '../../metacontroller/options.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+const yaml = (path: string) => parse(text(path)) as Record<string, unknown>
+
+const values = yaml('chart/values.yaml')
+const manifest = JSON.parse(text('package.json')) as { version: string }
+const plurals = RESOURCES.map(({ plural }) => plural)
+
+t.test('the chart has the version of the operator', async (t) => {
+  const { name, version, appVersion } = yaml('chart/Chart.yaml')
+  t.strictSame([name, version, appVersion], ['vec-operator', manifest.version, manifest.version])
+})
+
+t.test("the specification's values have the specification's defaults", async (t) => {
+  t.match(values, {
+    replicaCount: 1,
+    image: { repository: 'ghcr.io/vec-operator/vec-operator', tag: '', pullPolicy: 'IfNotPresent' },
+    serviceAccount: { create: true, name: '' },
+    resources: {
+      requests: { cpu: '100m', memory: '128Mi' },
+      limits: { cpu: '500m', memory: '256Mi' },
+    },
+    operator: { logLevel: 'INFO', logFormat: 'json' },
+  })
+})
+
+t.test('what the chart sets by default is what the service does by default', async (t) => {
+  const settings = parseOptions(['--insecure-hooks'], {}, manifest.version)?.settings
+  t.match(values, {
+    operator: { logLevel: settings?.logLevel, logFormat: settings?.logFormat },
+    engineChart: settings?.chart,
+    jobs: {
+      maxHelm: settings?.maxHelmJobs,
+      historySeconds: settings?.historySeconds,
+      resources: settings?.jobResources,
+    },
+  })
+})
+
+t.test('every variable of the Deployment is one the service reads', async (t) => {
+  const names = [...text('chart/templates/deployment.yaml').matchAll(/- name: ([A-Z][A-Z_]+)$/gm)]
+  t.ok(names.length > 10)
+  for (const [, name = ''] of names) t.ok(USAGE.includes(name), name)
+})
+
+interface Schema {
+  $ref?: string
+  type?: string | string[]
+  enum?: unknown[]
+  allOf?: Schema[]
+  properties?: Record<string, Schema>
+  additionalProperties?: unknown
+  definitions?: Record<string, Schema>
+}
+
+const schema = JSON.parse(text('chart/values.schema.json')) as Schema
+
+/** Follows a reference, or the only part of an allOf. */
+function resolved(part: Schema): Schema {
+  const target = part.$ref ?? part.allOf?.[0]?.$ref
+  if (target === undefined) return part
+  return schema.definitions?.[target.replace('#/definitions/', '')] ?? {}
+}
+
+/** Paths that are in values.yaml and not in the schema, the other way round, or of another type. */
+function* disagreements(value: unknown, part: Schema | undefined, path: string): Generator<string> {
+  if (part === undefined) {
+    yield `${path} is not in the schema`
+    return
+  }
+  const { type, properties, additionalProperties } = resolved(part)
+  if (properties === undefined) {
+    const actual = Array.isArray(value) ? 'array' : Number.isInteger(value) ? 'integer' : typeof value
+    if (type !== undefined && ![type].flat().includes(actual)) yield `${path} is a ${actual}`
+    if (part.enum !== undefined && !part.enum.includes(value)) yield `${path} is not allowed`
+    return
+  }
+  if (additionalProperties !== false) yield `${path} lets anything through`
+  for (const [key, inner] of Object.entries(value as object)) {
+    yield* disagreements(inner, properties[key], `${path}.${key}`)
+  }
+  for (const key of Object.keys(properties)) {
+    if (key !== 'global' && !(key in (value as object))) yield `${path}.${key} has no default`
+  }
+}
+
+t.test('values.schema.json describes values.yaml, all of it and nothing else', async (t) => {
+  t.strictSame([...disagreements(values, schema, 'values')], [])
+})
+
+t.test('the kinds that can be served are the seven, and the default ones have a room', async (t) => {
+  const kinds = schema.properties?.['kinds'] as { items: { enum: string[] } }
+  t.strictSame(kinds.items.enum, plurals)
+  t.strictSame(PLURALS, plurals)
+  const rooms = readdirSync(join(ROOT, 'hooks'))
+  for (const kind of values['kinds'] as string[]) {
+    t.ok(rooms.includes(kind.replace(/^vec/, '').replace(/s$/, '')), kind)
+  }
+})
+
+t.test('the chart carries the seven CRDs, and its rights name them', async (t) => {
+  const names = plurals.map((plural) => `${plural}.${API_GROUP}`)
+  const files = readdirSync(join(ROOT, 'chart/crds'))
+  t.strictSame(files.sort(), plurals.map((plural) => `${plural}.yaml`).sort())
+  const rights = text('chart/templates/rbac-service.yaml')
+  for (const name of names) t.match(rights, `      - ${name}\n`)
+})
+
+t.test('the ClusterRole of helm Jobs has the name the operator binds', async (t) => {
+  t.match(text('chart/templates/rbac-helm.yaml'), `\n  name: ${HELM_CLUSTER_ROLE}\n`)
+  t.match(
+    text('chart/templates/rbac-metacontroller.yaml'),
+    `    resourceNames: [${HELM_CLUSTER_ROLE}]\n    verbs: [bind]\n`,
+  )
+})

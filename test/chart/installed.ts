@@ -1,0 +1,163 @@
+/**
+ * What our own chart renders, checked with the real helm: lint, the values people set, and that the
+ * CompositeControllers are those of the table. Runs in the cluster suite, where helm is.
+ */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { isDeepStrictEqual, promisify } from 'node:util'
+import { parseAllDocuments } from 'yaml'
+import { controllers, PLURALS, type CompositeController } from '../../metacontroller/controllers.ts'
+
+const CHART = join(import.meta.dirname, '../../chart')
+const RELEASE = 'vec-operator'
+const NAMESPACE = 'vec-system'
+/** Helm without a cluster believes what it was built with. */
+const KUBE_VERSION = 'v1.26.0'
+
+/** Arguments of helm for each way of installing that differs in what is rendered. */
+const VARIANTS: Record<string, string[]> = {
+  defaults: [],
+  'every kind': ['--set', `kinds={${PLURALS.join(',')}}`],
+  'two namespaces': ['--set', 'operator.namespaces={b,a}'],
+  'hooks by TLS': ['--set', 'hooks.tls.secretName=cert', '--set', 'hooks.tls.caBundle=PEM\nLINE\n'],
+  'token of a person': ['--set', 'hooks.token.existingSecret=mine'],
+  'rights of Metacontroller': ['--set', 'metacontroller.rbac.create=true'],
+  'account of a person': ['--set', 'serviceAccount.create=false,serviceAccount.name=mine'],
+  'pull secrets': ['--set', 'imagePullSecrets[0].name=registry'],
+}
+
+/** Values that are refused, and the part of the message that names the field. */
+const REFUSED: Record<string, string> = {
+  'replicaCount=2': '/replicaCount',
+  'operator.logLevel=debug': '/operator/logLevel',
+  'operator.namespaces={A_b}': '/operator/namespaces/0',
+  'kinds={vecpods}': '/kinds/0',
+  'engineChart.repository=oci://x': '/engineChart/repository',
+  'jobs.maxHelm=0': '/jobs/maxHelm',
+  'image.pullPolicy=Sometimes': '/image/pullPolicy',
+  'nonsense=1': 'nonsense',
+}
+
+interface Rendered {
+  kind: string
+  metadata: { name: string; namespace?: string }
+  [field: string]: unknown
+}
+
+/** A line for everything that is not as it should be. */
+export async function chartProblems(helm: string): Promise<string[]> {
+  const problems: string[] = []
+  await run(helm, ['lint', '--strict', CHART]).catch((error: unknown) => problems.push(`lint: ${said(error)}`))
+  for (const [name, args] of Object.entries(VARIANTS)) {
+    const found = await variantProblems(helm, args).catch((error: unknown) => [said(error)])
+    problems.push(...found.map((problem) => `${name}: ${problem}`))
+  }
+  for (const [value, field] of Object.entries(REFUSED)) {
+    const message = await template(helm, ['--set', value]).then(() => 'accepted', said)
+    if (!message.includes(field)) problems.push(`${value}: ${message}`)
+  }
+  return problems
+}
+
+async function variantProblems(helm: string, args: string[]): Promise<string[]> {
+  const objects = parseAllDocuments(await template(helm, args))
+    .map((document) => document.toJS() as Rendered | null)
+    .filter((object) => object !== null)
+  const identities = objects.map(({ kind, metadata }) =>
+    [kind, metadata.namespace ?? '', metadata.name].join('/'),
+  )
+  const twice = identities.filter((identity, index) => identities.indexOf(identity) !== index)
+  const deployment = objects.find(({ kind }) => kind === 'Deployment')
+  return [
+    ...twice.map((identity) => `${identity} is rendered twice`),
+    ...(deployment === undefined ? ['no Deployment'] : deploymentProblems(deployment)),
+    ...controllerProblems(objects.filter(({ kind }) => kind === 'CompositeController')),
+  ]
+}
+
+/** The rendered controllers must be the table with the values the chart put in. */
+function controllerProblems(rendered: Rendered[]): string[] {
+  const found = rendered as unknown as CompositeController[]
+  const webhook = found[0]?.spec.hooks.sync.webhook
+  if (webhook === undefined) return ['no CompositeController']
+  const url = new URL(webhook.url)
+  const parameter = (name: string) => url.searchParams.get(name) ?? ''
+  const wanted = controllers({
+    url: url.origin,
+    version: parameter('release'),
+    tokenFingerprint: parameter('token'),
+    namespacesHash: parameter('namespaces'),
+    ...(webhook.authorization && { token: webhook.authorization.secretRef }),
+    ...(webhook.caBundle && { caBundle: webhook.caBundle.inline }),
+    kinds: found.map(({ spec }) => spec.parentResource.resource),
+  })
+  const byName = (list: CompositeController[]) =>
+    list.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
+  if (!isDeepStrictEqual(byName(found), byName(wanted))) return ['controllers are not the table']
+  return webhook.authorization === undefined ? ['the hooks carry no token'] : []
+}
+
+/** What the specification and the Pod Security Standard "restricted" ask of the pod. */
+function deploymentProblems({ spec }: Rendered): string[] {
+  const { replicas, strategy, template: pod } = spec as Deployment
+  const [container] = pod.spec.containers
+  const checks: Record<string, [unknown, unknown]> = {
+    replicas: [replicas, 1],
+    strategy: [strategy, { type: 'Recreate' }],
+    label: [pod.metadata.labels['app.kubernetes.io/name'], 'vec-operator'],
+    pod: [
+      pod.spec.securityContext,
+      {
+        ...{ runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000 },
+        seccompProfile: { type: 'RuntimeDefault' },
+      },
+    ],
+    container: [
+      container?.securityContext,
+      {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      },
+    ],
+    liveness: [container?.livenessProbe.httpGet.path, '/healthz'],
+    tmp: [pod.spec.volumes.find(({ name }) => name === 'tmp'), { name: 'tmp', emptyDir: {} }],
+  }
+  return Object.entries(checks)
+    .filter(([, [found, wanted]]) => !isDeepStrictEqual(found, wanted))
+    .map(([name, [found]]) => `Deployment, ${name}: ${JSON.stringify(found)}`)
+}
+
+interface Deployment {
+  replicas: number
+  strategy: object
+  template: {
+    metadata: { labels: Record<string, string> }
+    spec: {
+      securityContext: object
+      containers: { securityContext: object; livenessProbe: { httpGet: { path: string } } }[]
+      volumes: { name: string }[]
+    }
+  }
+}
+
+async function template(helm: string, args: string[]): Promise<string> {
+  const where = ['template', RELEASE, CHART, '--namespace', NAMESPACE]
+  return run(helm, [...where, '--kube-version', KUBE_VERSION, ...args])
+}
+
+async function run(helm: string, args: string[]): Promise<string> {
+  return (await promisify(execFile)(helm, args)).stdout
+}
+
+/** What helm printed when it refused. */
+function said(error: unknown): string {
+  const { stderr = '', message = '' } = error as { stderr?: string; message?: string }
+  return (stderr === '' ? message : stderr).trim()
+}
+
+if (import.meta.main) {
+  const problems = await chartProblems(process.env['HELM'] ?? 'helm')
+  process.stdout.write(`${problems.concat(`${problems.length} problems`).join('\n')}\n`)
+  process.exitCode = problems.length === 0 ? 0 : 1
+}
