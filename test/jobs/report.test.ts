@@ -1,0 +1,190 @@
+/** The reporter: what a Job writes on its resource, and when it must not go on. */
+import t, { type Test } from 'tap'
+import type { Progress } from '../../crds/command.ts'
+import { MAX_PROGRESS_BYTES } from '../../crds/limits.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { Kubernetes, podAccess } from '../../jobs/clients/kubernetes.ts'
+import { jobLog } from '../../jobs/log.ts'
+import { Reporter } from '../../jobs/report.ts'
+import type { Time } from '../../jobs/time.ts'
+import {
+  startScriptedApi,
+  type ScriptedAnswer,
+  type ScriptedCall,
+} from '../doubles/scripted-api.ts'
+import { START, instantTime } from './job-world.ts'
+
+interface Patch {
+  metadata: { uid: string; annotations: Record<string, string> }
+}
+
+/** An API server with one VecCluster, which `refuse` may answer for. */
+async function reporting(
+  t: Test,
+  { time = instantTime(), refuse = (): ScriptedAnswer | undefined => undefined } = {},
+) {
+  const resource: { metadata: { uid: string; annotations: Record<string, string> } } = {
+    metadata: { uid: 'u', annotations: {} },
+  }
+  const answer = ({ method, body }: ScriptedCall): ScriptedAnswer => {
+    const refusal = refuse()
+    if (refusal !== undefined) return refusal
+    if (method === 'PATCH') {
+      const { metadata } = JSON.parse(body) as Patch
+      Object.assign(resource.metadata.annotations, metadata.annotations)
+    }
+    return { status: 200, body: resource }
+  }
+  const api = await startScriptedApi(answer)
+  t.teardown(() => api.close())
+  const log = jobLog({ LOG_LEVEL: 'ERROR' })
+  const kubernetes = new Kubernetes(podAccess({ VEC_API_SERVER: api.url }), log)
+  const reporterOf = (runner: string, run = 1, clock: Time = time) =>
+    new Reporter({
+      kubernetes,
+      subject: { resource: 'vecclusters', namespace: 'ns', name: 'a', uid: 'u', run, hash: 'h' },
+      verb: 'upgrade',
+      runner,
+      job: `job-${run}`,
+      time: clock,
+      log,
+      signal: new AbortController().signal,
+    })
+  return {
+    api,
+    resource,
+    reporterOf,
+    progress: () =>
+      JSON.parse(resource.metadata.annotations[ANNOTATIONS.progress] ?? '{}') as Progress,
+    patches: () => api.calls.filter(({ method }) => method === 'PATCH'),
+  }
+}
+
+const APPLIED = {
+  planHash: 'h0',
+  generation: 1,
+  secretFingerprints: {},
+  version: '1.18.3',
+  run: 1,
+  at: START.toISOString(),
+}
+
+t.test('the first report takes the resource over for this pod', async (t) => {
+  const { reporterOf, progress, patches } = await reporting(t)
+  t.equal(await reporterOf('pod').started(), undefined)
+  t.strictSame(progress(), {
+    uid: 'u',
+    verb: 'upgrade',
+    run: 1,
+    job: 'job-1',
+    runner: 'pod',
+    plan: 'h',
+    at: START.toISOString(),
+    startedAt: START.toISOString(),
+    state: 'Started',
+  })
+  const [patch] = patches()
+  t.equal(patch?.path, '/apis/vec-operator.dev/v1alpha1/namespaces/ns/vecclusters/a')
+  t.equal(patch?.headers['content-type'], 'application/merge-patch+json')
+  t.equal((JSON.parse(patch?.body ?? '') as Patch).metadata.uid, 'u', 'not for a namesake')
+})
+
+t.test('what was applied is carried over by later reports', async (t) => {
+  const { reporterOf, progress } = await reporting(t)
+  await reporterOf('pod').ended({ state: 'Done', applied: APPLIED })
+  const next = reporterOf('pod', 2)
+  await next.started()
+  t.match(progress(), { run: 2, state: 'Started', applied: APPLIED })
+  await next.ended({ state: 'Failed', reason: 'HelmFailed', message: 'no' })
+  t.match(progress(), { state: 'Failed', applied: APPLIED })
+})
+
+t.test('a pod that reads another runner stops', async (t) => {
+  const { reporterOf, progress } = await reporting(t)
+  const old = reporterOf('old')
+  await old.started()
+  await reporterOf('new').started()
+  await t.rejects(old.ended({ state: 'Done' }), { code: 'Superseded' })
+  t.match(progress(), { runner: 'new', state: 'Started' })
+})
+
+t.test('a Job that reads a newer run stops before it has done anything', async (t) => {
+  const { reporterOf, progress } = await reporting(t)
+  await reporterOf('pod', 2).started()
+  await t.rejects(reporterOf('late', 1).started(), { code: 'Superseded' })
+  t.match(progress(), { run: 2, runner: 'pod' })
+})
+
+t.test('a resource that is gone ends the work', async (t) => {
+  const { reporterOf } = await reporting(t, { refuse: () => ({ status: 404, body: {} }) })
+  await t.rejects(reporterOf('pod').started(), { code: 'Gone' })
+})
+
+t.test('a namesake that was made later ends the work', async (t) => {
+  const { reporterOf, resource, patches } = await reporting(t)
+  const reporter = reporterOf('pod')
+  await reporter.started()
+  resource.metadata.uid = 'another'
+  await t.rejects(reporter.ended({ state: 'Done' }), { code: 'Gone' })
+  t.equal(patches().length, 1)
+})
+
+t.test('a refused report is repeated until it is accepted', async (t) => {
+  let refusals = 3
+  const { reporterOf, progress } = await reporting(t, {
+    refuse: () => (refusals-- > 0 ? { status: 409, body: { message: 'changed' } } : undefined),
+  })
+  await reporterOf('pod').started()
+  t.match(progress(), { state: 'Started' })
+})
+
+t.test('reports that are refused for ten minutes are given up', async (t) => {
+  const time = instantTime()
+  const { reporterOf } = await reporting(t, {
+    time,
+    refuse: () => ({ status: 403, body: { message: 'forbidden' } }),
+  })
+  await t.rejects(reporterOf('pod').started(), { code: 'Unreported' })
+  const waited = time.now().getTime() - START.getTime()
+  t.ok(waited > 560_000 && waited <= 600_000, `${waited} ms`)
+})
+
+t.test('reports on the way are throttled, and harmless when refused', async (t) => {
+  const time = instantTime()
+  let refused = false
+  const { reporterOf, progress, patches } = await reporting(t, {
+    time,
+    refuse: () => (refused ? { status: 500, body: 'broken' } : undefined),
+  })
+  const reporter = reporterOf('pod')
+  await reporter.started()
+  await reporter.progress('too early')
+  t.equal(patches().length, 1)
+  await time.sleep(5_000)
+  await reporter.progress('half')
+  t.match(progress(), { state: 'Started', message: 'half' })
+  refused = true
+  await time.sleep(5_000)
+  await reporter.progress('refused')
+  refused = false
+  await time.sleep(5_000)
+  await reporterOf('another').started()
+  await t.rejects(reporter.progress('more'), { code: 'Superseded' })
+})
+
+t.test('a report stays within its bounds', async (t) => {
+  const { reporterOf, progress, resource } = await reporting(t)
+  const reporter = reporterOf('pod')
+  const many = Array.from({ length: 1500 }, (_, i) => [`secret-${i}`, 'f'.repeat(12)])
+  const applied = {
+    ...APPLIED,
+    secretFingerprints: Object.fromEntries(many) as Record<string, string>,
+  }
+  await reporter.ended({ state: 'Failed', message: 'x'.repeat(100_000), applied })
+  t.ok(progress().message?.endsWith('…'))
+  t.ok((progress().message ?? '').length <= 2048)
+  const text = resource.metadata.annotations[ANNOTATIONS.progress] ?? ''
+  t.ok(Buffer.byteLength(text) <= MAX_PROGRESS_BYTES)
+  await reporter.ended({ state: 'Done' }, { spec: 'y'.repeat(200_000) })
+  t.notOk('spec' in resource.metadata.annotations)
+})
