@@ -13,7 +13,7 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { guardOf } from './guard.ts'
+import { GuardRefusal, guardOf } from './guard.ts'
 import { TryLater, type HookRequest, type Settings } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
 
@@ -28,6 +28,8 @@ const TOO_OLD_SECONDS = 30
 
 export interface HookMetrics {
   observe(kind: string, hook: string, code: number, seconds: number): void
+  /** An answer was kept from the wire; `route` is one of ours, such as `/vecclusters/sync`. */
+  guardRefused?(route: string): void
   text(): Promise<string>
   contentType: string
 }
@@ -61,7 +63,11 @@ export function buildServer(options: ServerOptions): FastifyInstance {
     ...(options.tls !== undefined && { https: options.tls }),
   }) as unknown as FastifyInstance
   server.setValidatorCompiler(TypeBoxValidatorCompiler)
-  server.setErrorHandler(answerError)
+  server.setErrorHandler((error: FastifyError, request, reply) => {
+    if (error instanceof GuardRefusal)
+      options.metrics.guardRefused?.(request.routeOptions.url ?? '')
+    return answerError(error, request, reply)
+  })
   server.get('/healthz', async () => ({ status: 'ok' }))
   server.get('/metrics', async (_, reply) => {
     return reply.type(options.metrics.contentType).send(await options.metrics.text())

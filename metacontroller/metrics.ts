@@ -1,6 +1,6 @@
 /**
  * What the service counts, for Prometheus: hook calls by kind, hook and code, how long they took,
- * and the process itself. Labels come from closed sets only.
+ * what the guard refused, and the process itself. Labels come from closed sets only.
  */
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
 import type { HookMetrics } from '../hooks/server.ts'
@@ -24,11 +24,20 @@ export function hookMetrics(): HookMetrics {
     buckets: BUCKETS,
     registers: [registry],
   })
+  const refusals = new Counter({
+    name: 'vec_operator_guard_refusals_total',
+    help: 'Answers the guard kept from the wire; each one is a defect.',
+    labelNames: ['route'],
+    registers: [registry],
+  })
   return {
     contentType: registry.contentType,
     observe(kind, hook, code, seconds) {
       requests.inc({ kind, hook, code })
       duration.observe({ kind, hook }, seconds)
+    },
+    guardRefused: (route) => {
+      refusals.inc({ route })
     },
     text: () => registry.metrics(),
   }
