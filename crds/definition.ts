@@ -61,7 +61,8 @@ export function definitionOf(resource: Resource, version: string) {
 }
 export type CustomResourceDefinition = ReturnType<typeof definitionOf>
 
-function schemaOf({ description, spec, status, ...rest }: Resource): OpenApi {
+/** The schema of a whole resource. */
+export function schemaOf({ description, spec, status, ...rest }: Resource) {
   return {
     type: 'object',
     description,
@@ -74,7 +75,7 @@ function schemaOf({ description, spec, status, ...rest }: Resource): OpenApi {
       status: { ...structural(status), description: 'What is known about it.' },
     },
     ...('rules' in rest ? rest.rules : {}),
-  }
+  } satisfies OpenApi
 }
 
 /** One TypeBox schema as structural OpenAPI. */

@@ -1,11 +1,12 @@
 /** Writes chart/crds/ and crds/README.md from the schemas; with --check it only says what differs. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
 import { definitionOf } from './definition.ts'
 import { reference } from './reference.ts'
 import { RESOURCES } from './resources.ts'
 
-const root = new URL('../', import.meta.url)
+/** The repository. */
+export const root = new URL('../', import.meta.url)
 
 /** Every generated file, by its path in the repository. */
 export function generatedFiles(): Map<string, string> {
@@ -24,28 +25,23 @@ export function generatedFiles(): Map<string, string> {
 
 const HEAD = '# Generated from crds/ by `npm run generate`: do not edit.\n'
 
-/** Paths of the generated files that are missing or not as they should be. */
-export function outdatedFiles(): string[] {
-  return [...generatedFiles()]
-    .filter(([path, text]) => current(path) !== text)
-    .map(([path]) => path)
+/** Writes the generated files that are not as they should be, and names them; with `check` only names them. */
+export function generate(folder: URL, { check = false } = {}): string[] {
+  const outdated = [...generatedFiles()].filter(([path, text]) => current(folder, path) !== text)
+  if (!check) for (const [path, text] of outdated) writeFileSync(new URL(path, folder), text)
+  return outdated.map(([path]) => path)
 }
 
-function current(path: string): string | undefined {
-  try {
-    return readFileSync(new URL(path, root), 'utf8')
-  } catch {
-    return undefined
-  }
+function current(folder: URL, path: string): string | undefined {
+  const file = new URL(path, folder)
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined
 }
 
 if (import.meta.main) {
-  const outdated = outdatedFiles()
-  if (process.argv.includes('--check')) {
-    for (const path of outdated) console.error(`${path} is outdated: run npm run generate`)
-    process.exitCode = outdated.length > 0 ? 1 : 0
-  } else {
-    const files = generatedFiles()
-    for (const path of outdated) writeFileSync(new URL(path, root), files.get(path) ?? '')
+  const check = process.argv.includes('--check')
+  /* c8 ignore next 4 -- only in a checkout that is out of date */
+  for (const path of generate(root, { check })) {
+    console.log(check ? `${path} is outdated: run npm run generate` : `${path} written`)
+    process.exitCode = check ? 1 : 0
   }
 }

@@ -1,13 +1,13 @@
 /** The field reference: every field of every kind as tables of Markdown, made from the CRDs. */
-import { definitionOf, type OpenApi } from './definition.ts'
+import { schemaOf, type OpenApi } from './definition.ts'
 import { DURATION_PATTERN } from './duration.ts'
-import { API_VERSION } from './names.ts'
+import { ANNOTATIONS, API_VERSION } from './names.ts'
 import { RESOURCES, type Resource } from './resources.ts'
 import { Quantity } from './schema.ts'
 
 /** Text of crds/README.md. */
 export function reference(): string {
-  return [HEAD, contents(), ...RESOURCES.map(section)].join('\n\n') + '\n'
+  return [HEAD, contents(), ...RESOURCES.map(section), annotations()].join('\n\n') + '\n'
 }
 
 const HEAD = `# What is written on a resource
@@ -33,22 +33,51 @@ function contents(): string {
   )
 }
 
+/** What people may write besides spec. */
+function annotations(): string {
+  return [
+    '## Annotations',
+    table(
+      ['Annotation', 'On', 'What it says'],
+      [
+        [
+          `\`${ANNOTATIONS.acceptRisk}\``,
+          'VecCluster',
+          'Risks that are accepted, separated by commas: shard-loss, version-skip, downgrade.',
+        ],
+        [
+          `\`${ANNOTATIONS.allowFrom}\``,
+          'VecCluster, VecBackup',
+          'Namespaces whose resources may use its credentials, separated by commas. Default: `*` on a VecCluster, its own namespace on a VecBackup.',
+        ],
+        [
+          `\`${ANNOTATIONS.retainObjects}\``,
+          'VecBackup, VecBackupSchedule',
+          '`true`: deleting the resource leaves the objects in the bucket.',
+        ],
+      ],
+    ),
+  ].join('\n\n')
+}
+
 function section(resource: Resource): string {
   const { kind, description, columns } = resource
-  const [version] = definitionOf(resource, '').spec.versions
-  const schema = version?.schema.openAPIV3Schema ?? {}
-  const { spec = {}, status = {} } = schema.properties ?? {}
+  const schema = schemaOf(resource)
+  const { spec, status } = schema.properties
   return [
     `## ${kind}`,
     description,
     `Print columns: ${columns.map(({ name }) => name.toUpperCase()).join(', ')}.`,
     '### Spec',
-    table(['Field', 'Type', 'Default', 'Notes'], rowsOf(spec, '')),
+    table(
+      ['Field', 'Type', 'Default', 'Notes'],
+      rowsOf(spec, '').map(({ field, type, absent, notes }) => [field, type, absent, notes]),
+    ),
     ...rulesSection([...messagesOf(schema, ''), ...messagesOf(spec, '')]),
     '### Status',
     table(
       ['Field', 'Type', 'Notes'],
-      rowsOf(status, '').map(([field = '', type = '', , notes = '']) => [field, type, notes]),
+      rowsOf(status, '').map(({ field, type, notes }) => [field, type, notes]),
     ),
   ].join('\n\n')
 }
@@ -58,8 +87,16 @@ function rulesSection(messages: string[]): string[] {
   return lines.length === 0 ? [] : ['### Admission rules', lines.join('\n')]
 }
 
+interface Row {
+  field: string
+  type: string
+  /** What it means that the field is absent: its default, or that it is required. */
+  absent: string
+  notes: string
+}
+
 /** The rows of an object's fields, and of the fields below them. */
-function rowsOf(schema: OpenApi, prefix: string): string[][] {
+function rowsOf(schema: OpenApi, prefix: string): Row[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
     const path = prefix + name
     const required = schema.required?.includes(name) === true
@@ -67,18 +104,18 @@ function rowsOf(schema: OpenApi, prefix: string): string[][] {
   })
 }
 
-function below(path: string, field: OpenApi): string[][] {
+function below(path: string, field: OpenApi): Row[] {
   if (field.properties !== undefined) return rowsOf(field, `${path}.`)
   return field.items === undefined ? [] : rowsOf(field.items, `${path}[].`)
 }
 
-function rowOf(path: string, field: OpenApi, required: boolean): string[] {
-  return [
-    `\`${path}\``,
-    typeOf(field),
-    defaultOf(field, required),
-    escaped(field.description ?? ''),
-  ]
+function rowOf(path: string, schema: OpenApi, required: boolean): Row {
+  return {
+    field: `\`${path}\``,
+    type: typeOf(schema),
+    absent: defaultOf(schema, required),
+    notes: escaped(schema.description ?? ''),
+  }
 }
 
 function defaultOf(field: OpenApi, required: boolean): string {

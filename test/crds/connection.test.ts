@@ -17,6 +17,10 @@ t.test('a cluster without an apiKey is open and speaks http', async (t) => {
   const connection = connectionOf(cluster({ replicas: 3 }))
   t.strictSame(connection, { namespace: 'search', name: 'main', replicas: 3, tls: false })
   t.equal(endpointOf(connection), 'http://vec-main.search.svc.cluster.local:6333')
+  t.equal(
+    podEndpointOf(connection, 0),
+    'http://vec-main-0.vec-main-headless.search.svc.cluster.local:6333',
+  )
 })
 
 t.test('the endpoint is https when tls.enabled, and ca.crt is looked for', async (t) => {

@@ -95,6 +95,14 @@ for (const { spec } of definitions) {
   })
 }
 
+t.test('rules say what Kubernetes 1.26 knows: a rule and a message', async (t) => {
+  const text = JSON.stringify(definitions)
+  const known = ['rule', 'message']
+  for (const [, list = ''] of text.matchAll(/"x-kubernetes-validations":(\[\{.*?\}\])/g)) {
+    for (const one of JSON.parse(list) as object[]) t.strictSame(Object.keys(one), known)
+  }
+})
+
 t.test('an admitted object is what its TypeScript type says', async (t) => {
   for (const sample of SAMPLES) {
     const index = RESOURCES.findIndex(({ kind }) => kind === sample.kind)

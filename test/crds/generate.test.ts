@@ -1,11 +1,30 @@
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
 import { definitionOf } from '../../crds/definition.ts'
-import { generatedFiles, outdatedFiles } from '../../crds/generate.ts'
+import { generate, generatedFiles, root } from '../../crds/generate.ts'
 import { RESOURCES } from '../../crds/resources.ts'
 
 t.test('the committed CRDs and field reference are those of the schemas', async (t) => {
-  t.strictSame(outdatedFiles(), [], 'run npm run generate')
+  t.strictSame(generate(root, { check: true }), [], 'run npm run generate')
+})
+
+t.test('what differs is named, and written when it is not only checked', async (t) => {
+  const folder = pathToFileURL(`${t.testdir({ chart: { crds: {} }, crds: {} })}/`)
+  const all = [...generatedFiles().keys()]
+  t.strictSame(generate(folder, { check: true }), all)
+  t.strictSame(generate(folder), all)
+  t.strictSame(generate(folder), [])
+  writeFileSync(new URL('crds/README.md', folder), 'edited by hand')
+  t.strictSame(generate(folder, { check: true }), ['crds/README.md'])
+})
+
+t.test('node crds/generate.ts --check ends with 0 when nothing differs', async (t) => {
+  const script = fileURLToPath(new URL('crds/generate.ts', root))
+  const { status, stdout } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' })
+  t.strictSame({ status, stdout }, { status: 0, stdout: '' })
 })
 
 t.test('the chart carries the seven CRDs', async (t) => {

@@ -31,6 +31,14 @@ const BACKUP_CASES = casesOf('VecBackup', SMALLEST_BACKUP, [
   unchanging('retentionDays cannot be taken away', {}, { retentionDays: 3 }),
   unchanging('the prefix cannot change', inBucket({ prefix: 'b' }), inBucket({ prefix: 'a' })),
   {
+    title: 'the longest spec can be compared with what it was',
+    from: { collections: names(1000) },
+    accepted: { collections: names(1000) },
+    refused: { collections: names(999) },
+    field: 'spec',
+    because: 'spec is immutable',
+  },
+  {
     title: 'collections names each collection once',
     accepted: { collections: ['docs', 'Old:Docs'] },
     refused: { collections: ['docs', 'docs'] },
@@ -100,6 +108,16 @@ function cron(title: string, accepted: string, refused: string) {
   }
 }
 
+/** Cron expressions of many shapes that are accepted. */
+export const CRON_EXPRESSIONS = [
+  '*/15 0-6,18 1 JAN-mar Mon',
+  '5  4  *  *  sun',
+  '59 23 31 12 7',
+  '0 9 1-15/2 1,6 *',
+  '00 08 09 09 0',
+  '0 0 30 2 *',
+]
+
 const SCHEDULE_CASES = casesOf('VecBackupSchedule', SMALLEST_SCHEDULE, [
   cron('schedule has five fields', '*/15 0-6,18 1 JAN-mar Mon', '0 0 3 * * *'),
   cron('schedule has no fewer fields than five', '5  4  *  *  sun', '5 4 * * '),
@@ -111,6 +129,9 @@ const SCHEDULE_CASES = casesOf('VecBackupSchedule', SMALLEST_SCHEDULE, [
   cron('weekdays end at 7', '0 9 * * 1-5', '0 9 * * 8'),
   cron('a step is more than zero', '*/5 * * * *', '*/0 * * * *'),
   cron('schedule names no time zone', '0 9 * * *', 'TZ=UTC 0 9 * *'),
+  ...CRON_EXPRESSIONS.map((schedule) =>
+    cron(`schedule may be ${schedule}`, schedule, `${schedule} UTC`),
+  ),
   {
     title: 'schedule is required',
     accepted: {},
@@ -125,6 +146,13 @@ const SCHEDULE_CASES = casesOf('VecBackupSchedule', SMALLEST_SCHEDULE, [
     refused: {},
     refusedName: 'a'.repeat(48),
     because: 'metadata.name must have at most 47 characters',
+  },
+  {
+    title: 'a prefix stays inside the bucket',
+    accepted: inBucket({ prefix: 'nightly' }),
+    refused: inBucket({ prefix: '..' }),
+    field: 'spec.storage.s3.prefix',
+    because: 'spec.storage.s3.prefix must not have . or .. between its slashes',
   },
   {
     title: 'everything but its name may change',

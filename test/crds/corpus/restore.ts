@@ -44,6 +44,14 @@ const RESTORE_CASES = casesOf('VecRestore', SMALLEST_RESTORE, [
     because: 'spec is immutable',
   },
   {
+    title: 'the longest spec can be compared with what it was',
+    from: { collections: names(1000), collectionMapping: mapping(1000) },
+    accepted: { collections: names(1000), collectionMapping: mapping(1000) },
+    refused: { collections: names(1000), collectionMapping: mapping(999) },
+    field: 'spec',
+    because: 'spec is immutable',
+  },
+  {
     title: 'source.s3.path is required',
     accepted: fromBucket,
     refused: { backupRef: undefined, source: { s3: { ...bucket.s3, path: undefined } } },
