@@ -1,0 +1,369 @@
+/** How children are made, changed, claimed and deleted: facts section 5. */
+import { configMap, job, part } from '../kinds.ts'
+import type { Case, Stage } from '../stage.ts'
+import { keeping, withChild } from './answers.ts'
+
+const ONE = configMap('one', { colour: 'red' })
+
+/** A child at rest, changed by a person if need be, then desired otherwise; and at rest again. */
+async function changed(
+  stage: Stage,
+  { kind, first, meddle, second }: { kind: string; first: object; meddle?: object; second: object },
+): Promise<void> {
+  stage.hooks.answer('sync', keeping(first))
+  await stage.start(stage.setting)
+  await stage.thing()
+  await stage.untilThere(kind, 'one')
+  await stage.quiet()
+  if (meddle !== undefined) await stage.patch(kind, 'one', meddle)
+  await stage.quiet()
+  await stage.noteObject('before', kind, 'one')
+  stage.hooks.answer('sync', keeping(second))
+  await stage.touch('once')
+  await stage.quiet()
+  await stage.noteObject('after', kind, 'one')
+  await stage.noteEvents('events')
+}
+
+export const CHILDREN: Case[] = [
+  {
+    title: 'a child gets label, owner reference and last-applied annotation, and is then told of',
+    async play(stage) {
+      await withChild(stage)
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+    },
+  },
+  {
+    title: 'a changed child is told of, and one that somebody deleted is made again',
+    async play(stage) {
+      await withChild(stage)
+      await stage.patch('ConfigMap', 'one', { data: { colour: 'green' } })
+      await stage.untilTold('sync', 'the change', ({ children }) =>
+        JSON.stringify(children).includes('green'),
+      )
+      const uid = (await stage.get('ConfigMap', 'one'))?.metadata.uid
+      await stage.delete('ConfigMap', 'one')
+      await stage.until('it is made again', async () => {
+        const found = await stage.get('ConfigMap', 'one')
+        return found !== undefined && found.metadata.uid !== uid
+      })
+      await stage.quiet()
+      stage.note('data', (await stage.get('ConfigMap', 'one'))?.['data'])
+    },
+  },
+  {
+    title: 'OnDelete leaves a child whose template changed as it is',
+    async play(stage) {
+      stage.hooks.answer('sync', keeping(job('one', 'first')))
+      await stage.start({})
+      await stage.thing()
+      const made = await stage.untilThere('Job', 'one')
+      await stage.quiet()
+      stage.hooks.answer('sync', keeping(job('one', 'second')))
+      await stage.touch('once')
+      await stage.quiet()
+      const left = await stage.untilThere('Job', 'one')
+      stage.note('the same object', left.metadata.uid === made.metadata.uid)
+      stage.note('the same generation', left.metadata.generation === made.metadata.generation)
+      stage.note('last applied is the first', lastAppliedOf(left).includes('first'))
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'OnDelete keeps a child of which only the identity is answered',
+    async play(stage) {
+      await withChild(stage)
+      stage.hooks.answer(
+        'sync',
+        keeping({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'one' } }),
+      )
+      await stage.touch('once')
+      await stage.quiet()
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'InPlace on a Job whose template changed fails every time, and status is still written',
+    setting: { methods: { Job: 'InPlace' } },
+    async play(stage) {
+      stage.hooks.answer('sync', keeping(job('one', 'first')))
+      await stage.start(stage.setting)
+      await stage.thing()
+      await stage.untilThere('Job', 'one')
+      await stage.quiet()
+      const before = stage.hooks.of('sync').length
+      stage.hooks.answer('sync', () => ({
+        status: { phase: 'Changed' },
+        children: [job('one', 'second')],
+      }))
+      await stage.touch('once')
+      await stage.untilCalls('sync', before + 3)
+      await stage.noteEvents('events')
+      stage.note('status', (await stage.get('Thing', 'alpha'))?.status)
+    },
+  },
+  {
+    title: 'InPlace sets what is desired, takes away what no longer is, and leaves the rest',
+    setting: { methods: { ConfigMap: 'InPlace' } },
+    play: (stage) =>
+      changed(stage, {
+        kind: 'ConfigMap',
+        first: configMap(
+          'one',
+          { stays: '1', goes: '1', changes: '1' },
+          { labels: { a: '1', b: '1' } },
+        ),
+        meddle: { data: { foreign: '1' }, metadata: { annotations: { foreign: '1' } } },
+        second: configMap('one', { stays: '1', changes: '2', comes: '1' }, { labels: { b: '2' } }),
+      }),
+  },
+  {
+    title: 'InPlace repairs what somebody changed',
+    setting: { methods: { ConfigMap: 'InPlace' } },
+    async play(stage) {
+      await withChild(stage, stage.setting)
+      await stage.patch('ConfigMap', 'one', { data: { colour: 'green' } })
+      await stage.until('it is repaired', async () => {
+        const found = await stage.get('ConfigMap', 'one')
+        return JSON.stringify(found?.['data']) === '{"colour":"red"}'
+      })
+      await stage.quiet()
+      await stage.noteObject('child', 'ConfigMap', 'one')
+    },
+  },
+  {
+    title: 'lists merge by a key that all items have, other lists are replaced',
+    setting: { methods: { Part: 'InPlace' } },
+    play: (stage) =>
+      changed(stage, {
+        kind: 'Part',
+        first: part('one', {
+          named: [
+            { name: 'a', value: '<1>' },
+            { name: 'b', value: '1' },
+          ],
+          ports: [{ containerPort: 80, name: 'web' }],
+          plain: ['a', 'b'],
+          mixed: [{ name: 'a' }, { other: 'b' }],
+          gone: { with: 'all' },
+        }),
+        meddle: {
+          spec: {
+            named: [
+              { name: 'foreign', value: '1' },
+              { name: 'a', value: '<1>', extra: true },
+              { name: 'b', value: '1' },
+            ],
+            plain: ['a', 'b', 'foreign'],
+          },
+        },
+        second: part('one', {
+          named: [
+            { name: 'c', value: '1' },
+            { name: 'a', value: '2' },
+          ],
+          ports: [{ containerPort: 81, name: 'web' }],
+          plain: ['b'],
+          mixed: [{ name: 'z' }],
+          deep: { empty: {}, list: [], none: null },
+        }),
+      }),
+  },
+  {
+    title: 'a changed child with status keeps it, and wishes about system fields are ignored',
+    setting: { methods: { Part: 'InPlace' } },
+    play: (stage) =>
+      changed(stage, {
+        kind: 'Part',
+        first: part('one', { size: 1 }),
+        second: {
+          ...part('one', { size: 1 }),
+          metadata: { name: 'one', generation: 99, creationTimestamp: '2020-01-01T00:00:00Z' },
+          status: { phase: 'Wished' },
+        },
+      }),
+  },
+  {
+    title: 'Recreate deletes a changed child and makes it anew',
+    setting: { methods: { ConfigMap: 'Recreate' } },
+    async play(stage) {
+      await withChild(stage, stage.setting)
+      const uid = (await stage.get('ConfigMap', 'one'))?.metadata.uid
+      stage.hooks.answer('sync', keeping(configMap('one', { colour: 'blue' })))
+      await stage.touch('once')
+      await stage.until('it is made anew', async () => {
+        const found = await stage.get('ConfigMap', 'one')
+        return found !== undefined && found.metadata.uid !== uid
+      })
+      await stage.quiet()
+      await stage.noteObject('child', 'ConfigMap', 'one')
+    },
+  },
+  {
+    title: 'a child whose name somebody else has is swallowed without a word',
+    async play(stage) {
+      await stage.create(configMap('one', { owner: 'somebody' }))
+      stage.hooks.answer('sync', keeping(ONE))
+      await stage.start({})
+      await stage.thing()
+      await stage.untilCalls('sync', 1)
+      await stage.quiet()
+      await stage.noteObject('the other one', 'ConfigMap', 'one')
+      await stage.noteObject('parent', 'Thing', 'alpha')
+      stage.noteRequest('last request', stage.hooks.of('sync').at(-1)?.body)
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'a child that is being deleted is left alone and still told of',
+    async play(stage) {
+      stage.hooks.answer('sync', keeping(configMap('one', {}, { finalizers: ['contract/keep'] })))
+      await stage.start({ methods: { ConfigMap: 'InPlace' } })
+      await stage.thing()
+      await stage.untilThere('ConfigMap', 'one')
+      await stage.quiet()
+      await stage.delete('ConfigMap', 'one')
+      stage.hooks.answer('sync', keeping(configMap('one', { new: 'wish' })))
+      await stage.touch('once')
+      await stage.quiet()
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      stage.noteRequest('last request', stage.hooks.of('sync').at(-1)?.body)
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'one child with another controller-uid label ends the pass before children and status',
+    async play(stage) {
+      stage.hooks.answer(
+        'sync',
+        keeping(ONE, configMap('two', {}, { labels: { 'controller-uid': 'x' } })),
+      )
+      await stage.start({})
+      await stage.thing()
+      await stage.untilCalls('sync', 3)
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      await stage.noteObject('parent', 'Thing', 'alpha')
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'a child in another namespace is made and never told of; the old one is deleted',
+    async play(stage) {
+      await withChild(stage)
+      const other = `${stage.namespace}-other`
+      await stage.create({
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        metadata: { name: other, namespace: '' },
+      })
+      const { made } = await stage.watchFor('ConfigMap', other, 'one')
+      stage.hooks.answer('sync', keeping({ ...ONE, metadata: { name: 'one', namespace: other } }))
+      await stage.touch('once')
+      await stage.untilGone('ConfigMap', 'one')
+      await made
+      await stage.quiet()
+      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      await stage.noteEvents('events')
+      await stage.deleteNamespace(other)
+    },
+  },
+  {
+    title: 'a child of a kind that is not declared is made, never told of and never deleted',
+    async play(stage) {
+      const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'one' } }
+      stage.hooks.answer('sync', keeping(account))
+      await stage.start({})
+      await stage.thing()
+      await stage.untilThere('ServiceAccount', 'one')
+      await stage.quiet()
+      await stage.noteObject('child', 'ServiceAccount', 'one')
+      stage.hooks.answer('sync', keeping())
+      await stage.touch('once')
+      await stage.quiet()
+      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('still there', (await stage.get('ServiceAccount', 'one')) !== undefined)
+    },
+  },
+  {
+    title: 'each parent is told of its own children only',
+    async play(stage) {
+      stage.hooks.answer('sync', ({ parent }) => keeping(configMap(`of-${parent.metadata.name}`))())
+      await stage.start({})
+      await stage.thing()
+      await stage.thing({}, { name: 'beta' })
+      await stage.untilThere('ConfigMap', 'of-alpha')
+      await stage.untilThere('ConfigMap', 'of-beta')
+      await stage.quiet()
+      for (const name of ['alpha', 'beta']) {
+        const last = stage.hooks
+          .of('sync')
+          .findLast(({ body }) => body.parent.metadata.name === name)
+        stage.note(name, Object.keys(last?.body.children['ConfigMap.v1'] ?? {}))
+      }
+    },
+  },
+  {
+    title: 'an orphan with the label is adopted, and deleted once it is not desired',
+    async play(stage) {
+      stage.hooks.answer('sync', keeping(ONE))
+      await stage.start({})
+      const parent = await stage.thing()
+      await stage.untilThere('ConfigMap', 'one')
+      await stage.quiet()
+      const labels = { 'controller-uid': parent.metadata.uid ?? '' }
+      stage.hooks.answer('sync', keeping(ONE, configMap('orphan')))
+      await stage.create(configMap('orphan', { mine: 'no' }, { labels }))
+      await stage.until('it is adopted', async () => {
+        return (await stage.get('ConfigMap', 'orphan'))?.metadata.ownerReferences !== undefined
+      })
+      await stage.quiet()
+      await stage.noteObject('adopted', 'ConfigMap', 'orphan')
+      stage.hooks.answer('sync', keeping(ONE))
+      await stage.touch('once')
+      await stage.untilGone('ConfigMap', 'orphan')
+      await stage.quiet()
+      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+    },
+  },
+  {
+    title: 'a child that loses the label is released',
+    async play(stage) {
+      await withChild(stage)
+      await stage.patch('ConfigMap', 'one', { metadata: { labels: { 'controller-uid': 'other' } } })
+      await stage.until('it is released', async () => {
+        return (await stage.get('ConfigMap', 'one'))?.metadata.ownerReferences === undefined
+      })
+      await stage.quiet()
+      await stage.noteObject('released', 'ConfigMap', 'one')
+      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title:
+      'without generateSelector the selector of the parent counts, and an empty one is an error',
+    async play(stage) {
+      const labels = { app: 'a' }
+      stage.hooks.answer('sync', keeping(configMap('one', {}, { labels })))
+      await stage.start({ spec: { generateSelector: false } })
+      await stage.thing()
+      await stage.until('an event', async () => (await stage.events()).length > 0)
+      stage.noteCalls('calls without a selector')
+      await stage.noteEvents('events')
+      await stage.patch('Thing', 'alpha', { spec: { selector: { matchLabels: labels } } })
+      await stage.untilThere('ConfigMap', 'one')
+      await stage.quiet()
+      await stage.noteObject('child', 'ConfigMap', 'one')
+    },
+  },
+]
+
+function lastAppliedOf({
+  metadata,
+}: {
+  metadata: { annotations?: Record<string, string> }
+}): string {
+  return metadata.annotations?.['metacontroller.k8s.io/last-applied-configuration'] ?? ''
+}

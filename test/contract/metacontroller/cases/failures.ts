@@ -1,0 +1,236 @@
+/** Waiting and failing: facts sections 3 and 7. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Reply } from '../hook-server.ts'
+import { configMap } from '../kinds.ts'
+import type { Case, Stage } from '../stage.ts'
+import { keeping, withChild } from './answers.ts'
+
+const ONE = configMap('one', { colour: 'red' })
+
+/** Seconds between the calls of sync, from the given one on. */
+function pauses(stage: Stage, from: number): number[] {
+  const times = stage.hooks.of('sync').map(({ at }) => at)
+  return times
+    .slice(from)
+    .map((at, index) => (at - (times[from + index - 1] ?? at)) / 1000)
+    .slice(1)
+}
+
+export const FAILURES: Case[] = [
+  {
+    title: 'a failing hook is asked again after pauses that double',
+    async play(stage) {
+      await withChild(stage)
+      const before = stage.hooks.of('sync').length
+      stage.hooks.answer('sync', () => new Reply(500, 'broken'))
+      await stage.touch('once')
+      await stage.untilCalls('sync', before + 9)
+      const waited = pauses(stage, before)
+      // The last of nine: 5 ms doubled seven times.
+      stage.note('the eighth pause is 0.64 s', Math.round((waited[7] ?? 0) * 10) / 10 >= 0.6)
+      stage.note('and not much longer', (waited[7] ?? 9) < 0.9)
+      stage.note('the first is next to nothing', (waited[0] ?? 9) < 0.2)
+      stage.hooks.answer('sync', keeping(ONE))
+      await stage.touch('twice')
+      await stage.quiet()
+      stage.noteRequest('told after it recovers', stage.hooks.of('sync').at(-1)?.body)
+    },
+  },
+  {
+    title: '429 with Retry-After waits that long, keeps everything and gives no event',
+    async play(stage) {
+      await withChild(stage)
+      const before = stage.hooks.of('sync').length
+      let told = 0
+      stage.hooks.answer('sync', () => {
+        told += 1
+        return told === 1 ? new Reply(429, '', { 'retry-after': '2' }) : keeping(ONE)()
+      })
+      await stage.touch('once')
+      await stage.untilCalls('sync', before + 2)
+      await stage.quiet()
+      const waited = stage.hooks.of('sync').slice(before, before + 2)
+      const seconds = ((waited[1]?.at ?? 0) - (waited[0]?.at ?? 0)) / 1000
+      stage.note('waited about 2 s', seconds > 1.9 && seconds < 2.5)
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: '429 with a date in Retry-After waits until then',
+    async play(stage) {
+      await withChild(stage)
+      const before = stage.hooks.of('sync').length
+      let told = 0
+      stage.hooks.answer('sync', () => {
+        told += 1
+        const date = new Date(stage.subject.now() + 3000).toUTCString()
+        return told === 1 ? new Reply(429, '', { 'retry-after': date }) : keeping(ONE)()
+      })
+      await stage.touch('once')
+      await stage.untilCalls('sync', before + 2)
+      const waited = stage.hooks.of('sync').slice(before, before + 2)
+      const seconds = ((waited[1]?.at ?? 0) - (waited[0]?.at ?? 0)) / 1000
+      stage.note('waited 2 to 3 s', seconds > 1.9 && seconds < 3.5)
+    },
+  },
+  {
+    title: '429 without Retry-After is asked again at once, and again',
+    async play(stage) {
+      await withChild(stage)
+      const before = stage.hooks.of('sync').length
+      stage.hooks.answer('sync', () => new Reply(429))
+      await stage.touch('once')
+      await stage.untilCalls('sync', before + 20)
+      stage.hooks.answer('sync', keeping(ONE))
+      const asked = stage.hooks.of('sync').slice(before, before + 20)
+      stage.note('in one second', (asked[19]?.at ?? 0) - (asked[0]?.at ?? 0) < 1000)
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      await stage.quiet()
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'a hook that is slower than its timeout is an error that touches nothing',
+    async play(stage) {
+      await withChild(stage, { webhook: { timeout: '1s' } })
+      let told = 0
+      stage.hooks.answer('sync', async () => {
+        told += 1
+        if (told === 1) await delay(1500)
+        return told === 1 ? {} : keeping(ONE)()
+      })
+      const before = stage.hooks.of('sync').length
+      await stage.touch('once')
+      await stage.untilCalls('sync', before + 2)
+      await stage.noteObject('child', 'ConfigMap', 'one')
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'the body of a failed answer stands in the event on the parent',
+    async play(stage) {
+      stage.hooks.answer('sync', () => new Reply(500, 'the reason'))
+      await stage.start({})
+      await stage.thing()
+      await stage.until('an event', async () => (await stage.events()).length > 0)
+      const [event] = await stage.events()
+      const { name, uid, ...about } = event?.['involvedObject'] as Record<string, unknown>
+      stage.note('about', { name, kind: about['kind'], apiVersion: about['apiVersion'] })
+      stage.note('about the parent', uid === (await stage.get('Thing', 'alpha'))?.metadata.uid)
+      stage.note('status and body', /500.*the reason/.test(String(event?.['message'])))
+      stage.note('status of the parent', (await stage.get('Thing', 'alpha'))?.status ?? null)
+    },
+  },
+  {
+    title: 'a hook is called with the credential of the Secret that the controller names',
+    async play(stage) {
+      await stage.create({
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { name: 'credential' },
+        stringData: { token: 'open-sesame' },
+      })
+      const secretRef = { name: 'credential', namespace: stage.namespace, key: 'token' }
+      await stage.start({ webhook: { authorization: { secretRef } } })
+      await stage.thing()
+      await stage.untilCalls('sync', 1)
+      stage.note('authorization', stage.hooks.of('sync')[0]?.headers['authorization'])
+    },
+  },
+  {
+    title: 'resyncAfterSeconds is kept',
+    async play(stage) {
+      let told = 0
+      stage.hooks.answer('sync', () => {
+        told += 1
+        return { status: {}, children: [], ...(told === 1 && { resyncAfterSeconds: 1.5 }) }
+      })
+      await stage.start({})
+      await stage.thing()
+      await stage.untilCalls('sync', 2)
+      await stage.subject.pass(3)
+      const waited = pauses(stage, 0)
+      stage.note('calls', waited.length + 1)
+      stage.note('about 1.5 s apart', (waited[0] ?? 0) > 1.4 && (waited[0] ?? 9) < 1.9)
+    },
+  },
+  {
+    title: 'a later answer moves the timer only earlier, and 0 does not cancel it',
+    async play(stage) {
+      const seconds = [2, 60, 0]
+      let told = 0
+      stage.hooks.answer('sync', () => {
+        const resyncAfterSeconds = seconds[told] ?? 0
+        told += 1
+        return { status: {}, children: [], resyncAfterSeconds }
+      })
+      await stage.start({})
+      await stage.thing()
+      await stage.untilCalls('sync', 1)
+      await stage.quiet()
+      await stage.touch('once')
+      await stage.untilCalls('sync', 2)
+      await stage.touch('twice')
+      await stage.untilCalls('sync', 3)
+      await stage.subject.pass(3)
+      const times = stage.hooks.of('sync').map(({ at }) => at)
+      const seconds_ = ((times[3] ?? 0) - (times[0] ?? 0)) / 1000
+      stage.note('calls', times.length)
+      stage.note('2 s after the first', seconds_ > 1.9 && seconds_ < 2.5)
+    },
+  },
+  {
+    title: 'resyncPeriodSeconds asks again and again, also where status changes are ignored',
+    async play(stage) {
+      stage.hooks.answer('sync', () => ({ status: { phase: 'Same' }, children: [] }))
+      await stage.start({ spec: { resyncPeriodSeconds: 1 } })
+      await stage.thing()
+      await stage.untilCalls('sync', 4)
+      stage.note('asked', stage.hooks.of('sync').length >= 4)
+    },
+  },
+  {
+    title: 'every parent is seen again after 30 minutes, and no period longer than that counts',
+    expected: {
+      'calls after 29 minutes': 1,
+      'calls after 31 minutes': 2,
+      'calls after 59 minutes': 2,
+    },
+    async play(stage) {
+      stage.hooks.answer('sync', () => ({ status: { phase: 'Same' }, children: [] }))
+      await stage.start({ spec: { resyncPeriodSeconds: 2000 } })
+      await stage.thing()
+      await stage.untilCalls('sync', 1)
+      await stage.subject.pass(29 * 60)
+      stage.note('calls after 29 minutes', stage.hooks.of('sync').length)
+      await stage.subject.pass(2 * 60)
+      stage.note('calls after 31 minutes', stage.hooks.of('sync').length)
+      await stage.subject.pass(28 * 60)
+      stage.note('calls after 59 minutes', stage.hooks.of('sync').length)
+    },
+  },
+  {
+    title: 'what happens during a call becomes one more round, and never two at once',
+    async play(stage) {
+      await withChild(stage)
+      const before = stage.hooks.of('sync').length
+      stage.hooks.mostAtOnce = 0
+      stage.hooks.answer('sync', async () => {
+        await delay(700)
+        return keeping(ONE)()
+      })
+      await stage.touch('a')
+      await stage.untilCalls('sync', before + 1)
+      await stage.touch('b')
+      await stage.touch('c')
+      await stage.touch('d')
+      await stage.untilCalls('sync', before + 2)
+      await stage.until('the call ends', async () => stage.hooks.underWay === 0)
+      await stage.quiet()
+      stage.note('calls', stage.hooks.of('sync').length - before)
+      stage.note('at once', stage.hooks.mostAtOnce)
+      stage.noteRequest('the last is told', stage.hooks.of('sync').at(-1)?.body)
+    },
+  },
+]

@@ -1,0 +1,40 @@
+/**
+ * Our loop in the embedded world does what the real Metacontroller was seen to do: every case is
+ * compared with its recording (real.test.ts makes them).
+ */
+import t from 'tap'
+import { startApi } from '../../world/api/server.ts'
+import { ApiClient } from '../../world/client.ts'
+import { MovableClock } from '../../world/clock.ts'
+import { garbageCollector } from '../../world/controllers/garbage.ts'
+import { namespaceController } from '../../world/controllers/namespaces.ts'
+import { run } from '../../world/controllers/queue.ts'
+import { CASES } from './cases/all.ts'
+import { DEFINITIONS } from './kinds.ts'
+import { play, recording } from './run.ts'
+import { loopSubject } from './subject.ts'
+
+const START = new Date('2030-01-01T00:00:00Z')
+/** A part of the cases, by a pattern over their titles. */
+const chosen = new RegExp(process.env['CASES'] ?? '')
+
+// Every case has a world of its own, and most of it is waiting for answers.
+t.jobs = 4
+
+for (const played of CASES.filter(({ title }) => chosen.test(title))) {
+  t.test(played.title, { buffered: true }, async (t) => {
+    const clock = new MovableClock(START)
+    const embedded = await startApi(clock)
+    const api = new ApiClient({ server: embedded.url, token: embedded.token })
+    const { resources } = embedded
+    const controllers = [garbageCollector(resources), namespaceController(resources)]
+    const running = controllers.map((controller) => run(resources, clock, controller))
+    t.teardown(async () => {
+      for (const controller of running) controller.stop()
+      await api.close()
+      await embedded.close()
+    })
+    for (const definition of DEFINITIONS) await api.create(definition)
+    t.strictSame(await play(loopSubject(api, clock), played, 'stage-1'), recording(played))
+  })
+}
