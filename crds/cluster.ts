@@ -1,15 +1,22 @@
 /** VecCluster: one Helm release of the engine's chart, named `vec-<name>`. */
 import { Type, type Static } from '@sinclair/typebox'
+import {
+  apiKey,
+  cluster,
+  image,
+  metrics,
+  persistence,
+  readOnlyApiKey,
+  resources,
+  service,
+  snapshotPersistence,
+  tls,
+} from './cluster-sections.ts'
 import { MAX_CLUSTER_NAME } from './limits.ts'
 import {
   AGE,
   Count,
-  Duration,
-  NumberOrQuantity,
-  ObjectName,
   OneOf,
-  Quantity,
-  SecretKeyRef,
   StringMap,
   Verbatim,
   resource,
@@ -18,197 +25,6 @@ import {
   statusBase,
   unchanged,
 } from './schema.ts'
-
-const image = Type.Object(
-  {
-    repository: Type.String({
-      default: 'docker.io/qdrant/qdrant',
-      minLength: 1,
-      maxLength: 512,
-      description: "The engine's image; its tag always follows version.",
-    }),
-    pullPolicy: OneOf(['Always', 'IfNotPresent', 'Never'], {
-      default: 'IfNotPresent',
-      description: 'When the image is pulled.',
-    }),
-  },
-  { default: {}, description: 'Where the engine comes from.' },
-)
-
-function amounts(description: string) {
-  return Type.Optional(
-    Type.Object(
-      {
-        cpu: Type.Optional(NumberOrQuantity({ description: 'Cores, such as 500m or 2.' })),
-        memory: Type.Optional(NumberOrQuantity({ description: 'Bytes, such as 4Gi.' })),
-      },
-      { description },
-    ),
-  )
-}
-
-const resources = Type.Object(
-  {
-    requests: amounts('What is set aside for a pod.'),
-    limits: amounts('What a pod may use at most.'),
-  },
-  { default: {}, description: 'Compute resources of each pod; the chart sets none by itself.' },
-)
-
-function storageClassName(note: string) {
-  return Type.Optional(
-    ObjectName({
-      description: `Storage class of the volume; default: that of the Kubernetes cluster. ${note}`,
-    }),
-  )
-}
-
-const persistence = Type.Object(
-  {
-    size: Quantity({ default: '10Gi', description: 'Size of each data volume. Immutable.' }),
-    storageClassName: storageClassName('Immutable.'),
-    accessModes: Type.Array(
-      OneOf(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany', 'ReadOnlyMany']),
-      {
-        default: ['ReadWriteOnce'],
-        minItems: 1,
-        maxItems: 4,
-        description: 'How the volume may be mounted. Immutable.',
-      },
-    ),
-  },
-  {
-    default: {},
-    description: 'Data volume of each pod.',
-  },
-)
-
-const snapshotPersistence = Type.Object(
-  {
-    enabled: Type.Boolean({
-      default: false,
-      description: 'A volume of its own for snapshots. Fixed when the cluster is created.',
-    }),
-    size: Quantity({ default: '10Gi', description: 'Size of each snapshot volume.' }),
-    storageClassName: storageClassName('Fixed when the cluster is created.'),
-  },
-  { default: {}, description: 'Snapshot volume of each pod. Fixed when the cluster is created.' },
-)
-
-const cluster = Type.Object(
-  {
-    enabled: Type.Boolean({ default: true, description: 'Distributed mode. Immutable.' }),
-    p2p: Type.Object(
-      {
-        port: Type.Integer({
-          default: 6335,
-          minimum: 1,
-          maximum: 65535,
-          description: 'Port between the nodes. Immutable.',
-        }),
-        enableTls: Type.Boolean({
-          default: false,
-          description:
-            'TLS between the nodes with the certificate of tls.secretRef, which must cover the headless pod names. Immutable.',
-        }),
-      },
-      { default: {}, description: 'Traffic between the nodes.' },
-    ),
-  },
-  {
-    default: {},
-    description: 'How the nodes form one engine cluster.',
-  },
-)
-
-const service = Type.Object(
-  {
-    type: OneOf(['ClusterIP', 'NodePort', 'LoadBalancer'], {
-      default: 'ClusterIP',
-      description: 'How clients reach it.',
-    }),
-    annotations: StringMap({ default: {}, description: 'Annotations of the Service.' }),
-  },
-  { default: {}, description: 'The client Service.' },
-)
-
-const keySource = {
-  secretRef: Type.Optional(
-    Type.Object(SecretKeyRef.properties, {
-      description: 'A key of your own; excludes autoGenerate.',
-    }),
-  ),
-  autoGenerate: Type.Boolean({
-    default: false,
-    description: 'The chart generates the key and keeps it in the Secret vec-<name>-apikey.',
-  }),
-}
-
-function oneSource(field: string) {
-  return [
-    '!(has(self.secretRef) && self.autoGenerate)',
-    `spec.${field}: secretRef and autoGenerate exclude each other`,
-  ] as const
-}
-
-const apiKey = Type.Object(
-  {
-    ...keySource,
-    jwtRbac: Type.Boolean({
-      default: false,
-      description: 'Access tokens (VecAccessKey) are accepted.',
-    }),
-  },
-  {
-    description: 'Full-access key.',
-    ...rules(oneSource('apiKey'), [
-      '!self.jwtRbac || has(self.secretRef) || self.autoGenerate',
-      'spec.apiKey.jwtRbac requires secretRef or autoGenerate',
-    ]),
-  },
-)
-
-const readOnlyApiKey = Type.Object(keySource, {
-  description: 'Read-only key, for clients; the operator never uses it.',
-  ...rules(oneSource('readOnlyApiKey')),
-})
-
-const tls = Type.Object(
-  {
-    enabled: Type.Boolean({ default: false, description: 'HTTPS and TLS for gRPC.' }),
-    secretRef: Type.Optional(
-      Type.Object(
-        { name: ObjectName({ description: 'Name of the Secret.' }) },
-        {
-          description:
-            'Secret of type kubernetes.io/tls: tls.crt, tls.key and, for a private CA, ca.crt.',
-        },
-      ),
-    ),
-  },
-  {
-    default: {},
-    description: 'Encryption towards clients.',
-  },
-)
-
-const metrics = Type.Object(
-  {
-    enabled: Type.Boolean({ default: false, description: 'Metrics are meant to be scraped.' }),
-    serviceMonitor: Type.Object(
-      {
-        enabled: Type.Boolean({
-          default: false,
-          description: 'Rendered only with metrics.enabled; the monitoring CRDs must exist.',
-        }),
-        interval: Duration({ default: '30s', description: 'Scrape interval.' }),
-        labels: StringMap({ default: {}, description: 'Added to the ServiceMonitor.' }),
-      },
-      { default: {}, description: 'Object that tells Prometheus to scrape the nodes.' },
-    ),
-  },
-  { default: {}, description: 'Monitoring.' },
-)
 
 function fixed(...fields: string[]) {
   return fields.map((field) => [unchanged(field), `spec.${field} is immutable`] as const)

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
-import { definitionOf, structural, type OpenApi } from '../../crds/definition.ts'
+import { definitionOf, schemaOf, structural, type OpenApi } from '../../crds/definition.ts'
 import { RESOURCES } from '../../crds/resources.ts'
 import { admit } from '../world/admission/admit.ts'
 import { SAMPLES } from './corpus/samples.ts'
@@ -60,16 +60,12 @@ function fieldsOf(schema: OpenApi, path: string): [path: string, schema: OpenApi
   ])
 }
 
-for (const { spec } of definitions) {
-  const { kind } = spec.names
-  const root = spec.versions[0]?.schema.openAPIV3Schema ?? {}
-  const status = root.properties?.['status'] ?? {}
+for (const resource of RESOURCES) {
+  const { kind } = resource
+  const { spec, status } = schemaOf(resource).properties
 
   t.test(`every field of ${kind} is described to kubectl explain`, async (t) => {
-    const fields = [
-      ...fieldsOf(root.properties?.['spec'] ?? {}, 'spec'),
-      ...fieldsOf(status, 'status'),
-    ]
+    const fields = [...fieldsOf(spec, 'spec'), ...fieldsOf(status, 'status')]
     for (const [path, { description }] of fields) t.match(description, /^\S.+/, path)
   })
 
@@ -84,12 +80,9 @@ for (const { spec } of definitions) {
   })
 
   t.test(`the columns of ${kind} show fields that exist`, async (t) => {
-    const paths = [
-      ...fieldsOf(root.properties?.['spec'] ?? {}, '.spec'),
-      ...fieldsOf(status, '.status'),
-    ].map(([path]) => path)
+    const paths = [...fieldsOf(spec, '.spec'), ...fieldsOf(status, '.status')].map(([path]) => path)
     const known = [...paths, '.metadata.creationTimestamp']
-    for (const { jsonPath } of spec.versions[0]?.additionalPrinterColumns ?? []) {
+    for (const { jsonPath } of resource.columns) {
       t.ok(known.includes(jsonPath), jsonPath)
     }
   })

@@ -34,13 +34,17 @@ const environment = new Environment()
   .registerVariable('self', 'dyn')
   .registerVariable('oldSelf', 'dyn')
 
+const NO_DURATION = "type conversion error from 'string' to 'google.protobuf.Duration'"
+
 /** undefined when the rule holds. */
 function evaluate(rule: string, variables: Fields, message: string): string | undefined {
   try {
     return environment.evaluate(rule, variables) === true ? undefined : message
   } catch (error) {
-    const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
-    return `${reason} evaluating rule: ${message}`
+    const text = error instanceof Error ? error.message : String(error)
+    // The one conversion our rules make, in the words of the real one.
+    const reason = text.startsWith('Invalid duration') ? NO_DURATION : text.split('\n')[0]
+    return `${reason ?? ''} evaluating rule: ${message}`
   }
 }
 
