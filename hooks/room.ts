@@ -23,7 +23,8 @@ interface Rooms<Parent extends TSchema, Status> {
   /** Which other objects this kind must be shown; sees nothing but the parent. */
   customize(parent: Static<Parent>): RelatedRule[]
   sync(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
-  finalize(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
+  /** Absent where deletion leaves nothing to clean up. */
+  finalize?(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
 }
 
 /** What every parent has, whatever its kind. */
@@ -38,6 +39,8 @@ export interface AnyParent {
   status?: { phase?: string }
 }
 
+type Decision = (request: HookRequest<unknown>, context: Context) => Promise<Desired<unknown>>
+
 export interface Room {
   kind: string
   plural: string
@@ -47,8 +50,8 @@ export interface Room {
   request: TObject
   parent: TSchema
   customize(parent: unknown): RelatedRule[]
-  sync(request: HookRequest<unknown>, context: Context): Promise<Desired<unknown>>
-  finalize(request: HookRequest<unknown>, context: Context): Promise<Desired<unknown>>
+  sync: Decision
+  finalize?: Decision
 }
 
 /**
@@ -66,6 +69,6 @@ export function room<Parent extends TSchema, Status>(hooks: Rooms<Parent, Status
     request: SyncRequest(schema),
     customize: (parent) => hooks.customize(parent),
     sync: (request, context) => hooks.sync(request, context),
-    finalize: (request, context) => hooks.finalize(request, context),
+    ...(hooks.finalize && { finalize: hooks.finalize.bind(hooks) }),
   }
 }

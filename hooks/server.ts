@@ -103,15 +103,13 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
 
   const guard = guardOf(room)
   for (const hook of ['sync', 'finalize'] as const) {
+    const decide = room[hook]
+    if (decide === undefined) continue
     server.post(`/${room.plural}/${hook}`, route(hook, room.request), async (request) => {
       const body = request.body as unknown as HookRequest<AnyParent>
       if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
       const context = { now: options.now(), settings: options.settings }
-      const desired = await withinLimit(
-        room[hook](body, context),
-        body.parent,
-        options.answerWithinMs,
-      )
+      const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
       const answer = guard(body, desired, hook)
       logDecision(request.log, body.parent, hook, desired.dropped ?? [])
       return answer

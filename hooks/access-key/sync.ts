@@ -1,0 +1,161 @@
+/** What a VecAccessKey should have: one Secret with a current token (specification: states). */
+import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
+import { hasKey } from '../../crds/connection.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import type { Secret } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, keySecretName } from '../../crds/names.ts'
+import { conditionOf, conditionsOf } from '../conditions.ts'
+import { eventOn } from '../events.ts'
+import type { Child, Context, Desired } from '../protocol.ts'
+import { secretNameOf, type Observed } from './observe.ts'
+import { isOwnedBy, issuedAs, keptSecret, tokenSecret } from './secret.ts'
+
+/** The engine warns of shorter ones, and so do we. */
+const SAFE_KEY_BYTES = 32
+
+/** Why there is no token, or none that is new. */
+interface Trouble {
+  phase: 'Pending' | 'Failed'
+  reason: string
+  message: string
+}
+
+/** Not a promise because of I/O: signing is asynchronous. */
+export async function sync(
+  observed: Observed,
+  context: Context,
+): Promise<Desired<AccessKeyStatus>> {
+  const { accessKey, cluster, signingKey } = observed
+  const trouble = troubleOf(observed)
+  if (trouble !== undefined || cluster === undefined || signingKey === undefined) {
+    return troubled(observed, trouble ?? NOTHING_TO_SIGN_WITH, context)
+  }
+  const secret = await tokenSecret(accessKey, cluster, signingKey, context.now)
+  const name = secret.metadata.name
+  const held = observed.children.find(({ metadata }) => metadata.name === name)
+  if (held === undefined || !holds(held, secret)) {
+    // What is shown is what the Secret holds; it tells of the new token once that is written.
+    const message = `Secret ${name} is being written`
+    const status = { phase: phaseWith(held), ...(held && issuedAs(held)) }
+    return answer(observed, [secret], status, context, {
+      status: 'False',
+      reason: 'SecretNotWritten',
+      message,
+    })
+  }
+  const status = { phase: 'Ready' as const, ...issuedAs(held) }
+  const message = `Secret ${name} holds a current token`
+  const desired = answer(observed, [secret], status, context, {
+    status: 'True',
+    reason: 'TokenIssued',
+    message,
+  })
+  const length = Buffer.byteLength(signingKey)
+  if (length >= SAFE_KEY_BYTES || status.keyFingerprint === accessKey.status?.keyFingerprint) {
+    return desired
+  }
+  return { ...desired, events: [shortKey(accessKey, length, status.keyFingerprint ?? '', context)] }
+}
+
+function phaseWith(held: Secret | undefined): 'Pending' | 'Ready' {
+  return held === undefined ? 'Pending' : 'Ready'
+}
+
+/** The token does not depend on the pass that signs it, so the same one is the same text. */
+function holds({ data = {} }: Secret, wanted: Child): boolean {
+  const { token, url } = wanted['data'] as Record<string, string>
+  return data['token'] === token && data['url'] === url
+}
+
+const NOTHING_TO_SIGN_WITH: Trouble = {
+  phase: 'Pending',
+  reason: 'SecretNotFound',
+  message: 'there is no key to sign with yet',
+}
+
+function troubleOf(observed: Observed): Trouble | undefined {
+  const { accessKey, cluster, signingKey, other } = observed
+  const { name, namespace = accessKey.metadata.namespace } = accessKey.spec.clusterRef
+  const pending = (reason: string, message: string): Trouble => ({
+    phase: 'Pending',
+    reason,
+    message,
+  })
+
+  if (other !== undefined && !isOwnedBy(other, accessKey)) {
+    const message = `Secret ${other.metadata.name} is there already and belongs to somebody else`
+    return { phase: 'Failed', reason: 'SecretNotOurs', message }
+  }
+  if (cluster === undefined)
+    return pending('ClusterNotFound', `cluster ${namespace}/${name} not found`)
+  if (!allows(cluster, accessKey)) {
+    const message = `cluster ${namespace}/${name} does not allow namespace ${accessKey.metadata.namespace}: its annotation ${ANNOTATIONS.allowFrom}`
+    return { phase: 'Failed', reason: 'NotAllowed', message }
+  }
+  if (!hasKey(cluster.spec)) {
+    return pending('ApiKeyMissing', `cluster ${namespace}/${name} has no apiKey to sign with`)
+  }
+  if (cluster.spec.apiKey?.jwtRbac !== true) {
+    return pending('JwtRbacDisabled', `cluster ${namespace}/${name} has apiKey.jwtRbac false`)
+  }
+  if (signingKey === undefined) {
+    return pending('SecretNotFound', `Secret ${namespace}/${keySecretName(name)} not found`)
+  }
+  return undefined
+}
+
+/** A cluster's key may sign for every namespace, unless the cluster names those that may use it. */
+function allows({ metadata }: VecCluster, accessKey: VecAccessKey): boolean {
+  const list = metadata.annotations?.[ANNOTATIONS.allowFrom]
+  const own = accessKey.metadata.namespace
+  if (list === undefined || metadata.namespace === own) return true
+  return list.split(',').some((name) => [own, '*'].includes(name.trim()))
+}
+
+/** The token that is there stays: it may still be good, and a Secret left out is deleted. */
+function troubled(
+  observed: Observed,
+  { phase, reason, message }: Trouble,
+  context: Context,
+): Desired<AccessKeyStatus> {
+  const name = secretNameOf(observed.accessKey)
+  const held = observed.children.find(({ metadata }) => metadata.name === name)
+  const status = {
+    phase,
+    ...(held !== undefined && issuedAs(held)),
+    ...(phase === 'Failed' && { error: message }),
+  }
+  const desired = answer(observed, [], status, context, { status: 'False', reason, message })
+  const isNews = conditionOf(observed.accessKey, 'Ready')?.message !== message
+  if (phase !== 'Failed' || !isNews) return desired
+  const event = { type: 'Warning' as const, reason, message, transition: message }
+  return { ...desired, events: [eventOn(observed.accessKey, event, context.now)] }
+}
+
+function answer(
+  { accessKey, children }: Observed,
+  fresh: Child[],
+  status: AccessKeyStatus,
+  { now }: Context,
+  ready: { status: 'True' | 'False'; reason: string; message: string },
+): Desired<AccessKeyStatus> {
+  const names = new Set(fresh.map(({ metadata }) => metadata.name))
+  const stay = children.filter(({ metadata }) => !names.has(metadata.name))
+  return {
+    status: { ...status, conditions: conditionsOf(accessKey, [{ type: 'Ready', ...ready }], now) },
+    children: [...fresh, ...stay.map(keptSecret)],
+    resyncAfterSeconds: ready.status === 'True' ? KEY_RENEWAL_SECONDS : RETRY_SECONDS,
+  }
+}
+
+function shortKey(accessKey: VecAccessKey, length: number, fingerprint: string, { now }: Context) {
+  const message = `the signing key has ${length} bytes; use at least ${SAFE_KEY_BYTES}`
+  const event = {
+    type: 'Warning' as const,
+    reason: 'ShortApiKey',
+    message,
+    transition: fingerprint,
+  }
+  return eventOn(accessKey, event, now)
+}
