@@ -170,11 +170,20 @@ function isNotFound(error: unknown): boolean {
 function clean(text: string): string {
   const lines = text
     .split('\n')
-    .map((line) => line.trim().replace(/^Error: /, ''))
-    .filter((line) => line !== '' && !/^(WARNING:|level=|[IWE]\d{4} |coalesce\.go)/.test(line))
+    .map((line) =>
+      line
+        .trim()
+        .replace(/^Error: /, '')
+        .replace(QUOTED_CONFIG, '$1"…"'),
+    )
+    .filter((line) => line !== '' && !NOISE.test(line))
   const message = [...new Set(lines)].join('\n')
   return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE - 2)} …`
 }
+
+const NOISE = /^(WARNING:|level=|[IWE]\d{4} |coalesce\.go|Use --debug flag)/
+/** A template error quotes the whole of config: a person may have written a secret into it. */
+const QUOTED_CONFIG = /(cannot parse template |tpl function execution for )"(?:[^"\\]|\\.)*"/g
 
 /** The last part of a stream. */
 function collect(stream: NodeJS.ReadableStream): () => string {

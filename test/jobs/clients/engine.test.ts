@@ -1,0 +1,194 @@
+/** The engine client, on both of its routes, against the engine double. */
+import t, { type Test } from 'tap'
+import type { Connection } from '../../../crds/connection.ts'
+import { mountedEngineCredentials } from '../../../jobs/clients/credentials.ts'
+import {
+  EngineConnections,
+  directRoute,
+  proxyRoute,
+  routeTo,
+} from '../../../jobs/clients/engine-route.ts'
+import { Engine, type EngineCredentials } from '../../../jobs/clients/engine.ts'
+import { Kubernetes, podAccess } from '../../../jobs/clients/kubernetes.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { startEngineNode, type EngineNodeOptions } from '../../doubles/engine/node.ts'
+import { startScriptedApi, type ScriptedAnswer } from '../../doubles/scripted-api.ts'
+import { jobWorld } from '../job-world.ts'
+
+const log = jobLog({ LOG_LEVEL: 'ERROR' })
+const CONNECTION: Connection = { namespace: 'ns', name: 'a', replicas: 3, tls: false }
+
+function connections(t: Test): EngineConnections {
+  const made = new EngineConnections()
+  t.teardown(() => made.close())
+  return made
+}
+
+function engineAt(t: Test, url: string, credentials: EngineCredentials = {}): Engine {
+  const route = routeTo(url, connections(t))
+  return new Engine({ route, log, credentials: async () => credentials })
+}
+
+async function node(t: Test, options: Partial<EngineNodeOptions> = {}) {
+  const cluster = options.cluster ?? new EngineCluster({ name: 'vec-a' })
+  const started = await startEngineNode({ ordinal: 0, cluster, ...options })
+  t.teardown(() => started.close())
+  return { ...started, cluster, url: `http://127.0.0.1:${started.port}` }
+}
+
+t.test('a node that answers /readyz with 200 is ready', async (t) => {
+  const ready = await node(t)
+  const engine = engineAt(t, ready.url)
+  t.equal(await engine.readyz(), true)
+  ready.setReady(false)
+  t.equal(await engine.readyz(), false)
+  await ready.close()
+  t.equal(await engine.readyz(), false)
+  await t.rejects(engine.readyz(AbortSignal.abort(new Error('over'))), { message: 'over' })
+})
+
+t.test('a node tells its version', async (t) => {
+  const { url } = await node(t, { cluster: new EngineCluster({ version: '1.19.0' }) })
+  t.equal(await engineAt(t, url).version(), '1.19.0')
+})
+
+t.test('a node tells its peers and the state of its consensus thread', async (t) => {
+  const { url, cluster } = await node(t)
+  cluster.join(1)
+  const engine = engineAt(t, url)
+  const [first, second] = cluster.peers()
+  t.match(await engine.cluster(), {
+    status: 'enabled',
+    peer_id: first?.id,
+    peers: { [String(second?.id)]: { uri: 'http://vec-a-1.vec-a-headless:6335/' } },
+    consensus_thread_status: { consensus_thread_status: 'working' },
+  })
+  cluster.stopConsensus(0, 'entry 7 failed')
+  t.match(await engine.cluster(), {
+    consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err: 'entry 7 failed' },
+  })
+})
+
+t.test('a node that runs alone says so', async (t) => {
+  const { url } = await node(t, { cluster: new EngineCluster({ enabled: false }) })
+  t.strictSame(await engineAt(t, url).cluster(), { status: 'disabled' })
+})
+
+t.test('collections and the places of their shards are read', async (t) => {
+  const { url, cluster } = await node(t)
+  cluster.join(1)
+  cluster.createCollection('a b', 2)
+  const engine = engineAt(t, url)
+  t.strictSame(await engine.collections(), ['a b'])
+  const [, second] = cluster.peers()
+  t.match(await engine.collectionCluster('a b'), {
+    shard_count: 2,
+    local_shards: [{ shard_id: 0, state: 'Active' }],
+    remote_shards: [{ shard_id: 1, peer_id: second?.id, state: 'Active' }],
+  })
+  await t.rejects(engine.collectionCluster('none'), {
+    code: 'EngineError',
+    status: 404,
+    message: `GET /collections/none/cluster on ${url} answered 404: Not found: Collection \`none\` doesn't exist!`,
+  })
+})
+
+t.test('a key that was rotated is used at the next call', async (t) => {
+  const config = { service: { api_key: 'new' } }
+  const { url } = await node(t, { config })
+  const credentials = { key: 'old' }
+  const engine = engineAt(t, url, credentials)
+  await t.rejects(engine.collections(), {
+    status: 401,
+    message: `GET /collections on ${url} answered 401: Invalid API key or JWT`,
+  })
+  t.equal(await engine.version(), '1.18.3', 'the version asks for no key')
+  credentials.key = 'new'
+  t.strictSame(await engine.collections(), [])
+  await t.rejects(engineAt(t, url).collections(), { message: /Must provide an API key/ })
+})
+
+t.test('keys and certificate authority are read from the files that are mounted', async (t) => {
+  const folder = t.testdir({ engine: { 'api-key': 'k\n' }, tls: { 'ca.crt': 'pem' } })
+  t.strictSame(await mountedEngineCredentials({ VEC_CREDENTIALS: folder })(), {
+    key: 'k',
+    ca: 'pem',
+  })
+  t.strictSame(await mountedEngineCredentials({ VEC_CREDENTIALS: t.testdir({}) })(), {
+    key: undefined,
+    ca: undefined,
+  })
+  const odd = t.testdir({ engine: { 'api-key': { folder: '' } } })
+  await t.rejects(mountedEngineCredentials({ VEC_CREDENTIALS: odd })(), { code: 'EISDIR' })
+})
+
+const ANSWERS: [string, ScriptedAnswer, RegExp][] = [
+  [
+    'another shape',
+    { status: 200, body: { result: { collections: [{}] } } },
+    /without a valid \/collections\/0\/name/,
+  ],
+  ['no envelope', { status: 200, body: {} }, /without a valid \/result/],
+  ['no JSON', { status: 200, body: 'hello' }, /without a valid JSON body/],
+  ['an unknown route', { status: 404, body: '' }, /answered 404: no such route/],
+  [
+    'an API server that cannot reach the pod',
+    { status: 503, body: { kind: 'Status', message: 'dial tcp: refused' } },
+    /answered 503: dial tcp: refused/,
+  ],
+]
+for (const [what, answer, message] of ANSWERS) {
+  t.test(`an answer with ${what} is an EngineError that names the call`, async (t) => {
+    const api = await startScriptedApi(() => answer)
+    t.teardown(() => api.close())
+    await t.rejects(engineAt(t, api.url).collections(), { code: 'EngineError', message })
+  })
+}
+
+t.test('no answer is an EngineError without a status', async (t) => {
+  const api = await startScriptedApi(() => undefined)
+  t.teardown(() => api.close())
+  await t.rejects(engineAt(t, api.url).collections(), {
+    code: 'EngineError',
+    status: undefined,
+    message: new RegExp(`^GET ${api.url}/collections got no answer: `),
+  })
+})
+
+t.test('inside the cluster a pod and the Service are reached by their host names', async (t) => {
+  const pool = connections(t)
+  t.equal(
+    directRoute(pool, CONNECTION, 2).node,
+    'http://vec-a-2.vec-a-headless.ns.svc.cluster.local:6333',
+  )
+  t.equal(
+    directRoute(pool, { ...CONNECTION, tls: true }).node,
+    'https://vec-a.ns.svc.cluster.local:6333',
+  )
+  t.equal(pool.pool('pem'), pool.pool('pem'), 'one pool for each certificate authority')
+  t.not(pool.pool('pem'), pool.pool(undefined))
+})
+
+t.test("outside the cluster a pod is reached through the API server's proxy", async (t) => {
+  const world = await jobWorld(t)
+  const engine = await world.startEngine(2)
+  engine.createCollection('docs')
+  const kubernetes = new Kubernetes(podAccess(world.env), log)
+  const route = proxyRoute(kubernetes, CONNECTION, 1)
+  t.equal(route.node, 'vec-a-1.ns')
+  const client = new Engine({ route, log, credentials: async () => ({}) })
+  t.equal(await client.readyz(), true)
+  t.match(await client.cluster(), { peer_id: engine.peer(1).id })
+  t.strictSame(await client.collections(), ['docs'])
+  await world.nodes.get('vec-a-1')?.close()
+  t.equal(await client.readyz(), false)
+  await t.rejects(client.collections(), { code: 'EngineError', status: 503 })
+  const nobody = new Kubernetes(podAccess({ VEC_API_SERVER: 'http://127.0.0.1:1' }), log)
+  const lost = new Engine({
+    route: proxyRoute(nobody, CONNECTION),
+    log,
+    credentials: async () => ({}),
+  })
+  await t.rejects(lost.collections(), { code: 'EngineError', message: /got no answer/ })
+})

@@ -1,0 +1,118 @@
+/** How helm is called, and what its words mean; by scripts on PATH that are no helm at all. */
+import { chmodSync, existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Helm, upgradeArguments, type HelmOptions } from '../../../jobs/clients/helm.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import { jobWorld } from '../job-world.ts'
+
+const WANTED = {
+  release: 'vec-a',
+  chart: 'qdrant',
+  repository: 'https://charts.example/engine',
+  version: '1.18.3',
+  namespace: 'ns',
+  createNamespace: false,
+  values: { replicaCount: 3 },
+}
+
+/** A command that is a shell script. */
+function helmOf(t: Test, script: string, options: HelmOptions = {}) {
+  const folder = t.testdir({ helm: `#!/bin/sh\n${script}\n` })
+  chmodSync(join(folder, 'helm'), 0o755)
+  let log = ''
+  const logger = jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => (log += line) })
+  const env = { ...process.env, PATH: `${folder}:${process.env['PATH'] ?? ''}`, FOLDER: folder }
+  return { helm: new Helm(logger, { env, ...options }), folder, log: () => log }
+}
+
+t.test('values go to standard input and never to the log', async (t) => {
+  const { helm, folder, log } = helmOf(t, 'cat > "$FOLDER/values"; echo "$@"')
+  const said = await helm.upgrade({ ...WANTED, values: { config: { key: 'hidden' } } })
+  t.equal(said, upgradeArguments(WANTED).join(' '))
+  t.equal(readFileSync(join(folder, 'values'), 'utf8'), '{"config":{"key":"hidden"}}')
+  t.match(log(), /helm upgrade --install vec-a qdrant/)
+  t.notMatch(log(), /hidden/)
+})
+
+t.test('the namespace is made only when asked', async (t) => {
+  t.notOk(upgradeArguments(WANTED).includes('--create-namespace'))
+  t.ok(upgradeArguments({ ...WANTED, createNamespace: true }).includes('--create-namespace'))
+})
+
+t.test(
+  "an error is helm's own words, without warnings, repetitions and configuration",
+  async (t) => {
+    const { helm } = helmOf(
+      t,
+      `cat >&2 <<'END'
+coalesce.go:316: warning: cannot overwrite table
+WARNING: Kubernetes configuration file is group-readable
+Error: UPGRADE FAILED: template: x: error calling tpl: cannot parse template "a: '{{ hidden'\\ncluster:\\n  \\"b\\"": bad character
+Error: UPGRADE FAILED: template: x: error calling tpl: cannot parse template "a: '{{ hidden'\\ncluster:\\n  \\"b\\"": bad character
+
+Use --debug flag to render out invalid YAML
+END
+exit 1`,
+    )
+    await t.rejects(helm.upgrade(WANTED), {
+      code: 'HelmError',
+      message:
+        'UPGRADE FAILED: template: x: error calling tpl: cannot parse template "…": bad character',
+    })
+  },
+)
+
+t.test('an error without words tells the exit code', async (t) => {
+  await t.rejects(helmOf(t, 'exit 3').helm.upgrade(WANTED), { message: 'helm ended with code 3' })
+})
+
+t.test('an endless error is cut', async (t) => {
+  const script = 'i=0; while [ $i -lt 600 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1'
+  const error: unknown = await helmOf(t, script)
+    .helm.upgrade(WANTED)
+    .catch((error: unknown) => error)
+  t.match(error, { message: /^line 0\n.* …$/s })
+  t.ok((error as Error).message.length <= 2048)
+})
+
+t.test('a machine without helm is told so', async (t) => {
+  const { helm } = helmOf(t, '', { command: 'no-such-helm' })
+  await t.rejects(helm.upgrade(WANTED), {
+    code: 'HelmError',
+    message: /^no-such-helm cannot be started: .*ENOENT/,
+  })
+})
+
+t.test('a helm that does not end is told to, and then made to', async (t) => {
+  const script = 'trap "" TERM; while :; do sleep 0.05; done'
+  const { helm } = helmOf(t, script, { limitMs: 50, graceMs: 50 })
+  await t.rejects(helm.upgrade(WANTED), {
+    code: 'HelmError',
+    message: 'helm upgrade did not end within 0.05 s',
+  })
+})
+
+t.test('an abort is passed on, and is not an error of helm', async (t) => {
+  const { helm, folder } = helmOf(
+    t,
+    'trap "touch $FOLDER/ended; exit 1" TERM; touch "$FOLDER/ready"; while :; do sleep 0.02; done',
+  )
+  const controller = new AbortController()
+  const upgrade = helm.upgrade(WANTED, controller.signal)
+  while (!existsSync(join(folder, 'ready'))) await new Promise(setImmediate)
+  controller.abort(new Error('SIGTERM'))
+  await t.rejects(upgrade, { message: 'SIGTERM' })
+  t.ok(existsSync(join(folder, 'ended')), 'helm could clean up')
+  await t.rejects(helm.upgrade(WANTED, controller.signal), { message: 'SIGTERM' })
+})
+
+t.test('the status of a release is its status and revision, or nothing', async (t) => {
+  const world = await jobWorld(t)
+  const helm = new Helm(jobLog({ LOG_LEVEL: 'ERROR' }), { env: world.env })
+  t.equal(await helm.status('vec-a', 'ns'), undefined)
+  await helm.upgrade({ ...WANTED, values: { fullnameOverride: 'vec-a' } })
+  t.match(await helm.status('vec-a', 'ns'), { version: 1, info: { status: 'deployed' } })
+  await t.rejects(helm.status('vec-a', '--nonsense'), { code: 'HelmError' })
+  await t.rejects(helm.uninstall('--nonsense', 'ns'), { code: 'HelmError' })
+})
