@@ -15,8 +15,12 @@ import { routeOf } from './routes.ts'
 
 export interface EmbeddedApi {
   url: string
-  /** The only credential there is; it may do anything. */
+  /** For everybody but pods; it may do anything. */
   token: string
+  /** For pods; it may do anything too, but shows that a pod calls. */
+  podToken: string
+  /** When a pod called last, in milliseconds since 1970 by the machine's clock; 0 for never. */
+  podCallAt(): number
   resources: Resources
   /** Pods can be reached and have logs once a node is there. */
   attach(node: PodNode): void
@@ -30,13 +34,17 @@ const NO_NODE: PodNode = { log: () => undefined, port: () => undefined }
 export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const resources = new Resources(clock)
   const token = randomBytes(16).toString('hex')
+  const podToken = randomBytes(16).toString('hex')
+  let podCallAt = 0
   let node = NO_NODE
   let inFlight = 0
 
   const server = createServer((request, response) => {
     inFlight += 1
-    const authorized = request.headers.authorization === `Bearer ${token}`
-    respond(resources, () => node, authorized, request, response)
+    const given = request.headers.authorization
+    const byPod = given === `Bearer ${podToken}`
+    if (byPod) podCallAt = Date.now()
+    respond(resources, () => node, byPod || given === `Bearer ${token}`, request, response)
       .catch((error: unknown) => refuse(response, error))
       .finally(() => (inFlight -= 1))
   })
@@ -45,6 +53,8 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     token,
+    podToken,
+    podCallAt: () => podCallAt,
     resources,
     attach: (attached) => (node = attached),
     inFlight: () => inFlight,

@@ -14,6 +14,8 @@ export interface Kubelet extends PodNode {
   busy(): boolean
   /** Processes of Jobs that run: they need real time. */
   processes(): number
+  /** When the last of them was started, in milliseconds since 1970 by the machine's clock. */
+  startedAt(): number
   /** Ends the containers of a pod as a node that dies would. */
   kill(namespace: string, pod: string): boolean
   setReady(namespace: string, pod: string, ready: boolean): void
@@ -45,6 +47,7 @@ export function startKubelet(resources: Resources, clock: Clock, containers: Con
     port: (namespace, pod, port) => find(namespace, pod)?.port(port),
     busy: () => [...runs.values()].some((run) => run.busy),
     processes: () => [...runs.values()].filter((run) => run.isProcess).length,
+    startedAt: () => Math.max(0, ...[...runs.values()].map((run) => run.realStart)),
     kill(namespace, pod) {
       const run = find(namespace, pod)
       run?.disrupt()

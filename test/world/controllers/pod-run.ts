@@ -19,6 +19,8 @@ const PROBE_TIMEOUT_MS = 1_000
 
 export class PodRun {
   readonly pod: Pod
+  /** By the machine's clock. */
+  realStart = 0
   readonly #resources: Resources
   readonly #clock: Clock
   readonly #containers: Containers
@@ -129,6 +131,7 @@ export class PodRun {
       return
     }
     this.#startedAt = this.#now()
+    this.realStart = Date.now()
     this.#ready = container.readinessProbe === undefined
     void this.#running.ended.then((code) => this.#end(code))
     // Deleted while it was being started.

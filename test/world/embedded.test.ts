@@ -1,0 +1,31 @@
+/** The embedded world is a cluster with the operator in it. */
+import t from 'tap'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import { startEmbeddedWorld } from './embedded.ts'
+
+const phaseOf = (object: AnyObject | undefined) => (object as VecCluster | undefined)?.status?.phase
+
+t.test('a VecCluster goes from nothing to Pending to Running, and away again', async (t) => {
+  const world = await startEmbeddedWorld()
+  t.teardown(() => world.close())
+  const namespace = await world.namespace('life')
+  const metadata = { namespace, name: 'a' }
+  const spec = { version: world.versions.newer, replicas: 2 }
+  const reference = { apiVersion: API_VERSION, kind: 'VecCluster', ...metadata }
+  const made = await world.apply({ apiVersion: API_VERSION, kind: 'VecCluster', metadata, spec })
+  t.equal(phaseOf(made), undefined)
+  await world.until(reference, 'Pending', (object) => phaseOf(object) === 'Pending')
+  const object = await world.until(reference, 'Running', (found) => phaseOf(found) === 'Running')
+  t.match(object, { status: { readyReplicas: 2, version: world.versions.newer } })
+  const [job] = await world.list('batch/v1', 'Job', namespace)
+  t.match(await world.logs(namespace, job?.metadata.name ?? ''), /has ended/)
+  t.match(await world.engine({ namespace, name: 'vec-a-1' }, 'GET', '/'), {
+    version: world.versions.newer,
+  })
+
+  await world.delete(reference)
+  await world.until(reference, 'gone', (found) => found === undefined)
+  t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
+})

@@ -1,0 +1,258 @@
+/**
+ * The embedded world: a whole cluster with the operator in it, in this process and in seconds. Only
+ * Jobs are processes of their own. Time is the world's and moves in `until` and `pass` alone.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { request } from 'undici'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { startApi, type EmbeddedApi } from './api/server.ts'
+import { valueAt } from './api/json.ts'
+import { applyObject } from './apply.ts'
+import { ApiClient, ApiError, type ApiObject } from './client.ts'
+import { MovableClock } from './clock.ts'
+import { startControllers, type Controllers } from './controllers/index.ts'
+import type { Pod } from './controllers/objects.ts'
+import { Operator } from './operator.ts'
+import { Pace } from './pace.ts'
+import type { Reference, World } from './world.ts'
+
+export interface EmbeddedOptions {
+  /** Release of the operator. */
+  version?: string
+  /** Plurals of the kinds that are served. */
+  kinds?: readonly string[]
+  /** Environment every Job process gets besides its own. */
+  env?: Record<string, string>
+}
+
+/** What only this world has. */
+export interface EmbeddedWorld extends World {
+  readonly clock: MovableClock
+  readonly api: EmbeddedApi
+  readonly client: ApiClient
+  readonly controllers: Controllers
+}
+
+const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
+const UNTIL_SECONDS = 120
+
+export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
+  const { version = '0.1.0', kinds = ['vecclusters'], env = {} } = options
+  const folder = mkdtempSync(join(tmpdir(), 'vec-world-'))
+  const clock = new MovableClock(new Date())
+  const api = await startApi(clock)
+  const client = new ApiClient({ server: api.url, token: api.token })
+  const controllers = startControllers({ api, clock, helm: HELM, env })
+  const { token } = api
+  const operator = new Operator({ api: client, token, clock, folder, version, kinds })
+  const close = async () => {
+    await operator.close()
+    await controllers.close()
+    await client.close()
+    await api.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    await operator.start()
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return new RunningWorld({ clock, api, client, controllers, operator, close })
+}
+
+interface Parts {
+  clock: MovableClock
+  api: EmbeddedApi
+  client: ApiClient
+  controllers: Controllers
+  operator: Operator
+  close: () => Promise<void>
+}
+
+class RunningWorld implements EmbeddedWorld {
+  readonly kind = 'embedded'
+  readonly parts = [
+    'API server, controllers, kubelet: embedded in this process',
+    'Metacontroller: our loop',
+    'helm and the chart: our double, a process',
+    'engine: our double, a server for each pod',
+    'hook service: the real one, in this process; Jobs: the real ones, processes',
+  ]
+  readonly versions = { older: '1.18.2', newer: '1.18.3' }
+  readonly clock: MovableClock
+  readonly api: EmbeddedApi
+  readonly client: ApiClient
+  readonly controllers: Controllers
+  readonly faults: World['faults']
+  readonly #operator: Operator
+  readonly #pace: Pace
+  readonly #close: () => Promise<void>
+  #namespaces = 0
+
+  constructor({ clock, api, client, controllers, operator, close }: Parts) {
+    this.clock = clock
+    this.api = api
+    this.client = client
+    this.controllers = controllers
+    this.#operator = operator
+    this.#close = close
+    this.#pace = new Pace(clock, {
+      busy: () => api.inFlight() > 0 || controllers.busy() || operator.busy(),
+      processes: () => controllers.kubelet.processes(),
+      heardAt: () => Math.max(api.podCallAt(), controllers.kubelet.startedAt()),
+      revision: () => api.resources.store.revision,
+    })
+    this.faults = {
+      killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
+      stopService: () => operator.stopService(),
+      startService: () => operator.startService(),
+      upgradeService: (version) => operator.upgrade(version),
+      restartControllers: async () => controllers.restart(),
+      breakPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, false),
+      healPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, true),
+    }
+  }
+
+  async namespace(purpose: string): Promise<string> {
+    this.#namespaces += 1
+    const name = `${purpose}-${this.#namespaces}`
+    await this.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+    return name
+  }
+
+  async apply(object: object): Promise<AnyObject> {
+    return applyObject(this.client, object)
+  }
+
+  async get(reference: Reference): Promise<AnyObject | undefined> {
+    return this.client.get(reference)
+  }
+
+  async list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]> {
+    return (await this.client.list(apiVersion, kind, { namespace })).items
+  }
+
+  async patch(reference: Reference, patch: object): Promise<AnyObject> {
+    return this.client.patch(reference, patch)
+  }
+
+  async delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void> {
+    await this.client.delete(reference, propagation === undefined ? {} : { propagation })
+  }
+
+  async until(
+    reference: Reference,
+    what: string,
+    predicate: (object: AnyObject | undefined) => boolean,
+    seconds = UNTIL_SECONDS,
+  ): Promise<AnyObject | undefined> {
+    const { store } = this.api.resources
+    let seen = this.#read(reference)
+    let met = predicate(seen)
+    // Every state is judged, also one that lasts for a moment.
+    const end = store.subscribe(({ object }) => {
+      if (met || !isAbout(object, reference)) return
+      seen = this.#read(reference)
+      met = predicate(seen)
+    })
+    const inTime = await this.#pace.wait(
+      () => met || this.#operator.failure() !== undefined,
+      seconds * 1000,
+    )
+    end()
+    const failure = this.#operator.failure()
+    if (failure !== undefined) throw failure
+    if (inTime) return seen
+    const { kind, namespace, name } = reference
+    throw new Error(
+      `${kind} ${namespace}/${name} is not "${what}" after ${seconds} s: ${JSON.stringify(seen, null, 1)}`,
+    )
+  }
+
+  async pass(seconds: number): Promise<void> {
+    await this.#pace.wait(() => false, seconds * 1000)
+  }
+
+  async logs(namespace: string, job: string): Promise<string> {
+    const pods = await this.#podsOf(namespace, job)
+    const logs = pods.map(({ metadata }) => this.controllers.kubelet.log(namespace, metadata.name))
+    return logs.join('')
+  }
+
+  async serviceLog(): Promise<string> {
+    return this.#operator.log()
+  }
+
+  async engine(
+    { namespace, name }: { namespace: string; name: string },
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<unknown> {
+    const pod = await this.client.get({ apiVersion: 'v1', kind: 'Pod', namespace, name })
+    const [container] = (pod as Pod | undefined)?.spec.containers ?? []
+    const scheme =
+      valueAt(container, 'readinessProbe.httpGet.scheme') === 'HTTPS' ? 'https' : 'http'
+    const url = `${this.api.url}/api/v1/namespaces/${namespace}/pods/${scheme}:${name}:6333/proxy${path}`
+    const answer = await request(url, {
+      method: method,
+      headers: {
+        authorization: `Bearer ${this.api.token}`,
+        'content-type': 'application/json',
+        ...(await this.#engineKey(namespace, name)),
+      },
+      body: body === undefined ? null : JSON.stringify(body),
+    })
+    const text = await answer.body.text()
+    if (answer.statusCode >= 400) throw new ApiError(answer.statusCode, '', text)
+    return JSON.parse(text)
+  }
+
+  async close(): Promise<void> {
+    this.#pace.stop()
+    await this.#close()
+  }
+
+  #read({ apiVersion, kind, namespace, name }: Reference): ApiObject | undefined {
+    const { kinds } = this.api.resources
+    const known = kinds
+      .all()
+      .find(
+        (one) =>
+          one.kind === kind && apiVersion === [one.group, one.version].filter(Boolean).join('/'),
+      )
+    return known && this.api.resources.find(known, known.namespaced ? namespace : '', name)
+  }
+
+  async #podsOf(namespace: string, job: string): Promise<ApiObject[]> {
+    const labelSelector = `job-name=${job}`
+    const { items } = await this.client.list('v1', 'Pod', { namespace, labelSelector })
+    return items.toSorted((one, other) => age(one).localeCompare(age(other)))
+  }
+
+  async #killJobPod(namespace: string, job: string): Promise<void> {
+    for (const { metadata } of await this.#podsOf(namespace, job)) {
+      this.controllers.kubelet.kill(namespace, metadata.name)
+    }
+  }
+
+  async #engineKey(namespace: string, pod: string): Promise<Record<string, string>> {
+    const name = pod.replace(/-\d+$/, '-apikey')
+    const secret = await this.client.get({ apiVersion: 'v1', kind: 'Secret', namespace, name })
+    const key = valueAt(secret, 'data.api-key')
+    return typeof key === 'string' ? { 'api-key': Buffer.from(key, 'base64').toString() } : {}
+  }
+}
+
+function isAbout(object: ApiObject, { kind, namespace, name }: Reference): boolean {
+  const { metadata } = object
+  return object.kind === kind && metadata.name === name && (metadata.namespace ?? '') === namespace
+}
+
+function age({ metadata }: ApiObject): string {
+  return `${metadata.creationTimestamp ?? ''} ${metadata.resourceVersion ?? ''}`
+}

@@ -1,0 +1,162 @@
+/** The operator in the embedded world: the hook service in this process, and the loop in Metacontroller's place. */
+import { createHash, randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { definitionOf } from '../../crds/definition.ts'
+import { RESOURCES } from '../../crds/resources.ts'
+import { jobLog } from '../../jobs/log.ts'
+import { controllers } from '../../metacontroller/controllers.ts'
+import { parseOptions } from '../../metacontroller/options.ts'
+import { startService, type Service } from '../../metacontroller/serve.ts'
+import { applyObject } from './apply.ts'
+import type { ApiClient } from './client.ts'
+import type { Clock } from './clock.ts'
+import { startLoop, type Loop } from './loop/index.ts'
+
+export interface OperatorOptions {
+  api: ApiClient
+  token: string
+  clock: Clock
+  /** Where files may be written. */
+  folder: string
+  version: string
+  /** Plurals of the kinds that are served. */
+  kinds: readonly string[]
+}
+
+const NAMESPACE = 'vec-operator'
+/** Metacontroller knows the service by name; where that is now, the loop is told. */
+const SERVICE = 'http://vec-operator.vec-operator:8080'
+/** Nothing listens there while the service is down. */
+const NOWHERE = 'http://127.0.0.1:9'
+
+export class Operator {
+  readonly #options: OperatorOptions
+  readonly #token = randomBytes(16).toString('hex')
+  readonly #log: string[] = []
+  #version: string
+  #service: Service | undefined
+  #loop: Loop | undefined
+
+  constructor(options: OperatorOptions) {
+    this.#options = options
+    this.#version = options.version
+  }
+
+  /** Installs everything the chart would, and starts it. */
+  async start(): Promise<void> {
+    const { api } = this.#options
+    const metadata = { name: NAMESPACE }
+    await applyObject(api, { apiVersion: 'v1', kind: 'Namespace', metadata })
+    await applyObject(api, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'hook-token', namespace: NAMESPACE },
+      data: { token: Buffer.from(this.#token).toString('base64') },
+    })
+    await this.#applyCrds()
+    await this.startService()
+    this.#startLoop()
+  }
+
+  /** The loop calls, or a call is answered. */
+  busy(): boolean {
+    return this.#loop?.idle() === false
+  }
+
+  /** Why the loop died, as Metacontroller would have; undefined while it lives. */
+  failure(): Error | undefined {
+    return this.#loop?.failure()
+  }
+
+  log(): string {
+    return this.#log.join('')
+  }
+
+  async startService(): Promise<void> {
+    if (this.#service !== undefined) return
+    const { clock } = this.#options
+    const options = parseOptions(
+      ['--kubeconfig', this.#kubeconfig(), '--port', '0', '--host', '127.0.0.1'],
+      { HOOK_TOKEN_FILE: this.#tokenFile(), ENGINE_ROUTE: 'proxy', LOG_LEVEL: 'DEBUG' },
+      this.#version,
+    )
+    if (options === undefined) throw new Error('the service asked for its usage')
+    this.#service = await startService({
+      ...options,
+      // Jobs run inside this cluster, though the service does not.
+      settings: { ...options.settings, createNamespace: false },
+      log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
+      now: () => clock.now(),
+      setTimeout: (run, ms) => clock.setTimeout(run, ms),
+    })
+  }
+
+  async stopService(): Promise<void> {
+    await this.#service?.close()
+    this.#service = undefined
+  }
+
+  /** As a helm upgrade: CRDs first, then the service, then the CompositeControllers. */
+  async upgrade(version: string): Promise<void> {
+    this.#version = version
+    await this.#applyCrds()
+    await this.stopService()
+    await this.startService()
+    await this.#loop?.stop()
+    this.#startLoop()
+  }
+
+  async close(): Promise<void> {
+    await this.#loop?.stop()
+    await this.stopService()
+  }
+
+  async #applyCrds(): Promise<void> {
+    for (const resource of RESOURCES) {
+      await applyObject(this.#options.api, definitionOf(resource, this.#version))
+    }
+  }
+
+  #startLoop(): void {
+    const { api, clock, kinds } = this.#options
+    this.#loop = startLoop({
+      api,
+      clock,
+      controllers: controllers({
+        url: SERVICE,
+        version: this.#version,
+        tokenFingerprint: createHash('sha256').update(this.#token).digest('hex').slice(0, 12),
+        namespacesHash: 'all',
+        token: { name: 'hook-token', namespace: NAMESPACE, key: 'token' },
+        kinds,
+      }),
+      resolve: (url) => url.replace(SERVICE, this.#service?.url ?? NOWHERE),
+      log: (line) => this.#log.push(`loop: ${line}\n`),
+    })
+  }
+
+  #tokenFile(): string {
+    const file = join(this.#options.folder, 'hook-token')
+    writeFileSync(file, this.#token, { mode: 0o600 })
+    return file
+  }
+
+  #kubeconfig(): string {
+    const { api, token, folder } = this.#options
+    const file = join(folder, 'kubeconfig')
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'embedded',
+      contexts: [{ name: 'embedded', context: { cluster: 'embedded', user: 'embedded' } }],
+      // client-node takes plain HTTP only together with this.
+      clusters: [
+        { name: 'embedded', cluster: { server: api.server, 'insecure-skip-tls-verify': true } },
+      ],
+      users: [{ name: 'embedded', user: { token } }],
+    }
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 })
+    return file
+  }
+}
