@@ -1,0 +1,172 @@
+/**
+ * Sync requests as Metacontroller sends them: whole objects as the API server stores them, with
+ * managedFields, owner references and all that defaulting adds. Each is of a settled, Running cluster.
+ */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, releaseName } from '../../crds/names.ts'
+import { clusterRights, upgradeJob } from '../../hooks/cluster/children.ts'
+import { wantedRun } from '../../hooks/cluster/plan.ts'
+import { childKind } from '../../hooks/guard.ts'
+import type { Child, HookRequest, Observations, Settings } from '../../hooks/protocol.ts'
+import { applied, cluster, clusterSpec, observed, progress } from '../builders.ts'
+import { renderChart } from '../doubles/chart-objects.ts'
+import { secretOf } from './api.ts'
+import { CREATED, stored, uidOf } from './objects.ts'
+
+/** Finished Jobs are kept for a day: that of the install, and one of an upgrade. */
+const RUNS = 2
+const NAMESPACES = 100
+const CONTROLLERS = { status: 'kube-controller-manager' }
+
+const SPEC = clusterSpec({
+  replicas: 3,
+  resources: { requests: { cpu: '2', memory: '8Gi' }, limits: { memory: '16Gi' } },
+  persistence: { size: '100Gi', storageClassName: 'fast', accessModes: ['ReadWriteOnce'] },
+  apiKey: { secretRef: { name: 'engine-key', key: 'api' }, autoGenerate: false, jwtRbac: true },
+  tolerations: [{ key: 'dedicated', operator: 'Equal', value: 'vec', effect: 'NoSchedule' }],
+  affinity: {
+    podAntiAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: [
+        {
+          labelSelector: { matchLabels: { app: 'qdrant' } },
+          topologyKey: 'topology.kubernetes.io/zone',
+        },
+      ],
+    },
+  },
+  config: {
+    storage: { performance: { max_search_threads: 8 }, on_disk_payload: true },
+    service: { max_request_size_mb: 64 },
+  },
+})
+
+/** The request about the n-th cluster. `now` is close to the service's clock: no Job has outlived its time. */
+export function syncRequest(n: number, settings: Settings, now: Date): HookRequest<VecCluster> {
+  const bare = bareCluster(n)
+  const jobs = Array.from({ length: RUNS }, (_, index) => jobOf(bare, index + 1, settings, now))
+  const rights = clusterRights(bare).map((child) =>
+    stored(child, { object: 'metacontroller' }, bare),
+  )
+  return {
+    parent: runningCluster(bare, settings, now),
+    children: byKind([...jobs, ...rights]),
+    related: byKind([statefulSetOf(bare, settings)]),
+    finalizing: false,
+  }
+}
+
+function bareCluster(n: number): VecCluster {
+  const name = `vectors-${n}`
+  const namespace = `team-${n % NAMESPACES}`
+  const { metadata, ...rest } = cluster({ name, spec: SPEC })
+  return {
+    ...rest,
+    metadata: { ...metadata, namespace, uid: uidOf('VecCluster', namespace, name) },
+  }
+}
+
+function wanted(bare: VecCluster, settings: Settings) {
+  const secrets = new Map([['engine-key', secretOf(bare.metadata.namespace, 'engine-key')]])
+  return wantedRun(observed({ cluster: bare, secrets }), settings)
+}
+
+function runningCluster(bare: VecCluster, settings: Settings, now: Date): VecCluster {
+  const { uid, name, namespace } = bare.metadata
+  const at = now.toISOString()
+  const { hash, version, secretFingerprints } = wanted(bare, settings)
+  const report = progress({
+    ...{ uid, run: RUNS, at, startedAt: at, plan: hash },
+    job: uidOf('Job', namespace, String(RUNS)),
+    applied: applied({ planHash: hash, secretFingerprints, version, run: RUNS, at }),
+  })
+  const condition = (type: string, status: 'True' | 'False', reason: string, message: string) => ({
+    ...{ type, status, reason, message },
+    lastTransitionTime: CREATED,
+    observedGeneration: 1,
+  })
+  const status: VecCluster['status'] = {
+    phase: 'Running',
+    replicas: 3,
+    readyReplicas: 3,
+    version,
+    helmRelease: releaseName(name),
+    endpoint: `http://${releaseName(name)}.${namespace}.svc.cluster.local:6333`,
+    appliedGeneration: 1,
+    appliedRun: RUNS,
+    observedGeneration: 1,
+    conditions: [
+      condition('Progressing', 'False', 'RolloutComplete', `run ${RUNS} is rolled out`),
+      condition('Ready', 'True', 'AllReplicasReady', '3/3 replicas ready'),
+      condition('Consensus', 'True', 'ConsensusWorking', 'consensus works on 3 nodes'),
+      condition('Applied', 'True', 'UpToDate', 'generation 1 is applied'),
+    ],
+  }
+  const annotations = {
+    [ANNOTATIONS.progress]: JSON.stringify(report),
+    [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(bare.spec),
+    'kubectl.kubernetes.io/last-applied-configuration': JSON.stringify(bare),
+  }
+  const written = { ...bare, status, metadata: { ...bare.metadata, annotations } }
+  return stored(written, {
+    object: 'kubectl-client-side-apply',
+    status: 'metacontroller',
+  }) as VecCluster
+}
+
+function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): AnyObject {
+  const plan = { ...wanted(bare, settings), run }
+  const job = upgradeJob(bare, plan, clusterRights(bare), settings)
+  const at = now.toISOString()
+  const status = {
+    startTime: at,
+    completionTime: at,
+    succeeded: 1,
+    ready: 0,
+    terminating: 0,
+    uncountedTerminatedPods: {},
+    conditions: ['SuccessCriteriaMet', 'Complete'].map((type) => ({
+      ...{ type, status: 'True', reason: 'CompletionsReached' },
+      message: 'Reached expected number of succeeded pods',
+      lastProbeTime: at,
+      lastTransitionTime: at,
+    })),
+  }
+  return stored({ ...job, status } as Child, { object: 'metacontroller', ...CONTROLLERS }, bare)
+}
+
+function statefulSetOf(bare: VecCluster, settings: Settings): AnyObject {
+  const { values, version, release } = wanted(bare, settings)
+  const { namespace } = bare.metadata
+  const rendered = renderChart(values, { release, namespace, version }).find(
+    ({ kind }) => kind === 'StatefulSet',
+  )
+  if (rendered === undefined) throw new Error('the chart renders no StatefulSet')
+  const revision = `${release}-6c9f7d5b48`
+  const status = {
+    observedGeneration: 1,
+    replicas: 3,
+    readyReplicas: 3,
+    availableReplicas: 3,
+    currentReplicas: 3,
+    updatedReplicas: 3,
+    currentRevision: revision,
+    updateRevision: revision,
+    collisionCount: 0,
+  }
+  const { metadata } = rendered
+  return stored(
+    { ...rendered, metadata: { ...metadata, namespace }, status },
+    { object: 'helm', ...CONTROLLERS },
+  )
+}
+
+function byKind(objects: AnyObject[]): Observations {
+  const observations: Observations = {}
+  for (const object of objects) {
+    const { apiVersion, kind, metadata } = object
+    const known = (observations[childKind(apiVersion, kind)] ??= {})
+    known[`${metadata.namespace ?? ''}/${metadata.name}`] = object
+  }
+  return observations
+}

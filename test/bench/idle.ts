@@ -1,0 +1,3 @@
+export async function measureIdleHour() {
+  return { what: 'idle', unit: 'writes', value: 0 }
+}

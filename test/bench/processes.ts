@@ -1,0 +1,121 @@
+/** The processes that are measured: the built service as the image runs it, and the yardstick; each on core 0. */
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { once } from 'node:events'
+
+export const ROOT = new URL('../..', import.meta.url).pathname
+export const TOKEN = 'token-of-the-bench'
+
+/** dist/ is where builds go; in a folder of its own this one disturbs no other. */
+const BUILD = join(ROOT, 'dist', 'bench')
+
+export interface Measured {
+  url: string
+  pid: number
+  /** Resident memory now, and the most it ever was, in MiB. */
+  memory(): { now: number; peak: number }
+  stop(): Promise<void>
+}
+
+/** Compiles the service: types that are stripped at run time would count as its memory. */
+export function build(): void {
+  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
+  const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', BUILD]
+  execFileSync(process.execPath, [tsc, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] })
+  copyFileSync(join(ROOT, 'package.json'), join(BUILD, 'package.json'))
+}
+
+/** The service's own main, reaching the API as a kubeconfig in that folder says. */
+export async function startBuiltService(
+  folder: string,
+  api: string,
+  nodeArgs: string[] = [],
+): Promise<Measured> {
+  const kubeconfig = join(folder, 'kubeconfig')
+  const tokens = join(folder, 'tokens')
+  writeFileSync(kubeconfig, JSON.stringify(kubeconfigFor(api)))
+  writeFileSync(tokens, `${TOKEN}\n`)
+  const main = join(BUILD, 'metacontroller', 'serve.js')
+  const where = ['--kubeconfig', kubeconfig, '--host', '127.0.0.1', '--port', '0']
+  return start([...nodeArgs, main, ...where], {
+    HOOK_TOKEN_FILE: tokens,
+    // As the image sets it.
+    NODE_ENV: 'production',
+    NODE_OPTIONS: '--use-system-ca',
+  })
+}
+
+export async function startEcho(): Promise<Measured> {
+  return start([join(ROOT, 'test', 'bench', 'echo.ts')], { NODE_ENV: 'production' })
+}
+
+/** Leaves core 0 to what is measured, where the machine lets us. */
+export function moveAside(cores: number): void {
+  if (cores < 2 || !hasTaskset()) return
+  const args = ['-a', '-c', '-p', `1-${cores - 1}`, String(process.pid)]
+  execFileSync('taskset', args, { stdio: 'ignore' })
+}
+
+export function hasTaskset(): boolean {
+  try {
+    execFileSync('taskset', ['-c', '0', 'true'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function start(args: string[], env: Record<string, string>): Promise<Measured> {
+  const [command, ...before] = hasTaskset()
+    ? ['taskset', '-c', '0', process.execPath]
+    : [process.execPath]
+  const child = spawn(command ?? process.execPath, [...before, ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+    stdio: ['ignore', 'pipe', 2],
+  })
+  const pid = child.pid ?? 0
+  return { url: await urlOf(child), pid, memory: () => memoryOf(pid), stop: () => stop(child) }
+}
+
+/** The first address it prints; what comes after is thrown away, so that its log never blocks it. */
+async function urlOf(child: ChildProcess): Promise<string> {
+  if (child.stdout === null) throw new Error('the process has no output')
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
+    if (url === undefined || line.includes('"server"')) continue
+    child.stdout.resume()
+    return url
+  }
+  throw new Error('the process ended before it listened')
+}
+
+/** taskset replaces itself by what it starts, so the pid is that of Node. */
+function memoryOf(pid: number): { now: number; peak: number } {
+  const text = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const mebibytes = (field: string) =>
+    Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(text)?.[1] ?? 0) / 1024
+  return { now: mebibytes('VmRSS'), peak: mebibytes('VmHWM') }
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  await ended
+}
+
+function kubeconfigFor(server: string): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'bench',
+    contexts: [{ name: 'bench', context: { cluster: 'bench', user: 'bench' } }],
+    clusters: [{ name: 'bench', cluster: { server, ...PLAIN_HTTP } }],
+    users: [{ name: 'bench', user: { token: 'none' } }],
+  }
+}
+
+/** The client refuses an address without TLS unless it is told not to look at certificates. */
+const PLAIN_HTTP = { 'insecure-skip-tls-verify': true }
