@@ -63,7 +63,7 @@ value "rotation" has not changed.
 {{- if not $current -}}
 {{- $current = randAlphaNum 48 -}}
 {{- $accepted = $current -}}
-{{- else if ne $rotation .Values.hooks.token.rotation -}}
+{{- else if ne $rotation (toString .Values.hooks.token.rotation) -}}
 {{- $previous := $current -}}
 {{- $current = randAlphaNum 48 -}}
 {{- $accepted = printf "%s\n%s" $current $previous -}}
