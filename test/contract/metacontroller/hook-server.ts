@@ -38,6 +38,9 @@ export class Reply {
   }
 }
 
+/** No answer at all: the connection ends. */
+export const BROKEN = Symbol('broken')
+
 type Answer = (body: HookBody) => unknown
 
 export class HookServer {
@@ -104,6 +107,10 @@ export class HookServer {
 }
 
 function send(response: ServerResponse, answer: unknown): void {
+  if (answer === BROKEN) {
+    response.destroy()
+    return
+  }
   if (answer instanceof Reply) {
     response.writeHead(answer.status, answer.headers).end(answer.body)
     return

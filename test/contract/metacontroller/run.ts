@@ -1,7 +1,8 @@
 /** Plays one case on a subject, and keeps what the real one did in recorded/. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Stage, type Case } from './stage.ts'
+import type { Case } from './setting.ts'
+import { Stage } from './stage.ts'
 import type { Subject } from './subject.ts'
 
 const FOLDER = join(import.meta.dirname, 'recorded')

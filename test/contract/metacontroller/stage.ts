@@ -7,28 +7,9 @@ import type { ApiObject } from '../../world/client.ts'
 import { ApiError } from '../../world/client.ts'
 import { HookServer, type HookBody } from './hook-server.ts'
 import { API_VERSION, CONFIG_MAP, JOB, PARENT, PART, SECRET, SERVICE_ACCOUNT } from './kinds.ts'
+import { controllerOf, type Setting } from './setting.ts'
 import { learnUids, normal } from './normal.ts'
 import type { Running, Subject } from './subject.ts'
-
-export interface Setting {
-  /** Default: sync and finalize, as our own controllers have. */
-  hooks?: ('sync' | 'finalize' | 'customize')[]
-  methods?: { [kind in 'Part' | 'ConfigMap' | 'Secret' | 'Job']?: string }
-  /** Fields of spec besides the usual ones. */
-  spec?: object
-  /** Fields of each webhook besides the URL. */
-  webhook?: object
-  parentResource?: object
-}
-
-export interface Case {
-  /** A sentence about Metacontroller. */
-  title: string
-  setting?: Setting
-  play(stage: Stage): Promise<void>
-  /** What is to be noted where only our loop can show it: minutes that the real one would take. */
-  expected?: Record<string, unknown>
-}
 
 const QUIET_SECONDS = 0.6
 const LOOKS = 25
@@ -261,33 +242,4 @@ export class Stage {
 
 function ignoreMissing(error: unknown): void {
   if (!(error instanceof ApiError) || error.status !== 404) throw error
-}
-
-function controllerOf(setting: Setting, url: string): object {
-  const { hooks = ['sync', 'finalize'], methods = {}, spec = {}, webhook = {} } = setting
-  const hook = (name: string) => ({
-    version: 'v2',
-    webhook: { url: `${url}/${name}`, timeout: '5s', ...webhook },
-  })
-  return {
-    apiVersion: 'metacontroller.k8s.io/v1alpha1',
-    kind: 'CompositeController',
-    metadata: { name: 'contract' },
-    spec: {
-      generateSelector: true,
-      parentResource: {
-        apiVersion: API_VERSION,
-        resource: PARENT.resource,
-        ignoreStatusChanges: true,
-        ...setting.parentResource,
-      },
-      childResources: [PART, CONFIG_MAP, SECRET, JOB].map(({ apiVersion, kind, resource }) => ({
-        apiVersion,
-        resource,
-        updateStrategy: { method: methods[kind as keyof typeof methods] ?? 'OnDelete' },
-      })),
-      hooks: Object.fromEntries(hooks.map((name) => [name, hook(name)])),
-      ...spec,
-    },
-  }
 }

@@ -9,7 +9,6 @@ import {
   groupOf,
   isDeleting,
   isRecord,
-  labelOf,
   ObjectMap,
   same,
 } from './object.ts'
@@ -157,12 +156,4 @@ function owned(child: ApiObject, parent: ApiObject): ApiObject {
 
 export function words(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-/** Names the kinds a desired map holds; for the log. */
-export function summary(desired: ObjectMap): string {
-  return desired
-    .groups()
-    .map((group) => `${labelOf(group)}=${group.objects.size}`)
-    .join(' ')
 }

@@ -29,7 +29,6 @@ export interface HookSurroundings {
 }
 
 export class Hook<Schema extends TObject> {
-  readonly #url: string
   readonly #schema: Schema
   readonly #webhook: Webhook
   readonly #headers: Record<string, string>
@@ -45,7 +44,6 @@ export class Hook<Schema extends TObject> {
     this.#webhook = webhook
     this.#schema = schema
     this.#surroundings = surroundings
-    this.#url = surroundings.resolve(urlOf(webhook))
     this.#headers = { 'content-type': 'application/json', ...authorization }
     const ca = webhook.caBundle?.inline
     this.#agent = new Agent(ca === undefined ? {} : { connect: { ca } })
@@ -87,7 +85,9 @@ export class Hook<Schema extends TObject> {
     signal.addEventListener('abort', () => reject(new Error('http error: deadline exceeded')))
     promise.catch(() => undefined)
     const options = { method: 'POST' as const, headers: this.#headers, body, signal }
-    return Promise.race([request(this.#url, { ...options, dispatcher: this.#agent }), promise])
+    // Asked each time: a service that was started anew is elsewhere.
+    const url = this.#surroundings.resolve(urlOf(this.#webhook))
+    return Promise.race([request(url, { ...options, dispatcher: this.#agent }), promise])
   }
 
   /** Seconds or a date; anything else is no wait at all. */

@@ -6,10 +6,11 @@ import type { ApiClient } from '../client.ts'
 import type { Clock } from '../clock.ts'
 import { words } from './children.ts'
 import { checkController, type CompositeController } from './composite.ts'
-import { Controller, type Crash, type Surroundings } from './controller.ts'
+import { Controller } from './controller.ts'
 import { Discovery } from './discovery.ts'
 import { SyncErrors } from './events.ts'
 import { Informers } from './informer.ts'
+import type { Surroundings } from './parts.ts'
 
 const FIRST_RETRY_MS = 5
 const LONGEST_RETRY_MS = 1_000_000
@@ -105,7 +106,7 @@ class RunningLoop implements Loop {
     cancel()
   }
 
-  #crash(error: Crash): void {
+  #crash(error: Error): void {
     this.#failure ??= error
     this.#around.log(`the loop ends: ${error.message}`)
     void this.stop()

@@ -1,7 +1,8 @@
 /** Every case of the contract, in the order of the facts. */
-import type { Case } from '../stage.ts'
+import type { Case } from '../setting.ts'
 import { ANSWERS } from './answers.ts'
 import { CHILDREN } from './children.ts'
+import { CLAIMING } from './claiming.ts'
 import { CUSTOMIZE } from './customize.ts'
 import { FAILURES } from './failures.ts'
 import { FINALIZE } from './finalize.ts'
@@ -13,5 +14,6 @@ export const CASES: Case[] = [
   ...FAILURES,
   ...STATUS,
   ...CHILDREN,
+  ...CLAIMING,
   ...FINALIZE,
 ]

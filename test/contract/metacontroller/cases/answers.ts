@@ -1,7 +1,8 @@
 /** What a hook is told, and what its answer means: facts section 2. */
-import { Reply, type HookBody } from '../hook-server.ts'
+import { BROKEN, Reply, type HookBody } from '../hook-server.ts'
 import { configMap, CONFIG_MAP, part } from '../kinds.ts'
-import type { Case, Stage } from '../stage.ts'
+import type { Case } from '../setting.ts'
+import type { Stage } from '../stage.ts'
 
 const ONE = configMap('one', { colour: 'red' })
 const TWO = configMap('two')
@@ -105,6 +106,7 @@ export const ANSWERS: Case[] = [
   bad('resyncAfterSeconds as text', () => ({ children: [], resyncAfterSeconds: '5' })),
   bad('a 201', () => new Reply(201, '{}')),
   bad('a 204', () => new Reply(204)),
+  bad('a connection that breaks', () => BROKEN),
   bad('a 500', () => new Reply(500, 'broken')),
   {
     title: 'a field of a child written twice is no error',

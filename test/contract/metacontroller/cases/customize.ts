@@ -1,7 +1,8 @@
 /** Related objects: facts sections 2.3 and 2.4. */
 import { Reply } from '../hook-server.ts'
 import { configMap } from '../kinds.ts'
-import type { Case, Setting, Stage } from '../stage.ts'
+import type { Case, Setting } from '../setting.ts'
+import type { Stage } from '../stage.ts'
 
 const ALL: Setting = { hooks: ['sync', 'finalize', 'customize'] }
 const CONFIG_MAPS = { apiVersion: 'v1', resource: 'configmaps' }

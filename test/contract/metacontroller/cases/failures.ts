@@ -2,7 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Reply } from '../hook-server.ts'
 import { configMap } from '../kinds.ts'
-import type { Case, Stage } from '../stage.ts'
+import type { Case } from '../setting.ts'
+import type { Stage } from '../stage.ts'
 import { keeping, withChild } from './answers.ts'
 
 const ONE = configMap('one', { colour: 'red' })

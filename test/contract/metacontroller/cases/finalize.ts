@@ -1,7 +1,7 @@
 /** The end of a parent: facts section 6. */
 import { configMap } from '../kinds.ts'
 import { Reply } from '../hook-server.ts'
-import type { Case } from '../stage.ts'
+import type { Case } from '../setting.ts'
 import { keeping, withChild } from './answers.ts'
 
 const ONE = configMap('one', { colour: 'red' })
@@ -224,7 +224,8 @@ export const FINALIZE: Case[] = [
       let told = 0
       stage.hooks.answer('finalize', () => {
         told += 1
-        return { status: {}, children: [], finalized: false }
+        // Not named it would be deleted: the cache may still show it as owned.
+        return { status: {}, children: [ONE], finalized: false }
       })
       await stage.delete('Thing', 'alpha', 'Orphan')
       await stage.until('the child is let go', async () => {
@@ -232,7 +233,7 @@ export const FINALIZE: Case[] = [
       })
       await stage.quiet()
       stage.note('finalize was called', told > 0)
-      stage.hooks.answer('finalize', () => ({ status: {}, children: [], finalized: true }))
+      stage.hooks.answer('finalize', () => ({ status: {}, children: [ONE], finalized: true }))
       await stage.touch('once')
       await stage.untilGone('Thing', 'alpha')
       await stage.quiet()

@@ -1,6 +1,6 @@
 /** The status, and which changes of a parent make it be seen again: facts sections 3 and 4. */
 import { configMap } from '../kinds.ts'
-import type { Case } from '../stage.ts'
+import type { Case } from '../setting.ts'
 import { withChild } from './answers.ts'
 
 export const STATUS: Case[] = [
