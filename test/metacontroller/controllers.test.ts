@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { controllers, PLURALS, type Installation } from '../../metacontroller/controllers.ts'
 import { TEMPLATE, template } from '../../metacontroller/generate.ts'
@@ -133,4 +135,7 @@ t.test('a kind there is not is refused by name', async (t) => {
 
 t.test('the chart holds the template that this table generates', async (t) => {
   t.equal(readFileSync(TEMPLATE, 'utf8'), template(), 'npm run generate')
+  const script = join(import.meta.dirname, '../../metacontroller/generate.ts')
+  const { status, stderr } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' })
+  t.strictSame([status, stderr], [0, ''])
 })

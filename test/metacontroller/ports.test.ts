@@ -213,6 +213,13 @@ t.test('a patch of a cluster that is gone, or of a namesake, changes nothing', a
   t.match(found?.metadata.annotations, { 'x/y': 'z' })
 })
 
+t.test('a patch that the API does not answer is an error, to be tried again', async (t) => {
+  const { kubernetes, server } = await ports(t)
+  await server.close()
+  const target = { ...veccluster('a'), metadata: { name: 'a', namespace: 'ns' } }
+  await t.rejects(patchCluster(kubernetes, target, {}), { code: 'KubernetesError' })
+})
+
 t.test('each pod is asked for its consensus with the key the pods run', async (t) => {
   const { api, server, ports: port } = await ports(t)
   const enabled = (consensus: object) => ({
