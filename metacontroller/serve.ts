@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
 import { clusterRoom } from '../hooks/cluster/index.ts'
+import type { Room } from '../hooks/room.ts'
 import { buildServer } from '../hooks/server.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
 import { Kubernetes } from '../jobs/clients/kubernetes.ts'
@@ -38,14 +39,11 @@ const STOP_WITHIN_MS = 20_000
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { log, namespaces, settings, now = () => new Date() } = options
   const timers = { setTimeout: options.setTimeout ?? systemTimeout }
+  const startedAt = now()
   const tokens = tokensOf(options)
   const kubernetes = new Kubernetes(serviceAccess(options.kubeconfig), log)
   const connections = new EngineConnections()
-  const secret = secretPort(kubernetes, now)
-  const route = options.engineRoute
-  const consensus = consensusPort({ kubernetes, connections, route, secret, log })
-  const rooms = [clusterRoom(clusterPorts({ kubernetes, secret, consensus, namespaces, now, log }))]
-  const startedAt = now()
+  const rooms = roomsOn(kubernetes, connections, { ...options, now })
   const crds = await watchCrdVersions({
     version: settings.version,
     plurals: rooms.map(({ plural }) => plural),
@@ -60,28 +58,38 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...(options.tls && { tls: readCertificate(options.tls) }),
   })
   const url = await server.listen({ port: options.port, host: options.host })
-  const stops = [
-    () => crds.stop(),
-    startMarking({
-      startedAt,
-      list: () => servedClusters(kubernetes, namespaces),
-      patch: (cluster, patch) => patchCluster(kubernetes, cluster, patch),
-      timers,
-      log,
-    }),
-    ...(options.tls
-      ? [followCertificate(server.server as unknown as Server, options.tls, timers)]
-      : []),
-  ]
+  const stopMarking = startMarking({
+    startedAt,
+    list: () => servedClusters(kubernetes, namespaces),
+    patch: (cluster, patch) => patchCluster(kubernetes, cluster, patch),
+    timers,
+    log,
+  })
+  const stopFollowing =
+    options.tls && followCertificate(server.server as unknown as Server, options.tls, timers)
   log.info({ url, version: settings.version, namespaces }, 'serving')
   return {
     url,
     async close() {
-      for (const stop of stops) stop()
+      crds.stop()
+      stopMarking()
+      stopFollowing?.()
       await server.close()
       await connections.close()
     },
   }
+}
+
+/** The rooms that are served, each with its ports. */
+function roomsOn(
+  kubernetes: Kubernetes,
+  connections: EngineConnections,
+  options: ServiceOptions & { now: () => Date },
+): Room[] {
+  const { engineRoute: route, namespaces, now, log } = options
+  const secret = secretPort(kubernetes, now)
+  const consensus = consensusPort({ kubernetes, connections, route, secret, log })
+  return [clusterRoom(clusterPorts({ kubernetes, secret, consensus, namespaces, now, log }))]
 }
 
 /** No tokens means that none is asked for, so that must be somebody's wish. */
