@@ -23,7 +23,7 @@ export class TooManyRequests extends Error {
 export interface HookSurroundings {
   api: ApiClient
   clock: Clock
-  /** Where a URL is reached from here. */
+  /** Where a URL is reached from here; asked at every call, because a service may move. */
   resolve: (url: string) => string
   stopped: AbortSignal
 }
@@ -77,7 +77,7 @@ export class Hook<Schema extends TObject> {
   }
 
   async #post(body: string): Promise<Dispatcher.ResponseData> {
-    const { stopped } = this.#surroundings
+    const { stopped, resolve } = this.#surroundings
     // Real time, also where the world has a clock of its own: the other side is a real process.
     const signal = AbortSignal.any([stopped, AbortSignal.timeout(timeoutOf(this.#webhook))])
     const { promise, reject } = Promise.withResolvers<never>()

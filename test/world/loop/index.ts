@@ -20,7 +20,7 @@ export interface LoopOptions {
   /** Plain objects of metacontroller.k8s.io/v1alpha1. */
   controllers: readonly object[]
   clock: Clock
-  /** Where the URL of a hook is reached from here. */
+  /** Where the URL of a hook is reached from here; asked at every call. */
   resolve?: (url: string) => string
   log?: (line: string) => void
 }
