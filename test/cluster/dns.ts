@@ -9,8 +9,8 @@ import type { Ground } from './state.ts'
 import type { Tools } from './tools.ts'
 
 export async function startDns(ground: Ground, tools: Tools): Promise<void> {
-  // The last block answers for all other names: no question of a pod leaves this machine.
-  const corefile = `.:53 {
+  // All other names are answered here as well: no question of a pod leaves this machine.
+  const corefile = `cluster.local:53 in-addr.arpa:53 {
   bind ${NODE_ADDRESS}
   errors
   kubernetes cluster.local in-addr.arpa {
@@ -18,6 +18,9 @@ export async function startDns(ground: Ground, tools: Tools): Promise<void> {
     pods insecure
     ttl 1
   }
+}
+.:53 {
+  bind ${NODE_ADDRESS}
   template ANY ANY {
     rcode NXDOMAIN
   }

@@ -2,7 +2,15 @@
  * The images the cluster runs: the operator's own out of the repository's Dockerfile, the engine
  * (the real binary, or our double of it), and a small one for sandboxes and probes.
  */
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -35,7 +43,7 @@ export async function busyboxImage(): Promise<Image> {
 
 /** Our image, by our Dockerfile, on bases made here in place of those a registry has. */
 export async function buildOperatorImage(tools: Pick<Tools, 'helm'>): Promise<Image> {
-  const [node, helm] = [await nodeImage(), await helmImage(tools.helm)]
+  const [node, helm] = [await nodeImage({ npm: true }), await helmImage(tools.helm)]
   const cache = (await run('npm', ['config', 'get', 'cache'])).trim()
   const print = fingerprint([node, helm], [...SOURCES, ...BUILD].map(inRepository))
   return buildArchive({
@@ -81,10 +89,10 @@ export async function buildEngineImage(options: EngineOptions): Promise<Image> {
 
 /** Our double under the engine's name, for machines that have no engine. */
 export async function buildDoubleImage(version = '1.18.3'): Promise<Image> {
-  const node = await nodeImage()
+  const node = await nodeImage({ npm: false })
   const command = 'node /app/test/doubles/engine/main.ts'
   const dockerfile = engineDockerfile(node, version)
-  const copied = ['package.json', 'crds', 'jobs', 'test/doubles', ...productionModules()]
+  const copied = ['package.json', 'crds', 'test/doubles/engine', ...modulesOfDouble()]
   const sources = copied.filter((path) => !path.startsWith('node_modules')).map(inRepository)
   const lock = inRepository('package-lock.json')
   return buildArchive({
@@ -105,14 +113,15 @@ export async function buildDoubleImage(version = '1.18.3'): Promise<Image> {
 
 const inRepository = (path: string) => join(REPOSITORY, path)
 
-async function nodeImage(): Promise<string> {
+async function nodeImage({ npm: withNpm }: { npm: boolean }): Promise<string> {
   const npm = join((await run('npm', ['root', '--global'])).trim(), 'npm')
   // What this machine trusts, the build trusts: a registry may be reached through a proxy of its own.
   const dockerfile = `FROM scratch
 ADD . /
 ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/root NODE_EXTRA_CA_CERTS=${CERTIFICATES}
 `
-  const made = [dockerfile, await run(NODE, ['--version']), await run('npm', ['--version'])]
+  const version = withNpm ? await run('npm', ['--version']) : 'no npm'
+  const made = [dockerfile, await run(NODE, ['--version']), version]
   return buildBase({
     name: `localhost/vec-operator/node:${fingerprint(made, [CERTIFICATES, ROOTFS])}`,
     family: 'node',
@@ -121,6 +130,7 @@ ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/root NODE_EXTRA_CA_CERTS=${CERTIFICA
     context: async (root) => {
       await addBasics(root)
       await addProgram(root, NODE, 'usr/local/bin/node')
+      if (!withNpm) return
       cpSync(npm, join(root, 'usr/local/lib/node_modules/npm'), { recursive: true })
       const script = '#!/bin/sh\nexec node /usr/local/lib/node_modules/npm/bin/npm-cli.js "$@"\n'
       writeFileSync(join(root, 'usr/local/bin/npm'), script, { mode: 0o755 })
@@ -167,14 +177,23 @@ async function addEngineLayout(root: string, command: string): Promise<void> {
   writeFileSync(join(root, 'qdrant/entrypoint.sh'), entrypoint(command), { mode: 0o755 })
 }
 
-/** Folders of the packages that are neither for development nor optional. */
-function productionModules(): string[] {
+/** Folders of the packages that the double imports, and of those that these need in turn. */
+function modulesOfDouble(): string[] {
   const lock = JSON.parse(readFileSync(inRepository('package-lock.json'), 'utf8')) as {
-    packages: Record<string, { dev?: boolean; optional?: boolean; devOptional?: boolean }>
+    packages: Record<string, { dependencies?: Record<string, string> }>
   }
-  return Object.entries(lock.packages)
-    .filter(
-      ([path, { dev, optional, devOptional }]) => path !== '' && !dev && !optional && !devOptional,
+  const folders = new Set<string>()
+  const add = (name: string) => {
+    const folder = `node_modules/${name}`
+    if (folders.has(folder) || lock.packages[folder] === undefined) return
+    folders.add(folder)
+    Object.keys(lock.packages[folder].dependencies ?? {}).forEach(add)
+  }
+  for (const file of globSync('test/doubles/engine/**/*.ts', { cwd: REPOSITORY })) {
+    const imports = readFileSync(inRepository(file), 'utf8').matchAll(
+      /from '((?:@[\w-]+\/)?[\w-]+)/g,
     )
-    .map(([path]) => path)
+    for (const [, name = ''] of imports) add(name)
+  }
+  return [...folders]
 }

@@ -2,7 +2,7 @@
  * The one node: containerd with a root of its own, the kubelet, and kube-proxy. Pods are real
  * containers in network namespaces of their own.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 
 import { kubeconfigFile } from './control-plane.ts'
 import { NODE_ADDRESS, POD_RANGE } from './network.ts'
@@ -22,6 +22,11 @@ export function ctr(ground: Ground, ...args: string[]): Promise<string> {
 }
 
 export async function startContainerd(ground: Ground, sandboxImage: string): Promise<void> {
+  // Images are ten thousand small files: in memory they come and go in a moment. It is memory only
+  // as far as it is used.
+  const root = ground.path('containerd/root')
+  mkdirSync(root, { recursive: true })
+  await run(program('mount'), ['-t', 'tmpfs', '-o', 'size=8g,mode=711', 'vec-operator', root])
   const config = ground.write('containerd/config.toml', containerdConfig(ground, sandboxImage))
   const containerd = ground.start({
     name: 'containerd',
