@@ -57,6 +57,8 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   }
   try {
     await operator.start()
+    // Kubernetes counts in seconds: what is made from now on is made after the operator's start.
+    clock.advance(1_000)
   } catch (error) {
     await close()
     throw error

@@ -80,14 +80,10 @@ export class Hook<Schema extends TObject> {
     const { stopped, resolve } = this.#surroundings
     // Real time, also where the world has a clock of its own: the other side is a real process.
     const signal = AbortSignal.any([stopped, AbortSignal.timeout(timeoutOf(this.#webhook))])
-    const { promise, reject } = Promise.withResolvers<never>()
-    // The body is read after this returns: the signal has to end that too.
-    signal.addEventListener('abort', () => reject(new Error('http error: deadline exceeded')))
-    promise.catch(() => undefined)
-    const options = { method: 'POST' as const, headers: this.#headers, body, signal }
     // Asked each time: a service that was started anew is elsewhere.
-    const url = this.#surroundings.resolve(urlOf(this.#webhook))
-    return Promise.race([request(url, { ...options, dispatcher: this.#agent }), promise])
+    const url = resolve(urlOf(this.#webhook))
+    const options = { headers: this.#headers, body, signal, dispatcher: this.#agent }
+    return request(url, { method: 'POST', ...options })
   }
 
   /** Seconds or a date; anything else is no wait at all. */
