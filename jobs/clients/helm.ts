@@ -112,7 +112,7 @@ export class Helm {
     signal?.throwIfAborted()
     if (limit.aborted) throw new HelmError(`helm ${args[0]} did not end within ${limitMs / 1000} s`)
     if (code !== 0) throw new HelmError(clean(errors()) || `helm ended with code ${code ?? 'none'}`)
-    return output().trim()
+    return withoutNotes(output()).trim()
   }
 
   /** Exit code of a child that is told to end when the signal aborts, and then made to. */
@@ -179,6 +179,12 @@ function clean(text: string): string {
     .filter((line) => line !== '' && !NOISE.test(line))
   const message = [...new Set(lines)].join('\n')
   return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE - 2)} …`
+}
+
+/** The chart's notes speak of kubectl and port-forward: nothing happened that they could tell. */
+function withoutNotes(text: string): string {
+  const [told = ''] = text.split(/^NOTES:$/m)
+  return told
 }
 
 const NOISE = /^(WARNING:|level=|[IWE]\d{4} |coalesce\.go|Use --debug flag)/

@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../crds/command.ts'
-import { jobWorld, runJob } from './job-world.ts'
+import { jobWorld, runJob, type JobWorld } from './job-world.ts'
 
 const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
 
@@ -59,18 +59,26 @@ for (const [state, code] of [
   })
 }
 
+t.test(
+  'a pod that is killed in the middle of helm leaves a release that the next pod heals',
+  async (t) => {
+    const world = await jobWorld(t)
+    const { child, pending } = await heldInHelm(t, world)
+    child.kill('SIGKILL')
+    await once(child, 'close')
+    world.hold.release()
+    t.match(await pending(), { metadata: { labels: { status: 'pending-install' } } })
+    const { code, log } = await world.run('upgrade', world.plan())
+    t.equal(code, EXIT.done, log)
+    t.match(log, /an earlier helm was killed.*status=pending-install/)
+    t.match(await pending(), { metadata: { labels: { status: 'deployed' } } })
+  },
+)
+
 t.test('SIGTERM ends helm, leaves no end report, and is a crash to be tried again', async (t) => {
   const world = await jobWorld(t)
-  world.hold.set()
-  world.helm({ holdAt: 'pending', hold: world.hold.file })
-  const child = spawn(process.execPath, [CLI, 'cluster', 'upgrade', 'ns/a'], {
-    env: { ...world.env, [JOB_ENV.plan]: encodePlan(world.plan(), 'spec'), LOG_FORMAT: 'json' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => child.kill('SIGKILL'))
+  const { child, pending } = await heldInHelm(t, world)
   const log = text(child.stdout)
-  const pending = () => world.object('v1', 'Secret', 'sh.helm.release.v1.vec-a.v1')
-  while ((await pending()) === undefined) await new Promise(setImmediate)
   child.kill('SIGTERM')
   const [code] = (await once(child, 'close')) as [number]
   t.equal(code, EXIT.crash)
@@ -81,3 +89,17 @@ t.test('SIGTERM ends helm, leaves no end report, and is a crash to be tried agai
   world.hold.release()
   t.equal((await world.run('upgrade', world.plan())).code, EXIT.done)
 })
+
+/** The CLI as a process of its own, its helm stopped after it has made its pending revision. */
+async function heldInHelm(t: Test, world: JobWorld) {
+  world.hold.set()
+  world.helm({ holdAt: 'pending', hold: world.hold.file })
+  const child = spawn(process.execPath, [CLI, 'cluster', 'upgrade', 'ns/a'], {
+    env: { ...world.env, [JOB_ENV.plan]: encodePlan(world.plan(), 'spec'), LOG_FORMAT: 'json' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const pending = () => world.object('v1', 'Secret', 'sh.helm.release.v1.vec-a.v1')
+  while ((await pending()) === undefined) await new Promise(setImmediate)
+  return { child, pending }
+}

@@ -72,9 +72,7 @@ async function upgradeFrom(
   }
   const current = deployed ?? last
   const objects = await render(api, options)
-  await building('unable to build kubernetes objects from new release manifest', () =>
-    checkKinds(api, objects),
-  )
+  await checkKinds(api, objects)
   const known = new Set(current.objects.map(nameOf))
   const added = objects.filter((object) => !known.has(nameOf(object)))
   await building('Unable to continue with update', () => checkOwners(api, added, options))

@@ -21,7 +21,10 @@ const POLL_MS = 20
 const PARENT = process.ppid
 
 let terminated = false
-process.once('SIGTERM', () => (terminated = true))
+process.once('SIGTERM', () => {
+  terminated = true
+  process.stdout.write('The release has been cancelled.\n')
+})
 
 export function settings(): Settings {
   const file = process.env['HELM_DOUBLE']
