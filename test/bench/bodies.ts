@@ -8,7 +8,7 @@ import { ANNOTATIONS, releaseName } from '../../crds/names.ts'
 import { clusterRights, upgradeJob } from '../../hooks/cluster/children.ts'
 import { wantedRun } from '../../hooks/cluster/plan.ts'
 import { childKind } from '../../hooks/guard.ts'
-import type { Child, HookRequest, Observations, Settings } from '../../hooks/protocol.ts'
+import type { HookRequest, Observations, Settings } from '../../hooks/protocol.ts'
 import { applied, cluster, clusterSpec, observed, progress } from '../builders.ts'
 import { renderChart } from '../doubles/chart-objects.ts'
 import { secretOf } from './api.ts'
@@ -132,7 +132,7 @@ function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): An
       lastTransitionTime: at,
     })),
   }
-  return stored({ ...job, status } as Child, { object: 'metacontroller', ...CONTROLLERS }, bare)
+  return stored({ ...job, status }, { object: 'metacontroller', ...CONTROLLERS }, bare)
 }
 
 function statefulSetOf(bare: VecCluster, settings: Settings): AnyObject {

@@ -27,23 +27,21 @@ interface Writers {
 export function stored(object: Bare, writers: Writers, owner?: Owner): AnyObject {
   const { kind, metadata, status, ...written } = object
   const uid = uidOf(kind, metadata.namespace ?? '', metadata.name)
-  return {
-    ...object,
-    metadata: {
-      uid,
-      resourceVersion: String(1_000_000 + (parseInt(uid.slice(0, 6), 16) % 9_000_000)),
-      generation: 1,
-      creationTimestamp: CREATED,
-      ...metadata,
-      ...(owner !== undefined && { ownerReferences: [referenceTo(owner)] }),
-      managedFields: [
-        managed(object, writers.object, { metadata, ...written }),
-        ...(status === undefined
-          ? []
-          : [{ ...managed(object, writers.status, { status }), subresource: 'status' }]),
-      ],
-    },
+  const whole = {
+    uid,
+    resourceVersion: String(1_000_000 + (parseInt(uid.slice(0, 6), 16) % 9_000_000)),
+    generation: 1,
+    creationTimestamp: CREATED,
+    ...metadata,
+    ...(owner !== undefined && { ownerReferences: [referenceTo(owner)] }),
+    managedFields: [
+      managed(object, writers.object, { metadata, ...written }),
+      ...(status === undefined
+        ? []
+        : [{ ...managed(object, writers.status, { status }), subresource: 'status' }]),
+    ],
   }
+  return { ...object, metadata: whole }
 }
 
 /** A uid as the API server would give it, but the same in every run. */

@@ -11,6 +11,8 @@ export const TOKEN = 'token-of-the-bench'
 /** dist/ is where builds go; in a folder of its own this one disturbs no other. */
 const BUILD = join(ROOT, 'dist', 'bench')
 
+const ON_CORE_0 = ['-c', '0', process.execPath]
+
 export interface Measured {
   url: string
   pid: number
@@ -68,13 +70,15 @@ export function hasTaskset(): boolean {
 }
 
 async function start(args: string[], env: Record<string, string>): Promise<Measured> {
-  const [command, ...before] = hasTaskset()
-    ? ['taskset', '-c', '0', process.execPath]
-    : [process.execPath]
-  const child = spawn(command ?? process.execPath, [...before, ...args], {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
-    stdio: ['ignore', 'pipe', 2],
-  })
+  const pinned = hasTaskset()
+  const child = spawn(
+    pinned ? 'taskset' : process.execPath,
+    [...(pinned ? ON_CORE_0 : []), ...args],
+    {
+      env: { PATH: process.env['PATH'] ?? '', ...env },
+      stdio: ['ignore', 'pipe', 2],
+    },
+  )
   const pid = child.pid ?? 0
   return { url: await urlOf(child), pid, memory: () => memoryOf(pid), stop: () => stop(child) }
 }

@@ -1,0 +1,181 @@
+/**
+ * `npm run demo`: a world, the samples of docs/samples, and a tour through the life of the resources.
+ * Whoever leaves early, or whatever fails, nothing is left behind.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { parse } from 'yaml'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import type { ApiClient } from './client.ts'
+import type { Guide } from './demo/guide.ts'
+import { lineGuide } from './demo/lines.ts'
+import { liveGuide } from './demo/live.ts'
+import { JobLogs } from './demo/logs.ts'
+import { phaseOf, referenceOf, sampleOf, SHOWN, take, TOUR, type Place } from './demo/tour.ts'
+import { Watcher } from './demo/watcher.ts'
+import { startEmbeddedWorld } from './embedded.ts'
+import type { World } from './world.ts'
+
+const USAGE = `Usage: npm run demo -- [options]
+  --cluster       on the local real cluster (npm run cluster -- up), not in the embedded world
+  --logs          print the log of each Job that has ended, where there is no terminal
+  --plain         print lines also in a terminal
+  --samples DIR   apply the samples of this folder (docs/samples)
+  --help          print this
+In a terminal: l shows the log of a Job, arrows select one, q or Ctrl-C leaves.
+`
+
+const SAMPLES = new URL('../../docs/samples', import.meta.url).pathname
+
+const FLAGS = {
+  cluster: { type: 'boolean', default: false },
+  logs: { type: 'boolean', default: false },
+  plain: { type: 'boolean', default: false },
+  samples: { type: 'string', default: SAMPLES },
+  help: { type: 'boolean', default: false },
+} as const
+
+/** What the demo needs of a world besides what scenarios need. */
+type Stage = World & { client: ApiClient; clock?: { now(): Date } }
+
+type Samples = Place['samples']
+
+/** Logs of Jobs for people; inside Kubernetes they are JSON. */
+const READABLE = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
+const AFTER_SECONDS = 5
+const CLOSE_WITHIN_MS = 30_000
+
+/** Ends by Ctrl-C: as shells count it. */
+const INTERRUPTED = 130
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({ options: FLAGS, strict: true })
+  if (values.help) {
+    process.stdout.write(USAGE)
+    return 0
+  }
+  const leaving = new AbortController()
+  const leave = () => {
+    leaving.abort()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, leave)
+  const samples = readSamples(values.samples)
+  const live = process.stdout.isTTY && process.stdin.isTTY && !values.plain
+  const world = await (values.cluster ? startCluster() : startEmbeddedWorld({ env: READABLE }))
+  try {
+    await show(world, samples, { live, withLogs: values.logs, leaving })
+  } finally {
+    await closed(world)
+  }
+  if (live) print('The demo has ended; it leaves nothing behind.')
+  return leaving.signal.aborted && !live ? INTERRUPTED : 0
+}
+
+interface Manner {
+  live: boolean
+  withLogs: boolean
+  leaving: AbortController
+}
+
+/** Takes the tour until its end or until the person leaves. */
+async function show(world: Stage, samples: Samples, manner: Manner): Promise<void> {
+  const { signal } = manner.leaving
+  const namespace = await world.namespace('demo')
+  const watcher = new Watcher(world.client, namespace)
+  const guide = guideOf(world, { ...manner, watcher, namespace })
+  try {
+    for (const { apiVersion, kind } of SHOWN) watcher.follow(apiVersion, kind)
+    await Promise.race([
+      tour({ world, namespace, samples }, { guide, watcher, signal }),
+      aborted(signal),
+    ])
+  } finally {
+    await guide.close()
+    await watcher.stop()
+  }
+}
+
+async function tour(
+  place: Place,
+  { guide, watcher, signal }: { guide: Guide; watcher: Watcher; signal: AbortSignal },
+): Promise<void> {
+  for (const step of TOUR) {
+    await guide.announce(step, place.namespace)
+    if (signal.aborted) return
+    await take(step, place)
+    const last = step.phases.at(-1)
+    const reference = referenceOf(sampleOf(place, step.sample))
+    await watcher.caughtUp(reference, (object) => phaseOf(object) === last)
+  }
+  // What the last step leaves to garbage collection.
+  await place.world.pass(AFTER_SECONDS)
+  await guide.end()
+}
+
+function guideOf(
+  world: Stage,
+  { live, withLogs, leaving, watcher, namespace }: Manner & { watcher: Watcher; namespace: string },
+): Guide {
+  const logs = new JobLogs(world, namespace, watcher)
+  const now = () => world.clock?.now() ?? new Date()
+  const title = `vec-operator demo, ${world.kind} world`
+  if (!live) {
+    for (const line of [title, ...world.parts.map((part) => `  ${part}`)]) print(line)
+    return lineGuide({ watcher, logs, withLogs, now, print })
+  }
+  const leave = () => {
+    leaving.abort()
+  }
+  return liveGuide({ watcher, logs, title, now, leave, left: leaving.signal })
+}
+
+/** Closing must end, or the person is left with a process that cannot be left. */
+async function closed(world: World): Promise<void> {
+  const late = setTimeout(() => {
+    process.stderr.write('demo: the world does not close\n')
+    process.exit(1)
+  }, CLOSE_WITHIN_MS)
+  await world.close()
+  clearTimeout(late)
+}
+
+/** Imported only here: it needs what the embedded world does not. */
+async function startCluster(): Promise<Stage> {
+  const path = new URL('../cluster/world.ts', import.meta.url).href
+  const { startClusterWorld } = (await import(path)) as {
+    startClusterWorld: (options: object) => Promise<Stage>
+  }
+  return startClusterWorld({})
+}
+
+function readSamples(folder: string): Samples {
+  const files = readdirSync(folder).filter((file) => file.endsWith('.yaml'))
+  return new Map(
+    files.map((file) => {
+      const object = parse(readFileSync(join(folder, file), 'utf8')) as AnyObject
+      return [basename(file, '.yaml'), object]
+    }),
+  )
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  await new Promise((resolve) => {
+    signal.addEventListener('abort', resolve, { once: true })
+  })
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+main().then(
+  (code) => {
+    process.exitCode = code
+  },
+  (error: unknown) => {
+    process.stderr.write(`demo: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.exitCode = 1
+  },
+)

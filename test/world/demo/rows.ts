@@ -1,0 +1,96 @@
+/** What one line says about an object: its phase and what it waits for, kind by kind. */
+import { parseProgress } from '../../../crds/command.ts'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import type { Condition } from '../../../crds/schema.ts'
+
+export interface Row {
+  kind: string
+  name: string
+  phase: string
+  message: string
+  createdAt: number
+}
+
+interface Shown extends AnyObject {
+  spec?: { replicas?: number; resources?: { requests?: { storage?: string } } }
+  status?: {
+    phase?: string
+    active?: number
+    readyReplicas?: number
+    updatedReplicas?: number
+    replicas?: number
+    conditions?: Partial<Condition>[]
+  }
+}
+
+export function rowOf(object: AnyObject): Row {
+  const { kind, metadata } = object
+  const [phase, message] =
+    metadata.deletionTimestamp === undefined ? stateOf(object) : ending(object)
+  return {
+    ...{ kind, message },
+    phase: phase === '' ? '-' : phase,
+    name: `${metadata.namespace ?? ''}/${metadata.name}`,
+    createdAt: Date.parse(metadata.creationTimestamp ?? ''),
+  }
+}
+
+function stateOf(object: Shown): [phase: string, message: string] {
+  const { spec, status = {} } = object
+  switch (object.kind) {
+    case 'Job':
+      return jobState(object)
+    case 'StatefulSet': {
+      const wanted = spec?.replicas ?? 1
+      const { readyReplicas = 0, updatedReplicas = 0 } = status
+      const message = `${updatedReplicas}/${wanted} of the newest revision`
+      return [`${readyReplicas}/${wanted} ready`, message]
+    }
+    case 'Pod':
+      return [status.phase ?? '', conditionOf(object, 'Ready')?.status === 'True' ? 'ready' : '']
+    case 'PersistentVolumeClaim':
+      return [status.phase ?? '', spec?.resources?.requests?.storage ?? '']
+    default:
+      return [status.phase ?? '', messageOf(object)]
+  }
+}
+
+/** Until it is gone it keeps its phase, and its status tells nothing new. */
+function ending(object: Shown): [phase: string, message: string] {
+  const [phase] = stateOf(object)
+  const progress = progressOf(object)
+  return [phase, progress === undefined ? 'being deleted' : `being deleted; ${progress}`]
+}
+
+function jobState(job: Shown): [phase: string, message: string] {
+  const ended = ['Complete', 'Failed'].find((type) => conditionOf(job, type)?.status === 'True')
+  if (ended !== undefined)
+    return [ended, ended === 'Failed' ? (conditionOf(job, ended)?.message ?? '') : '']
+  // Its pods have ended, and the Job controller is about to say so.
+  const ending = ['SuccessCriteriaMet', 'FailureTarget'].some((type) => conditionOf(job, type))
+  if (ending) return ['Ending', '']
+  return (job.status?.active ?? 0) > 0 ? ['Running', ''] : ['Pending', '']
+}
+
+/** Why a resource is not as its spec wants it, and how ready it is. */
+function messageOf(object: Shown): string {
+  const applied = conditionOf(object, 'Applied')
+  const ready = conditionOf(object, 'Ready')
+  const shown = applied?.status === 'False' ? [applied, ready] : [ready]
+  return shown
+    .map((condition) => condition?.message ?? '')
+    .filter((message) => message !== '')
+    .join('; ')
+}
+
+/** The last report of a Job: verb, number and state. */
+function progressOf({ metadata }: AnyObject): string | undefined {
+  const text = metadata.annotations?.[ANNOTATIONS.progress]
+  const progress = parseProgress(text, metadata.uid ?? '')
+  return progress && `helm ${progress.verb} ${progress.run} ${progress.state}`
+}
+
+function conditionOf({ status }: Shown, type: string): Partial<Condition> | undefined {
+  return status?.conditions?.find((condition) => condition.type === type)
+}
