@@ -26,7 +26,7 @@ interface Waiter {
 /** Turns of the event loop in a row without anything under way: by then every notice has arrived. */
 const CALM_TURNS = 12
 const STEP_MS = 10
-/** A process that says nothing for so long waits for something itself, perhaps for time to pass. */
+/** Who does nothing for so long waits for something, perhaps for time to pass. */
 const QUIET_MS = 10_000
 
 export class Pace {
@@ -85,13 +85,16 @@ export class Pace {
   async #calm(): Promise<void> {
     let calm = 0
     let revision = this.#life.revision()
+    let changedAt = Date.now()
     for (let turn = 0; calm < CALM_TURNS && !this.#stopped; turn++) {
       // Spinning would take the time that others need.
       if (turn > 100) await new Promise((resolve) => setTimeout(resolve, 1))
       else await new Promise((resolve) => setImmediate(resolve))
+      if (revision !== this.#life.revision()) changedAt = Date.now()
       const still = !this.#life.busy() && revision === this.#life.revision()
       calm = still ? calm + 1 : 0
       revision = this.#life.revision()
+      if (Date.now() - changedAt > QUIET_MS) return
       // A wait that is met need not wait for the rest, nor for a process that never stops writing.
       if ([...this.#waiters].some(({ met }) => met())) return
     }

@@ -48,6 +48,7 @@ const RULES: Record<string, Rules> = {
     update: withStringData,
     causes: (object, old) => [
       ...badBase64(object),
+      ...missingTls(object),
       ...(old !== undefined && object['type'] !== old['type']
         ? [immutable('type', object['type'])]
         : []),
@@ -100,6 +101,14 @@ function badBase64(object: ApiObject): Cause[] {
   return Object.entries(recordAt(object, 'data'))
     .filter(([, value]) => typeof value !== 'string' || !/^[A-Za-z0-9+/\r\n]*={0,2}$/.test(value))
     .map(([key]) => ({ field: `data[${key}]`, message: 'Invalid value: illegal base64 data' }))
+}
+
+function missingTls(object: ApiObject): Cause[] {
+  if (object['type'] !== 'kubernetes.io/tls') return []
+  const data = recordAt(object, 'data')
+  return ['tls.crt', 'tls.key']
+    .filter((key) => !(key in data))
+    .map((key) => ({ field: `data[${key}]`, message: 'Required value' }))
 }
 
 function withAddress(object: ApiObject): ApiObject {

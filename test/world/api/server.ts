@@ -15,6 +15,8 @@ import { routeOf } from './routes.ts'
 
 export interface EmbeddedApi {
   url: string
+  /** Address with the credential in its path, for kubectl, which sends none over plain HTTP. */
+  openUrl: string
   /** For everybody but pods; it may do anything. */
   token: string
   /** For pods; it may do anything too, but shows that a pod calls. */
@@ -41,17 +43,23 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
 
   const server = createServer((request, response) => {
     inFlight += 1
+    const open = `/as/${token}/`
+    const byPath = request.url?.startsWith(open) === true
+    if (byPath) request.url = request.url?.slice(open.length - 1) ?? ''
     const given = request.headers.authorization
     const byPod = given === `Bearer ${podToken}`
     if (byPod) podCallAt = Date.now()
-    respond(resources, () => node, byPod || given === `Bearer ${token}`, request, response)
+    const authorized = byPath || byPod || given === `Bearer ${token}`
+    respond(resources, () => node, authorized, request, response)
       .catch((error: unknown) => refuse(response, error))
       .finally(() => (inFlight -= 1))
   })
   server.keepAliveTimeout = 60_000
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
+    openUrl: `${url}/as/${token}`,
     token,
     podToken,
     podCallAt: () => podCallAt,

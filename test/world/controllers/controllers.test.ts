@@ -92,6 +92,35 @@ t.test('foreground waits for dependants, orphaning frees them', async (t) => {
   t.equal((await get('v1', 'ConfigMap', 'kept'))?.metadata.ownerReferences, undefined)
 })
 
+t.test('a definition that is deleted takes its objects along', async (t) => {
+  const { client, until } = await world(t)
+  const schema = { openAPIV3Schema: { type: 'object' } }
+  const definition = {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: 'widgets.example.dev' },
+    spec: {
+      group: 'example.dev',
+      scope: 'Namespaced',
+      names: { kind: 'Widget', plural: 'widgets' },
+      versions: [{ name: 'v1', served: true, storage: true, schema }],
+    },
+  }
+  const at = { apiVersion: definition.apiVersion, kind: definition.kind, namespace: '' }
+  const reference = { ...at, name: 'widgets.example.dev' }
+  await client.create(definition)
+  await until(async () => (await client.get(reference))?.metadata.finalizers !== undefined)
+  const metadata = { name: 'w', namespace: 'ns', finalizers: ['example.dev/x'] }
+  await client.create({ apiVersion: 'example.dev/v1', kind: 'Widget', metadata })
+  const widget = { apiVersion: 'example.dev/v1', kind: 'Widget', namespace: 'ns', name: 'w' }
+  await client.delete(reference)
+  await until(async () => (await client.get(widget))?.metadata.deletionTimestamp !== undefined)
+  t.ok(await client.get(reference))
+  await client.patch(widget, { metadata: { finalizers: null } })
+  await until(async () => (await client.get(reference)) === undefined)
+  await t.rejects(client.raw('GET', '/apis/example.dev/v1'), { status: 404, message: /could not/ })
+})
+
 function job(extra: object = {}, image = 'vec-operator:embedded') {
   return {
     apiVersion: 'batch/v1',
@@ -242,6 +271,24 @@ t.test('a new template rolls the highest pod first; fewer replicas leave the cla
   await client.delete(setAt)
   await until(async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items.length === 0)
   t.equal((await client.list('v1', 'PersistentVolumeClaim', { namespace: 'ns' })).items.length, 2)
+})
+
+t.test('a pod killed with its node costs no attempt where the policy ignores that', async (t) => {
+  const { client, until, controllers, get } = await world(t)
+  const onPodConditions = [{ type: 'DisruptionTarget', status: 'True' }]
+  const rules = [{ action: 'Ignore', onPodConditions }]
+  await client.create(job({ backoffLimit: 0, podFailurePolicy: { rules } }))
+  await until(async () => controllers.kubelet.processes() > 0)
+  const { items } = await client.list('v1', 'Pod', { namespace: 'ns' })
+  t.ok(controllers.kubelet.kill('ns', items[0]?.metadata.name ?? ''))
+  const pods = async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items
+  await until(async () => (await pods()).length === 2)
+  t.equal((await get('batch/v1', 'Job', 'j'))?.status?.['failed' as never], undefined)
+  const killed = (await pods()).find(({ metadata }) => metadata.uid === items[0]?.metadata.uid)
+  t.match(killed?.status, {
+    phase: 'Failed',
+    containerStatuses: [{ state: { terminated: { exitCode: 137 } } }],
+  })
 })
 
 t.test('what a controller does survives its restart', async (t) => {

@@ -2,6 +2,7 @@
 import type { EmbeddedApi } from '../api/server.ts'
 import type { Clock } from '../clock.ts'
 import { containers } from './containers.ts'
+import { definitionController } from './definitions.ts'
 import { EngineRuns } from './engine-container.ts'
 import { garbageCollector } from './garbage.ts'
 import { jobController } from './jobs.ts'
@@ -38,6 +39,7 @@ export function startControllers({ api, clock, helm, env = {} }: ControllerOptio
   const start = () =>
     [
       garbageCollector(resources),
+      definitionController(resources),
       namespaceController(resources),
       jobController(resources, clock),
       statefulSetController(resources),

@@ -43,8 +43,6 @@ export function startJobContainer(
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
   child.stderr.on('data', (chunk: Buffer) => output.push(chunk))
   const end = (signal: NodeJS.Signals) => killGroup(child.pid, signal)
-  const lastResort = () => end('SIGKILL')
-  process.once('exit', lastResort)
   return {
     log: () => Buffer.concat(output).toString(),
     port: () => undefined,
@@ -55,7 +53,6 @@ export function startJobContainer(
     ended: new Promise((resolve) => {
       child.once('error', (error) => output.push(Buffer.from(`${error.message}\n`)))
       child.once('close', (code, signal) => {
-        process.off('exit', lastResort)
         end('SIGKILL')
         resolve(code ?? (signal === 'SIGKILL' ? 137 : 143))
       })

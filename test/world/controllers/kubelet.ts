@@ -29,6 +29,11 @@ export function startKubelet(resources: Resources, clock: Clock, containers: Con
     [...runs.values()].find(
       ({ pod: { metadata } }) => metadata.namespace === namespace && metadata.name === name,
     )
+  // Processes in groups of their own would outlive a world that ends without a word.
+  const lastResort = () => {
+    for (const run of runs.values()) run.kill()
+  }
+  process.once('exit', lastResort)
   const end = resources.store.subscribe(({ type, collection, object }) => {
     const { uid = '' } = object.metadata
     if (collection === '/secrets' || collection === '/configmaps') {
@@ -55,6 +60,7 @@ export function startKubelet(resources: Resources, clock: Clock, containers: Con
     },
     setReady: (namespace, pod, ready) => find(namespace, pod)?.setReady(ready),
     async close() {
+      process.off('exit', lastResort)
       end()
       await Promise.all([...runs.values()].map((run) => run.forget()))
     },

@@ -12,7 +12,7 @@ import { NotStartable, Sandbox } from './sandbox.ts'
 
 /** Scheduling, pulling and creating take so long. */
 const START_MS = 500
-const RETRY_MS = 2_000
+const RETRY_MS = 5_000
 /** How long an engine takes to end. */
 const STOP_MS = 1_000
 const PROBE_TIMEOUT_MS = 1_000
@@ -95,6 +95,10 @@ export class PodRun {
   /** The node dies under the pod. */
   disrupt(): void {
     this.#disrupted = true
+    this.kill()
+  }
+
+  kill(): void {
     this.#running?.kill()
   }
 
@@ -102,7 +106,7 @@ export class PodRun {
   async forget(): Promise<void> {
     this.#forgotten = true
     this.#cancel()
-    this.#running?.kill()
+    this.kill()
     await this.#running?.ended
     this.#sandbox?.remove()
   }

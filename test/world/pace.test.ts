@@ -1,0 +1,90 @@
+/** Time in the embedded world jumps while everything waits, and stands while something is under way. */
+import t from 'tap'
+import { MovableClock } from './clock.ts'
+import { Pace } from './pace.ts'
+
+const START = new Date('2030-01-01T00:00:00Z')
+
+function world() {
+  const clock = new MovableClock(START)
+  const life = { busy: false, processes: 0, heardAt: 0, revision: 0 }
+  const pace = new Pace(clock, {
+    busy: () => life.busy,
+    processes: () => life.processes,
+    heardAt: () => life.heardAt,
+    revision: () => life.revision,
+  })
+  const passed = () => (clock.now().getTime() - START.getTime()) / 1000
+  return { clock, life, pace, passed }
+}
+
+t.test('an hour passes at once, and every timer runs', async (t) => {
+  const { clock, pace, passed } = world()
+  let ticks = 0
+  const tick = () => {
+    ticks += 1
+    clock.setTimeout(tick, 60_000)
+  }
+  tick()
+  t.equal(await pace.wait(() => false, 3_600_000), false)
+  t.equal(passed(), 3600)
+  t.equal(ticks, 61)
+})
+
+t.test('who waits for something gets it at the moment it is there', async (t) => {
+  const { clock, pace, passed } = world()
+  let there = false
+  clock.setTimeout(() => (there = true), 30_000)
+  t.equal(await pace.wait(() => there, 120_000), true)
+  t.equal(passed(), 30)
+})
+
+t.test('of two who wait, neither is jumped over', async (t) => {
+  const { pace, passed } = world()
+  const long = pace.wait(() => false, 100_000).then(passed)
+  const short = pace.wait(() => false, 10_000).then(passed)
+  t.strictSame(await Promise.all([short, long]), [10, 100])
+})
+
+t.test('no time passes while a call is under way', async (t) => {
+  const { clock, life, pace, passed } = world()
+  let due = false
+  clock.setTimeout(() => (due = true), 1000)
+  life.busy = true
+  setTimeout(() => {
+    t.equal(passed(), 0)
+    life.busy = false
+  }, 50)
+  await pace.wait(() => due, 10_000)
+  t.equal(passed(), 1)
+})
+
+t.test('while a process runs, time passes as it does outside', async (t) => {
+  const { clock, life, pace, passed } = world()
+  let due = false
+  clock.setTimeout(() => (due = true), 600_000)
+  life.processes = 1
+  life.heardAt = Date.now()
+  setTimeout(() => {
+    t.ok(passed() < 10)
+    life.processes = 0
+  }, 100)
+  await pace.wait(() => due, 1_000_000)
+  t.equal(passed(), 600)
+})
+
+t.test('a process that has said nothing for long does not hold up time', async (t) => {
+  const { life, pace, passed } = world()
+  life.processes = 1
+  life.heardAt = Date.now() - 60_000
+  await pace.wait(() => false, 600_000)
+  t.equal(passed(), 600)
+})
+
+t.test('once the world ends nobody waits any longer', async (t) => {
+  const { life, pace } = world()
+  life.busy = true
+  const waiting = pace.wait(() => false, 1000)
+  pace.stop()
+  t.equal(await waiting, false)
+})
