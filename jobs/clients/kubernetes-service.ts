@@ -6,15 +6,13 @@
 import { existsSync } from 'node:fs'
 import { HttpMethod, KubeConfig, RequestContext } from '@kubernetes/client-node'
 import { KubernetesError } from '../../crds/errors.ts'
-import type { Access } from './kubernetes.ts'
-
-const MOUNTED_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
+import { ACCOUNT_FOLDER, type Access } from './kubernetes.ts'
 
 /** A kubeconfig that was named; else the mounted service account; else KUBECONFIG or ~/.kube/config. */
-export function serviceAccess(kubeconfig?: string): Access {
+export function serviceAccess(kubeconfig?: string, root = ''): Access {
   const config = new KubeConfig()
   if (kubeconfig !== undefined) config.loadFromFile(kubeconfig)
-  else if (existsSync(MOUNTED_TOKEN)) config.loadFromCluster()
+  else if (existsSync(`${root}${ACCOUNT_FOLDER}/token`)) config.loadFromCluster(root)
   else config.loadFromDefault()
   return accessBy(config)
 }

@@ -45,18 +45,19 @@ export interface Answer {
   text: string
 }
 
-const POD_FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
+/** Where the kubelet mounts the service account. */
+export const ACCOUNT_FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MERGE_PATCH = 'application/merge-patch+json'
 
 /**
  * How a pod reaches the API: by its service account, or as the VEC_API_* variables say where there is
  * no pod around us.
  */
-export function podAccess(env: NodeJS.ProcessEnv = process.env): Access {
+export function podAccess(env: NodeJS.ProcessEnv = process.env, root = ''): Access {
   const server = env['VEC_API_SERVER'] ?? inClusterServer(env)
   const outside = env['VEC_API_SERVER'] !== undefined
-  const tokenFile = outside ? env['VEC_API_TOKEN_FILE'] : `${POD_FOLDER}/token`
-  const caFile = outside ? env['VEC_API_CA_FILE'] : `${POD_FOLDER}/ca.crt`
+  const tokenFile = outside ? env['VEC_API_TOKEN_FILE'] : `${root}${ACCOUNT_FOLDER}/token`
+  const caFile = outside ? env['VEC_API_CA_FILE'] : `${root}${ACCOUNT_FOLDER}/ca.crt`
   const dispatcher = new Agent({
     keepAliveTimeout: 4_000,
     ...(caFile !== undefined && { connect: { ca: readFileSync(caFile, 'utf8') } }),

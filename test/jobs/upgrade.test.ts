@@ -2,7 +2,9 @@
 import t from 'tap'
 import { EXIT } from '../../crds/command.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
+import { liveVersion } from '../../jobs/cluster/refusals.ts'
 import { clusterSpec } from '../builders.ts'
+import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { START, instantTime, jobWorld, podOf, JOB, RUNNER } from './job-world.ts'
 
 t.test('the first run installs the release and reports what was applied', async (t) => {
@@ -245,6 +247,67 @@ t.test(
     })
   },
 )
+
+t.test('a collection that is deleted while the nodes are asked does not count', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
+  const engine = await world.startEngine(2)
+  engine.createCollection('gone', 2)
+  // Listed once more, and then it is gone.
+  engine.collections.get = () => undefined
+  const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
+  t.equal((await world.run('upgrade', plan)).code, EXIT.done)
+})
+
+t.test('nodes that run alone cannot say what would be lost', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
+  await world.startEngine(2, new EngineCluster({ name: 'vec-a', enabled: false }))
+  const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
+  t.equal((await world.run('upgrade', plan)).code, EXIT.over)
+  t.match(await world.progress(), { state: 'Failed', message: /^vec-a-0\.ns runs alone/ })
+})
+
+t.test('many shards are told of by their number', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
+  const engine = await world.startEngine(2)
+  engine.createCollection('docs', 24)
+  const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
+  t.equal((await world.run('upgrade', plan)).code, EXIT.over)
+  t.match(await world.progress(), { message: /docs shard 1 on node 1, .* and 2 more; move them/ })
+})
+
+t.test(
+  'the live version is read from the chart label or the image where the first is missing',
+  async (t) => {
+    const live = (labels: Record<string, string>, image: string) =>
+      liveVersion({
+        apiVersion: 'apps/v1',
+        kind: 'StatefulSet',
+        metadata: { name: 'vec-a', labels },
+        spec: { template: { spec: { containers: [{ image }] } } },
+      })
+    t.equal(live({ 'app.kubernetes.io/version': 'v1.18.3' }, 'x:v1.0.0'), '1.18.3')
+    t.equal(live({ 'helm.sh/chart': 'qdrant-1.17.1' }, 'x:v1.0.0'), '1.17.1')
+    t.equal(live({}, 'registry.example:5000/q/qdrant:v1.16.0-unprivileged'), '1.16.0-unprivileged')
+    t.equal(live({}, 'registry.example:5000/q/qdrant:latest'), undefined)
+  },
+)
+
+t.test('a live version that nobody can tell is no reason to refuse', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  await world.api.patch(
+    { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'vec-a' },
+    {
+      metadata: { labels: { 'app.kubernetes.io/version': null, 'helm.sh/chart': null } },
+      spec: { template: { spec: { containers: [{ name: 'engine', image: 'engine:latest' }] } } },
+    },
+  )
+  const plan = world.plan({ spec: clusterSpec({ version: '1.12.0' }), run: 2 })
+  t.equal((await world.run('upgrade', plan)).code, EXIT.done)
+})
 
 const VERSIONS = [
   [

@@ -91,7 +91,7 @@ export function chartValues(values: object): ChartValues {
   const merged = merge(DEFAULTS, values) as ChartValues
   const { config, image } = merged as unknown as {
     config: { cluster?: { p2p?: unknown } } | number
-    image: { tag: string }
+    image: { tag?: string }
   }
   if (typeof config !== 'object') {
     throw new ChartError(template('<.Values.config>: wrong type for value; expected map'))
@@ -103,7 +103,7 @@ export function chartValues(values: object): ChartValues {
       ),
     )
   }
-  if (image.tag !== '' && !/^v?\d+\.\d+(\.\d+)?/.test(image.tag)) {
+  if (image.tag && !/^v?\d+\.\d+(\.\d+)?/.test(image.tag)) {
     throw new ChartError(template('error calling semverCompare: invalid semantic version'))
   }
   // The chart evaluates config as a template of its own.

@@ -1,10 +1,17 @@
 /** The Kubernetes client, against the embedded API server and against one that answers garbage. */
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { AnyObject, Secret } from '../../../crds/kubernetes.ts'
 import { serviceAccess } from '../../../jobs/clients/kubernetes-service.ts'
-import { Kubernetes, pathOf, podAccess, type Access } from '../../../jobs/clients/kubernetes.ts'
+import {
+  ACCOUNT_FOLDER,
+  Kubernetes,
+  pathOf,
+  podAccess,
+  type Access,
+} from '../../../jobs/clients/kubernetes.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startScriptedApi, type ScriptedAnswer } from '../../doubles/scripted-api.ts'
 import { startApi, type EmbeddedApi } from '../../world/api/server.ts'
@@ -143,6 +150,48 @@ t.test('a call that is aborted ends with the reason', async (t) => {
   const signal = AbortSignal.abort(new Error('SIGTERM'))
   await t.rejects(kubernetes.call('GET', '/', { signal }), { message: 'SIGTERM' })
 })
+
+t.test('in a pod the service account is used, and an IPv6 address is bracketed', async (t) => {
+  const root = podRoot(t)
+  const headersOf = async (access: Access) => (await access.authorize()).headers
+  const byName = podAccess({ KUBERNETES_SERVICE_HOST: 'fd00::1' }, root)
+  t.equal(byName.server, 'https://[fd00::1]:443')
+  t.strictSame(await headersOf(byName), { authorization: 'Bearer mounted' })
+
+  restored(t, { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '6443' })
+  t.equal(podAccess(process.env, root).server, 'https://10.0.0.1:6443')
+  const service = serviceAccess(undefined, root)
+  t.equal(service.server, 'https://10.0.0.1:6443')
+  t.match(await headersOf(service), { Authorization: 'Bearer mounted' })
+})
+
+t.test('without a mounted service account KUBECONFIG is used', async (t) => {
+  const config = JSON.stringify(kubeconfig('https://from.environment:6443/', 'x'))
+  const folder = t.testdir({ kubeconfig: config })
+  restored(t, { KUBECONFIG: join(folder, 'kubeconfig') })
+  t.equal(serviceAccess(undefined, folder).server, 'https://from.environment:6443')
+})
+
+/** A file system in which the kubelet has mounted a service account. */
+function podRoot(t: Test): string {
+  const folder = t.testdir({})
+  const account = join(folder, ACCOUNT_FOLDER)
+  mkdirSync(account, { recursive: true })
+  writeFileSync(join(account, 'token'), 'mounted')
+  writeFileSync(join(account, 'ca.crt'), rootCertificates[0] ?? '')
+  writeFileSync(join(account, 'namespace'), 'ns')
+  return folder
+}
+
+/** Sets environment variables for one test. */
+function restored(t: Test, variables: Record<string, string>): void {
+  const before = { ...process.env }
+  Object.assign(process.env, variables)
+  t.teardown(() => {
+    for (const name of Object.keys(variables)) Reflect.deleteProperty(process.env, name)
+    Object.assign(process.env, before)
+  })
+}
 
 t.test('outside a pod, without VEC_API_SERVER, there is no way to the API', async (t) => {
   t.throws(() => podAccess({}), { code: 'KubernetesError', message: /KUBERNETES_SERVICE_HOST/ })
