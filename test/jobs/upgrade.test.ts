@@ -259,6 +259,20 @@ t.test('a collection that is deleted while the nodes are asked does not count', 
   t.equal((await world.run('upgrade', plan)).code, EXIT.done)
 })
 
+t.test('an answer about shards that does not read is no permission', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
+  const engine = await world.startEngine(2)
+  engine.collections.set('odd', { shards: [{ id: 0.5, peers: [engine.peer(1).id] }] })
+  const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
+  t.equal((await world.run('upgrade', plan)).code, EXIT.over)
+  t.match(await world.progress(), {
+    state: 'Failed',
+    reason: 'EngineNotReady',
+    message: /answered without a valid \/remote_shards\/0\/shard_id/,
+  })
+})
+
 t.test('nodes that run alone cannot say what would be lost', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))

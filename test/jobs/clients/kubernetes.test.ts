@@ -10,6 +10,7 @@ import {
   Kubernetes,
   pathOf,
   podAccess,
+  wordsOf,
   type Access,
 } from '../../../jobs/clients/kubernetes.ts'
 import { jobLog } from '../../../jobs/log.ts'
@@ -143,6 +144,18 @@ t.test('no answer is an error without a status', async (t) => {
   const error: unknown = await kubernetes.get(SECRETS, 's', Secret).catch((error: unknown) => error)
   t.match(error, { code: 'KubernetesError', message: /^GET .* got no answer: / })
   t.equal((error as { status?: number }).status, undefined)
+})
+
+t.test('of several addresses that do not answer, each is told of', async (t) => {
+  const tried = [
+    new Error('connect ECONNREFUSED ::1:80'),
+    new Error('connect ECONNREFUSED 127.0.0.1:80'),
+  ]
+  t.equal(
+    wordsOf(new AggregateError(tried)),
+    'connect ECONNREFUSED ::1:80; connect ECONNREFUSED 127.0.0.1:80',
+  )
+  t.equal(wordsOf('a word'), 'a word')
 })
 
 t.test('a call that is aborted ends with the reason', async (t) => {
