@@ -6,7 +6,8 @@ import { Agent, request, type Dispatcher } from 'undici'
 import { podEndpointOf, endpointOf, type Connection } from '../../crds/connection.ts'
 import { EngineError } from '../../crds/errors.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
-import { deadline, wordsOf, type Answer, type Kubernetes } from './kubernetes.ts'
+import { deadline, wordsOf } from './call.ts'
+import type { Answer, Kubernetes } from './kubernetes.ts'
 
 export interface EngineCall {
   method: Dispatcher.HttpMethod

@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import { Agent, request, type Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
+import { deadline, wordsOf } from './call.ts'
 
 /** Where the API is, and how the next call proves who makes it. */
 export interface Access {
@@ -164,20 +165,6 @@ export class Kubernetes {
       throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })
     }
   }
-}
-
-/** The signal ends a call, and so does its time. */
-export function deadline(timeoutMs: number, signal?: AbortSignal): AbortSignal {
-  const timeout = AbortSignal.timeout(timeoutMs)
-  return signal === undefined ? timeout : AbortSignal.any([timeout, signal])
-}
-
-/** What went wrong, down to the socket: undici wraps the words that matter. */
-export function wordsOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') {
-    return error.errors.map(wordsOf).join('; ')
-  }
-  return error instanceof Error ? error.message : String(error)
 }
 
 /** Path of a collection, or of one object in it. */

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { AnyObject, Secret } from '../../../crds/kubernetes.ts'
+import { wordsOf } from '../../../jobs/clients/call.ts'
 import { serviceAccess } from '../../../jobs/clients/kubernetes-service.ts'
 import {
   ACCOUNT_FOLDER,
   Kubernetes,
   pathOf,
   podAccess,
-  wordsOf,
   type Access,
 } from '../../../jobs/clients/kubernetes.ts'
 import { jobLog } from '../../../jobs/log.ts'
