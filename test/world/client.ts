@@ -3,6 +3,7 @@
  * embedded API and to a real API server alike, and knows kinds only by discovery.
  */
 import { Agent, request, type Dispatcher } from 'undici'
+import { linesOf } from './lines.ts'
 import type { Reference } from './world.ts'
 
 export interface OwnerReference {
@@ -166,7 +167,7 @@ export class ApiClient {
     const search = query({ watch: 'true', allowWatchBookmarks: 'true', resourceVersion })
     try {
       const { body } = await this.#send('GET', path + search, { signal })
-      for await (const line of linesOf(body)) yield watchEvent(line, { apiVersion, kind })
+      for await (const line of linesOf(body)) yield readEvent(line, { apiVersion, kind })
     } catch (error) {
       if (!signal.aborted) throw error
     }
@@ -262,17 +263,7 @@ async function refusal({ statusCode, body }: Dispatcher.ResponseData, call: stri
   }
 }
 
-async function* linesOf(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of body) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-}
-
-function watchEvent(line: string, kind: { apiVersion: string; kind: string }): WatchEvent {
+function readEvent(line: string, kind: { apiVersion: string; kind: string }): WatchEvent {
   const { type, object } = JSON.parse(line) as { type: string; object: ApiObject }
   if (type === 'ERROR') {
     const { code, reason, message } = object as unknown as {

@@ -6,15 +6,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { request } from 'undici'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { startApi, type EmbeddedApi } from './api/server.ts'
-import { valueAt } from './api/json.ts'
 import { applyObject } from './apply.ts'
-import { ApiClient, ApiError, type ApiObject } from './client.ts'
+import { ApiClient, type ApiObject } from './client.ts'
 import { MovableClock } from './clock.ts'
 import { startControllers, type Controllers } from './controllers/index.ts'
-import type { Pod } from './controllers/objects.ts'
+import { callEngine } from './engine-call.ts'
 import { Operator } from './operator.ts'
 import { Pace } from './pace.ts'
 import type { Reference, World } from './world.ts'
@@ -195,23 +193,7 @@ class RunningWorld implements EmbeddedWorld {
     path: string,
     body?: object,
   ): Promise<unknown> {
-    const pod = await this.client.get({ apiVersion: 'v1', kind: 'Pod', namespace, name })
-    const [container] = (pod as Pod | undefined)?.spec.containers ?? []
-    const scheme =
-      valueAt(container, 'readinessProbe.httpGet.scheme') === 'HTTPS' ? 'https' : 'http'
-    const url = `${this.api.url}/api/v1/namespaces/${namespace}/pods/${scheme}:${name}:6333/proxy${path}`
-    const answer = await request(url, {
-      method: method,
-      headers: {
-        authorization: `Bearer ${this.api.token}`,
-        'content-type': 'application/json',
-        ...(await this.#engineKey(namespace, name)),
-      },
-      body: body === undefined ? null : JSON.stringify(body),
-    })
-    const text = await answer.body.text()
-    if (answer.statusCode >= 400) throw new ApiError(answer.statusCode, '', text)
-    return JSON.parse(text)
+    return callEngine(this.api, { namespace, name }, { method, path, body })
   }
 
   async close(): Promise<void> {
@@ -240,13 +222,6 @@ class RunningWorld implements EmbeddedWorld {
     for (const { metadata } of await this.#podsOf(namespace, job)) {
       this.controllers.kubelet.kill(namespace, metadata.name)
     }
-  }
-
-  async #engineKey(namespace: string, pod: string): Promise<Record<string, string>> {
-    const name = pod.replace(/-\d+$/, '-apikey')
-    const secret = await this.client.get({ apiVersion: 'v1', kind: 'Secret', namespace, name })
-    const key = valueAt(secret, 'data.api-key')
-    return typeof key === 'string' ? { 'api-key': Buffer.from(key, 'base64').toString() } : {}
   }
 }
 

@@ -1,4 +1,5 @@
 /** What the API server checks and fills in for the built-in kinds we use: just what our objects meet. */
+import { createHash } from 'node:crypto'
 import type { ApiObject } from '../client.ts'
 import { equal, isRecord, recordAt, valueAt, type Json } from './json.ts'
 import type { Kind } from './kinds.ts'
@@ -24,8 +25,6 @@ export function defaulted(kind: Kind, object: ApiObject, old?: ApiObject): ApiOb
 export function kindCauses(kind: Kind, object: ApiObject, old?: ApiObject): Cause[] {
   return rulesOf(kind).causes?.(object, old) ?? []
 }
-
-let addresses = 0
 
 const RULES: Record<string, Rules> = {
   Namespace: {
@@ -112,8 +111,11 @@ function missingTls(object: ApiObject): Cause[] {
 }
 
 function withAddress(object: ApiObject): ApiObject {
-  addresses += 1
-  const clusterIP = `10.96.${addresses >> 8}.${addresses & 255}`
+  // Nothing is reached by it, but everybody expects one.
+  const [third, fourth] = createHash('sha256')
+    .update(object.metadata.uid ?? '')
+    .digest()
+  const clusterIP = `10.96.${third ?? 0}.${fourth ?? 0}`
   return { ...withSpec(object, { type: 'ClusterIP', clusterIP }), status: { loadBalancer: {} } }
 }
 

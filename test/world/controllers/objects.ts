@@ -20,7 +20,7 @@ export interface Container {
   env?: EnvVar[]
   volumeMounts?: { name: string; mountPath: string; subPath?: string }[]
   readinessProbe?: {
-    httpGet?: { path?: string; port: number | string }
+    httpGet?: { path?: string; port?: number | string; scheme?: string }
     initialDelaySeconds?: number
     periodSeconds?: number
     failureThreshold?: number

@@ -1,6 +1,4 @@
 /** One pod on the node: from Pending through Running to its end, and what its status says meanwhile. */
-import { request as httpRequest } from 'node:http'
-import { request as httpsRequest } from 'node:https'
 import { timestamp } from '../api/metadata.ts'
 import { Refusal } from '../api/refusal.ts'
 import type { Resources } from '../api/resources.ts'
@@ -8,6 +6,7 @@ import type { Clock } from '../clock.ts'
 import type { Containers, Running } from './containers.ts'
 import { isJobContainer } from './job-container.ts'
 import type { Condition, Container, ContainerStatus, Pod, PodStatus } from './objects.ts'
+import { answers } from './probe.ts'
 import { NotStartable, Sandbox } from './sandbox.ts'
 
 /** Scheduling, pulling and creating take so long. */
@@ -15,7 +14,6 @@ const START_MS = 500
 const RETRY_MS = 5_000
 /** How long an engine takes to end. */
 const STOP_MS = 1_000
-const PROBE_TIMEOUT_MS = 1_000
 
 export class PodRun {
   readonly pod: Pod
@@ -148,10 +146,7 @@ export class PodRun {
   async #probe(): Promise<void> {
     const probe = this.#container.readinessProbe
     if (probe === undefined || this.#running === undefined) return
-    const { path = '/', port } = probe.httpGet ?? { port: 80 }
-    const scheme = (probe.httpGet as { scheme?: string } | undefined)?.scheme ?? 'HTTP'
-    const here = this.#running.port(Number(port))
-    const ok = here !== undefined && (await answers(scheme, here, path))
+    const ok = await answers(probe, this.#running)
     this.#failedProbes = ok ? 0 : this.#failedProbes + 1
     const ready = ok || (this.#ready && this.#failedProbes < (probe.failureThreshold ?? 3))
     if (ready !== this.#ready && !this.#terminating) {
@@ -245,22 +240,4 @@ export class PodRun {
   #now(): string {
     return timestamp(this.#clock.now())
   }
-}
-
-/** Whether the probe gets a good answer in time. */
-function answers(scheme: string, port: number, path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const options = { host: '127.0.0.1', port, path, timeout: PROBE_TIMEOUT_MS, agent: false }
-    const request =
-      scheme === 'HTTPS'
-        ? httpsRequest({ ...options, rejectUnauthorized: false })
-        : httpRequest(options)
-    request.on('response', ({ statusCode = 500 }) => {
-      request.destroy()
-      resolve(statusCode < 400)
-    })
-    request.on('timeout', () => request.destroy(new Error('no answer in time')))
-    request.on('error', () => resolve(false))
-    request.end()
-  })
 }

@@ -1,0 +1,41 @@
+/** A person's call to an engine in the embedded world: through the pod proxy, with the key the pods run. */
+import { request } from 'undici'
+import { KEY_SECRET_KEY } from '../../crds/names.ts'
+import { recordAt } from './api/json.ts'
+import type { EmbeddedApi } from './api/server.ts'
+import { ApiError } from './client.ts'
+import type { Pod } from './controllers/objects.ts'
+
+/** The answer as JSON; throws an ApiError when the engine or the proxy refuses. */
+export async function callEngine(
+  api: EmbeddedApi,
+  { namespace, name }: { namespace: string; name: string },
+  { method, path, body }: { method: string; path: string; body: object | undefined },
+): Promise<unknown> {
+  const proxy = `/api/v1/namespaces/${namespace}/pods/${schemeOf(api, namespace, name)}:${name}:6333`
+  const answer = await request(`${api.url}${proxy}/proxy${path}`, {
+    method: method,
+    headers: {
+      authorization: `Bearer ${api.token}`,
+      'content-type': 'application/json',
+      ...keyOf(api, namespace, name),
+    },
+    body: body === undefined ? null : JSON.stringify(body),
+  })
+  const text = await answer.body.text()
+  if (answer.statusCode >= 400) throw new ApiError(answer.statusCode, '', text)
+  return JSON.parse(text)
+}
+
+function schemeOf({ resources }: EmbeddedApi, namespace: string, name: string): string {
+  const pod = resources.find(resources.kinds.of('v1', 'Pod'), namespace, name) as Pod | undefined
+  const probe = pod?.spec.containers[0]?.readinessProbe
+  return probe?.httpGet?.scheme === 'HTTPS' ? 'https' : 'http'
+}
+
+function keyOf({ resources }: EmbeddedApi, namespace: string, pod: string): Record<string, string> {
+  const name = pod.replace(/-\d+$/, '-apikey')
+  const secret = resources.find(resources.kinds.of('v1', 'Secret'), namespace, name)
+  const key = recordAt(secret, 'data')[KEY_SECRET_KEY]
+  return typeof key === 'string' ? { 'api-key': Buffer.from(key, 'base64').toString() } : {}
+}
