@@ -1,0 +1,12 @@
+import t from 'tap'
+import { startEmbeddedWorld } from '../world/embedded.ts'
+import { clusterFaults } from './cluster-faults.ts'
+import { clusterInput } from './cluster-input.ts'
+import { clusterLife } from './cluster-life.ts'
+import { runScenarios } from './run.ts'
+
+const world = await startEmbeddedWorld()
+t.teardown(() => world.close())
+for (const part of world.parts) t.comment(part)
+
+await runScenarios(t, world, [...clusterLife, ...clusterInput, ...clusterFaults], 4)
