@@ -20,6 +20,8 @@ const chosen = new RegExp(process.env['CASES'] ?? '')
 
 // Every case has a world of its own, and most of it is waiting for answers.
 t.jobs = 4
+// On a busy machine the whole of it takes longer than the half minute a file is given by itself.
+t.setTimeout(110_000)
 
 for (const played of CASES.filter(({ title }) => chosen.test(title))) {
   t.test(played.title, { buffered: true }, async (t) => {

@@ -156,6 +156,8 @@ export const CHILDREN: Case[] = [
               { name: 'b', value: '1' },
             ],
             plain: ['a', 'b', 'foreign'],
+            ports: [{ containerPort: 80, name: 'web', protocol: 'TCP' }],
+            mixed: [{ name: 'a' }, { other: 'b' }, { name: 'foreign' }],
           },
         },
         second: part('one', {
@@ -183,6 +185,29 @@ export const CHILDREN: Case[] = [
           status: { phase: 'Wished' },
         },
       }),
+  },
+  {
+    title: 'Recreate does not repeat itself over wishes about status and system fields',
+    setting: { methods: { Part: 'Recreate' } },
+    async play(stage) {
+      stage.hooks.answer(
+        'sync',
+        keeping({
+          ...part('one', { size: 1 }),
+          metadata: { name: 'one', generation: 99, creationTimestamp: '2020-01-01T00:00:00Z' },
+          status: { phase: 'Wished' },
+        }),
+      )
+      await stage.start(stage.setting)
+      await stage.thing()
+      await stage.untilThere('Part', 'one')
+      await stage.quiet()
+      const uid = (await stage.get('Part', 'one'))?.metadata.uid
+      await stage.touch('once')
+      await stage.quiet()
+      await stage.noteObject('child', 'Part', 'one')
+      stage.note('the same', (await stage.get('Part', 'one'))?.metadata.uid === uid)
+    },
   },
   {
     title: 'Recreate deletes a changed child and makes it anew',

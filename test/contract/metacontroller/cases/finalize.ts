@@ -167,6 +167,26 @@ export const FINALIZE: Case[] = [
     },
   },
   {
+    title: 'while a parent is being deleted every change of it counts, also one of its finalizers',
+    async play(stage) {
+      const finalizer = 'metacontroller.io/compositecontroller-contract'
+      stage.hooks.answer('sync', keeping(ONE))
+      stage.hooks.answer('finalize', keeping(ONE))
+      await stage.start({})
+      await stage.thing({}, { finalizers: [OTHER] })
+      await stage.untilThere('ConfigMap', 'one')
+      await stage.quiet()
+      await stage.delete('Thing', 'alpha')
+      await stage.untilCalls('finalize', 1)
+      await stage.quiet()
+      const calls = stage.hooks.of('finalize').length
+      await stage.patch('Thing', 'alpha', { metadata: { finalizers: [finalizer] } })
+      await stage.quiet()
+      stage.note('calls after it', stage.hooks.of('finalize').length - calls)
+      stage.noteRequest('told', stage.hooks.of('finalize').at(-1)?.body)
+    },
+  },
+  {
     title: 'without a finalize hook a parent kept by another finalizer is synced, children let be',
     async play(stage) {
       stage.hooks.answer('sync', keeping(ONE))
