@@ -56,7 +56,7 @@ async function passMoved(clock: MovableClock, seconds: number, idle: () => boole
 
 const LOOKS = 3
 const LOOK_MS = 4
-const MOST_LOOKS = 200
+const MOST_LOOKS = 500
 
 /** Idle several times in a row: a notice may be on its way from the API. */
 async function rest(idle: () => boolean): Promise<void> {
