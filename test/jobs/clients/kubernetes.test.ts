@@ -178,6 +178,26 @@ t.test('in a pod the service account is used, and an IPv6 address is bracketed',
   t.match(await headersOf(service), { Authorization: 'Bearer mounted' })
 })
 
+t.test(
+  'calls of the service share their connections while the way to connect is the same',
+  async (t) => {
+    const folder = t.testdir({ authority: 'first' })
+    const server = 'https://10.0.0.1:6443'
+    const config = {
+      ...kubeconfig(server, 'x'),
+      clusters: [
+        { name: 'c', cluster: { server, 'certificate-authority': join(folder, 'authority') } },
+      ],
+    }
+    writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(config))
+    const access = serviceAccess(join(folder, 'kubeconfig'))
+    const { dispatcher } = await access.authorize()
+    t.equal((await access.authorize()).dispatcher, dispatcher)
+    writeFileSync(join(folder, 'authority'), 'renewed')
+    t.not((await access.authorize()).dispatcher, dispatcher)
+  },
+)
+
 t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   const config = JSON.stringify(kubeconfig('https://from.environment:6443/', 'x'))
   const folder = t.testdir({ kubeconfig: config })
