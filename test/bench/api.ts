@@ -10,8 +10,8 @@ import { RESOURCES } from '../../crds/resources.ts'
 
 export interface SettledApi {
   url: string
-  /** Calls so far, by method. */
-  calls: Map<string, number>
+  /** Calls so far that would have written something. */
+  writes: string[]
   close(): void
 }
 
@@ -44,11 +44,12 @@ export function secretOf(namespace: string, name: string): Secret {
 }
 
 export async function startSettledApi(version: string): Promise<SettledApi> {
-  const calls = new Map<string, number>()
+  const writes: string[] = []
   const server = createServer((request, response) => {
     const { method = '', url = '' } = request
-    calls.set(method, (calls.get(method) ?? 0) + 1)
     request.resume()
+    // A settled cluster gives no cause to write anything.
+    if (method !== 'GET') writes.push(`${method} ${url}`)
     const answer = method === 'GET' ? answerTo(url, version) : undefined
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
     response.end(answer ?? '{"message":"not found"}')
@@ -56,7 +57,7 @@ export async function startSettledApi(version: string): Promise<SettledApi> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    calls,
+    writes,
     close() {
       server.close()
       server.closeAllConnections()

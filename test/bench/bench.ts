@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parseOptions } from '../../metacontroller/options.ts'
 import { startSettledApi } from './api.ts'
-import { syncRequest } from './bodies.ts'
+import { syncBodies } from './bodies.ts'
 import { measureIdleHour } from './idle.ts'
 import { run, type Rate } from './load.ts'
 import { build, moveAside, ROOT, startBuiltService, startEcho, TOKEN } from './processes.ts'
@@ -38,6 +38,7 @@ const FLAGS = {
 
 /** As many clusters as requests in flight: what Metacontroller has at work at once. */
 const CLUSTERS = 50
+const WARM_UP_SECONDS = 2
 const SYNC = '/vecclusters/sync'
 
 interface Plan {
@@ -78,16 +79,16 @@ async function measure(plan: Plan): Promise<Figure[]> {
     processes.push(service)
     const echo = await startEcho()
     processes.push(echo)
-    const request = (n: number) => Buffer.from(JSON.stringify(syncRequest(n, settings, new Date())))
+    const request = syncBodies(settings, new Date())
     const bodies = Array.from({ length: CLUSTERS }, (_, n) => request(n))
     await checkAnswer(service.url, bodies[0] ?? Buffer.of())
-    const sides = { service: service.url, echo: echo.url }
-    const at = (inFlight: number) => inTurns(plan, sides, bodies, inFlight)
+    const at = (inFlight: number) => inTurns(plan, { service, echo }, bodies, inFlight)
     const figures = [
       ...speed(await at(50), 50, { perSecond: 2000 }),
       ...speed(await at(5), 5, { p99: 10 }),
       ...(await memory(plan.parents, service, echo, request)),
     ]
+    if (api.writes.length > 0) throw new Error(`the service wrote: ${api.writes[0] ?? ''}`)
     return plan.idle ? [...figures, await measureIdleHour()] : figures
   } finally {
     await Promise.all(processes.map((process) => process.stop()))
@@ -122,25 +123,35 @@ async function checkAnswer(url: string, body: Buffer): Promise<void> {
   }
 }
 
+/** Answers per second of processor time hardly depend on what else the machine does. */
+interface Taken extends Rate {
+  perCpuSecond: number
+}
+
 interface Pairs {
-  service: Rate[]
-  echo: Rate[]
+  service: Taken[]
+  echo: Taken[]
 }
 
 async function inTurns(
   { seconds, pairs }: Plan,
-  urls: { service: string; echo: string },
+  sides: { service: Measured; echo: Measured },
   bodies: Buffer[],
   inFlight: number,
 ): Promise<Pairs> {
   const body = (n: number) => bodies[n % bodies.length] ?? Buffer.of()
   const load = { path: SYNC, token: TOKEN, body, inFlight }
   const rates: Pairs = { service: [], echo: [] }
+  async function take(side: Measured, length: number): Promise<Taken> {
+    const before = side.cpuSeconds()
+    const rate = await run({ ...load, url: side.url, seconds: length })
+    return { ...rate, perCpuSecond: rate.answers / (side.cpuSeconds() - before) }
+  }
   // The first second is the compiler's.
-  for (const url of [urls.service, urls.echo]) await run({ ...load, url, seconds: 1 })
+  for (const side of [sides.service, sides.echo]) await take(side, WARM_UP_SECONDS)
   for (let pair = 0; pair < pairs; pair++) {
-    rates.service.push(await run({ ...load, url: urls.service, seconds }))
-    rates.echo.push(await run({ ...load, url: urls.echo, seconds }))
+    rates.service.push(await take(sides.service, seconds))
+    rates.echo.push(await take(sides.echo, seconds))
   }
   return rates
 }
@@ -148,9 +159,9 @@ async function inTurns(
 function speed(
   { service, echo }: Pairs,
   inFlight: number,
-  targets: Partial<Record<keyof Rate, number>>,
+  targets: Partial<Record<keyof Taken, number>>,
 ): Figure[] {
-  const figure = (what: string, unit: string, field: keyof Rate): Figure => {
+  const figure = (what: string, unit: string, field: keyof Taken): Figure => {
     const value = median(service.map((rate) => rate[field]))
     const bare = median(echo.map((rate) => rate[field]))
     const target = targets[field]
@@ -162,6 +173,7 @@ function speed(
   }
   return [
     figure('answers', '/s', 'perSecond'),
+    figure('answers per CPU second', '/s', 'perCpuSecond'),
     figure('p50', 'ms', 'p50'),
     figure('p99', 'ms', 'p99'),
   ]

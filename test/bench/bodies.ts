@@ -2,11 +2,12 @@
  * Sync requests as Metacontroller sends them: whole objects as the API server stores them, with
  * managedFields, owner references and all that defaulting adds. Each is of a settled, Running cluster.
  */
-import type { VecCluster } from '../../crds/cluster.ts'
-import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, releaseName } from '../../crds/names.ts'
+import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
+import type { AnyObject, Job, StatefulSet } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
 import { clusterRights, upgradeJob } from '../../hooks/cluster/children.ts'
 import { wantedRun } from '../../hooks/cluster/plan.ts'
+import { clusterStatus } from '../../hooks/cluster/status.ts'
 import { childKind } from '../../hooks/guard.ts'
 import type { HookRequest, Observations, Settings } from '../../hooks/protocol.ts'
 import { applied, cluster, clusterSpec, observed, progress } from '../builders.ts'
@@ -42,23 +43,47 @@ const SPEC = clusterSpec({
 })
 
 /** The request about the n-th cluster. `now` is close to the service's clock: no Job has outlived its time. */
-export function syncRequest(n: number, settings: Settings, now: Date): HookRequest<VecCluster> {
+function syncRequest(n: number, settings: Settings, now: Date): HookRequest<VecCluster> {
   const bare = bareCluster(n)
   const jobs = Array.from({ length: RUNS }, (_, index) => jobOf(bare, index + 1, settings, now))
   const rights = clusterRights(bare).map((child) =>
     stored(child, { object: 'metacontroller' }, bare),
   )
+  const statefulSet = statefulSetOf(bare, settings)
   return {
-    parent: runningCluster(bare, settings, now),
+    parent: runningCluster(bare, { jobs, statefulSet, settings, now }),
     children: byKind([...jobs, ...rights]),
-    related: byKind([statefulSetOf(bare, settings)]),
+    related: byKind([statefulSet]),
     finalizing: false,
   }
 }
 
+/**
+ * The same as text, made from one by putting in what differs: making ten thousand whole ones would
+ * take longer than answering them. Names of children keep the first one's hash; none is looked at.
+ */
+export function syncBodies(settings: Settings, now: Date): (n: number) => Buffer {
+  const template = JSON.stringify(syncRequest(0, settings, now))
+  const tokens = (n: number) => {
+    const bare = bareCluster(n)
+    const { name, namespace, uid } = bare.metadata
+    return [wanted(bare, settings).hash, uid, name, namespace]
+  }
+  const first = tokens(0)
+  return (n) => {
+    const mine = tokens(n)
+    const text = first.reduce(
+      (all, token, index) => all.replaceAll(token, mine[index] ?? ''),
+      template,
+    )
+    return Buffer.from(text)
+  }
+}
+
 function bareCluster(n: number): VecCluster {
-  const name = `vectors-${n}`
-  const namespace = `team-${n % NAMESPACES}`
+  // Of one length, and none a part of another.
+  const name = `vectors-${String(n).padStart(5, '0')}`
+  const namespace = `team-${String(n % NAMESPACES).padStart(3, '0')}`
   const { metadata, ...rest } = cluster({ name, spec: SPEC })
   return {
     ...rest,
@@ -71,50 +96,49 @@ function wanted(bare: VecCluster, settings: Settings) {
   return wantedRun(observed({ cluster: bare, secrets }), settings)
 }
 
-function runningCluster(bare: VecCluster, settings: Settings, now: Date): VecCluster {
-  const { uid, name, namespace } = bare.metadata
+interface Surroundings {
+  jobs: Job[]
+  statefulSet: StatefulSet
+  settings: Settings
+  now: Date
+}
+
+function runningCluster(bare: VecCluster, around: Surroundings): VecCluster {
+  const { jobs, statefulSet, settings, now } = around
+  const { uid } = bare.metadata
   const at = now.toISOString()
   const { hash, version, secretFingerprints } = wanted(bare, settings)
   const report = progress({
     ...{ uid, run: RUNS, at, startedAt: at, plan: hash },
-    job: uidOf('Job', namespace, String(RUNS)),
+    job: jobs.at(-1)?.metadata.uid ?? '',
     applied: applied({ planHash: hash, secretFingerprints, version, run: RUNS, at }),
   })
-  const condition = (type: string, status: 'True' | 'False', reason: string, message: string) => ({
-    ...{ type, status, reason, message },
-    lastTransitionTime: CREATED,
-    observedGeneration: 1,
-  })
-  const status: VecCluster['status'] = {
-    phase: 'Running',
-    replicas: 3,
-    readyReplicas: 3,
-    version,
-    helmRelease: releaseName(name),
-    endpoint: `http://${releaseName(name)}.${namespace}.svc.cluster.local:6333`,
-    appliedGeneration: 1,
-    appliedRun: RUNS,
-    observedGeneration: 1,
-    conditions: [
-      condition('Progressing', 'False', 'RolloutComplete', `run ${RUNS} is rolled out`),
-      condition('Ready', 'True', 'AllReplicasReady', '3/3 replicas ready'),
-      condition('Consensus', 'True', 'ConsensusWorking', 'consensus works on 3 nodes'),
-      condition('Applied', 'True', 'UpToDate', 'generation 1 is applied'),
-    ],
-  }
+  const shown: ClusterStatus = { phase: 'Running', appliedRun: RUNS, observedGeneration: 1 }
+  const status = clusterStatus(
+    observed({
+      ...{ cluster: { ...bare, status: shown }, jobs, statefulSet, progress: report },
+      consensus: [0, 1, 2].map((ordinal) => ({ ordinal, state: 'working' as const })),
+    }),
+    undefined,
+    { now: new Date(CREATED), settings },
+  )
   const annotations = {
     [ANNOTATIONS.progress]: JSON.stringify(report),
     [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(bare.spec),
     'kubectl.kubernetes.io/last-applied-configuration': JSON.stringify(bare),
   }
-  const written = { ...bare, status, metadata: { ...bare.metadata, annotations } }
+  const written = {
+    ...bare,
+    status: { ...status, observedGeneration: 1 },
+    metadata: { ...bare.metadata, annotations },
+  }
   return stored(written, {
     object: 'kubectl-client-side-apply',
     status: 'metacontroller',
   }) as VecCluster
 }
 
-function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): AnyObject {
+function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): Job {
   const plan = { ...wanted(bare, settings), run }
   const job = upgradeJob(bare, plan, clusterRights(bare), settings)
   const at = now.toISOString()
@@ -132,10 +156,11 @@ function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): An
       lastTransitionTime: at,
     })),
   }
-  return stored({ ...job, status }, { object: 'metacontroller', ...CONTROLLERS }, bare)
+  const writers = { object: 'metacontroller', ...CONTROLLERS }
+  return stored({ ...job, status }, writers, bare) as Job
 }
 
-function statefulSetOf(bare: VecCluster, settings: Settings): AnyObject {
+function statefulSetOf(bare: VecCluster, settings: Settings): StatefulSet {
   const { values, version, release } = wanted(bare, settings)
   const { namespace } = bare.metadata
   const rendered = renderChart(values, { release, namespace, version }).find(
@@ -158,7 +183,7 @@ function statefulSetOf(bare: VecCluster, settings: Settings): AnyObject {
   return stored(
     { ...rendered, metadata: { ...metadata, namespace }, status },
     { object: 'helm', ...CONTROLLERS },
-  )
+  ) as StatefulSet
 }
 
 function byKind(objects: AnyObject[]): Observations {

@@ -14,6 +14,7 @@ export interface Load {
 }
 
 export interface Rate {
+  answers: number
   perSecond: number
   /** In milliseconds. */
   p50: number
@@ -38,7 +39,7 @@ export async function run(load: Load): Promise<Rate> {
   await pool.close()
   times.sort((one, other) => one - other)
   const at = (share: number) => times[Math.floor(share * times.length)] ?? 0
-  return { perSecond: times.length / took, p50: at(0.5), p99: at(0.99) }
+  return { answers: times.length, perSecond: times.length / took, p50: at(0.5), p99: at(0.99) }
 }
 
 async function ask(pool: Pool, { path, token, body }: Load, n: number): Promise<void> {
