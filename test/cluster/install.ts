@@ -7,7 +7,12 @@ import { join } from 'node:path'
 
 import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
 import type { LocalCluster } from './local.ts'
-import { installDefinitions, realMetacontroller, startMetacontroller } from './metacontroller.ts'
+import {
+  installDefinitions,
+  realMetacontroller,
+  startMetacontroller,
+  startOwnLoop,
+} from './metacontroller.ts'
 import type { StartLoop, StopLoop } from './metacontroller.ts'
 import { program } from './packages.ts'
 import { portAnswers, waitFor } from './process.ts'
@@ -21,7 +26,7 @@ export const NAMESPACE = 'vec-system'
 
 export interface InstallOptions {
   readonly log?: Log
-  /** In place of Metacontroller where METACONTROLLER_BIN names none. */
+  /** Runs where METACONTROLLER_BIN names no Metacontroller; by default our own, as a process. */
   readonly startLoop?: StartLoop
   /** More chart values, as `helm --set` takes them. */
   readonly values?: readonly string[]
@@ -39,11 +44,8 @@ export async function installOperator(
   cluster: LocalCluster,
   options: InstallOptions = {},
 ): Promise<Installed> {
-  const { log = () => undefined, startLoop, values = [] } = options
+  const { log = () => undefined, startLoop = startOwnLoop, values = [] } = options
   const real = realMetacontroller(process.env)
-  if (real === undefined && startLoop === undefined) {
-    throw new Error('METACONTROLLER_BIN names no Metacontroller, and there is no loop in its place')
-  }
   const definitions = join(REPOSITORY, 'chart/crds')
   await cluster.kubectl(['apply', '--server-side', '-f', definitions])
   await installDefinitions(cluster, real)
@@ -51,10 +53,7 @@ export async function installOperator(
   const chartRepository = await serveEngineChart(cluster)
   await installChart(cluster, log, [`engineChart.repository=${chartRepository}`, ...values])
 
-  if (real !== undefined) {
-    return { engineImage, chartRepository, stop: startMetacontroller(cluster, real) }
-  }
-  const stop = (await startLoop?.(cluster)) ?? (async () => undefined)
+  const stop = real === undefined ? await startLoop(cluster) : startMetacontroller(cluster, real)
   return { engineImage, chartRepository, stop }
 }
 

@@ -46,6 +46,17 @@ export async function installDefinitions(cluster: LocalCluster, real?: RealMetac
   await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=60s', definition])
 }
 
+/** Our loop as a process of the host: it sees Services by name, as the real one does. */
+export const startOwnLoop: StartLoop = async (cluster) => {
+  const program = join(import.meta.dirname, 'loop.ts')
+  cluster.startHostProcess({
+    name: 'loop',
+    command: process.execPath,
+    args: [program, cluster.kubeconfig],
+  })
+  return () => cluster.stopHostProcess('loop')
+}
+
 export function startMetacontroller(cluster: LocalCluster, real: RealMetacontroller): StopLoop {
   cluster.startHostProcess({
     name: 'metacontroller',
@@ -77,6 +88,7 @@ const COMPOSITE_CONTROLLERS = {
       kind: 'CompositeController',
       plural: 'compositecontrollers',
       singular: 'compositecontroller',
+      shortNames: ['cc', 'cctl'],
     },
     scope: 'Cluster',
     versions: [

@@ -4,6 +4,7 @@
  * moment it started, because the kernel gives ids out again.
  */
 import { execFile, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync, readFileSync, readdirSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -110,6 +111,10 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** Commands under way: a run that is ended by a signal must not leave one waiting behind it. */
+const commands = new Set<ChildProcess>()
+process.once('exit', () => commands.forEach((child) => child.kill()))
+
 /** Runs a command to its end and answers what it printed; its complaint becomes the error. */
 export async function run(command: string, args: readonly string[], options: RunOptions = {}) {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
@@ -119,10 +124,12 @@ export async function run(command: string, args: readonly string[], options: Run
     args,
     { cwd, env: { ...process.env, ...env }, maxBuffer: 256 * 2 ** 20 },
     (error, stdout, stderr) => {
+      commands.delete(child)
       if (error === null) resolve(stdout)
-      else reject(new Error(`${command} ${args.join(' ')}: ${stderr || stdout || error.message}`))
+      else reject(new Error(complaint([command, ...args], stdout, stderr || error.message)))
     },
   )
+  commands.add(child)
   // A command that ends without reading its input closes the pipe; its exit code says the rest.
   child.stdin?.on('error', () => undefined)
   child.stdin?.end(input ?? '')
@@ -134,6 +141,12 @@ export async function succeeds(attempt: Promise<unknown>): Promise<boolean> {
     () => true,
     () => false,
   )
+}
+
+/** Compilers complain on standard output; what is last is nearest to the cause. */
+function complaint(commandLine: readonly string[], stdout: string, stderr: string): string {
+  const said = `${stdout.slice(-2000)}${stderr.slice(-4000)}`
+  return `${commandLine.join(' ')}: ${said}`
 }
 
 async function becomes(condition: () => boolean | Promise<boolean>, timeoutMs: number) {
