@@ -36,16 +36,24 @@ export class Passes<T> {
     this.#inlineMs = inlineMs
   }
 
+  /** A room that knows better when a pass is due says so. */
   async result(
     uid: string,
     now: Date,
     pass: (signal: AbortSignal) => Promise<T>,
+    isWanted = true,
   ): Promise<PassResult<T>> {
     const entry = this.#entries.get(uid) ?? { looks: 0, restUntil: 0 }
     this.#entries.set(uid, entry)
-    if (entry.running === undefined && this.#isDue(entry, now.getTime())) start(entry, now, pass)
+    const isDue = isWanted && this.#isDue(entry, now.getTime())
+    if (entry.running === undefined && isDue) start(entry, now, pass)
     if (entry.running !== undefined) await settledWithin(entry.running, this.#inlineMs)
     return known(entry)
+  }
+
+  /** The newest result, without a look at what runs. */
+  last(uid: string): T | undefined {
+    return this.#entries.get(uid)?.last?.value
   }
 
   /** Ends the pass of a resource and waits for it, so that nothing is written afterwards. */

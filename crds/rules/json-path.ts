@@ -1,0 +1,28 @@
+/** Paths of payload fields as the engine writes them: quotes only where they are needed (facts 4). */
+
+const RAW = String.raw`[\p{Alphabetic}\p{N}_-]+`
+const STEP = new RegExp(
+  String.raw`(?<dot>\.?)(?:(?<raw>${RAW})|"(?<quoted>[^"]*)")|(?<item>\[\d*\])`,
+  'uy',
+)
+const NEEDS_NO_QUOTES = new RegExp(`^${RAW}$`, 'u')
+
+/** The path in its one form; what is no path is left to the engine to refuse. */
+export function normalPath(path: string): string {
+  const parts: string[] = []
+  STEP.lastIndex = 0
+  while (STEP.lastIndex < path.length) {
+    const match = STEP.exec(path)
+    if (match === null) return path
+    const { dot = '', raw, quoted = '', item } = match.groups ?? {}
+    const isFirst = parts.length === 0
+    if (item !== undefined && isFirst) return path
+    if (item === undefined && (dot === '') !== isFirst) return path
+    parts.push(item ?? dot + (raw ?? keyOf(quoted)))
+  }
+  return parts.length === 0 ? path : parts.join('')
+}
+
+function keyOf(quoted: string): string {
+  return NEEDS_NO_QUOTES.test(quoted) ? quoted : `"${quoted}"`
+}

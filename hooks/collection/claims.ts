@@ -1,0 +1,47 @@
+/** Which other VecCollections of the cluster claim the same name, or the same alias. */
+import type { VecCollection } from '../../crds/collection.ts'
+import type { Rival } from './aliases.ts'
+
+/** Name of the collection inside the engine. */
+export function collectionNameOf({ metadata, spec }: VecCollection): string {
+  return spec.collectionName ?? metadata.name
+}
+
+/** The resource that had the name first, if that is another one. */
+export function ownerOf(collection: VecCollection, others: VecCollection[]): string | undefined {
+  const name = collectionNameOf(collection)
+  const older = rivals(collection, others).find(
+    (other) => collectionNameOf(other) === name && isOlder(other, collection),
+  )
+  return older && called(older)
+}
+
+/** The resource besides this one that declares the alias; of several the oldest. */
+export function aliasRival(
+  collection: VecCollection,
+  others: VecCollection[],
+  alias: string,
+): Rival | undefined {
+  const rival = rivals(collection, others).find(({ spec }) => spec.aliases?.includes(alias))
+  return rival && { name: called(rival), isOlder: isOlder(rival, collection) }
+}
+
+/** Namespace and name of the VecCluster a collection is in. */
+export function clusterOf({ metadata, spec }: VecCollection): { namespace: string; name: string } {
+  return { namespace: spec.clusterRef.namespace ?? metadata.namespace, name: spec.clusterRef.name }
+}
+
+function rivals(collection: VecCollection, others: VecCollection[]): VecCollection[] {
+  return others
+    .filter((other) => other.metadata.uid !== collection.metadata.uid)
+    .toSorted((one, other) => (isOlder(one, other) ? -1 : 1))
+}
+
+function isOlder({ metadata: one }: VecCollection, { metadata: other }: VecCollection): boolean {
+  const order = Date.parse(one.creationTimestamp) - Date.parse(other.creationTimestamp)
+  return order === 0 ? one.uid < other.uid : order < 0
+}
+
+function called({ metadata }: VecCollection): string {
+  return `VecCollection ${metadata.namespace}/${metadata.name}`
+}

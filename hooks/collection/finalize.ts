@@ -1,0 +1,87 @@
+/**
+ * The end of a VecCollection: with policy Retain the collection is left in the engine, with Delete it
+ * is deleted, unless its cluster is gone (specification: states and transitions).
+ */
+import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { RETRY_SECONDS } from '../../crds/limits.ts'
+import type { Passes } from '../pass.ts'
+import type { Context, Desired } from '../protocol.ts'
+import { clusterOf, collectionNameOf } from './claims.ts'
+import { allows, sharedEngine, type Reach } from './observe.ts'
+import { waiting } from './outcome.ts'
+import { remove, type Remaining } from './removal.ts'
+import { collectionStatus } from './status.ts'
+
+/** What is left to do: nothing, or the deletion that waits for something. */
+export interface End {
+  collection: VecCollection
+  isDone: boolean
+  remaining?: string
+  againAfterSeconds?: number
+}
+
+/** The result of one attempt to delete. */
+export interface Attempt {
+  remaining: Remaining
+}
+
+interface EndReach extends Reach {
+  ends: Passes<Attempt>
+}
+
+export async function observeEnd(
+  collection: VecCollection,
+  reach: EndReach,
+  { now }: Context,
+): Promise<End> {
+  const { uid } = collection.metadata
+  // After this nothing is written that a deletion could miss.
+  await reach.passes.abort(uid)
+  reach.firstSeen.delete(uid)
+  const cluster = await clusterToCall(collection, reach)
+  if (cluster === undefined) {
+    await reach.ends.abort(uid)
+    return { collection, isDone: true }
+  }
+  const shared = sharedEngine(cluster, reach)
+  const attempt = async (signal: AbortSignal) => ({
+    remaining: await remove({ collection, shared, ports: reach.ports }, signal),
+  })
+  const { value, againAfterSeconds } = await reach.ends.result(uid, now, attempt)
+  if (value !== undefined && value.remaining === undefined) {
+    await reach.ends.abort(uid)
+    return { collection, isDone: true }
+  }
+  return {
+    collection,
+    isDone: false,
+    ...(value?.remaining !== undefined && { remaining: value.remaining }),
+    ...(againAfterSeconds !== undefined && { againAfterSeconds }),
+  }
+}
+
+export function finalize(end: End, { now }: Context): Desired<CollectionStatus> {
+  const { collection, isDone, remaining, againAfterSeconds } = end
+  if (isDone) return { status: collection.status ?? {}, children: [], finalized: true }
+  const what = `collection ${collectionNameOf(collection)}`
+  const message =
+    remaining === undefined
+      ? `${what} is being deleted`
+      : `${what} cannot be deleted yet: ${remaining}`
+  return {
+    status: collectionStatus(collection, waiting('Deleting', message), now),
+    children: [],
+    resyncAfterSeconds: againAfterSeconds ?? RETRY_SECONDS,
+  }
+}
+
+/** The cluster in which there is something to delete, read live: no related objects are shown now. */
+async function clusterToCall(
+  collection: VecCollection,
+  { ports }: Reach,
+): Promise<VecCluster | undefined> {
+  if (collection.spec.deletionPolicy === 'Retain') return undefined
+  const cluster = await ports.cluster(clusterOf(collection))
+  return cluster !== undefined && allows(cluster, collection) ? cluster : undefined
+}

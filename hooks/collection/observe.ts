@@ -1,0 +1,86 @@
+/** Reads what a decision about a VecCollection may know; a pass over the engine is part of that. */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { VecCollection } from '../../crds/collection.ts'
+import { connectionOf } from '../../crds/connection.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import type { Passes } from '../pass.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import type { CollectionPorts } from './ports.ts'
+import type { Outcome } from './outcome.ts'
+import { reconcile } from './reconcile.ts'
+import { dueAt, isCurrent, type About, type Result } from './rhythm.ts'
+import type { SharedEngine, SharedEngines } from './shared.ts'
+
+export interface Observed {
+  collection: VecCollection
+  cluster?: VecCluster
+  /** What the newest pass over this very spec ended with. */
+  outcome?: Outcome
+  /** When there is more to see, at the latest. */
+  againAfterSeconds: number
+}
+
+export interface Reach {
+  ports: CollectionPorts
+  passes: Passes<Result>
+  engines: SharedEngines
+  /** By uid, when the resource was shown for the first time since the service started. */
+  firstSeen: Map<string, number>
+}
+
+export async function observe(
+  { parent: collection, related }: HookRequest<VecCollection>,
+  reach: Reach,
+  { now }: Context,
+): Promise<Observed> {
+  const [cluster] = Object.values(
+    related['VecCluster.vec-operator.dev/v1alpha1'] ?? {},
+  ) as VecCluster[]
+  if (cluster === undefined) return { collection, againAfterSeconds: 0 }
+  if (!allows(cluster, collection)) return { collection, cluster, againAfterSeconds: 0 }
+
+  const { uid } = collection.metadata
+  const about = aboutOf(cluster)
+  const firstSeen = reach.firstSeen.get(uid) ?? now.getTime()
+  reach.firstSeen.set(uid, firstSeen)
+  const due = dueAt(collection, reach.passes.last(uid), about, firstSeen)
+  const run = async (signal: AbortSignal) => {
+    const shared = sharedEngine(cluster, reach)
+    const outcome = await reconcile({ collection, shared, ports: reach.ports }, signal)
+    const endedAt = reach.ports.now().getTime()
+    return { outcome, generation: collection.metadata.generation, ...about, endedAt }
+  }
+  const { againAfterSeconds } = await reach.passes.result(uid, now, run, due <= now.getTime())
+  const last = reach.passes.last(uid)
+  const next = dueAt(collection, last, about, firstSeen) - now.getTime()
+  return {
+    collection,
+    cluster,
+    ...(last !== undefined && isCurrent(collection, last, about) && { outcome: last.outcome }),
+    againAfterSeconds: againAfterSeconds ?? Math.max(Math.ceil(next / 1000), 1),
+  }
+}
+
+/** A cluster's key may be used for every namespace, unless the cluster names those that may. */
+export function allows({ metadata }: VecCluster, collection: VecCollection): boolean {
+  const list = metadata.annotations?.[ANNOTATIONS.allowFrom]
+  const own = collection.metadata.namespace
+  if (list === undefined || metadata.namespace === own) return true
+  return list.split(',').some((name) => [own, '*'].includes(name.trim()))
+}
+
+export function sharedEngine(
+  cluster: VecCluster,
+  { engines, ports }: Pick<Reach, 'engines' | 'ports'>,
+): SharedEngine {
+  const connection = connectionOf(cluster)
+  return engines.of(JSON.stringify(connection), () => ports.engine(connection))
+}
+
+function aboutOf(cluster: VecCluster): About {
+  const ready = cluster.status?.conditions?.find(({ type }) => type === 'Ready')
+  return {
+    connection: JSON.stringify(connectionOf(cluster)),
+    clusterReady: ready?.status === 'True',
+  }
+}

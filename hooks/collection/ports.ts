@@ -1,0 +1,57 @@
+/** What the VecCollection room needs from outside; metacontroller/ports.ts implements it. */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { VecCollection } from '../../crds/collection.ts'
+import type { Connection } from '../../crds/connection.ts'
+import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import type { Alias, CollectionInfo, ShardCopies } from '../../crds/rules/answers.ts'
+import type { AliasAction, CollectionBody, IndexBody } from '../../crds/rules/bodies.ts'
+
+/**
+ * The engine of one cluster, through its client Service. A refusal, an answer that is none and no
+ * answer at all are an `EngineError`; the signal ends a call at once. Names are percent-encoded.
+ */
+export interface CollectionEngine {
+  /** `GET /readyz` answered 200; one that does not answer is not ready. */
+  readyz(signal: AbortSignal): Promise<boolean>
+  /** `GET /`. */
+  version(signal: AbortSignal): Promise<string>
+  /** `GET /aliases`. */
+  aliases(signal: AbortSignal): Promise<Alias[]>
+  /** `GET /collections/{c}`; undefined on 404. */
+  collectionInfo(collection: string, signal: AbortSignal): Promise<CollectionInfo | undefined>
+  /** `GET /collections/{c}/cluster`. */
+  collectionCluster(collection: string, signal: AbortSignal): Promise<ShardCopies>
+  /** `PUT /collections/{c}?timeout=60`. */
+  createCollection(collection: string, body: CollectionBody, signal: AbortSignal): Promise<void>
+  /** `PATCH /collections/{c}?timeout=15`: short, for a write is lost while a leader is replaced. */
+  patchCollection(collection: string, body: CollectionBody, signal: AbortSignal): Promise<void>
+  /** `DELETE /collections/{c}?timeout=15`; 404 and `false` are fine. */
+  deleteCollection(collection: string, signal: AbortSignal): Promise<void>
+  /** `PUT /collections/{c}/index?wait=false`. */
+  putIndex(collection: string, index: IndexBody, signal: AbortSignal): Promise<void>
+  /** `DELETE /collections/{c}/index/{field}?wait=false`; one that is gone is fine. */
+  deleteIndex(collection: string, field: string, signal: AbortSignal): Promise<void>
+  /** `POST /collections/aliases`, all actions in one call. */
+  updateAliases(actions: AliasAction[], signal: AbortSignal): Promise<void>
+}
+
+export interface ClusterName {
+  namespace: string
+  name: string
+}
+
+export interface CollectionPorts {
+  /** Makes no call by itself; answers are shared by the room, not remembered here. */
+  engine(connection: Connection): CollectionEngine
+  /** Every VecCollection of a cluster, from any namespace served; at most 5 s old. Asked before writes. */
+  collectionsOf(cluster: ClusterName): Promise<VecCollection[]>
+  /** The VecCluster, read live; undefined when it, or its kind, is gone. */
+  cluster(cluster: ClusterName): Promise<VecCluster | undefined>
+  /** Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. */
+  writeHolder(cluster: ClusterName): Promise<string | undefined>
+  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  writeEvent(event: KubernetesEvent): Promise<void>
+  now(): Date
+  /** Settles after so many milliseconds; rejects when the signal ends it. */
+  wait(milliseconds: number, signal: AbortSignal): Promise<void>
+}

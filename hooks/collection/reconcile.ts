@@ -1,0 +1,150 @@
+/**
+ * One pass over a collection: the recipe of facts 2.4. It reads first, writes only what differs, and
+ * never deletes a collection or a vector. What it may not change, it names.
+ */
+import type { VecCollection } from '../../crds/collection.ts'
+import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/errors.ts'
+import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import { createBody } from '../../crds/rules/bodies.ts'
+import { putAliasesRight } from './align-aliases.ts'
+import { putIndexesRight } from './align-indexes.ts'
+import { patchDrift } from './align-config.ts'
+import { clusterOf, collectionNameOf } from './claims.ts'
+import { describe, immutableDifferences } from './mismatch.ts'
+import { seen, verdict, waiting, type Facts, type Outcome } from './outcome.ts'
+import { appears, passOf, type Pass } from './one-pass.ts'
+import type { CollectionPorts } from './ports.ts'
+import { replicated } from './replicas.ts'
+import type { SharedEngine } from './shared.ts'
+import { isTransient } from './writes.ts'
+
+export interface Task {
+  collection: VecCollection
+  shared: SharedEngine
+  ports: CollectionPorts
+}
+
+export async function reconcile(task: Task, signal: AbortSignal): Promise<Outcome> {
+  const pass = passOf(task, signal)
+  try {
+    return await task.shared.inTurn(() => steps(pass), signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    return troubled(pass, error)
+  }
+}
+
+async function steps(pass: Pass): Promise<Outcome> {
+  const { collection, name, shared, engine, signal } = pass
+  signal.throwIfAborted()
+  if (!(await shared.readyz(signal)))
+    return waiting('ClusterNotReady', `${clusterName(pass)} not ready`)
+  pass.refuseAlias(await shared.aliases(signal))
+  const version = await shared.version(signal)
+  const found = await engine.collectionInfo(name, signal)
+  // Once it was adopted, who came first matters again only before a write.
+  if (!isAdopted(collection)) await pass.refuseOwned()
+  const live = found ?? (await create(pass, version))
+
+  const fixed = immutableDifferences(collection.spec, live.config)
+  if (fixed.length > 0) {
+    const message = fixed.map(describe).join('; ')
+    const words = { reason: 'ImmutableFieldMismatch', message }
+    // Nothing is changed, so what is under management stays as it was.
+    return withReplicas(pass, {
+      ...verdict(collection, 'Degraded', words),
+      facts: kept(pass, live),
+    })
+  }
+  const config = await patchDrift(pass, live, version)
+  const indexes = await putIndexesRight(pass, config.info, version)
+  const aliases = await putAliasesRight(pass)
+
+  const paths = [...config.ignored, ...indexes.ignored].toSorted()
+  const facts: Facts = {
+    ...seen(indexes.info),
+    payloadIndexes: indexes.managed,
+    aliases: aliases.managed,
+    ...(paths.length > 0 && {
+      ignored: { generation: collection.metadata.generation, engineVersion: version, paths },
+    }),
+  }
+  const problems = [...ignoredProblem(paths, version), ...indexes.problems, ...aliases.problems]
+  return withReplicas(pass, { ...conclusion(pass, problems, indexes.pending), facts })
+}
+
+interface Problem {
+  reason: string
+  message: string
+}
+
+function ignoredProblem(paths: string[], version: string): Problem[] {
+  if (paths.length === 0) return []
+  const message = `engine ${version} ignores ${paths.join(', ')}`
+  return [{ reason: 'FieldsIgnored', message }]
+}
+
+function conclusion(pass: Pass, problems: Problem[], pending: Outcome | undefined): Outcome {
+  const [first] = problems
+  if (first !== undefined) {
+    const message = problems.map((problem) => problem.message).join('; ')
+    const failed = verdict(pass.collection, 'Failed', { reason: first.reason, message })
+    // What waits to be made does not wait for what cannot be.
+    const seconds = Math.min(failed.againAfterSeconds, pending?.againAfterSeconds ?? Infinity)
+    return { ...failed, againAfterSeconds: seconds }
+  }
+  if (pending !== undefined) return pending
+  const message = 'collection, indexes and aliases match spec'
+  return verdict(pass.collection, 'Ready', { reason: 'CollectionReady', message })
+}
+
+async function create(pass: Pass, version: string): Promise<CollectionInfo> {
+  const doubt = await pass.writes.create(createBody(pass.collection.spec, version))
+  const info = await appears(pass, (found) => found !== undefined)
+  if (info !== undefined) return info
+  throw doubt ?? new NotReady(`collection ${pass.name} was made and is not visible yet`)
+}
+
+async function withReplicas(pass: Pass, outcome: Outcome): Promise<Outcome> {
+  const { collection, engine, name, signal } = pass
+  const factor = collection.spec.replicationFactor
+  if (factor === undefined) return outcome
+  const copies = await engine.collectionCluster(name, signal)
+  return { ...outcome, replicated: replicated(factor, copies) }
+}
+
+function kept({ collection: { status = {} } }: Pass, live: CollectionInfo): Facts {
+  const { payloadIndexes, aliases, ignored } = status
+  return {
+    ...seen(live),
+    ...(payloadIndexes !== undefined && { payloadIndexes }),
+    ...(aliases !== undefined && { aliases }),
+    ...(ignored !== undefined && { ignored }),
+  }
+}
+
+function isAdopted({ status }: VecCollection): boolean {
+  return status?.phase === 'Ready' || status?.phase === 'Degraded'
+}
+
+/** What went wrong: to be tried again, for people to mend, or a defect of ours. */
+function troubled(pass: Pass, error: unknown): Outcome {
+  const { collection, shared } = pass
+  if (error instanceof NotReady) return waiting('Waiting', error.message)
+  if (error instanceof Rejected) {
+    return verdict(collection, 'Failed', { reason: 'Conflict', message: error.message })
+  }
+  if (error instanceof EngineError) {
+    if (error.status === undefined && error.cause !== undefined) shared.leaveAlone()
+    if (isTransient(error)) return waiting('EngineNotAnswering', error.message)
+    return verdict(collection, 'Failed', { reason: 'EngineRefused', message: error.message })
+  }
+  if (error instanceof KubernetesError) return waiting('KubernetesNotAnswering', error.message)
+  const kind = error instanceof Error ? error.name : typeof error
+  return waiting('InternalError', `collection ${collectionNameOf(collection)}: ${kind}`)
+}
+
+function clusterName({ collection }: Pass): string {
+  const { namespace, name } = clusterOf(collection)
+  return `cluster ${namespace}/${name}`
+}

@@ -1,0 +1,36 @@
+/** Deletes a collection with its resource: the one place where data is meant to be lost. */
+import type { VecCollection } from '../../crds/collection.ts'
+import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/errors.ts'
+import { appears, passOf } from './one-pass.ts'
+import type { CollectionPorts } from './ports.ts'
+import type { SharedEngine } from './shared.ts'
+
+/** Why the collection is not deleted yet; undefined once there is nothing left to delete. */
+export type Remaining = string | undefined
+
+export async function remove(
+  task: { collection: VecCollection; shared: SharedEngine; ports: CollectionPorts },
+  signal: AbortSignal,
+): Promise<Remaining> {
+  const pass = passOf(task, signal)
+  try {
+    const isThere = await pass.engine.collectionInfo(pass.name, signal)
+    if (isThere === undefined) return undefined
+    const doubt = await pass.writes.delete()
+    const left = await appears(pass, (info) => info === undefined)
+    if (left === undefined) return undefined
+    return doubt?.message ?? `collection ${pass.name} is still there`
+  } catch (error) {
+    signal.throwIfAborted()
+    // The name is an alias, or belongs to an older resource: there is nothing here that is ours.
+    if (error instanceof Rejected) return undefined
+    if (isExpected(error)) return error.message
+    throw error
+  }
+}
+
+function isExpected(error: unknown): error is Error {
+  return (
+    error instanceof EngineError || error instanceof NotReady || error instanceof KubernetesError
+  )
+}

@@ -1,0 +1,68 @@
+/** What the status of a VecCollection says, and when it is looked at again; it has no children. */
+import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
+import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { RETRY_SECONDS } from '../../crds/limits.ts'
+import { ANNOTATIONS, shortHash } from '../../crds/names.ts'
+import { conditionOf } from '../conditions.ts'
+import { eventOn } from '../events.ts'
+import type { Context, Desired } from '../protocol.ts'
+import { clusterOf } from './claims.ts'
+import { allows, type Observed } from './observe.ts'
+import { verdict, waiting, type Outcome } from './outcome.ts'
+import { collectionStatus } from './status.ts'
+
+export function sync(observed: Observed, context: Context): Desired<CollectionStatus> {
+  const { collection, cluster, outcome, againAfterSeconds } = observed
+  const { namespace, name } = clusterOf(collection)
+  const called = `cluster ${namespace}/${name}`
+
+  if (cluster === undefined) {
+    const missing = waiting('ClusterNotFound', `${called} not found`)
+    return answer(collection, missing, missing.againAfterSeconds, context)
+  }
+  if (!allows(cluster, collection)) {
+    const message = `${called} does not allow namespace ${collection.metadata.namespace}: its annotation ${ANNOTATIONS.allowFrom}`
+    const refused = verdict(collection, 'Failed', { reason: 'NotAllowed', message })
+    return answer(collection, refused, RETRY_SECONDS, context)
+  }
+  if (outcome !== undefined) return answer(collection, outcome, againAfterSeconds, context)
+
+  // No pass over this spec has ended: what is known stays, and says which generation it is about.
+  if (collection.status?.phase !== undefined) {
+    return {
+      status: collection.status,
+      children: [],
+      resyncAfterSeconds: againAfterSeconds,
+    }
+  }
+  const begun = waiting('Reconciling', 'the first look at the engine is under way')
+  return answer(collection, begun, againAfterSeconds, context)
+}
+
+function answer(
+  collection: VecCollection,
+  outcome: Outcome,
+  resyncAfterSeconds: number,
+  { now }: Context,
+): Desired<CollectionStatus> {
+  const status = collectionStatus(collection, outcome, now)
+  const events = outcome.phase === undefined ? [] : eventsOf(collection, status, now)
+  return { status, children: [], resyncAfterSeconds, ...(events.length > 0 && { events }) }
+}
+
+/** One Event for each verdict that says something new. Who waits tells so in the condition only. */
+function eventsOf(
+  collection: VecCollection,
+  { conditions = [] }: CollectionStatus,
+  now: Date,
+): KubernetesEvent[] {
+  const before = conditionOf(collection, 'Ready')
+  return conditions
+    .filter(({ type }) => type === 'Ready')
+    .filter(({ reason, message }) => reason !== before?.reason || message !== before.message)
+    .map(({ status, reason, message, lastTransitionTime }) => {
+      const transition = `${collection.metadata.generation}/${shortHash(lastTransitionTime, message)}`
+      const type = status === 'True' ? 'Normal' : 'Warning'
+      return eventOn(collection, { type, reason, message, transition }, now)
+    })
+}

@@ -1,0 +1,386 @@
+/**
+ * An engine as plain data behind the port of the VecCollection room, with the habits of the real one:
+ * an old value for some reads after a PATCH, fields it does not know and ignores, names that are
+ * aliases, and a call that hangs on an empty HNSW object.
+ */
+import { EngineError } from '../../../crds/errors.ts'
+import type { Alias, CollectionInfo, IndexInfo, ShardCopies } from '../../../crds/rules/answers.ts'
+import type { AliasAction, CollectionBody, IndexBody } from '../../../crds/rules/bodies.ts'
+import { normalPath } from '../../../crds/rules/json-path.ts'
+import { isPlain, own, type Plain } from '../../../crds/rules/objects.ts'
+import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
+
+type Call = [name: string, ...parts: unknown[]]
+
+interface Stored {
+  info: CollectionInfo
+  /** What reads still show, and how many of them. */
+  stale?: { info: CollectionInfo; reads: number }
+}
+
+export class PlainEngine implements CollectionEngine {
+  readonly collections = new Map<string, Stored>()
+  readonly aliasTargets = new Map<string, string>()
+  /** Every write, in order. */
+  readonly writes: Call[] = []
+  /** Every call, by name. */
+  readonly calls: string[] = []
+  isReady = true
+  release = '1.18.3'
+  nodes = 1
+  /** So many reads after a PATCH show what was before. */
+  staleReads = 1
+  /** Thrown by the next call of a name, after the write was applied (`applied`) or instead of it. */
+  readonly faults = new Map<string, { error: Error; applied?: boolean; stays?: boolean }>()
+  /** Called before each call: a test may change the world there. */
+  before: (name: string) => void | Promise<void> = () => undefined
+  copies: ShardCopies | undefined
+
+  async readyz(): Promise<boolean> {
+    await this.#enter('readyz')
+    return this.isReady
+  }
+
+  async version(): Promise<string> {
+    await this.#enter('version')
+    return this.release
+  }
+
+  async aliases(): Promise<Alias[]> {
+    await this.#enter('aliases')
+    return [...this.aliasTargets].map(([alias_name, collection_name]) => ({
+      alias_name,
+      collection_name,
+    }))
+  }
+
+  async collectionInfo(collection: string): Promise<CollectionInfo | undefined> {
+    await this.#enter('collectionInfo')
+    const stored = this.collections.get(this.#target(collection))
+    if (stored === undefined) return undefined
+    if (stored.stale !== undefined && stored.stale.reads > 0) {
+      stored.stale.reads -= 1
+      return structuredClone(stored.stale.info)
+    }
+    return structuredClone(stored.info)
+  }
+
+  async collectionCluster(): Promise<ShardCopies> {
+    await this.#enter('collectionCluster')
+    return this.copies ?? { local_shards: [{ shard_id: 0, state: 'Active' }], remote_shards: [] }
+  }
+
+  createCollection(collection: string, body: CollectionBody): Promise<void> {
+    return this.#write('createCollection', [collection, body], () => {
+      if (this.aliasTargets.has(collection)) throw refused(400, 'an alias has this name')
+      if (this.collections.has(collection)) throw refused(409, 'already exists')
+      refuseBadQuantization(body)
+      this.collections.set(collection, { info: created(body) })
+    })
+  }
+
+  patchCollection(collection: string, body: CollectionBody): Promise<void> {
+    return this.#write('patchCollection', [collection, body], () => {
+      const stored = this.collections.get(this.#target(collection))
+      if (stored === undefined) throw refused(404, 'not found')
+      const before = structuredClone(stored.info)
+      patchInto(stored.info, body)
+      stored.stale = { info: before, reads: this.staleReads }
+    })
+  }
+
+  deleteCollection(collection: string): Promise<void> {
+    return this.#write('deleteCollection', [collection], () => {
+      this.collections.delete(collection)
+      for (const [alias, target] of this.aliasTargets) {
+        if (target === collection) this.aliasTargets.delete(alias)
+      }
+    })
+  }
+
+  putIndex(collection: string, index: IndexBody): Promise<void> {
+    return this.#write('putIndex', [collection, index], () => {
+      const stored = this.collections.get(this.#target(collection))
+      if (stored === undefined) throw refused(404, 'not found')
+      stored.info.payload_schema[normalPath(index.field_name)] = shownIndex(index.field_schema)
+    })
+  }
+
+  deleteIndex(collection: string, field: string): Promise<void> {
+    return this.#write('deleteIndex', [collection, field], () => {
+      const stored = this.collections.get(this.#target(collection))
+      if (stored !== undefined)
+        Reflect.deleteProperty(stored.info.payload_schema, normalPath(field))
+    })
+  }
+
+  updateAliases(actions: AliasAction[]): Promise<void> {
+    return this.#write('updateAliases', [actions], () => {
+      for (const action of actions) {
+        if ('delete_alias' in action) {
+          this.aliasTargets.delete(action.delete_alias.alias_name)
+          continue
+        }
+        const { alias_name, collection_name } = action.create_alias
+        if (this.collections.has(alias_name)) throw refused(409, `collection ${alias_name} exists`)
+        if (!this.collections.has(collection_name)) throw refused(404, 'not found')
+        this.aliasTargets.set(alias_name, collection_name)
+      }
+    })
+  }
+
+  /** The live config of a collection, for a test to change by hand. */
+  live(collection: string): CollectionInfo {
+    const stored = this.collections.get(collection)
+    if (stored === undefined) throw new Error(`no collection ${collection}`)
+    return stored.info
+  }
+
+  #target(name: string): string {
+    return this.aliasTargets.get(name) ?? name
+  }
+
+  async #enter(name: string): Promise<void> {
+    this.calls.push(name)
+    await this.before(name)
+    const fault = this.faults.get(name)
+    if (fault === undefined || fault.applied === true) return
+    if (fault.stays !== true) this.faults.delete(name)
+    throw fault.error
+  }
+
+  async #write(name: string, parts: unknown[], apply: () => void): Promise<void> {
+    this.writes.push([name, ...parts])
+    await this.#enter(name)
+    apply()
+    const fault = this.faults.get(name)
+    if (fault === undefined) return
+    if (fault.stays !== true) this.faults.delete(name)
+    throw fault.error
+  }
+}
+
+export function refused(status: number, message: string): EngineError {
+  return new EngineError(`the engine answered ${status}: ${message}`, { status })
+}
+
+const KNOWN: Record<string, string[]> = {
+  hnsw_config: [
+    'm',
+    'ef_construct',
+    'full_scan_threshold',
+    'max_indexing_threads',
+    'on_disk',
+    'payload_m',
+    'inline_storage',
+  ],
+  optimizer_config: [
+    'deleted_threshold',
+    'vacuum_min_vector_number',
+    'default_segment_number',
+    'max_segment_size',
+    'memmap_threshold',
+    'indexing_threshold',
+    'flush_interval_sec',
+    'max_optimization_threads',
+    'prevent_unoptimized',
+  ],
+  strict_mode_config: ['enabled', 'max_query_limit', 'max_timeout', 'multivector_config'],
+  index: ['full_scan_threshold', 'on_disk', 'datatype'],
+  params: [
+    'replication_factor',
+    'write_consistency_factor',
+    'read_fan_out_factor',
+    'on_disk_payload',
+  ],
+}
+
+function created(body: CollectionBody): CollectionInfo {
+  const info: CollectionInfo = {
+    status: 'green',
+    points_count: 0,
+    indexed_vectors_count: 0,
+    segments_count: 6,
+    config: {
+      params: {
+        vectors: denseOf(body['vectors']),
+        shard_number: body['shard_number'] ?? 1,
+        replication_factor: body['replication_factor'] ?? 1,
+        write_consistency_factor: body['write_consistency_factor'] ?? 1,
+        on_disk_payload: body['on_disk_payload'] ?? true,
+        ...(body['sharding_method'] !== undefined && { sharding_method: body['sharding_method'] }),
+        ...(body['sparse_vectors'] !== undefined && {
+          sparse_vectors: mapped(body['sparse_vectors'], sparseOf),
+        }),
+      },
+      hnsw_config: {
+        m: 16,
+        ef_construct: 100,
+        full_scan_threshold: 10_000,
+        max_indexing_threads: 0,
+        on_disk: false,
+        ...taken('hnsw_config', body['hnsw_config']),
+      },
+      optimizer_config: {
+        deleted_threshold: 0.2,
+        max_segment_size: null,
+        max_optimization_threads: null,
+        ...taken('optimizer_config', body['optimizers_config']),
+      },
+      quantization_config: asStored(body['quantization_config']),
+      ...(body['strict_mode_config'] !== undefined && {
+        strict_mode_config: taken('strict_mode_config', body['strict_mode_config']),
+      }),
+    },
+    payload_schema: {},
+  }
+  return info
+}
+
+function denseOf(vectors: unknown): Plain {
+  if (vectors === undefined) return {}
+  return typeof own(vectors, 'size') === 'number'
+    ? denseVector(vectors as Plain)
+    : mapped(vectors, denseVector)
+}
+
+function denseVector(vector: Plain): Plain {
+  const { hnsw_config, quantization_config, ...rest } = vector
+  if (hnsw_config !== undefined) refuseHanging(hnsw_config)
+  return {
+    ...rest,
+    ...(hnsw_config !== undefined && { hnsw_config: taken('hnsw_config', hnsw_config) }),
+    ...(quantization_config !== undefined && {
+      quantization_config: asStored(quantization_config),
+    }),
+  }
+}
+
+function sparseOf({ modifier, index }: Plain): Plain {
+  return {
+    ...(modifier !== undefined && { modifier }),
+    ...(index !== undefined && { index: taken('index', index) }),
+  }
+}
+
+function patchInto({ config }: CollectionInfo, body: CollectionBody): void {
+  refuseBadQuantization(body)
+  merge(config.optimizer_config, taken('optimizer_config', body['optimizers_config']))
+  merge(config.params, taken('params', body['params']))
+  merge(config.hnsw_config, taken('hnsw_config', body['hnsw_config']))
+  for (const [name, change] of Object.entries(plain(body['vectors']))) {
+    const vectors = config.params['vectors']
+    const live = name === '' ? vectors : own(vectors, name)
+    if (!isPlain(live)) throw refused(400, `Not existing vector name error: ${name}`)
+    patchVector(live, plain(change))
+  }
+  for (const [name, change] of Object.entries(plain(body['sparse_vectors']))) {
+    const live = own(config.params['sparse_vectors'], name)
+    if (!isPlain(live)) throw refused(400, `Not existing vector name error: ${name}`)
+    const { modifier, index } = plain(change)
+    if (modifier !== undefined) live['modifier'] = modifier
+    if (index !== undefined) live['index'] = { ...plain(live['index']), ...taken('index', index) }
+  }
+  if (body['quantization_config'] !== undefined) {
+    config.quantization_config = asStored(body['quantization_config'])
+  }
+  if (body['strict_mode_config'] !== undefined) {
+    const strict = taken('strict_mode_config', body['strict_mode_config'])
+    config.strict_mode_config = { ...config.strict_mode_config, ...strict }
+  }
+}
+
+function patchVector(live: Plain, change: Plain): void {
+  const { hnsw_config, quantization_config, on_disk } = change
+  if (hnsw_config !== undefined) {
+    refuseHanging(hnsw_config)
+    live['hnsw_config'] = { ...plain(live['hnsw_config']), ...taken('hnsw_config', hnsw_config) }
+  }
+  if (on_disk !== undefined) live['on_disk'] = on_disk
+  if (quantization_config === 'Disabled') delete live['quantization_config']
+  else if (quantization_config !== undefined) {
+    live['quantization_config'] = asStored(quantization_config)
+  }
+}
+
+/** What an object holds that the engine knows. Nulls leave as it is; `auto` is stored as null. */
+function taken(kind: string, value: unknown): Plain {
+  const known = KNOWN[kind] ?? []
+  return Object.fromEntries(
+    Object.entries(plain(value))
+      .map(([name, field]) => [name.replace(/_kb$/, ''), field === 'auto' ? null : field] as const)
+      .filter(([name]) => known.includes(name)),
+  )
+}
+
+function refuseHanging(hnsw: unknown): void {
+  if (Object.keys(taken('hnsw_config', hnsw)).length > 0) return
+  throw refused(500, 'Waiting for consensus operation commit failed. Timeout set at: 15 seconds')
+}
+
+const QUANTIZATIONS = ['scalar', 'product', 'binary', 'turbo']
+
+function refuseBadQuantization(body: CollectionBody): void {
+  const vectors = plain(body['vectors'])
+  const each = typeof vectors['size'] === 'number' ? [vectors] : Object.values(vectors)
+  const all = [body, ...each].map((place) => own(place, 'quantization_config'))
+  for (const value of all) {
+    if (value === undefined || value === 'Disabled') continue
+    if (!QUANTIZATIONS.some((kind) => isPlain(own(value, kind)))) {
+      throw refused(400, 'data did not match any variant of untagged enum QuantizationConfigDiff')
+    }
+  }
+}
+
+function asStored(quantization: unknown): Plain | null {
+  if (!isPlain(quantization)) return null
+  const kind = QUANTIZATIONS.find((name) => isPlain(quantization[name])) ?? ''
+  const { quantile, ...rest } = plain(quantization[kind])
+  return {
+    [kind]: {
+      ...rest,
+      ...(typeof quantile === 'number' && { quantile: Number(Math.fround(quantile).toFixed(7)) }),
+    },
+  }
+}
+
+const LONG: Record<string, string> = { en: 'english', de: 'german' }
+const TEXT_PARAMS = ['tokenizer', 'lowercase', 'min_token_len', 'stopwords', 'on_disk']
+const PARAMS: Record<string, string[]> = {
+  keyword: ['is_tenant', 'on_disk'],
+  integer: ['lookup', 'range', 'is_principal', 'on_disk'],
+  text: TEXT_PARAMS,
+}
+
+function shownIndex(schema: IndexBody['field_schema']): IndexInfo {
+  if (typeof schema === 'string') return { data_type: schema }
+  const type = String(schema['type'])
+  const { range, lookup } = schema
+  if (range === false && lookup === false) throw refused(422, 'range and lookup are both false')
+  const given = Object.entries(schema).filter(([name]) => PARAMS[type]?.includes(name) ?? false)
+  const params = Object.fromEntries(given)
+  if (typeof params['stopwords'] === 'string') {
+    params['stopwords'] = LONG[params['stopwords']] ?? params['stopwords']
+  }
+  const always =
+    type === 'integer'
+      ? { lookup: null, range: null, is_principal: null }
+      : type === 'text'
+        ? { tokenizer: 'word' }
+        : {}
+  return { data_type: type, params: { type, ...always, ...params } }
+}
+
+function merge(target: Plain, change: Plain): void {
+  for (const [name, value] of Object.entries(change)) if (value !== undefined) target[name] = value
+}
+
+function mapped(value: unknown, change: (inner: Plain) => Plain): Plain {
+  return Object.fromEntries(
+    Object.entries(plain(value)).map(([name, inner]) => [name, change(plain(inner))]),
+  )
+}
+
+function plain(value: unknown): Plain {
+  return isPlain(value) ? value : {}
+}

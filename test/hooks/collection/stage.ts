@@ -1,0 +1,154 @@
+/** A VecCollection room on a plain engine, and the little of Kubernetes that it needs. */
+import type { CollectionSpec, CollectionStatus, VecCollection } from '../../../crds/collection.ts'
+import type { VecCluster } from '../../../crds/cluster.ts'
+import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
+import { API_VERSION } from '../../../crds/names.ts'
+import { collectionRoom } from '../../../hooks/collection/index.ts'
+import type { CollectionPorts } from '../../../hooks/collection/ports.ts'
+import { guardOf } from '../../../hooks/guard.ts'
+import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
+import { NOW, ago, cluster, settings } from '../../builders.ts'
+import { PlainEngine } from './engine.ts'
+
+/** The spec as the API server stores it. */
+export function collectionSpec(spec: Partial<CollectionSpec> = {}): CollectionSpec {
+  return {
+    clusterRef: { name: 'a' },
+    vectors: [{ size: 4, distance: 'Cosine', hnsw: {}, quantization: {} }],
+    shardingMethod: 'auto',
+    hnsw: {},
+    optimizers: {},
+    quantization: {},
+    wal: {},
+    strictMode: {},
+    deletionPolicy: 'Retain',
+    ...spec,
+  }
+}
+
+export function collection(
+  spec: Partial<CollectionSpec> = {},
+  metadata: Partial<VecCollection['metadata']> = {},
+  status?: CollectionStatus,
+): VecCollection {
+  const name = metadata.name ?? 'docs'
+  return {
+    apiVersion: API_VERSION,
+    kind: 'VecCollection',
+    metadata: {
+      name,
+      namespace: 'ns',
+      uid: `uid-${name}`,
+      generation: 1,
+      creationTimestamp: ago(600),
+      ...metadata,
+    },
+    spec: collectionSpec(spec),
+    ...(status !== undefined && { status }),
+  }
+}
+
+type Answer = Desired<CollectionStatus>
+
+/** The room, and what surrounds it. `parent` is what the API server holds; time stands until moved. */
+export class Stage {
+  readonly engine = new PlainEngine()
+  readonly events: KubernetesEvent[] = []
+  readonly waits: number[] = []
+  parent: VecCollection
+  others: VecCollection[] = []
+  cluster: VecCluster | undefined = cluster()
+  holder: string | undefined
+  time = NOW.getTime()
+  readonly ports: CollectionPorts
+  readonly #room
+  readonly #guard
+
+  constructor(parent: VecCollection = collection(), inlineMs?: number) {
+    this.parent = parent
+    this.ports = {
+      engine: () => this.engine,
+      collectionsOf: async () => [this.parent, ...this.others],
+      cluster: async () => this.cluster,
+      writeHolder: async () => this.holder,
+      writeEvent: async (event) => {
+        this.events.push(event)
+      },
+      now: () => new Date(this.time),
+      wait: async (milliseconds, signal) => {
+        signal.throwIfAborted()
+        this.waits.push(milliseconds)
+        this.time += milliseconds
+      },
+    }
+    this.#room = collectionRoom(this.ports, inlineMs)
+    this.#guard = guardOf(this.#room)
+  }
+
+  /** One sync; the API server then holds the status, as Metacontroller writes it. */
+  async sync(parent = this.parent): Promise<Answer> {
+    const request = this.#request(parent, false)
+    const desired = (await this.#room.sync(request, this.#context())) as Answer
+    this.#guard(request, desired, 'sync')
+    this.#store(parent, desired)
+    return desired
+  }
+
+  /** Syncs, each when it asked for, until the answer is to come back at leisure. */
+  async settle(): Promise<CollectionStatus> {
+    for (let round = 0; round < 10; round += 1) {
+      const { resyncAfterSeconds = 60, status } = await this.sync()
+      if (resyncAfterSeconds >= 20) return status
+      this.later(resyncAfterSeconds)
+    }
+    throw new Error('the collection never settles')
+  }
+
+  /** A minute later, when the next pass is due whatever happens. */
+  async nextPass(): Promise<CollectionStatus> {
+    this.later(60)
+    return this.settle()
+  }
+
+  async finalize(): Promise<Answer> {
+    const parent = {
+      ...this.parent,
+      metadata: { ...this.parent.metadata, deletionTimestamp: ago(1) },
+    }
+    const request = this.#request(parent, true)
+    const desired = (await this.#room.finalize?.(request, this.#context())) as Answer
+    this.#guard(request, desired, 'finalize')
+    this.#store(this.parent, desired)
+    return desired
+  }
+
+  later(seconds: number): void {
+    this.time += seconds * 1000
+  }
+
+  /** Another spec, as somebody applies it. */
+  change(spec: Partial<CollectionSpec>): void {
+    const { metadata } = this.parent
+    this.parent = {
+      ...this.parent,
+      metadata: { ...metadata, generation: metadata.generation + 1 },
+      spec: { ...this.parent.spec, ...spec },
+    }
+  }
+
+  #store(parent: VecCollection, { status }: Answer): void {
+    const observedGeneration = parent.metadata.generation
+    if (parent === this.parent)
+      this.parent = { ...parent, status: { ...status, observedGeneration } }
+  }
+
+  #request(parent: VecCollection, finalizing: boolean): HookRequest<VecCollection> {
+    const named = this.cluster === undefined ? {} : { 'ns/a': this.cluster }
+    const clusters = 'VecCluster.vec-operator.dev/v1alpha1'
+    return { parent, children: {}, related: finalizing ? {} : { [clusters]: named }, finalizing }
+  }
+
+  #context() {
+    return { now: new Date(this.time), settings }
+  }
+}
