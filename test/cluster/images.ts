@@ -64,18 +64,20 @@ export interface EngineOptions {
   readonly engineBin: string
   /** Its base configuration; without it the engine falls back to the one built into it. */
   readonly engineConfig?: string | undefined
+  /** Version the image passes for; by default what the binary says. */
+  readonly as?: string | undefined
 }
 
 /** The real engine in the layout that its chart expects of its image. */
 export async function buildEngineImage(options: EngineOptions): Promise<Image> {
   const { engineBin, engineConfig } = options
-  const version = /\d+\.\d+\.\d+\S*/.exec(await run(engineBin, ['--version']))?.[0]
+  const version = options.as ?? /\d+\.\d+\.\d+\S*/.exec(await run(engineBin, ['--version']))?.[0]
   if (version === undefined) throw new Error(`${engineBin} --version names no version`)
   const dockerfile = engineDockerfile('scratch', version)
   const config = engineConfig === undefined ? [] : [engineConfig]
   return buildArchive({
     name: `${ENGINE_REPOSITORY}:v${version}`,
-    family: 'engine',
+    family: `engine-${version}`,
     fingerprint: fingerprint([dockerfile, entrypoint('./qdrant')], [engineBin, ...config, ROOTFS]),
     dockerfile: { text: dockerfile },
     context: async (root) => {

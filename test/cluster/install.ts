@@ -21,6 +21,12 @@ import type { Log } from './tools.ts'
 const REPOSITORY = join(import.meta.dirname, '..', '..')
 const CHART_PORT = 8879
 
+/**
+ * Versions of the engine that can be installed. There is one binary and one chart; both pass for each
+ * of the versions, so that an upgrade can be shown.
+ */
+export const ENGINE_VERSIONS = { older: '1.18.2', newer: '1.18.3' } as const
+
 export const RELEASE = 'vec-operator'
 export const NAMESPACE = 'vec-system'
 
@@ -33,8 +39,6 @@ export interface InstallOptions {
 }
 
 export interface Installed {
-  /** The node's name for the engine image: what a VecCluster of that version runs. */
-  readonly engineImage: string
   /** Repository in which the engine's chart is; reachable from pods. */
   readonly chartRepository: string
   readonly stop: StopLoop
@@ -49,12 +53,27 @@ export async function installOperator(
   const definitions = join(REPOSITORY, 'chart/crds')
   await cluster.kubectl(['apply', '--server-side', '-f', definitions])
   await installDefinitions(cluster, real)
-  const engineImage = await loadEngine(cluster, log)
+  await loadEngines(cluster, log)
   const chartRepository = await serveEngineChart(cluster)
   await installChart(cluster, log, [`engineChart.repository=${chartRepository}`, ...values])
 
   const stop = real === undefined ? await startLoop(cluster) : startMetacontroller(cluster, real)
-  return { engineImage, chartRepository, stop }
+  return { chartRepository, stop }
+}
+
+/** Puts a chart of another release in place of the one that is installed, as a person would. */
+export async function upgradeOperator(cluster: LocalCluster, version: string): Promise<void> {
+  const chart = join(REPOSITORY, 'chart')
+  const folder = join(cluster.directory, 'releases')
+  mkdirSync(folder, { recursive: true })
+  const versions = ['--version', version, '--app-version', version]
+  await cluster.helm(['package', chart, '--destination', folder, ...versions])
+  await cluster.helm([
+    ...['upgrade', RELEASE, join(folder, `vec-operator-${version}.tgz`)],
+    ...['--namespace', NAMESPACE, '--reuse-values', '--wait', '--timeout', '120s'],
+    // Another release has other values: here it writes more into its log.
+    ...['--set', 'operator.logLevel=DEBUG'],
+  ])
 }
 
 /** The lines with which a run says what of it is real. */
@@ -90,15 +109,16 @@ async function installChart(cluster: LocalCluster, log: Log, values: readonly st
 }
 
 /** The real engine where ENGINE_BIN names one, else our double. */
-async function loadEngine(cluster: LocalCluster, log: Log): Promise<string> {
+async function loadEngines(cluster: LocalCluster, log: Log): Promise<void> {
   const { ENGINE_BIN: engineBin, ENGINE_CONFIG: engineConfig } = process.env
-  const image =
-    engineBin === undefined
-      ? await buildDoubleImage()
-      : await buildEngineImage({ engineBin, engineConfig })
-  log(`engine image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
-  await cluster.loadImage(image.archive)
-  return image.name
+  for (const version of Object.values(ENGINE_VERSIONS)) {
+    const image =
+      engineBin === undefined
+        ? await buildDoubleImage(version)
+        : await buildEngineImage({ engineBin, engineConfig, as: version })
+    log(`engine image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
+    await cluster.loadImage(image.archive)
+  }
 }
 
 /** Helm in a pod cannot read a directory of this machine: the chart is served over HTTP. */
@@ -107,7 +127,10 @@ async function serveEngineChart(cluster: LocalCluster): Promise<string> {
   const folder = join(cluster.directory, 'charts')
   const url = `http://${cluster.nodeAddress}:${CHART_PORT}`
   mkdirSync(folder, { recursive: true })
-  await cluster.helm(['package', chart, '--destination', folder])
+  for (const version of Object.values(ENGINE_VERSIONS)) {
+    const versions = ['--version', version, '--app-version', `v${version}`]
+    await cluster.helm(['package', chart, '--destination', folder, ...versions])
+  }
   await cluster.helm(['repo', 'index', folder, '--url', url])
   if (!(await portAnswers(cluster.nodeAddress, CHART_PORT))) {
     const listen = `${cluster.nodeAddress}:${CHART_PORT}`

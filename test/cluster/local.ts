@@ -7,7 +7,7 @@ import { caFile, kubeconfigFile, startApi, startControllers } from './control-pl
 import { startDns, withClusterDns } from './dns.ts'
 import { busyboxImage } from './images.ts'
 import { NODE_ADDRESS, openNetwork, podNetworkNamespaces } from './network.ts'
-import { ctr, startContainerd, startKubelet, startProxy } from './node.ts'
+import { ctr, podProcesses, startContainerd, startKubelet, startProxy } from './node.ts'
 import { processId, run } from './process.ts'
 import type { RunOptions } from './process.ts'
 import { CLUSTER_DIRECTORY, Ground } from './state.ts'
@@ -58,6 +58,8 @@ export interface LocalCluster extends Connection {
   loadImage(archive: string): Promise<void>
   /** Ends a process of the cluster and starts it with the same command line. */
   restart(name: ProcessName | (string & {})): Promise<void>
+  /** Stops the processes of a pod as a node that hangs would, or lets them go on. */
+  freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>
   /** Starts a process of the host that sees Services by name; it ends with the cluster. */
   startHostProcess(spec: HostProcess): void
   stopHostProcess(name: string): Promise<void>
@@ -165,6 +167,10 @@ function handle(
     loadImage: (archive) => importImage(ground, archive),
     restart: async (name) => {
       await ground.restart(name)
+    },
+    freezePod: async (namespace, pod, frozen) => {
+      const signal = frozen ? 'SIGSTOP' : 'SIGCONT'
+      for (const pid of await podProcesses(ground, namespace, pod)) process.kill(pid, signal)
     },
     startHostProcess: ({ name, command, args }) => {
       ground.start({ name, ...withClusterDns(ground, command, args) })

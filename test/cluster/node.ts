@@ -21,6 +21,27 @@ export function ctr(ground: Ground, ...args: string[]): Promise<string> {
   return run(program('ctr'), ['--address', socket(ground), '--namespace', 'k8s.io', ...args])
 }
 
+/** Process ids of a pod's containers as this machine sees them; its sandbox is left out. */
+export async function podProcesses(
+  ground: Ground,
+  namespace: string,
+  pod: string,
+): Promise<number[]> {
+  const filter = [
+    `labels."io.kubernetes.pod.namespace"==${namespace}`,
+    `labels."io.kubernetes.pod.name"==${pod}`,
+    `labels."io.cri-containerd.kind"==container`,
+  ].join(',')
+  const containers = (await ctr(ground, 'containers', 'list', '--quiet', filter)).split('\n')
+  const processes: number[] = []
+  for (const container of containers.filter(Boolean)) {
+    // A container that has ended has no task.
+    const listed = await ctr(ground, 'tasks', 'ps', container).catch(() => '')
+    for (const [pid] of listed.matchAll(/^\d+/gm)) processes.push(Number(pid))
+  }
+  return processes
+}
+
 export async function startContainerd(ground: Ground, sandboxImage: string): Promise<void> {
   // Images are ten thousand small files: in memory they come and go in a moment. It is memory only
   // as far as it is used.

@@ -63,6 +63,14 @@ export async function prepareTools(log: Log): Promise<Tools> {
   return tools as Tools
 }
 
+/** Only helm: all that is needed on a cluster that somebody else runs. Needs Go. */
+export async function prepareHelm(log: Log): Promise<string> {
+  for (const program of PROGRAMS) {
+    if (program.name === 'helm') return join(await build(program, log), 'helm')
+  }
+  throw new Error('helm is not among the programs')
+}
+
 async function build(program: GoProgram, log: Log): Promise<string> {
   const source = join(import.meta.dirname, 'tools', program.name)
   const folder = join(CACHE, 'tools', `${program.name}-${fingerprint(source, program)}`)

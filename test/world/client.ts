@@ -174,8 +174,13 @@ export class ApiClient {
   }
 
   /** The answer's text to any call, such as a pod's log. */
-  async raw(method: string, path: string, body?: object): Promise<string> {
-    const answer = await this.#send(method, path, body === undefined ? {} : { body })
+  async raw(
+    method: string,
+    path: string,
+    body?: object,
+    headers: Record<string, string> = {},
+  ): Promise<string> {
+    const answer = await this.#send(method, path, { headers, ...(body !== undefined && { body }) })
     return answer.body.text()
   }
 
@@ -221,13 +226,24 @@ export class ApiClient {
   async #send(
     method: string,
     path: string,
-    { body, type, signal }: { body?: object; type?: string; signal?: AbortSignal },
+    {
+      body,
+      type,
+      headers,
+      signal,
+    }: {
+      body?: object
+      type?: string
+      headers?: Record<string, string>
+      signal?: AbortSignal
+    },
   ): Promise<Dispatcher.ResponseData> {
     const answer = await request(this.server + path, {
       method: method,
       dispatcher: this.#agent,
       headers: {
         ...this.#headers,
+        ...headers,
         accept: 'application/json',
         ...(body !== undefined && { 'content-type': type ?? 'application/json' }),
       },

@@ -1,0 +1,79 @@
+/**
+ * A cluster somebody already has, named by KUBECONFIG: Metacontroller and our image are there, the
+ * engine and its chart are the real ones. Nothing of it is stopped or restarted.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { ApiClient } from '../world/client.ts'
+import { NAMESPACE, RELEASE } from './install.ts'
+import type { Ground } from './ground.ts'
+import { run } from './process.ts'
+import { prepareHelm, type Log } from './tools.ts'
+
+/** What it says when a scenario asks for what only the local cluster can do. */
+export class NotHere extends Error {}
+
+/** IMAGE names the operator's image, as it was loaded into the cluster. */
+export async function openForeignGround(
+  kubeconfig: string,
+  env: NodeJS.ProcessEnv,
+  log: Log,
+): Promise<Ground> {
+  const image = env['IMAGE']
+  if (image === undefined) {
+    throw new Error('IMAGE is not set: with KUBECONFIG it names the image you loaded, name:tag')
+  }
+  const helm = await prepareHelm(log)
+  const proxy = await startProxy(kubeconfig)
+  const kubectl = (args: string[]) => run('kubectl', args, { env: { KUBECONFIG: kubeconfig } })
+  const runHelm = (args: string[]) => run(helm, args, { env: { KUBECONFIG: kubeconfig } })
+  const api = new ApiClient({ server: proxy.url })
+  const [repository = '', tag = ''] = image.split(/:(?=[^:/]+$)/)
+  let installed = false
+  return {
+    api,
+    helm,
+    parts: [`everything: as it is on the cluster of ${kubeconfig}`, `operator image: ${image}`],
+    defineKinds: async () => {
+      await kubectl(['apply', '--server-side', '-f', 'chart/crds'])
+      await kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+    },
+    install: async () => {
+      installed = true
+      await runHelm([
+        ...['upgrade', '--install', RELEASE, 'chart', '--namespace', NAMESPACE],
+        ...['--create-namespace', '--skip-crds', '--wait', '--timeout', '300s'],
+        ...['--set', `image.repository=${repository}`, '--set', `image.tag=${tag}`],
+        ...(env['ENGINE_REPOSITORY'] === undefined
+          ? []
+          : ['--set', `engineChart.repository=${env['ENGINE_REPOSITORY']}`]),
+      ])
+    },
+    upgradeOperator: () => notHere('an upgrade of the operator'),
+    restartControllers: () => notHere('a restart of its controllers'),
+    freezePod: () => notHere('a pod that hangs'),
+    close: async () => {
+      await api.close()
+      if (installed) await runHelm(['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait'])
+      proxy.process.kill()
+      await once(proxy.process, 'exit')
+    },
+  }
+}
+
+async function notHere(what: string): Promise<never> {
+  throw new NotHere(`${what} is shown on the local cluster only: this one belongs to somebody`)
+}
+
+/** kubectl knows every way to log in; through its proxy we need none of them. */
+async function startProxy(kubeconfig: string): Promise<{ url: string; process: ChildProcess }> {
+  const proxy = spawn('kubectl', ['proxy', '--port=0'], {
+    env: { ...process.env, KUBECONFIG: kubeconfig },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  for await (const chunk of proxy.stdout) {
+    const address = /127\.0\.0\.1:\d+/.exec(String(chunk))?.[0]
+    if (address !== undefined) return { url: `http://${address}`, process: proxy }
+  }
+  throw new Error('kubectl proxy ended before it served')
+}

@@ -1,0 +1,71 @@
+/**
+ * `npm run test:cluster`: everything that only a real cluster can show. The first lines say what is
+ * real here; all that was started is ended, also after a failure or Ctrl-C.
+ */
+import t from 'tap'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { chartDifferences } from '../chart/compare.ts'
+import { chartProblems } from '../chart/installed.ts'
+import { CORPUS } from '../crds/corpus.ts'
+import { runCorpus, type Store } from '../crds/corpus-run.ts'
+import { clusterFaults } from '../scenarios/cluster-faults.ts'
+import { clusterInput } from '../scenarios/cluster-input.ts'
+import { clusterLife } from '../scenarios/cluster-life.ts'
+import { runScenarios } from '../scenarios/run.ts'
+import { referenceOf } from '../world/client.ts'
+import { openGround, type Ground } from './ground.ts'
+import { openClusterWorld } from './world.ts'
+
+/** Scenarios wait more than they work. */
+const AT_ONCE = 6
+
+/** A part of the scenarios, by a pattern over their titles. */
+const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
+
+const log = (line: string) => t.comment(line)
+t.setTimeout(0)
+
+const ground = await openGround(process.env, log)
+for (const part of ground.parts) log(part)
+
+await t.test('the operator chart renders as declared', async (t) => {
+  t.strictSame(await chartProblems(ground.helm), [])
+})
+
+await t.test("the engine's chart and its stand-in render the same", async (t) => {
+  const engineChart = process.env['ENGINE_CHART']
+  const found = await chartDifferences({ helm: ground.helm, ...(engineChart && { engineChart }) })
+  t.strictSame(found, [])
+})
+
+await ground.defineKinds()
+// Before the operator is there: it would take the many objects of the corpus for somebody's wish.
+await t.test('the real API server admits and refuses what the corpus says', async (t) => {
+  const outcomes = await runCorpus(storeOf(ground), 'default', CORPUS)
+  t.strictSame(
+    outcomes.filter(({ passed }) => !passed),
+    [],
+  )
+  t.equal(outcomes.length, CORPUS.length)
+})
+
+await ground.install()
+const world = openClusterWorld(ground)
+t.teardown(() => world.close())
+const scenarios = [...clusterLife, ...clusterInput, ...clusterFaults]
+await runScenarios(
+  t,
+  world,
+  scenarios.filter(({ title }) => chosen.test(title)),
+  AT_ONCE,
+)
+
+function storeOf({ api }: Ground): Store {
+  return {
+    create: (object) => api.create(object),
+    replace: (object) => api.replace(object),
+    delete: async (object) => {
+      await api.delete(referenceOf(object))
+    },
+  }
+}

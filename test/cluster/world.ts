@@ -1,0 +1,210 @@
+/**
+ * The real world for scenarios: a Kubernetes cluster with the operator installed by its own chart.
+ * Time is the machine's, pods are pods, and misfortunes are made the way they happen.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RESOURCES } from '../../crds/resources.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { KEY_SECRET_KEY } from '../../crds/names.ts'
+import { applyObject } from '../world/apply.ts'
+import type { ApiClient, ApiObject } from '../world/client.ts'
+import type { Reference, World } from '../world/world.ts'
+import type { Ground } from './ground.ts'
+import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
+
+const POLL_MS = 250
+const UNTIL_SECONDS = 120
+const GONE_SECONDS = 120
+
+/** The world on a cluster that has the operator. */
+export function openClusterWorld(ground: Ground): World {
+  return new ClusterWorld(ground)
+}
+
+class ClusterWorld implements World {
+  readonly kind = 'cluster'
+  readonly parts: string[]
+  readonly versions = ENGINE_VERSIONS
+  readonly faults: World['faults']
+  readonly #ground: Ground
+  readonly #api: ApiClient
+  readonly #namespaces: string[] = []
+  /** Another run may have left namespaces that still end. */
+  readonly #run = Date.now().toString(36)
+
+  constructor(ground: Ground) {
+    this.#ground = ground
+    this.#api = ground.api
+    this.parts = ground.parts
+    this.faults = {
+      killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
+      stopService: () => this.#scaleService(0),
+      startService: () => this.#scaleService(1),
+      upgradeService: (version) => this.#upgrade(version),
+      restartControllers: () => ground.restartControllers(),
+      breakPod: (namespace, pod) => ground.freezePod(namespace, pod, true),
+      healPod: (namespace, pod) => ground.freezePod(namespace, pod, false),
+    }
+  }
+
+  async namespace(purpose: string): Promise<string> {
+    const name = `${purpose}-${this.#run}`
+    this.#namespaces.push(name)
+    await this.#api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+    return name
+  }
+
+  async apply(object: object): Promise<AnyObject> {
+    return applyObject(this.#api, object)
+  }
+
+  async get(reference: Reference): Promise<AnyObject | undefined> {
+    return this.#api.get(reference)
+  }
+
+  async list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]> {
+    return (await this.#api.list(apiVersion, kind, { namespace })).items
+  }
+
+  async patch(reference: Reference, patch: object): Promise<AnyObject> {
+    return this.#api.patch(reference, patch)
+  }
+
+  async delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void> {
+    await this.#api.delete(reference, propagation === undefined ? {} : { propagation })
+  }
+
+  async until(
+    reference: Reference,
+    what: string,
+    predicate: (object: AnyObject | undefined) => boolean,
+    seconds = UNTIL_SECONDS,
+  ): Promise<AnyObject | undefined> {
+    const end = Date.now() + seconds * 1000
+    for (;;) {
+      const seen = await this.#api.get(reference)
+      if (predicate(seen)) return seen
+      if (Date.now() > end) {
+        const { kind, namespace, name } = reference
+        throw new Error(
+          `${kind} ${namespace}/${name} is not "${what}" after ${seconds} s: ${JSON.stringify(seen, null, 1)}`,
+        )
+      }
+      await sleep(POLL_MS)
+    }
+  }
+
+  async pass(seconds: number): Promise<void> {
+    await sleep(seconds * 1000)
+  }
+
+  async logs(namespace: string, job: string): Promise<string> {
+    return this.#logsOf(namespace, `job-name=${job}`)
+  }
+
+  async serviceLog(): Promise<string> {
+    return this.#logsOf(NAMESPACE, `app.kubernetes.io/name=${RELEASE}`)
+  }
+
+  async engine(
+    { namespace, name }: { namespace: string; name: string },
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<unknown> {
+    const secret = (await this.#api.get({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      namespace,
+      name: name.replace(/-\d+$/, '-apikey'),
+    })) as (ApiObject & { data?: Record<string, string> }) | undefined
+    const key = secret?.data?.[KEY_SECRET_KEY]
+    const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`
+    const headers = key === undefined ? {} : { 'api-key': Buffer.from(key, 'base64').toString() }
+    const text = await this.#api.raw(method, proxy, body, headers)
+    return JSON.parse(text)
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.#deleteNamespaces()
+    } finally {
+      await this.#ground.close()
+    }
+  }
+
+  /** While the operator still runs: without it no finalizer would ever go. */
+  async #deleteNamespaces(): Promise<void> {
+    const references = this.#namespaces.map((name) => ({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      namespace: '',
+      name,
+    }))
+    for (const reference of references) {
+      if ((await this.#api.get(reference)) !== undefined) await this.#api.delete(reference)
+    }
+    for (const reference of references) {
+      await this.until(reference, 'gone', (object) => object === undefined, GONE_SECONDS)
+    }
+  }
+
+  async #logsOf(namespace: string, labelSelector: string): Promise<string> {
+    const { items } = await this.#api.list('v1', 'Pod', { namespace, labelSelector })
+    const pods = items.toSorted((one, other) => created(one).localeCompare(created(other)))
+    const logs: string[] = []
+    for (const { metadata } of pods) {
+      const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}/log`
+      logs.push(await this.#api.raw('GET', path))
+    }
+    return logs.join('')
+  }
+
+  async #killJobPod(namespace: string, job: string): Promise<void> {
+    const { items } = await this.#api.list('v1', 'Pod', {
+      namespace,
+      labelSelector: `job-name=${job}`,
+    })
+    for (const { metadata } of items) {
+      // As the pod garbage collector does it for a node that is gone: at once, without a word.
+      const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}?gracePeriodSeconds=0`
+      await this.#api.raw('DELETE', path)
+    }
+  }
+
+  async #scaleService(replicas: number): Promise<void> {
+    const reference = {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      namespace: NAMESPACE,
+      name: RELEASE,
+    }
+    await this.#api.patch(reference, { spec: { replicas } })
+    await this.until(reference, `${replicas} replicas`, (object) => readyIs(object, replicas))
+    if (replicas > 0) return
+    const labelSelector = `app.kubernetes.io/name=${RELEASE}`
+    for (;;) {
+      const { items } = await this.#api.list('v1', 'Pod', { namespace: NAMESPACE, labelSelector })
+      if (items.length === 0) return
+      await sleep(POLL_MS)
+    }
+  }
+
+  /** As the documentation tells a person to: the CRDs first, then the chart. */
+  async #upgrade(version: string): Promise<void> {
+    for (const resource of RESOURCES) await this.apply(definitionOf(resource, version))
+    await this.#ground.upgradeOperator(version)
+  }
+}
+
+function readyIs(object: AnyObject | undefined, replicas: number): boolean {
+  const { status = {} } = (object ?? {}) as {
+    status?: { readyReplicas?: number; replicas?: number }
+  }
+  return (status.readyReplicas ?? 0) === replicas && (status.replicas ?? 0) === replicas
+}
+
+function created({ metadata }: ApiObject): string {
+  return metadata.creationTimestamp ?? ''
+}
