@@ -3,7 +3,6 @@
  * real here; all that was started is ended, also after a failure or Ctrl-C.
  */
 import t from 'tap'
-import type { AnyObject } from '../../crds/kubernetes.ts'
 import { chartDifferences } from '../chart/compare.ts'
 import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
