@@ -18,22 +18,26 @@ export function at(value: unknown, path: readonly string[]): unknown {
 
 /** An object with each value at its path. */
 export function assembled(parts: { path: readonly string[]; value: unknown }[]): Plain {
-  const whole = emptyObject()
+  const whole: Plain = {}
   for (const { path, value } of parts) {
-    const names = path.slice(0, -1)
-    const place = names.reduce((object, name) => {
-      const next = own(object, name) ?? emptyObject()
-      object[name] = next
-      return next as Plain
+    const place = path.slice(0, -1).reduce((object, name) => {
+      const next = (own(object, name) ?? {}) as Plain
+      put(object, name, next)
+      return next
     }, whole)
-    place[path.at(-1) ?? ''] = value
+    put(place, path.at(-1) ?? '', value)
   }
   return whole
 }
 
-/** Without a prototype, so that assigning `__proto__` makes a field like any other. */
-function emptyObject(): Plain {
-  return Object.create(null) as Plain
+/** Assigning `__proto__` would change the prototype instead. */
+function put(object: Plain, name: string, value: unknown): void {
+  Object.defineProperty(object, name, {
+    value,
+    enumerable: true,
+    writable: true,
+    configurable: true,
+  })
 }
 
 /** What of an object is declared: `null` means "do not care". Undefined when nothing is left. */

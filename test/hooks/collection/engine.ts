@@ -318,6 +318,14 @@ function refuseHanging(hnsw: unknown): void {
   throw refused(500, 'Waiting for consensus operation commit failed. Timeout set at: 15 seconds')
 }
 
+const QUANTIZATION_FIELDS = [
+  'type',
+  'always_ram',
+  'compression',
+  'encoding',
+  'query_encoding',
+  'bits',
+]
 const QUANTIZATIONS = ['scalar', 'product', 'binary', 'turbo']
 
 function refuseBadQuantization(body: CollectionBody): void {
@@ -336,9 +344,10 @@ function asStored(quantization: unknown): Plain | null {
   if (!isPlain(quantization)) return null
   const kind = QUANTIZATIONS.find((name) => isPlain(quantization[name])) ?? ''
   const { quantile, ...rest } = plain(quantization[kind])
+  const known = Object.entries(rest).filter(([name]) => QUANTIZATION_FIELDS.includes(name))
   return {
     [kind]: {
-      ...rest,
+      ...Object.fromEntries(known),
       ...(typeof quantile === 'number' && { quantile: Number(Math.fround(quantile).toFixed(7)) }),
     },
   }

@@ -1,0 +1,35 @@
+import t from 'tap'
+import { normalPath } from '../../../crds/rules/json-path.ts'
+
+/** As the real engine 1.18.3 shows them in payload_schema. */
+const PATHS: [declared: string, shown: string][] = [
+  ['a.b', 'a.b'],
+  ['"a"', 'a'],
+  ['a."b"', 'a.b'],
+  ['"a"."b"', 'a.b'],
+  ['arr[].x', 'arr[].x'],
+  ['"arr"[]', 'arr[]'],
+  ['a[0]', 'a[0]'],
+  ['"quoted key"', '"quoted key"'],
+  ['"a.b".c', '"a.b".c'],
+  ['"x[]"', '"x[]"'],
+  ['"a/b"', '"a/b"'],
+  ['"".x', '"".x'],
+  ['"ünï"', 'ünï'],
+  ['"日本"', '日本'],
+  ['"x-y_z"', 'x-y_z'],
+  ['"٣ⅷ"', '٣ⅷ'],
+]
+
+for (const [declared, shown] of PATHS) {
+  t.test(`payload key ${declared} is shown as ${shown}`, async (t) => {
+    t.equal(normalPath(declared), shown)
+    t.equal(normalPath(shown), shown)
+  })
+}
+
+for (const path of ['a b', 'a/b', 'a..b', '', '"', '#', '.a', 'a.', '[0]', 'a"b"', 'a.[0]']) {
+  t.test(`what is no path is left for the engine to refuse: ${path}`, async (t) => {
+    t.equal(normalPath(path), path)
+  })
+}

@@ -1,0 +1,131 @@
+import t from 'tap'
+import { EngineError } from '../../../crds/errors.ts'
+import { refused } from './engine.ts'
+import { Stage, collection } from './stage.ts'
+
+async function settled(deletionPolicy: 'Retain' | 'Delete'): Promise<Stage> {
+  const stage = new Stage(collection({ deletionPolicy, aliases: ['live'] }))
+  await stage.settle()
+  stage.engine.writes.length = 0
+  return stage
+}
+
+t.test('deletionPolicy Retain: the collection is left in the engine', async (t) => {
+  const stage = await settled('Retain')
+  t.strictSame(await stage.finalize(), {
+    status: { ...stage.parent.status },
+    children: [],
+    finalized: true,
+  })
+  t.strictSame(stage.engine.writes, [])
+  t.ok(stage.engine.collections.has('docs'))
+})
+
+t.test('deletionPolicy Delete: DELETE on the collection, looked at once more', async (t) => {
+  const stage = await settled('Delete')
+  stage.engine.calls.length = 0
+  t.equal((await stage.finalize()).finalized, true)
+  t.strictSame(stage.engine.writes, [['deleteCollection', 'docs']])
+  t.equal(stage.engine.calls.at(-1), 'collectionInfo')
+  t.notOk(stage.engine.collections.has('docs'))
+})
+
+t.test('a collection that is not there is deleted already', async (t) => {
+  const stage = await settled('Delete')
+  stage.engine.collections.clear()
+  t.equal((await stage.finalize()).finalized, true)
+})
+
+t.test('a missing cluster completes deletion without contacting the engine', async (t) => {
+  const stage = await settled('Delete')
+  stage.cluster = undefined
+  stage.engine.calls.length = 0
+  t.equal((await stage.finalize()).finalized, true)
+  t.strictSame(stage.engine.calls, [])
+})
+
+for (const [title, error] of [
+  ['unreachable', new EngineError('no answer', { cause: new Error('refused') })],
+  ['refusing the key', refused(401, 'Invalid API key')],
+  ['without a leader', refused(500, 'leader is not established')],
+] as const) {
+  t.test(
+    `engine ${title} while deleting: retried, visible, released once the VecCluster is gone`,
+    async (t) => {
+      const stage = await settled('Delete')
+      stage.engine.faults.set('deleteCollection', { error, stays: true })
+      const answer = await stage.finalize()
+      t.notOk(answer.finalized)
+      t.equal(answer.resyncAfterSeconds, 30)
+      t.match(answer.status, {
+        phase: 'Ready',
+        conditions: [
+          {
+            reason: 'Deleting',
+            message: /collection docs cannot be deleted yet: .*(no answer|Invalid|leader)/,
+          },
+        ],
+      })
+      t.notOk((await stage.finalize()).finalized)
+      stage.cluster = undefined
+      t.equal((await stage.finalize()).finalized, true)
+      t.ok(stage.engine.collections.has('docs'))
+    },
+  )
+}
+
+t.test('a DELETE that timed out and was applied is done', async (t) => {
+  const stage = await settled('Delete')
+  stage.engine.faults.set('deleteCollection', { error: refused(500, 'time-out'), applied: true })
+  t.equal((await stage.finalize()).finalized, true)
+})
+
+t.test('a restore that holds the cluster: the deletion waits and says so', async (t) => {
+  const stage = await settled('Delete')
+  stage.holder = 'VecRestore ns/r'
+  t.match((await stage.finalize()).status.conditions, [{ message: /waits for VecRestore ns\/r/ }])
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test('a name that became an alias is not deleted through it', async (t) => {
+  const stage = await settled('Delete')
+  stage.engine.collections.clear()
+  await stage.engine.createCollection('other', {})
+  stage.engine.aliasTargets.set('docs', 'other')
+  stage.engine.writes.length = 0
+  t.equal((await stage.finalize()).finalized, true)
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test('the pass under way is ended first, and writes nothing afterwards', async (t) => {
+  const stage = new Stage(collection(), 1)
+  let open: () => void = () => undefined
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  stage.engine.before = (name) => (name === 'collectionInfo' ? gate : undefined)
+  t.equal((await stage.sync()).status.phase, 'Pending')
+  const end = stage.finalize()
+  open()
+  t.equal((await end).finalized, true)
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test('a deletion that takes longer goes on in the background', async (t) => {
+  const stage = new Stage(collection({ deletionPolicy: 'Delete' }), 1)
+  await stage.engine.createCollection('docs', {})
+  let open: () => void = () => undefined
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  stage.engine.before = (name) => (name === 'deleteCollection' ? gate : undefined)
+  const answer = await stage.finalize()
+  t.equal(answer.resyncAfterSeconds, 2)
+  t.match(answer.status.conditions, [{ message: 'collection docs is being deleted' }])
+  open()
+  let finalized = false
+  for (let look = 0; look < 100 && !finalized; look += 1) {
+    finalized = (await stage.finalize()).finalized === true
+  }
+  t.ok(finalized)
+})
