@@ -41,7 +41,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const timers = { setTimeout: options.setTimeout ?? systemTimeout }
   const startedAt = now()
   const tokens = tokensOf(options)
-  const kubernetes = new Kubernetes(serviceAccess(options.kubeconfig), log)
+  const kubernetes = new Kubernetes(await serviceAccess(options.kubeconfig), log)
   const connections = new EngineConnections()
   const rooms = roomsOn(kubernetes, connections, { ...options, now })
   const crds = await watchCrdVersions({

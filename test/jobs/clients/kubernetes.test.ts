@@ -32,12 +32,12 @@ async function scripted(t: Test, answer: () => ScriptedAnswer | undefined) {
   return { api, kubernetes: new Kubernetes(podAccess({ VEC_API_SERVER: api.url }), log) }
 }
 
-const ACCESSES: Record<string, (api: EmbeddedApi, folder: string) => Access> = {
-  'a token file': ({ url, token }, folder) => {
+const ACCESSES: Record<string, (api: EmbeddedApi, folder: string) => Promise<Access>> = {
+  'a token file': async ({ url, token }, folder) => {
     writeFileSync(join(folder, 'token'), `${token}\n`)
     return podAccess({ VEC_API_SERVER: url, VEC_API_TOKEN_FILE: join(folder, 'token') })
   },
-  'a kubeconfig': ({ url, token }, folder) => {
+  'a kubeconfig': async ({ url, token }, folder) => {
     writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(kubeconfig(url, token)))
     return serviceAccess(join(folder, 'kubeconfig'))
   },
@@ -58,7 +58,7 @@ for (const [what, accessOf] of Object.entries(ACCESSES)) {
   t.test(`objects are made, read, listed, patched and deleted by ${what}`, async (t) => {
     const api = await startApi(new MovableClock(new Date('2030-01-01T00:00:00Z')))
     t.teardown(() => api.close())
-    const kubernetes = new Kubernetes(accessOf(api, t.testdir({})), log)
+    const kubernetes = new Kubernetes(await accessOf(api, t.testdir({})), log)
     const namespaces = { apiVersion: 'v1', plural: 'namespaces' }
     await kubernetes.create(namespaces, {
       apiVersion: 'v1',
@@ -173,9 +173,9 @@ t.test('in a pod the service account is used, and an IPv6 address is bracketed',
 
   restored(t, { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '6443' })
   t.equal(podAccess(process.env, root).server, 'https://10.0.0.1:6443')
-  const service = serviceAccess(undefined, root)
+  const service = await serviceAccess(undefined, root)
   t.equal(service.server, 'https://10.0.0.1:6443')
-  t.match(await headersOf(service), { Authorization: 'Bearer mounted' })
+  t.match(await headersOf(service), { authorization: 'Bearer mounted' })
 })
 
 t.test(
@@ -190,7 +190,7 @@ t.test(
       ],
     }
     writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(config))
-    const access = serviceAccess(join(folder, 'kubeconfig'))
+    const access = await serviceAccess(join(folder, 'kubeconfig'))
     const { dispatcher } = await access.authorize()
     t.equal((await access.authorize()).dispatcher, dispatcher)
     writeFileSync(join(folder, 'authority'), 'renewed')
@@ -202,7 +202,8 @@ t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   const config = JSON.stringify(kubeconfig('https://from.environment:6443/', 'x'))
   const folder = t.testdir({ kubeconfig: config })
   restored(t, { KUBECONFIG: join(folder, 'kubeconfig') })
-  t.equal(serviceAccess(undefined, folder).server, 'https://from.environment:6443')
+  const { server } = await serviceAccess(undefined, folder)
+  t.equal(server, 'https://from.environment:6443')
 })
 
 /** A file system in which the kubelet has mounted a service account. */
@@ -238,5 +239,5 @@ t.test('a path holds the namespace, if any, and a name that is safe', async (t) 
 
 t.test('a kubeconfig without a context is refused', async (t) => {
   const folder = t.testdir({ config: '{"apiVersion":"v1","kind":"Config"}' })
-  t.throws(() => serviceAccess(join(folder, 'config')), { code: 'KubernetesError' })
+  await t.rejects(serviceAccess(join(folder, 'config')), { code: 'KubernetesError' })
 })
