@@ -13,6 +13,8 @@ const BUILD = join(ROOT, 'dist', 'bench')
 
 /** Of /proc, on every Linux there is. */
 const TICKS_PER_SECOND = 100
+/** As the chart's Deployment sets them. */
+const NODE_ARGS: string[] = []
 const ON_CORE_0 = ['-c', '0', process.execPath]
 
 export interface Measured {
@@ -33,20 +35,19 @@ export function build(): void {
   copyFileSync(join(ROOT, 'package.json'), join(BUILD, 'package.json'))
 }
 
-/** The service's own main, reaching the API as a kubeconfig in that folder says. */
+/** The service's own main, in surroundings like those of its pod. */
 export async function startBuiltService(
   folder: string,
   api: string,
   nodeArgs: string[] = [],
 ): Promise<Measured> {
-  const kubeconfig = join(folder, 'kubeconfig')
   const tokens = join(folder, 'tokens')
-  writeFileSync(kubeconfig, JSON.stringify(kubeconfigFor(api)))
   writeFileSync(tokens, `${TOKEN}\n`)
   const main = join(BUILD, 'metacontroller', 'serve.js')
-  const where = ['--kubeconfig', kubeconfig, '--host', '127.0.0.1', '--port', '0']
-  return start([...nodeArgs, main, ...where], {
+  return start([...NODE_ARGS, ...nodeArgs, main, '--host', '127.0.0.1', '--port', '0'], {
     HOOK_TOKEN_FILE: tokens,
+    VEC_API_SERVER: api,
+    ENGINE_ROUTE: 'proxy',
     // As the image sets it.
     NODE_ENV: 'production',
     NODE_OPTIONS: '--use-system-ca',
@@ -125,17 +126,3 @@ async function stop(child: ChildProcess): Promise<void> {
   child.kill('SIGTERM')
   await ended
 }
-
-function kubeconfigFor(server: string): object {
-  return {
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'bench',
-    contexts: [{ name: 'bench', context: { cluster: 'bench', user: 'bench' } }],
-    clusters: [{ name: 'bench', cluster: { server, ...PLAIN_HTTP } }],
-    users: [{ name: 'bench', user: { token: 'none' } }],
-  }
-}
-
-/** The client refuses an address without TLS unless it is told not to look at certificates. */
-const PLAIN_HTTP = { 'insecure-skip-tls-verify': true }
