@@ -8,7 +8,7 @@ import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import { createBody } from '../../crds/rules/bodies.ts'
 import { putAliasesRight } from './align-aliases.ts'
 import { putIndexesRight } from './align-indexes.ts'
-import { patchDrift } from './align-config.ts'
+import { ignoredBefore, patchDrift } from './align-config.ts'
 import { clusterOf, collectionNameOf } from './claims.ts'
 import { describe, immutableDifferences } from './mismatch.ts'
 import { seen, verdict, waiting, type Facts, type Outcome } from './outcome.ts'
@@ -26,15 +26,19 @@ export interface Task {
 
 export async function reconcile(task: Task, signal: AbortSignal): Promise<Outcome> {
   const pass = passOf(task, signal)
+  const learned: Learned = {}
   try {
-    return await task.shared.inTurn(() => steps(pass), signal)
+    return await task.shared.inTurn(() => steps(pass, learned), signal)
   } catch (error) {
     signal.throwIfAborted()
-    return troubled(pass, error)
+    return { ...troubled(pass, error), ...learned }
   }
 }
 
-async function steps(pass: Pass): Promise<Outcome> {
+/** What a pass found out before it went wrong: what the engine ignores must not be tried again. */
+type Learned = Pick<Outcome, 'facts'>
+
+async function steps(pass: Pass, learned: Learned): Promise<Outcome> {
   const { collection, name, shared, engine, signal } = pass
   signal.throwIfAborted()
   if (!(await shared.readyz(signal)))
@@ -51,24 +55,27 @@ async function steps(pass: Pass): Promise<Outcome> {
     const message = fixed.map(describe).join('; ')
     const words = { reason: 'ImmutableFieldMismatch', message }
     // Nothing is changed, so what is under management stays as it was.
-    return withReplicas(pass, {
-      ...verdict(collection, 'Degraded', words),
-      facts: kept(pass, live),
-    })
+    learned.facts = { ...kept(pass, live), ...ignoredOf(collection) }
+    return withReplicas(pass, { ...verdict(collection, 'Degraded', words), ...learned })
   }
   const config = await patchDrift(pass, live, version)
+  const before = [...ignoredBefore(collection, version)].filter(isIndexPath)
+  learned.facts = {
+    ...kept(pass, config.info),
+    ...ignored(pass, [...config.ignored, ...before], version),
+  }
   const indexes = await putIndexesRight(pass, config.info, version)
-  const aliases = await putAliasesRight(pass)
-
   const paths = [...config.ignored, ...indexes.ignored].toSorted()
-  const facts: Facts = {
+  const { aliases: held } = learned.facts
+  learned.facts = {
     ...seen(indexes.info),
     payloadIndexes: indexes.managed,
-    aliases: aliases.managed,
-    ...(paths.length > 0 && {
-      ignored: { generation: collection.metadata.generation, engineVersion: version, paths },
-    }),
+    ...(held !== undefined && { aliases: held }),
+    ...ignored(pass, paths, version),
   }
+  const aliases = await putAliasesRight(pass)
+  const facts: Facts = { ...learned.facts, aliases: aliases.managed }
+  learned.facts = facts
   const problems = [...ignoredProblem(paths, version), ...indexes.problems, ...aliases.problems]
   return withReplicas(pass, { ...conclusion(pass, problems, indexes.pending), facts })
 }
@@ -113,14 +120,26 @@ async function withReplicas(pass: Pass, outcome: Outcome): Promise<Outcome> {
   return { ...outcome, replicated: replicated(factor, copies) }
 }
 
+function ignored({ collection }: Pass, paths: string[], engineVersion: string): Facts {
+  const { generation } = collection.metadata
+  return paths.length === 0 ? {} : { ignored: { generation, engineVersion, paths } }
+}
+
+function isIndexPath(path: string): boolean {
+  return path.startsWith('payloadIndexes[')
+}
+
 function kept({ collection: { status = {} } }: Pass, live: CollectionInfo): Facts {
-  const { payloadIndexes, aliases, ignored } = status
+  const { payloadIndexes, aliases } = status
   return {
     ...seen(live),
     ...(payloadIndexes !== undefined && { payloadIndexes }),
     ...(aliases !== undefined && { aliases }),
-    ...(ignored !== undefined && { ignored }),
   }
+}
+
+function ignoredOf({ status }: VecCollection): Facts {
+  return status?.ignored === undefined ? {} : { ignored: status.ignored }
 }
 
 function isAdopted({ status }: VecCollection): boolean {

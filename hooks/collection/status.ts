@@ -53,15 +53,15 @@ function findings(collection: VecCollection, outcome: Outcome): Finding[] {
     reason,
     message: message.slice(0, MAX_MESSAGE),
   }
-  const replicated = outcome.replicated ?? replicatedBefore(collection, outcome)
+  const replicated = outcome.replicated ?? replicatedBefore(collection)
   return replicated === undefined ? [ready] : [ready, replicated]
 }
 
 /** Not looked at this time: what was found before still holds, if it is still asked for. */
-function replicatedBefore(collection: VecCollection, outcome: Outcome): Finding | undefined {
+function replicatedBefore(collection: VecCollection): Finding | undefined {
   const before = conditionOf(collection, 'Replicated')
   const isWanted = collection.spec.replicationFactor !== undefined
-  if (before === undefined || !isWanted || outcome.facts !== undefined) return undefined
+  if (before === undefined || !isWanted) return undefined
   const { type, status, reason, message } = before
   return { type, status, reason, message }
 }

@@ -102,7 +102,11 @@ export class PlainEngine implements CollectionEngine {
     return this.#write('putIndex', [collection, index], () => {
       const stored = this.collections.get(this.#target(collection))
       if (stored === undefined) throw refused(404, 'not found')
-      stored.info.payload_schema[normalPath(index.field_name)] = shownIndex(index.field_schema)
+      // A field may be called `__proto__`.
+      stored.info.payload_schema = Object.fromEntries([
+        ...Object.entries(stored.info.payload_schema),
+        [normalPath(index.field_name), shownIndex(index.field_schema)],
+      ])
     })
   }
 

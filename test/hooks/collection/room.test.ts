@@ -171,6 +171,16 @@ t.test(
   },
 )
 
+t.test('what the engine ignores is known also when a later call of the pass fails', async (t) => {
+  const stage = new Stage(collection({ hnsw: { mm: 1 }, replicationFactor: 1 }))
+  stage.engine.faults.set('collectionCluster', { error: refused(500, 'no replica'), stays: true })
+  t.match((await stage.sync()).status, { phase: 'Pending', ignored: { paths: ['hnsw.mm'] } })
+  stage.engine.writes.length = 0
+  stage.later(30)
+  await stage.sync()
+  t.strictSame(stage.engine.writes, [])
+})
+
 t.test(
   'Degraded names every differing path with wanted and live value; nothing is touched',
   async (t) => {
