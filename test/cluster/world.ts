@@ -10,32 +10,50 @@ import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import { applyObject } from '../world/apply.ts'
 import type { ApiClient, ApiObject } from '../world/client.ts'
 import type { Reference, World } from '../world/world.ts'
-import type { Ground } from './ground.ts'
+import { openGround, type Ground } from './ground.ts'
 import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
 
 const POLL_MS = 250
 const UNTIL_SECONDS = 120
 const GONE_SECONDS = 120
 
-/** The world on a cluster that has the operator. */
-export function openClusterWorld(ground: Ground): World {
-  return new ClusterWorld(ground)
+/** Brings the ground up, puts the operator on it, and opens the world there. */
+export async function startClusterWorld(
+  log: (line: string) => void = () => undefined,
+): Promise<ClusterWorld> {
+  const ground = await openGround(process.env, log)
+  try {
+    await ground.defineKinds()
+    await ground.install()
+    return openClusterWorld(ground)
+  } catch (error) {
+    await ground.close()
+    throw error
+  }
 }
 
-class ClusterWorld implements World {
+/** The world on a cluster that has the operator. */
+export function openClusterWorld(ground: Ground): ClusterWorld {
+  return new OpenWorld(ground)
+}
+
+/** The world, and the client it works with. */
+export type ClusterWorld = World & { readonly client: ApiClient }
+
+class OpenWorld implements ClusterWorld {
   readonly kind = 'cluster'
   readonly parts: string[]
   readonly versions = ENGINE_VERSIONS
   readonly faults: World['faults']
   readonly #ground: Ground
-  readonly #api: ApiClient
+  readonly client: ApiClient
   readonly #namespaces: string[] = []
   /** Another run may have left namespaces that still end. */
   readonly #run = Date.now().toString(36)
 
   constructor(ground: Ground) {
     this.#ground = ground
-    this.#api = ground.api
+    this.client = ground.api
     this.parts = ground.parts
     this.faults = {
       killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
@@ -51,28 +69,28 @@ class ClusterWorld implements World {
   async namespace(purpose: string): Promise<string> {
     const name = `${purpose}-${this.#run}`
     this.#namespaces.push(name)
-    await this.#api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+    await this.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     return name
   }
 
   async apply(object: object): Promise<AnyObject> {
-    return applyObject(this.#api, object)
+    return applyObject(this.client, object)
   }
 
   async get(reference: Reference): Promise<AnyObject | undefined> {
-    return this.#api.get(reference)
+    return this.client.get(reference)
   }
 
   async list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]> {
-    return (await this.#api.list(apiVersion, kind, { namespace })).items
+    return (await this.client.list(apiVersion, kind, { namespace })).items
   }
 
   async patch(reference: Reference, patch: object): Promise<AnyObject> {
-    return this.#api.patch(reference, patch)
+    return this.client.patch(reference, patch)
   }
 
   async delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void> {
-    await this.#api.delete(reference, propagation === undefined ? {} : { propagation })
+    await this.client.delete(reference, propagation === undefined ? {} : { propagation })
   }
 
   async until(
@@ -83,7 +101,7 @@ class ClusterWorld implements World {
   ): Promise<AnyObject | undefined> {
     const end = Date.now() + seconds * 1000
     for (;;) {
-      const seen = await this.#api.get(reference)
+      const seen = await this.client.get(reference)
       if (predicate(seen)) return seen
       if (Date.now() > end) {
         const { kind, namespace, name } = reference
@@ -113,7 +131,7 @@ class ClusterWorld implements World {
     path: string,
     body?: object,
   ): Promise<unknown> {
-    const secret = (await this.#api.get({
+    const secret = (await this.client.get({
       apiVersion: 'v1',
       kind: 'Secret',
       namespace,
@@ -122,7 +140,7 @@ class ClusterWorld implements World {
     const key = secret?.data?.[KEY_SECRET_KEY]
     const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`
     const headers = key === undefined ? {} : { 'api-key': Buffer.from(key, 'base64').toString() }
-    const text = await this.#api.raw(method, proxy, body, headers)
+    const text = await this.client.raw(method, proxy, body, headers)
     return JSON.parse(text)
   }
 
@@ -143,7 +161,7 @@ class ClusterWorld implements World {
       name,
     }))
     for (const reference of references) {
-      if ((await this.#api.get(reference)) !== undefined) await this.#api.delete(reference)
+      if ((await this.client.get(reference)) !== undefined) await this.client.delete(reference)
     }
     for (const reference of references) {
       await this.until(reference, 'gone', (object) => object === undefined, GONE_SECONDS)
@@ -151,25 +169,25 @@ class ClusterWorld implements World {
   }
 
   async #logsOf(namespace: string, labelSelector: string): Promise<string> {
-    const { items } = await this.#api.list('v1', 'Pod', { namespace, labelSelector })
+    const { items } = await this.client.list('v1', 'Pod', { namespace, labelSelector })
     const pods = items.toSorted((one, other) => created(one).localeCompare(created(other)))
     const logs: string[] = []
     for (const { metadata } of pods) {
       const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}/log`
-      logs.push(await this.#api.raw('GET', path))
+      logs.push(await this.client.raw('GET', path))
     }
     return logs.join('')
   }
 
   async #killJobPod(namespace: string, job: string): Promise<void> {
-    const { items } = await this.#api.list('v1', 'Pod', {
+    const { items } = await this.client.list('v1', 'Pod', {
       namespace,
       labelSelector: `job-name=${job}`,
     })
     for (const { metadata } of items) {
       // As the pod garbage collector does it for a node that is gone: at once, without a word.
       const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}?gracePeriodSeconds=0`
-      await this.#api.raw('DELETE', path)
+      await this.client.raw('DELETE', path)
     }
   }
 
@@ -180,12 +198,12 @@ class ClusterWorld implements World {
       namespace: NAMESPACE,
       name: RELEASE,
     }
-    await this.#api.patch(reference, { spec: { replicas } })
+    await this.client.patch(reference, { spec: { replicas } })
     await this.until(reference, `${replicas} replicas`, (object) => readyIs(object, replicas))
     if (replicas > 0) return
     const labelSelector = `app.kubernetes.io/name=${RELEASE}`
     for (;;) {
-      const { items } = await this.#api.list('v1', 'Pod', { namespace: NAMESPACE, labelSelector })
+      const { items } = await this.client.list('v1', 'Pod', { namespace: NAMESPACE, labelSelector })
       if (items.length === 0) return
       await sleep(POLL_MS)
     }

@@ -142,11 +142,8 @@ async function closed(world: World): Promise<void> {
 
 /** Imported only here: it needs what the embedded world does not. */
 async function startCluster(): Promise<Stage> {
-  const path = new URL('../cluster/world.ts', import.meta.url).href
-  const { startClusterWorld } = (await import(path)) as {
-    startClusterWorld: (options: object) => Promise<Stage>
-  }
-  return startClusterWorld({})
+  const { startClusterWorld } = await import('../cluster/world.ts')
+  return startClusterWorld((line) => process.stderr.write(`${line}\n`))
 }
 
 function readSamples(folder: string): Samples {
