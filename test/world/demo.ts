@@ -44,7 +44,7 @@ type Samples = Place['samples']
 /** Logs of Jobs for people; inside Kubernetes they are JSON. */
 const READABLE = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
 const AFTER_SECONDS = 5
-const CLOSE_WITHIN_MS = 30_000
+const CLOSE_WITHIN_MS = 180_000
 
 /** Ends by Ctrl-C: as shells count it. */
 const INTERRUPTED = 130
