@@ -12,6 +12,8 @@ import { AGE, Count, OneOf, Ref, resource, rule, rules, statusBase, unchanged } 
 
 const FIXED = 'Fixed when the collection is created: a difference gives phase Degraded.'
 
+const REMOVAL = 'An empty object leaves it as it is; {Disabled: {}} removes it.'
+
 const multivector = Type.Object(
   { comparator: OneOf(['max_sim'], { description: 'How two multivectors are compared.' }) },
   { description: `A point holds several vectors. ${FIXED}` },
@@ -33,7 +35,7 @@ const vector = Type.Object({
     Type.Boolean({ description: 'Vectors are kept on disk; default: as the engine decides.' }),
   ),
   hnsw: EngineConfig('HnswConfigDiff'),
-  quantization: EngineConfig('QuantizationConfig'),
+  quantization: EngineConfig('QuantizationConfig', REMOVAL),
 })
 
 const vectors = Type.Array(vector, {
@@ -125,7 +127,7 @@ const spec = Type.Object(
     ),
     hnsw: EngineConfig('HnswConfigDiff', 'For all vectors.'),
     optimizers: EngineConfig('OptimizersConfigDiff'),
-    quantization: EngineConfig('QuantizationConfig', 'For all vectors.'),
+    quantization: EngineConfig('QuantizationConfig', `For all vectors. ${REMOVAL}`),
     wal: EngineConfig('WalConfigDiff', 'Applied at creation only, never compared afterwards.'),
     strictMode: EngineConfig('StrictModeConfig'),
     payloadIndexes: Type.Optional(payloadIndexes),

@@ -66,7 +66,10 @@ async function careful(
   }
 }
 
-/** A time-out of consensus may still be applied, and a second create finds the first one's work. */
+/**
+ * A time-out of consensus may still be applied, a second create finds the first one's work, and what
+ * was just seen and is gone was deleted by somebody.
+ */
 function isDoubtful({ status }: EngineError): boolean {
-  return status === undefined || status === 408 || status === 409 || status >= 500
+  return status === undefined || [404, 408, 409].includes(status) || status >= 500
 }

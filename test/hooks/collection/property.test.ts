@@ -1,7 +1,7 @@
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import t from 'tap'
-import { VecCollection, type CollectionSpec } from '../../../crds/collection.ts'
+import { VecCollection } from '../../../crds/collection.ts'
 import { Stage, collection } from './stage.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 300)
@@ -112,7 +112,7 @@ const spec = fc.record(
 
 t.test('after a pass has settled, another one makes no write, for any spec', async (t) => {
   const property = fc.asyncProperty(spec, fc.integer({ min: 0, max: 4 }), async (drawn, stale) => {
-    const parent = collection(drawn as Partial<CollectionSpec>)
+    const parent = collection(drawn)
     fc.pre(Value.Check(VecCollection.schema, parent))
     const stage = new Stage(parent)
     stage.engine.staleReads = stale
@@ -129,10 +129,10 @@ t.test(
   'whatever is changed in a spec, no collection and no foreign index is deleted',
   async (t) => {
     const property = fc.asyncProperty(spec, spec, async (before, after) => {
-      const stage = new Stage(collection(before as Partial<CollectionSpec>))
+      const stage = new Stage(collection(before))
       await stage.settle()
       stage.engine.live('docs').payload_schema['theirs'] = { data_type: 'keyword' }
-      stage.change(after as Partial<CollectionSpec>)
+      stage.change(after)
       await stage.settle()
       const deleted = stage.engine.writes.filter(([call]) => call === 'deleteCollection')
       if (deleted.length > 0) throw new Error('the collection was deleted')
