@@ -4,6 +4,13 @@ import { Condition } from './schema.ts'
 
 const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
 
+const OwnerReference = Type.Object({
+  apiVersion: Type.String(),
+  kind: Type.String(),
+  name: Type.String(),
+  uid: Type.String(),
+})
+
 /** Metadata of an object that was observed. */
 const Meta = Type.Object({
   name: Type.String(),
@@ -15,6 +22,7 @@ const Meta = Type.Object({
   deletionTimestamp: Type.Optional(Type.String()),
   labels: optionalStrings,
   annotations: optionalStrings,
+  ownerReferences: Type.Optional(Type.Array(OwnerReference)),
 })
 
 /** Any object of the Kubernetes API. */
@@ -99,6 +107,19 @@ export const Secret = Type.Object({
   data: optionalStrings,
 })
 export type Secret = Static<typeof Secret>
+
+export const Lease = Type.Object({
+  apiVersion: Type.Literal('coordination.k8s.io/v1'),
+  kind: Type.Literal('Lease'),
+  metadata: Meta,
+  spec: Type.Optional(
+    Type.Object({
+      holderIdentity: Type.Optional(Type.String()),
+      acquireTime: Type.Optional(Type.String()),
+    }),
+  ),
+})
+export type Lease = Static<typeof Lease>
 
 export const KubernetesEvent = Type.Object({
   metadata: Type.Object({ name: Type.String(), namespace: Type.String() }),

@@ -41,6 +41,13 @@ export const REFUSAL_SECONDS = 600
 /** A Job gives up reporting, and its attempt, after being refused for so long. */
 export const REPORT_TIMEOUT_SECONDS = 600
 
+/** Who took a Lease holds it for so long without a Job. */
+export const LEASE_SECONDS = 300
+/** What is left of that time when a Job is made: past it, the Job may appear too late. */
+export const LEASE_MARGIN_SECONDS = 60
+/** In a namespace that ends, a purge gives up after so long. */
+export const PURGE_TIMEOUT_SECONDS = 600
+
 /** A plan travels in an environment variable; above this it is refused, in bytes of base64. */
 export const MAX_PLAN_BYTES = 96 * 1024
 /** The progress annotation is a summary: all annotations together may have 256 KiB. */

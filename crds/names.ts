@@ -72,3 +72,13 @@ export function podHost(cluster: string, namespace: string, ordinal: number): st
 export function jobName(kind: string, verb: string, uid: string, run: number): string {
   return `${kind}-${verb}-${shortHash(uid, verb)}-${run}`
 }
+
+/** Lease of a cluster: `write` for who rewrites collections, `backup` for who takes or reads snapshots. */
+export function leaseName(cluster: string, lease: 'write' | 'backup'): string {
+  return `${releaseName(cluster)}-${lease}`
+}
+
+/** Copy of another namespace's Secret, made for one Job. */
+export function copyName(job: string, credential: string): string {
+  return `${job}-${credential}`
+}
