@@ -4,11 +4,15 @@
  */
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Value } from '@sinclair/typebox/value'
+import { BackupPhase } from './backup.ts'
 import { VecCluster } from './cluster.ts'
+import { Connection } from './connection.ts'
 import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES } from './limits.ts'
 import { OneOf, StringMap, Time, Verbatim } from './schema.ts'
+import { S3Target } from './storage.ts'
 
 /** Environment of every Job container. */
 export const JOB_ENV = {
@@ -80,6 +84,62 @@ export type UpgradePlan = Static<typeof UpgradePlan>
 export const UninstallPlan = Type.Object({ ...planBase, release: Type.String() })
 export type UninstallPlan = Static<typeof UninstallPlan>
 
+/** Plan of `backup run`. The list of collections may be long: the Job reads it from the immutable spec. */
+export const BackupPlan = Type.Object({ ...planBase, cluster: Connection, storage: S3Target })
+export type BackupPlan = Static<typeof BackupPlan>
+
+/** One collection of a backup, as far as it is told in the annotation. */
+export const BackedUpCollection = Type.Object({
+  name: Type.String(),
+  status: BackupPhase('How far it is.'),
+  /** Bytes of its snapshots. */
+  bytes: Type.Optional(Type.Integer()),
+  snapshots: Type.Optional(
+    Type.Array(
+      Type.Object({ node: Type.Integer(), snapshotName: Type.String(), key: Type.String() }),
+    ),
+  ),
+  error: Type.Optional(Type.String()),
+})
+export type BackedUpCollection = Static<typeof BackedUpCollection>
+
+/** What of a backup is done. Failures come first in the list; what has no room there is counted. */
+export const BackupResult = Type.Object({
+  /** When its first attempt started. */
+  startedAt: Time(),
+  /** Collections to back up; 0 until they are known. */
+  total: Type.Integer(),
+  completed: Type.Integer(),
+  failed: Type.Integer(),
+  /** Bytes of all completed snapshots. */
+  bytes: Type.Integer(),
+  /** Error of the first collection that failed, or of the whole. */
+  error: Type.Optional(Type.String()),
+  collections: Type.Array(BackedUpCollection),
+  /** Collections that are not in the list, by state. */
+  unlisted: Type.Object({
+    completed: Type.Integer(),
+    failed: Type.Integer(),
+    pending: Type.Integer(),
+  }),
+  /** Where it stands while it runs. */
+  current: Type.Optional(
+    Type.Object({
+      collection: Type.String(),
+      /** n of `total`. */
+      number: Type.Integer(),
+      node: Type.Integer(),
+      nodes: Type.Integer(),
+      /** Of the snapshot that is moved. */
+      bytes: Type.Integer(),
+      bytesTotal: Type.Integer(),
+      bytesPerSecond: Type.Optional(Type.Integer()),
+      secondsLeft: Type.Optional(Type.Integer()),
+    }),
+  ),
+})
+export type BackupResult = Static<typeof BackupResult>
+
 /** What a Job reports. A resource shows one report at a time: that of its newest Job. */
 export const Progress = Type.Object({
   /** uid of the resource; a report with another uid belongs to a namesake and is ignored. */
@@ -100,8 +160,13 @@ export const Progress = Type.Object({
   message: Type.Optional(Type.String()),
   /** VecCluster: carried over from report to report. */
   applied: Type.Optional(Applied),
+  /** VecBackup. */
+  backup: Type.Optional(BackupResult),
 })
 export type Progress = Static<typeof Progress>
+
+/** Compiled: every sync of every resource reads a report. */
+const reports = TypeCompiler.Compile(Progress)
 
 /** A plan as it travels in the environment. Throws `Rejected` naming the field when it is too large. */
 export function encodePlan(plan: object, field: string): string {
@@ -128,7 +193,7 @@ export function parseProgress(text: string | undefined, uid: string): Progress |
   if (text === undefined) return undefined
   try {
     const progress: unknown = JSON.parse(text)
-    return Value.Check(Progress, progress) && progress.uid === uid ? progress : undefined
+    return reports.Check(progress) && progress.uid === uid ? progress : undefined
   } catch {
     // Anyone who may patch the resource can write this annotation: what does not read is not ours.
     return undefined

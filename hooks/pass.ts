@@ -85,6 +85,7 @@ function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Pro
     )
     .finally(() => {
       delete entry.running
+      delete entry.abort
     })
 }
 

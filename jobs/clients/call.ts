@@ -1,9 +1,26 @@
 /** What every call to the outside has: an end in time, and words for what went wrong. */
 
-/** The signal ends a call, and so does its time. */
-export function deadline(timeoutMs: number, signal?: AbortSignal): AbortSignal {
-  const timeout = AbortSignal.timeout(timeoutMs)
-  return signal === undefined ? timeout : AbortSignal.any([timeout, signal])
+/** A call's end, which is put off for ever once the call has been answered. */
+export interface Deadline {
+  signal: AbortSignal
+  clear(): void
+}
+
+/**
+ * The signal ends a call, and so does its time. AbortSignal.timeout would keep each call's remains in
+ * memory until that time has come, and a service makes many calls in half a minute.
+ */
+export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
+  const over = new AbortController()
+  const timer = setTimeout(() => {
+    over.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
+  }, timeoutMs).unref()
+  return {
+    signal: signal === undefined ? over.signal : AbortSignal.any([over.signal, signal]),
+    clear: () => {
+      clearTimeout(timer)
+    },
+  }
 }
 
 /** What went wrong, down to the socket: undici wraps the words that matter. */

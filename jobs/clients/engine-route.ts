@@ -2,6 +2,7 @@
  * Two ways to an engine: by its host names, from inside the Kubernetes cluster, or through the API
  * server's pod proxy, from outside. Both carry one call and its answer, and judge neither.
  */
+import type { Readable } from 'node:stream'
 import { Agent, request, type Dispatcher } from 'undici'
 import { podEndpointOf, endpointOf, type Connection } from '../../crds/connection.ts'
 import { EngineError } from '../../crds/errors.ts'
@@ -18,11 +19,22 @@ export interface EngineCall {
   signal?: AbortSignal | undefined
 }
 
+/** A call whose answer is a stream: it fails when nothing comes for `stallMs`. */
+export interface StreamCall extends EngineCall {
+  stallMs: number
+}
+
+export interface StreamAnswer {
+  status: number
+  body: Readable
+}
+
 export interface Route {
   /** How messages name the node. */
   readonly node: string
   /** With the certificate authority to trust; without one, those of the system. */
   send(call: EngineCall, ca: string | undefined): Promise<Answer>
+  open(call: StreamCall, ca: string | undefined): Promise<StreamAnswer>
 }
 
 /** The engine closes an idle connection after 5 s; we must be earlier (facts 0.1). */
@@ -69,16 +81,37 @@ export function routeTo(base: string, connections: EngineConnections): Route {
   return {
     node: base,
     async send({ method, path, headers, body, timeoutMs, signal }, ca) {
+      const end = deadline(timeoutMs, signal)
       try {
         const answer = await request(base + path, {
           method,
           headers,
           body: body ?? null,
           dispatcher: connections.pool(ca),
-          signal: deadline(timeoutMs, signal),
+          signal: end.signal,
         })
         return { status: answer.statusCode, text: await answer.body.text() }
       } catch (cause) {
+        throw noAnswer(`${method} ${base}${path}`, cause, signal)
+      } finally {
+        end.clear()
+      }
+    },
+    async open({ method, path, headers, timeoutMs, stallMs, signal }, ca) {
+      const end = deadline(timeoutMs, signal)
+      try {
+        const answer = await request(base + path, {
+          method,
+          headers,
+          dispatcher: connections.pool(ca),
+          headersTimeout: stallMs,
+          bodyTimeout: stallMs,
+          signal: end.signal,
+        })
+        answer.body.once('close', end.clear)
+        return { status: answer.statusCode, body: answer.body }
+      } catch (cause) {
+        end.clear()
         throw noAnswer(`${method} ${base}${path}`, cause, signal)
       }
     },
@@ -104,6 +137,14 @@ export function proxyRoute(kubernetes: Kubernetes, connection: Connection, ordin
           signal,
           ...(body !== undefined && { body }),
         })
+      } catch (cause) {
+        throw noAnswer(`${method} ${pod}${path}`, cause, signal)
+      }
+    },
+    async open({ method, path, headers, timeoutMs, stallMs, signal }) {
+      const proxied = `/api/v1/namespaces/${namespace}/pods/${target}/proxy${path}`
+      try {
+        return await kubernetes.open(method, proxied, { headers, timeoutMs, stallMs, signal })
       } catch (cause) {
         throw noAnswer(`${method} ${pod}${path}`, cause, signal)
       }

@@ -2,6 +2,8 @@
  * The engine's HTTP API. Each method is an endpoint and the shape of its answer; one private `#call`
  * does transport, errors and checking for all of them.
  */
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
@@ -32,6 +34,7 @@ interface CallOptions {
 }
 
 const SHORT_CALL_MS = SHORT_CALL_SECONDS * 1000
+const STALL_MS = 120_000
 /** What the engine says of a bad request may be long; a status has no room for it. */
 const MAX_MESSAGE = 1024
 
@@ -62,21 +65,22 @@ export class Engine {
 
   /** What this node knows of its peers and of its own consensus thread. */
   cluster(signal?: AbortSignal): Promise<ClusterView> {
-    return this.#call('GET', '/cluster', ClusterView, { signal })
+    return this.call('GET', '/cluster', ClusterView, { signal })
   }
 
   async collections(signal?: AbortSignal): Promise<string[]> {
-    const { collections } = await this.#call('GET', '/collections', Collections, { signal })
+    const { collections } = await this.call('GET', '/collections', Collections, { signal })
     return collections.map(({ name }) => name)
   }
 
   /** Where the shards of a collection are, as this node sees it. */
   collectionCluster(collection: string, signal?: AbortSignal): Promise<Placement> {
     const path = `/collections/${encodeURIComponent(collection)}/cluster`
-    return this.#call('GET', path, Placement, { signal })
+    return this.call('GET', path, Placement, { signal })
   }
 
-  async #call<Schema extends TSchema>(
+  /** Also for the endpoints that stand in files beside this one. */
+  async call<Schema extends TSchema>(
     method: EngineCall['method'],
     path: string,
     result: Schema,
@@ -85,6 +89,22 @@ export class Engine {
     const call = `${method} ${path}`
     const envelope = parsed(this.#succeeded(await this.#send(method, path, options), call))
     return this.#checked(result, this.#checked(Envelope, envelope, call).result, call)
+  }
+
+  /** A file as a stream; ends with an error when no byte comes for STALL_MS. */
+  async open(path: string, timeoutMs: number, signal?: AbortSignal): Promise<Readable> {
+    const { route, credentials, log } = this.#options
+    const { key, ca } = await credentials()
+    const headers = {
+      // What is downloaded is measured and hashed as it lies there.
+      'accept-encoding': 'identity',
+      ...(key !== undefined && { 'api-key': key }),
+    }
+    const call = { method: 'GET' as const, path, headers, timeoutMs, signal, stallMs: STALL_MS }
+    const { status, body } = await route.open(call, ca)
+    log.debug({ node: this.node, call: `GET ${path}`, status }, 'engine call')
+    if (status !== 200) this.#succeeded({ status, text: await text(body) }, `GET ${path}`)
+    return body
   }
 
   async #send(
@@ -98,8 +118,8 @@ export class Engine {
       ...(key !== undefined && { 'api-key': key }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
     }
-    const text = body === undefined ? {} : { body: JSON.stringify(body) }
-    const answer = await route.send({ method, path, headers, ...text, timeoutMs, signal }, ca)
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+    const answer = await route.send({ method, path, headers, ...sent, timeoutMs, signal }, ca)
     log.debug({ node: this.node, call: `${method} ${path}`, status: answer.status }, 'engine call')
     return answer
   }

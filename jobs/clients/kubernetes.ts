@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
@@ -143,6 +144,7 @@ export class Kubernetes {
   /** Any call below the API server, its pod proxy included; the status is the caller's to judge. */
   async call(method: Dispatcher.HttpMethod, path: string, call: Call = {}): Promise<Answer> {
     const { body, contentType = 'application/json', timeoutMs = SHORT_CALL_SECONDS * 1000 } = call
+    const end = deadline(timeoutMs, call.signal)
     try {
       const { headers, dispatcher } = await this.#access.authorize()
       const { statusCode, body: answer } = await request(this.#access.server + path, {
@@ -155,7 +157,7 @@ export class Kubernetes {
           ...(body !== undefined && { 'content-type': contentType }),
         },
         body: typeof body === 'object' ? JSON.stringify(body) : (body ?? null),
-        signal: deadline(timeoutMs, call.signal),
+        signal: end.signal,
       })
       const text = await answer.text()
       this.#log.debug({ method, path, status: statusCode }, 'api call')
@@ -163,8 +165,43 @@ export class Kubernetes {
     } catch (cause) {
       call.signal?.throwIfAborted()
       throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })
+    } finally {
+      end.clear()
     }
   }
+
+  /** A call whose answer is a stream, through the proxy; it fails when nothing comes for `stallMs`. */
+  async open(
+    method: Dispatcher.HttpMethod,
+    path: string,
+    { headers: own, timeoutMs, stallMs, signal }: StreamCall,
+  ): Promise<{ status: number; body: Readable }> {
+    const end = deadline(timeoutMs, signal)
+    try {
+      const { headers, dispatcher } = await this.#access.authorize()
+      const { statusCode, body } = await request(this.#access.server + path, {
+        method,
+        ...(dispatcher !== undefined && { dispatcher }),
+        headers: { ...headers, ...own },
+        headersTimeout: stallMs,
+        bodyTimeout: stallMs,
+        signal: end.signal,
+      })
+      body.once('close', end.clear)
+      return { status: statusCode, body }
+    } catch (cause) {
+      end.clear()
+      signal?.throwIfAborted()
+      throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })
+    }
+  }
+}
+
+interface StreamCall {
+  headers: Record<string, string>
+  timeoutMs: number
+  stallMs: number
+  signal?: AbortSignal | undefined
 }
 
 /** Path of a collection, or of one object in it. */

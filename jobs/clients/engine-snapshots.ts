@@ -1,0 +1,96 @@
+/** The engine's endpoints that a backup needs: snapshots of one node, and what a collection is. */
+import type { Readable } from 'node:stream'
+import { Type, type Static } from '@sinclair/typebox'
+import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
+import { Placement } from './engine-answers.ts'
+import type { Engine } from './engine.ts'
+
+const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
+/** A download may be of any size: an hour, and no slower than this on the whole. */
+const LEAST_BYTES_PER_MS = 1024
+
+export const Snapshot = Type.Object({
+  name: Type.String({ minLength: 1 }),
+  size: Type.Integer({ minimum: 0 }),
+  /** Hex SHA-256; absent where the engine keeps snapshots in a store of its own. */
+  checksum: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+})
+export type Snapshot = Static<typeof Snapshot>
+
+const Free = Type.Record(Type.String(), Type.Unknown())
+
+/** All of `GET /collections/{c}` that makes the collection what it is. */
+export const WholeCollection = Type.Object({
+  points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
+  config: Type.Object({ params: Free }, { additionalProperties: true }),
+  payload_schema: Type.Record(
+    Type.String(),
+    Type.Object({
+      data_type: Type.String(),
+      params: Type.Optional(Type.Union([Free, Type.Null()])),
+    }),
+  ),
+})
+export type WholeCollection = Static<typeof WholeCollection>
+
+/** Where shards are, and whether their number is being changed. */
+export const SettlingPlacement = Type.Composite([
+  Placement,
+  Type.Object({ resharding_operations: Type.Optional(Type.Array(Type.Unknown())) }),
+])
+export type SettlingPlacement = Static<typeof SettlingPlacement>
+
+const Aliases = Type.Object({ aliases: Type.Array(Type.Object({ alias_name: Type.String() })) })
+
+export class EngineSnapshots {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  collection(name: string, signal?: AbortSignal): Promise<WholeCollection> {
+    return this.#engine.call('GET', pathOf(name), WholeCollection, { signal })
+  }
+
+  async aliases(name: string, signal?: AbortSignal): Promise<string[]> {
+    const path = `${pathOf(name)}/aliases`
+    const { aliases } = await this.#engine.call('GET', path, Aliases, { signal })
+    return aliases.map(({ alias_name }) => alias_name).sort()
+  }
+
+  placement(name: string, signal?: AbortSignal): Promise<SettlingPlacement> {
+    return this.#engine.call('GET', `${pathOf(name)}/cluster`, SettlingPlacement, { signal })
+  }
+
+  /** Files of this collection that this node keeps; of other nodes it knows nothing. */
+  list(collection: string, signal?: AbortSignal): Promise<Snapshot[]> {
+    const path = `${pathOf(collection)}/snapshots`
+    return this.#engine.call('GET', path, Type.Array(Snapshot), { signal })
+  }
+
+  /** Snapshots the shards this node holds; answers once the file is complete. */
+  create(collection: string, signal?: AbortSignal): Promise<Snapshot> {
+    const path = `${pathOf(collection)}/snapshots?wait=true`
+    return this.#engine.call('POST', path, Snapshot, { timeoutMs: LONG_CALL_MS, signal })
+  }
+
+  download(collection: string, { name, size }: Snapshot, signal?: AbortSignal): Promise<Readable> {
+    // A timer cannot be set to more than 2^31 ms.
+    const timeoutMs = Math.min(LONG_CALL_MS + Math.ceil(size / LEAST_BYTES_PER_MS), 2 ** 31 - 1)
+    return this.#engine.open(`${pathOf(collection)}/snapshots/${escaped(name)}`, timeoutMs, signal)
+  }
+
+  async delete(collection: string, name: string, signal?: AbortSignal): Promise<void> {
+    const path = `${pathOf(collection)}/snapshots/${escaped(name)}?wait=true`
+    await this.#engine.call('DELETE', path, Type.Unknown(), { signal })
+  }
+}
+
+function pathOf(collection: string): string {
+  return `/collections/${escaped(collection)}`
+}
+
+function escaped(name: string): string {
+  return encodeURIComponent(name)
+}

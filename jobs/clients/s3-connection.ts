@@ -1,0 +1,166 @@
+/**
+ * One bucket's connection: a client made from the credentials of the moment, and the rule by which a
+ * call is made again. The SDK's own retries are off, so that there is one rule, and one that tests
+ * need not wait for.
+ */
+import { getCACertificates } from 'node:tls'
+import { S3Client } from '@aws-sdk/client-s3'
+import type { Logger } from 'pino'
+import { StorageError } from '../../crds/errors.ts'
+import type { S3Target } from '../../crds/storage.ts'
+import type { Time } from '../time.ts'
+import type { BucketCredentials } from './s3-credentials.ts'
+import { isForbidden, isTransient, storageError } from './s3-errors.ts'
+
+/** Where a bucket is. */
+export type BucketTarget = Pick<S3Target, 'bucket' | 'region' | 'endpoint' | 'forcePathStyle'>
+
+export interface ConnectionOptions {
+  target: BucketTarget
+  /** Asked before each call: a key that was rotated is used at once. */
+  credentials: () => Promise<BucketCredentials>
+  time: Time
+  log: Logger
+  /** Default: 8. The service has no time for so many. */
+  attempts?: number
+  /** A key that worked and then is refused is perhaps being rotated: so long the new one is awaited. */
+  rotationMs?: number
+}
+
+export interface CallOptions {
+  key?: string
+  timeoutMs?: number
+  signal?: AbortSignal | undefined
+}
+
+const ATTEMPTS = 8
+const FIRST_DELAY_MS = 500
+const MAX_DELAY_MS = 20_000
+const ROTATION_POLL_MS = 5_000
+const CONNECT_MS = 10_000
+/** Nothing comes and nothing goes for so long: the connection is dead. */
+const IDLE_MS = 60_000
+const CALL_MS = 60_000
+
+export class S3Connection {
+  readonly target: BucketTarget
+  readonly #options: ConnectionOptions
+  #current: { credentials: string; client: S3Client } | undefined
+  /** True once the store accepted a call. */
+  #wasAccepted = false
+
+  constructor(options: ConnectionOptions) {
+    this.target = options.target
+    this.#options = options
+  }
+
+  /** Makes a call until it succeeds, or fails for good. */
+  async call<Result>(
+    name: string,
+    { key, timeoutMs = CALL_MS, signal }: CallOptions,
+    send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const { attempts = ATTEMPTS } = this.#options
+    const retry = new Retry(this.#options, attempts)
+    for (;;) {
+      signal?.throwIfAborted()
+      const end = AbortSignal.timeout(timeoutMs)
+      let used: string | undefined
+      try {
+        const { client, credentials } = await this.#client()
+        used = credentials
+        const limits = signal === undefined ? end : AbortSignal.any([end, signal])
+        const result = await send(client, limits)
+        this.#wasAccepted = true
+        return result
+      } catch (cause) {
+        signal?.throwIfAborted()
+        const words = end.aborted ? new Error(`not done within ${timeoutMs / 1000} s`) : cause
+        const error = storageError(words, { name, key, ...this.target })
+        const isNew = async () => (await this.#client()).credentials !== used
+        if (isForbidden(error)) await retry.forbidden(error, this.#wasAccepted, isNew, signal)
+        else await retry.failed(error, signal)
+      }
+    }
+  }
+
+  close(): void {
+    this.#current?.client.destroy()
+    this.#current = undefined
+  }
+
+  async #client(): Promise<{ credentials: string; client: S3Client }> {
+    const found = await this.#options.credentials()
+    const credentials = JSON.stringify(found)
+    if (this.#current?.credentials === credentials) return this.#current
+    // Calls under way finish on the old one; its idle connections end by themselves.
+    this.#current = { credentials, client: clientOf(this.target, found) }
+    return this.#current
+  }
+}
+
+/** What is still to be tried of one call. */
+class Retry {
+  readonly #options: ConnectionOptions
+  #left: number
+  #delay = FIRST_DELAY_MS
+  #waited = 0
+
+  constructor(options: ConnectionOptions, attempts: number) {
+    this.#options = options
+    this.#left = attempts - 1
+  }
+
+  /** Waits for the next attempt, or throws when there is none. */
+  async failed(error: StorageError, signal: AbortSignal | undefined): Promise<void> {
+    if (!isTransient(error) || this.#left <= 0) throw error
+    this.#left -= 1
+    this.#options.log.warn({ reason: error.message, left: this.#left }, 'bucket: tries again')
+    await this.#options.time.sleep(this.#delay, signal)
+    this.#delay = Math.min(this.#delay * 2, MAX_DELAY_MS)
+  }
+
+  /** Credentials that were renewed are used; those that worked before are awaited for a while. */
+  async forbidden(
+    error: StorageError,
+    workedBefore: boolean,
+    isNew: () => Promise<boolean>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { rotationMs = 0, time, log } = this.#options
+    while (!(await isNew())) {
+      if (!workedBefore || this.#waited >= rotationMs) throw error
+      log.warn({ reason: error.message }, 'bucket: refused, waits for new credentials')
+      await time.sleep(ROTATION_POLL_MS, signal)
+      this.#waited += ROTATION_POLL_MS
+    }
+    await this.failed(new StorageError(error.message), signal)
+  }
+}
+
+function clientOf(target: BucketTarget, credentials: BucketCredentials): S3Client {
+  const { region, endpoint, forcePathStyle } = target
+  const { accessKeyId, secretAccessKey, ca } = credentials
+  const agent = { keepAlive: true, maxSockets: 16 }
+  // A private authority is trusted beside the known ones, not instead of them.
+  const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
+  return new S3Client({
+    region,
+    forcePathStyle,
+    ...(endpoint !== undefined && { endpoint }),
+    credentials: { accessKeyId, secretAccessKey },
+    maxAttempts: 1,
+    followRegionRedirects: false,
+    // Parts are signed with their SHA-256 already; many stores do not know the newer checksums.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    // With it, the SDK opens a connection for each part.
+    expectContinueHeader: false,
+    requestHandler: {
+      connectionTimeout: CONNECT_MS,
+      socketTimeout: IDLE_MS,
+      httpAgent: agent,
+      httpsAgent: { ...agent, ...trusted },
+    },
+  })
+}

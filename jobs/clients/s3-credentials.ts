@@ -1,0 +1,60 @@
+/** Credentials of a bucket: a Secret's keys, mounted as files for a Job, or as the service reads them. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { StorageError } from '../../crds/errors.ts'
+import type { S3Target } from '../../crds/storage.ts'
+
+export interface BucketCredentials {
+  accessKeyId: string
+  secretAccessKey: string
+  /** Certificate authority of the store, PEM: key `ca.crt` of the same Secret. */
+  ca?: string | undefined
+}
+
+type Reference = S3Target['credentialsSecretRef']
+
+/** Name of the folder a Job finds the Secret in. */
+export const BUCKET_CREDENTIAL = 'bucket'
+
+/** What is tried where a key of the default name is missing. */
+const SECOND_CHOICE: Record<string, string> = {
+  CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
+  CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
+}
+
+/** Picks the credentials out of a Secret. Names the key that is missing, never a value. */
+export async function credentialsFrom(
+  { name, accessKeyIdKey, secretAccessKeyKey }: Reference,
+  read: (key: string) => Promise<string | undefined> | string | undefined,
+): Promise<BucketCredentials> {
+  const value = async (key: string) => {
+    for (const choice of [key, SECOND_CHOICE[key]]) {
+      const text = choice === undefined ? undefined : (await read(choice))?.trim()
+      if (text !== undefined && text !== '') return text
+    }
+    throw new StorageError(`Secret ${name} has no ${key}`, { reason: 'MissingCredentials' })
+  }
+  return {
+    accessKeyId: await value(accessKeyIdKey),
+    secretAccessKey: await value(secretAccessKeyKey),
+    ca: (await read('ca.crt')) || undefined,
+  }
+}
+
+/** Mounted files are read each time: the kubelet renews them while a Job runs. */
+export function mountedBucketCredentials(
+  reference: Reference,
+  env: NodeJS.ProcessEnv = process.env,
+): () => Promise<BucketCredentials> {
+  const folder = join(env['VEC_CREDENTIALS'] ?? '/var/run/vec', BUCKET_CREDENTIAL)
+  return () => credentialsFrom(reference, (key) => fileText(join(folder, key)))
+}
+
+async function fileText(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}

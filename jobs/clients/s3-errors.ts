@@ -1,0 +1,99 @@
+/** What a store's refusals mean: words for people, and whether to try again. */
+import { StorageError } from '../../crds/errors.ts'
+import { wordsOf } from './call.ts'
+
+/** Which call failed, on what; the message is made from it. */
+export interface S3Call {
+  name: string
+  bucket: string
+  region: string
+  key?: string | undefined
+}
+
+interface Refusal {
+  name: string
+  message: string
+  status: number | undefined
+  /** Region the store says the bucket is in. */
+  region: string | undefined
+}
+
+/** Refused for now, or garbled on the way. */
+const TRANSIENT = new Set([
+  'SlowDown',
+  'RequestTimeout',
+  'RequestTimeTooSkewed',
+  'BadDigest',
+  'XAmzContentSHA256Mismatch',
+  'IncompleteBody',
+])
+const FULL = new Set(['XMinioStorageFull', 'InsufficientStorage', 'QuotaExceeded'])
+const MAX_MESSAGE = 512
+
+/** The error as one of ours: with bucket, key and cause, and without anything secret. */
+export function storageError(error: unknown, call: S3Call): StorageError {
+  if (error instanceof StorageError) return error
+  const refusal = refusalIn(error)
+  const where = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
+  if (refusal.status === undefined) {
+    const words = wordsOf(error).slice(0, MAX_MESSAGE) || refusal.name
+    return new StorageError(`${call.name} ${where} got no answer: ${words}`, {
+      cause: new Error(words),
+    })
+  }
+  const { name, status } = refusal
+  const message = refusal.message.slice(0, MAX_MESSAGE)
+  const words = name === message || message === '' ? name : `${name}: ${message}`
+  return new StorageError(`${call.name} ${where} answered ${status} ${words}${hint(refusal, call)}`, {
+    status,
+    reason: name,
+    // The SDK's own error carries the request, and that the credentials.
+    cause: new Error(words),
+  })
+}
+
+/** Whether the same call may well succeed a little later. */
+export function isTransient({ status, reason = '' }: StorageError): boolean {
+  if (reason === 'MissingCredentials') return false
+  if (status === undefined || status === 429 || status === 408) return true
+  if (isFull({ status, reason })) return false
+  return (status >= 500 && status !== 501) || TRANSIENT.has(reason)
+}
+
+/** Whether the store does not know us, or does not let us. */
+export function isForbidden({ status }: StorageError): boolean {
+  return status === 401 || status === 403
+}
+
+function isFull({ status, reason }: { status: number | undefined; reason: string }): boolean {
+  return status === 507 || FULL.has(reason)
+}
+
+function hint(refusal: Refusal, { bucket, region }: S3Call): string {
+  const { name, status, region: actual } = refusal
+  if (name === 'NoSuchBucket') return ` (there is no bucket ${bucket} at this endpoint)`
+  if (actual !== undefined && actual !== region) {
+    return ` (the bucket is in region ${actual}, not in ${region})`
+  }
+  if (isFull({ status, reason: name })) return ' (the store is full)'
+  if (status === 401 || status === 403) {
+    return ' (check the credentials, the bucket policy, endpoint and forcePathStyle)'
+  }
+  return ''
+}
+
+function refusalIn(error: unknown): Refusal {
+  const { name, message, $metadata, $response, Region } = Object(error) as Partial<{
+    name: string
+    message: string
+    $metadata: { httpStatusCode?: number }
+    $response: { headers?: Record<string, string> }
+    Region: string
+  }>
+  return {
+    name: name ?? 'Error',
+    message: message ?? '',
+    status: $metadata?.httpStatusCode,
+    region: Region ?? $response?.headers?.['x-amz-bucket-region'],
+  }
+}
