@@ -1,4 +1,5 @@
 /** Names that are taken, children that come, go or change hands: facts sections 5.1 to 5.4. */
+import { Reply } from '../hook-server.ts'
 import { configMap } from '../kinds.ts'
 import type { Case } from '../setting.ts'
 import { keeping, withChild } from './answers.ts'
@@ -195,6 +196,60 @@ export const CLAIMING: Case[] = [
       await stage.quiet()
       stage.note('calls', stage.hooks.of('sync').length)
       await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'a namesake that a parent gets during the call does not get its status',
+    async play(stage) {
+      let told = 0
+      stage.hooks.answer('sync', async () => {
+        told += 1
+        if (told > 1) return new Reply(429, '', { 'retry-after': '600' })
+        await stage.delete('Thing', 'alpha')
+        await stage.thing({ namesake: true })
+        return { status: { phase: 'Late' }, children: [] }
+      })
+      await stage.start({ hooks: ['sync'] })
+      await stage.thing()
+      await stage.untilCalls('sync', 2)
+      await stage.quiet()
+      stage.note('status', (await stage.get('Thing', 'alpha'))?.status ?? null)
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'a namesake that a child gets during the call is not deleted in its place',
+    async play(stage) {
+      await withChild(stage)
+      let told = 0
+      stage.hooks.answer('sync', async () => {
+        told += 1
+        if (told === 1) {
+          await stage.delete('ConfigMap', 'one')
+          await stage.create(configMap('one', { owner: 'somebody' }))
+        }
+        return { status: {}, children: [] }
+      })
+      await stage.touch('once')
+      await stage.untilCalls('sync', 3)
+      await stage.quiet()
+      stage.note('data', (await stage.get('ConfigMap', 'one'))?.['data'])
+      await stage.noteEvents('events')
+    },
+  },
+  {
+    title: 'what depends on a deleted child goes with it',
+    async play(stage) {
+      await withChild(stage)
+      const child = await stage.untilThere('ConfigMap', 'one')
+      const { apiVersion, kind } = child
+      const owner = { apiVersion, kind, name: 'one', uid: child.metadata.uid ?? '' }
+      await stage.create(configMap('dependant', {}, { ownerReferences: [owner] }))
+      stage.hooks.answer('sync', keeping())
+      await stage.touch('once')
+      await stage.untilGone('ConfigMap', 'one')
+      await stage.untilGone('ConfigMap', 'dependant')
+      stage.noteCalls('calls')
     },
   },
 ]

@@ -35,6 +35,12 @@ export const FAILURES: Case[] = [
       await stage.touch('twice')
       await stage.quiet()
       stage.noteRequest('told after it recovers', stage.hooks.of('sync').at(-1)?.body)
+
+      const recovered = stage.hooks.of('sync').length
+      stage.hooks.answer('sync', () => new Reply(500, 'broken'))
+      await stage.touch('thrice')
+      await stage.untilCalls('sync', recovered + 2)
+      stage.note('then next to nothing again', (pauses(stage, recovered)[0] ?? 9) < 0.2)
     },
   },
   {
@@ -209,6 +215,19 @@ export const FAILURES: Case[] = [
       stage.note('calls after 31 minutes', stage.hooks.of('sync').length)
       await stage.subject.pass(28 * 60)
       stage.note('calls after 59 minutes', stage.hooks.of('sync').length)
+    },
+  },
+  {
+    title: 'five parents are worked on at once, and no more',
+    async play(stage) {
+      stage.hooks.answer('sync', async () => {
+        await delay(400)
+        return { status: {}, children: [] }
+      })
+      await stage.start({ hooks: ['sync'] })
+      for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) await stage.thing({}, { name })
+      await stage.untilCalls('sync', 7)
+      stage.note('at once', stage.hooks.mostAtOnce)
     },
   },
   {

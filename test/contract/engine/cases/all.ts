@@ -1,0 +1,19 @@
+/** Every case of the contract with the engine, in the order of the facts. */
+import type { Case } from '../case.ts'
+import { ACCESS } from './access.ts'
+import { ALIASES } from './aliases.ts'
+import { COLLECTIONS } from './collections.ts'
+import { INDEXES } from './indexes.ts'
+import { PATCHES } from './patch.ts'
+import { POINTS_CASES } from './points.ts'
+import { SERVICE } from './service.ts'
+
+export const CASES: Case[] = [
+  ...SERVICE,
+  ...COLLECTIONS,
+  ...PATCHES,
+  ...INDEXES,
+  ...ALIASES,
+  ...POINTS_CASES,
+  ...ACCESS,
+]

@@ -1,0 +1,88 @@
+/** The real engine: a process for each node on loopback, each in a folder of its own, ended by its id. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import {
+  freePort,
+  startProcess,
+  stopProcess,
+  waitFor,
+  type ProcessRecord,
+} from '../../cluster/process.ts'
+import { nodesOf, type Setting, type Subject } from './subject.ts'
+
+/** The defaults of the image, which the engine takes from a file beside it. */
+const STORAGE = {
+  on_disk_payload: true,
+  optimizers: {
+    deleted_threshold: 0.2,
+    vacuum_min_vector_number: 1000,
+    default_segment_number: 0,
+    flush_interval_sec: 5,
+    indexing_threshold_kb: 10_000,
+  },
+  hnsw_index: {
+    m: 16,
+    ef_construct: 100,
+    full_scan_threshold_kb: 10_000,
+    max_indexing_threads: 0,
+    on_disk: false,
+  },
+}
+
+export async function realSubject(bin: string, { size, service }: Setting): Promise<Subject> {
+  const folder = mkdtempSync(join(tmpdir(), 'vec-engine-'))
+  const records: ProcessRecord[] = []
+  const close = async () => {
+    await Promise.all(records.map(stopProcess))
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    const urls: string[] = []
+    let first: string | undefined
+    for (let ordinal = 0; ordinal < nodesOf(size); ordinal += 1) {
+      const http = await freePort()
+      const p2p = await freePort()
+      const uri = `http://127.0.0.1:${p2p}`
+      const home = join(folder, String(ordinal))
+      mkdirSync(home)
+      const config = {
+        log_level: 'WARN',
+        telemetry_disabled: true,
+        storage: {
+          ...STORAGE,
+          storage_path: join(home, 'storage'),
+          snapshots_path: join(home, 'snapshots'),
+        },
+        service: { ...service, host: '127.0.0.1', http_port: http, grpc_port: await freePort() },
+        cluster: { enabled: size !== 'alone', p2p: { port: p2p } },
+      }
+      const file = join(home, 'config.yaml')
+      writeFileSync(file, stringify(config))
+      const joins = size === 'alone' ? [] : ['--uri', uri, ...(first ? ['--bootstrap', first] : [])]
+      const args = ['--config-path', file, '--disable-telemetry', ...joins]
+      const log = join(folder, `${ordinal}.log`)
+      const spec = { name: `node ${ordinal}`, command: bin, args, log }
+      const env = { QDRANT_INIT_FILE_PATH: join(home, 'initialized') }
+      const record = startProcess({ ...spec, env }, folder)
+      records.push(record)
+      first ??= uri
+      const url = `http://127.0.0.1:${http}`
+      urls.push(url)
+      await waitFor(`node ${ordinal}`, () => isReady(url), { process: record })
+    }
+    return { urls, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function isReady(url: string): Promise<boolean> {
+  try {
+    return (await fetch(`${url}/readyz`)).status === 200
+  } catch {
+    return false
+  }
+}

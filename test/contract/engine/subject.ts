@@ -1,0 +1,44 @@
+/** Who is examined: our engine double, or the real engine that ENGINE_BIN names. Both are nodes with URLs. */
+import type { EngineConfig } from '../../doubles/engine/config.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { startEngineNode } from '../../doubles/engine/node.ts'
+
+/** `alone` is one node outside of distributed mode; the others have consensus. */
+export const SIZES = ['alone', 'one', 'three'] as const
+export type Size = (typeof SIZES)[number]
+
+export type Service = NonNullable<EngineConfig['service']>
+
+export interface Setting {
+  size: Size
+  service: Service
+}
+
+export interface Subject {
+  /** Where each node answers, by ordinal. */
+  urls: string[]
+  close(): Promise<void>
+}
+
+export function nodesOf(size: Size): number {
+  return size === 'three' ? 3 : 1
+}
+
+/** As many nodes of the double as the size has, in this process. */
+export async function doubleSubject({ size, service }: Setting): Promise<Subject> {
+  const enabled = size !== 'alone'
+  const cluster = new EngineCluster({ name: 'vec-a', enabled })
+  const ordinals = Array.from({ length: nodesOf(size) }, (_, ordinal) => ordinal)
+  for (const ordinal of ordinals) cluster.join(ordinal)
+  const nodes = await Promise.all(
+    ordinals.map((ordinal) =>
+      startEngineNode({ ordinal, cluster, config: { cluster: { enabled }, service } }),
+    ),
+  )
+  return {
+    urls: nodes.map(({ port }) => `http://127.0.0.1:${port}`),
+    close: async () => {
+      await Promise.all(nodes.map((node) => node.close()))
+    },
+  }
+}
