@@ -36,6 +36,8 @@ export const FAILURES: Case[] = [
       await stage.quiet()
       stage.noteRequest('told after it recovers', stage.hooks.of('sync').at(-1)?.body)
 
+      // A pause that began before it recovered still ends in a call.
+      await stage.subject.pass(3)
       const recovered = stage.hooks.of('sync').length
       stage.hooks.answer('sync', () => new Reply(500, 'broken'))
       await stage.touch('thrice')
