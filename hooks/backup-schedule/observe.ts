@@ -1,0 +1,88 @@
+/** Reads what a decision about a VecBackupSchedule may know, and remembers which slots were done. */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import { BACKUP_CHILD_KIND, backupName, slotOf } from './children.ts'
+import { decide } from './decision.ts'
+import type { BackupSchedulePorts } from './ports.ts'
+
+export interface Observed {
+  schedule: VecBackupSchedule
+  /** Our backups as Metacontroller shows them. */
+  children: VecBackup[]
+  /** The latest slot of which anything tells that it had its backup. */
+  doneUntil?: Date
+  /** As it is now; only where a backup may have to be made or to go. */
+  live?: Live
+}
+
+export interface Live {
+  schedule?: VecBackupSchedule
+  backups: VecBackup[]
+  /** A VecBackup of the wanted name that is not among ours. */
+  namesake?: VecBackup
+}
+
+export interface Reach {
+  ports: BackupSchedulePorts
+  /** By uid, the latest slot that had its backup: a status that could not be written forgets it. */
+  marks: Map<string, Date | undefined>
+}
+
+export async function observe(
+  request: HookRequest<VecBackupSchedule>,
+  { ports, marks }: Reach,
+  { now }: Context,
+): Promise<Observed> {
+  const schedule = request.parent
+  const { namespace, name, uid } = schedule.metadata
+  // A status written from one that is shown late would go back for good.
+  if (!marks.has(uid)) marks.set(uid, lastSlot(schedule, await ports.schedule(namespace, name)))
+  const cached = withMark({ schedule, children: childrenOf(request) }, marks)
+  const { create, drop } = decide(cached, now)
+  if (create === undefined && drop.length === 0) return cached
+
+  const [current, backups] = await Promise.all([
+    ports.schedule(namespace, name),
+    ports.backupsOf({ namespace, name, uid }),
+  ])
+  const live: Live = { backups, ...(current !== undefined && { schedule: current }) }
+  const observed = withMark({ ...cached, live }, marks)
+  const due = decide(observed, now).create
+  const wanted = due && (await ports.backup(namespace, backupName(name, due)))
+  return wanted === undefined ? observed : { ...observed, live: { ...live, namesake: wanted } }
+}
+
+export function childrenOf({ children }: HookRequest<VecBackupSchedule>): VecBackup[] {
+  return Object.values(children[BACKUP_CHILD_KIND] ?? {}) as VecBackup[]
+}
+
+/**
+ * A slot was done if the status says so, as shown or as read live, or if its backup is there, be it
+ * on its way out. The backup may be gone and the status may go back one step: so it is remembered.
+ */
+function withMark(observed: Observed, marks: Map<string, Date | undefined>): Observed {
+  const { schedule, children, live } = observed
+  const { name, uid } = schedule.metadata
+  const doneUntil = latest([
+    marks.get(uid),
+    lastSlot(schedule, schedule),
+    lastSlot(schedule, live?.schedule),
+    ...[...children, ...(live?.backups ?? [])].map((backup) => slotOf(name, backup)),
+  ])
+  marks.set(uid, doneUntil)
+  return doneUntil === undefined ? observed : { ...observed, doneUntil }
+}
+
+/** What the status of this very schedule says. */
+function lastSlot({ metadata }: VecBackupSchedule, seen?: VecBackupSchedule): Date | undefined {
+  const time = seen?.metadata.uid === metadata.uid ? seen.status?.lastScheduleTime : undefined
+  return time === undefined ? undefined : new Date(time)
+}
+
+function latest(times: (Date | undefined)[]): Date | undefined {
+  return times.reduce(
+    (one, other) => (other === undefined || (one !== undefined && one > other) ? one : other),
+    undefined,
+  )
+}

@@ -1,0 +1,71 @@
+/**
+ * The slots of a cron expression, in UTC, and which one is due: the latest that was missed and no
+ * other, as a CronJob decides it (specification: VecBackupSchedule).
+ */
+import { CronExpressionParser, type CronExpression } from 'cron-parser'
+import { CRON_PATTERN } from '../../crds/backup-schedule.ts'
+import { Rejected } from '../../crds/errors.ts'
+
+export interface Slots {
+  /** The latest slot that is not after this instant. */
+  latestUntil(instant: Date): Date
+  /** The first slot after this instant. */
+  firstAfter(instant: Date): Date
+}
+
+const FIVE_FIELDS = new RegExp(CRON_PATTERN)
+
+/** Throws `Rejected`, in the parser's words, for an expression that is none or that never fires. */
+export function slotsOf(schedule: string): Slots {
+  // The parser knows more than five fields and `H`, whose slots are other ones at each look.
+  if (!FIVE_FIELDS.test(schedule)) {
+    throw new Rejected('spec.schedule: not a cron expression of five fields')
+  }
+  // Every day is no restriction, however it is written; the parser reads `*/1` as one.
+  const expression = schedule.replaceAll(/\*\/1(?![0-9])/g, '*')
+  const cron = parsed(expression)
+  return {
+    latestUntil: (instant) => {
+      // The parser looks strictly before; slots are whole minutes.
+      cron.reset(new Date((Math.floor(instant.getTime() / 1000) + 1) * 1000))
+      return cron.prev().toDate()
+    },
+    firstAfter: (instant) => {
+      cron.reset(instant)
+      return cron.next().toDate()
+    },
+  }
+}
+
+/** A day that no month has, such as 30 February, is refused here too: what is left fires some day. */
+function parsed(expression: string): CronExpression {
+  try {
+    return CronExpressionParser.parse(expression, { tz: 'UTC' })
+  } catch (cause) {
+    const words = cause instanceof Error ? cause.message : String(cause)
+    throw new Rejected(`spec.schedule: ${words}`, { cause })
+  }
+}
+
+interface Since {
+  createdAt: Date
+  /** The latest slot that had its backup. */
+  doneUntil: Date | undefined
+  now: Date
+}
+
+/**
+ * The latest slot since the last one that was done; those before it are never made up for. A slot
+ * that is not after the last one is not due again, wherever the clock has jumped.
+ */
+export function missedSlot(
+  slots: Slots,
+  { createdAt, doneUntil = createdAt, now }: Since,
+): Date | undefined {
+  const slot = slots.latestUntil(now)
+  return slot > createdAt && slot > doneUntil ? slot : undefined
+}
+
+export function isTooOld(slot: Date, deadlineSeconds: number | undefined, now: Date): boolean {
+  return deadlineSeconds !== undefined && now.getTime() - slot.getTime() > deadlineSeconds * 1000
+}

@@ -1,0 +1,53 @@
+/** Every field of a VecBackupSchedule's status (specification: VecBackupSchedule). */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
+import { RECENT_BACKUPS } from '../../crds/limits.ts'
+import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
+import { isActive, standing } from './decision.ts'
+import type { Observed } from './observe.ts'
+
+/** A condition shows no more than this. */
+const MAX_MESSAGE = 1024
+
+export function scheduleStatus(
+  observed: Observed,
+  { ready, next }: { ready: Finding; next?: Date },
+  now: Date,
+): BackupScheduleStatus {
+  const { schedule, doneUntil } = observed
+  // As Metacontroller shows them, like all other passes see them: a live look would flicker.
+  const backups = standing(observed, observed.children)
+  const active = backups.find(isActive)
+  const finding = { ...ready, message: ready.message.slice(0, MAX_MESSAGE) }
+  return {
+    phase: schedule.spec.suspend ? 'Suspended' : 'Active',
+    // Told by backups that were made, never by the clock: so it is frozen while none is made.
+    ...(doneUntil !== undefined && { lastScheduleTime: timestamp(doneUntil) }),
+    ...lastOf(backups.find((backup) => !isActive(backup))),
+    ...(next !== undefined && { nextBackupTime: timestamp(next) }),
+    ...(active !== undefined && { activeBackup: active.metadata.name }),
+    recentBackups: backups.slice(0, RECENT_BACKUPS).map(recentOf),
+    conditions: conditionsOf(schedule, [finding], now),
+  }
+}
+
+function lastOf(backup: VecBackup | undefined): BackupScheduleStatus {
+  if (backup === undefined) return {}
+  const { phase, completionTime } = backup.status ?? {}
+  return {
+    lastBackupName: backup.metadata.name,
+    ...(completionTime !== undefined && { lastBackupTime: completionTime }),
+    ...(phase !== undefined && { lastBackupStatus: phase }),
+  }
+}
+
+function recentOf({ metadata, status }: VecBackup) {
+  const { phase = 'Pending', completionTime, totalSize } = status ?? {}
+  return {
+    name: metadata.name,
+    creationTime: metadata.creationTimestamp,
+    ...(completionTime !== undefined && { completionTime }),
+    status: phase,
+    ...(totalSize !== undefined && { size: totalSize }),
+  }
+}

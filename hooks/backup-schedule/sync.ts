@@ -1,0 +1,46 @@
+/** What a VecBackupSchedule should have: its backups, without those that go, and the one now due. */
+import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
+import { SCHEDULE_TICK_SECONDS } from '../../crds/limits.ts'
+import { timestamp } from '../conditions.ts'
+import type { Context, Desired } from '../protocol.ts'
+import { keptBackup, newBackup } from './children.ts'
+import { decide, type Decision } from './decision.ts'
+import { eventsOf } from './events.ts'
+import type { Observed } from './observe.ts'
+import { scheduleStatus } from './status.ts'
+
+/** A backup was just made, or not all is shown yet: look again soon. */
+const SOON_SECONDS = 2
+/** Timers that run early must not turn in a circle. */
+const MIN_SECONDS = 0.1
+
+export function sync(observed: Observed, { now }: Context): Desired<BackupScheduleStatus> {
+  const { schedule, children } = observed
+  const decision = decide(observed, now)
+  const { create, drop } = decision
+  const gone = new Set(drop.map(({ name }) => name))
+  const stay = children.filter(({ metadata }) => !gone.has(metadata.name))
+  const status = scheduleStatus(observed, decision, now)
+  return {
+    status,
+    children: [
+      ...stay.map((backup) => keptBackup(schedule, backup)),
+      ...(create === undefined ? [] : [newBackup(schedule, create)]),
+    ],
+    ...(drop.length > 0 && { dropped: drop }),
+    resyncAfterSeconds: againAfter(observed, decision, now),
+    events: eventsOf(schedule, decision, now),
+  }
+}
+
+/** At the next slot, at the latest at the next tick. */
+function againAfter({ schedule, doneUntil }: Observed, decision: Decision, now: Date): number {
+  const { create, isEarly = false, next } = decision
+  // What may go waits for the status to tell its slot, and our own write wakes nobody.
+  const isUnrecorded =
+    doneUntil !== undefined && schedule.status?.lastScheduleTime !== timestamp(doneUntil)
+  if (create !== undefined || isEarly || isUnrecorded) return SOON_SECONDS
+  if (next === undefined) return SCHEDULE_TICK_SECONDS
+  const seconds = (next.getTime() - now.getTime()) / 1000
+  return Math.min(Math.max(seconds, MIN_SECONDS), SCHEDULE_TICK_SECONDS)
+}

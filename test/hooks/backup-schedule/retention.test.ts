@@ -1,0 +1,147 @@
+import fc from 'fast-check'
+import t from 'tap'
+import {
+  keptNames,
+  type Finished,
+  type RetentionPolicy,
+} from '../../../hooks/backup-schedule/retention.ts'
+
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 2000)
+
+/** `2026-03-01T03` completed, `!2026-03-01T03` failed. */
+function history(...slots: string[]): Finished[] {
+  return slots.map((text) => ({
+    name: text,
+    slot: new Date(`${text.replace('!', '')}:00:00Z`),
+    phase: text.startsWith('!') ? 'Failed' : 'Completed',
+  }))
+}
+
+const cases: [
+  title: string,
+  policy: RetentionPolicy | undefined,
+  slots: string[],
+  kept: string[],
+][] = [
+  // prettier-ignore
+  ['no policy keeps all', undefined, ['2026-03-01T03', '!2026-03-02T03'], ['2026-03-01T03', '!2026-03-02T03']], // prettier-ignore
+  ['an empty policy keeps all', {}, ['2026-03-01T03', '2026-03-02T03'], ['2026-03-01T03', '2026-03-02T03']], // prettier-ignore
+  ['keepLast: the newest', { keepLast: 2 }, ['2026-03-01T03', '2026-03-03T03', '2026-03-02T03'], ['2026-03-02T03', '2026-03-03T03']], // prettier-ignore
+  ['keepDaily: the newest of each day that has one', { keepDaily: 2 }, ['2026-03-01T03', '2026-03-01T15', '2026-03-05T01', '2026-03-05T23', '2026-02-01T00'], ['2026-03-01T15', '2026-03-05T23']], // prettier-ignore
+  ['keepWeekly: 1 January 2027 is in the week of 28 December', { keepWeekly: 2 }, ['2026-12-27T03', '2026-12-28T03', '2027-01-01T03', '2027-01-03T03'], ['2026-12-27T03', '2027-01-03T03']], // prettier-ignore
+  ['keepWeekly: 4 January 2027 starts a week', { keepWeekly: 1 }, ['2027-01-03T03', '2027-01-04T03'], ['2027-01-04T03']], // prettier-ignore
+  ['keepWeekly: the 53rd week of 2026', { keepWeekly: 3 }, ['2026-12-20T03', '2026-12-31T03', '2027-01-02T03', '2027-01-05T03'], ['2026-12-20T03', '2027-01-02T03', '2027-01-05T03']], // prettier-ignore
+  ['keepMonthly: the newest of each month', { keepMonthly: 2 }, ['2026-01-31T23', '2026-02-01T00', '2026-02-28T23', '2026-03-01T00'], ['2026-02-28T23', '2026-03-01T00']], // prettier-ignore
+  ['together: what any rule keeps', { keepLast: 1, keepMonthly: 2 }, ['2026-01-31T23', '2026-02-27T00', '2026-02-28T23'], ['2026-01-31T23', '2026-02-28T23']], // prettier-ignore
+  ['a week of failed ones does not prune the last good one (H1)', { keepLast: 3 }, ['2026-03-01T03', ...Array.from({ length: 7 }, (_, day) => `!2026-03-0${day + 2}T03`)], ['2026-03-01T03', '!2026-03-06T03', '!2026-03-07T03', '!2026-03-08T03']], // prettier-ignore
+  ['a failed one does not push out the completed one of its day', { keepDaily: 1 }, ['2026-03-01T03', '!2026-03-01T15'], ['2026-03-01T03', '!2026-03-01T15']], // prettier-ignore
+  ['only failed ones: the rules count them', { keepLast: 1 }, ['!2026-03-01T03', '!2026-03-02T03'], ['!2026-03-02T03']], // prettier-ignore
+]
+
+for (const [title, policy, slots, kept] of cases) {
+  t.test(`retention: ${title}`, async (t) => {
+    t.strictSame([...keptNames(history(...slots), policy)].toSorted(), kept.toSorted())
+  })
+}
+
+const policies = fc.record(
+  Object.fromEntries(
+    ['keepLast', 'keepDaily', 'keepWeekly', 'keepMonthly'].map((rule) => [
+      rule,
+      fc.integer({ min: 1, max: 5 }),
+    ]),
+  ),
+  { requiredKeys: [] },
+) as fc.Arbitrary<RetentionPolicy>
+
+const HOUR = 3_600_000
+const FIRST = Date.parse('2026-12-01T00:00:00Z')
+const histories = fc
+  .uniqueArray(fc.integer({ min: 0, max: 24 * 60 }), { maxLength: 40 })
+  .chain((hours) =>
+    fc.tuple(
+      ...hours.map((hour) =>
+        fc.constantFrom<Finished['phase']>('Completed', 'Failed').map((phase): Finished => {
+          const slot = new Date(FIRST + hour * HOUR)
+          return { name: slot.toISOString(), slot, phase }
+        }),
+      ),
+    ),
+  ) as fc.Arbitrary<Finished[]>
+
+/** The number of an ISO week and its year, counted from its Thursday. */
+function isoWeek(at: Date): string {
+  const thursday = new Date(at.getTime() + (4 - (at.getUTCDay() || 7)) * 24 * HOUR)
+  const year = thursday.getUTCFullYear()
+  return `${year}-W${Math.ceil(((thursday.getTime() - Date.UTC(year, 0, 1)) / HOUR / 24 + 1) / 7)}`
+}
+
+/** Asked of one backup: how many periods newer than its own have one, and is it the newest of its own. */
+function isNamed(backup: Finished, among: Finished[], count: number, period: (at: Date) => string) {
+  const newer = among.filter(({ slot }) => slot > backup.slot).map(({ slot }) => period(slot))
+  return !newer.includes(period(backup.slot)) && new Set(newer).size < count
+}
+
+function isKeptByOracle(backup: Finished, all: Finished[], policy: RetentionPolicy): boolean {
+  if (Object.keys(policy).length === 0) return true
+  const among = backup.phase === 'Failed' ? all : all.filter(({ phase }) => phase === 'Completed')
+  const { keepLast = 0, keepDaily = 0, keepWeekly = 0, keepMonthly = 0 } = policy
+  return (
+    isNamed(backup, among, keepLast, (at) => at.toISOString()) ||
+    isNamed(backup, among, keepDaily, (at) => at.toISOString().slice(0, 10)) ||
+    isNamed(backup, among, keepWeekly, isoWeek) ||
+    isNamed(backup, among, keepMonthly, (at) => at.toISOString().slice(0, 7))
+  )
+}
+
+t.test('for any history and policy, what is kept equals a naive answer', async () => {
+  fc.assert(
+    fc.property(histories, policies, (all, policy) => {
+      const kept = keptNames(all, policy)
+      return all.every((backup) => kept.has(backup.name) === isKeptByOracle(backup, all, policy))
+    }),
+    { numRuns: RUNS },
+  )
+})
+
+t.test('the newest completed backup is kept by every policy', async () => {
+  fc.assert(
+    fc.property(histories, policies, (all, policy) => {
+      const [newest] = all
+        .filter(({ phase }) => phase === 'Completed')
+        .toSorted((one, other) => other.slot.getTime() - one.slot.getTime())
+      return newest === undefined || keptNames(all, policy).has(newest.name)
+    }),
+    { numRuns: RUNS },
+  )
+})
+
+t.test('failed backups, however many, change nothing about completed ones', async () => {
+  fc.assert(
+    fc.property(histories, policies, (all, policy) => {
+      const completed = all.filter(({ phase }) => phase === 'Completed')
+      const [kept, alone] = [keptNames(all, policy), keptNames(completed, policy)]
+      return completed.every(({ name }) => kept.has(name) === alone.has(name))
+    }),
+    { numRuns: RUNS },
+  )
+})
+
+t.test('pruning in one go or after each backup ends with the same', async () => {
+  fc.assert(
+    fc.property(histories, policies, (all, policy) => {
+      const inOrder = all.toSorted((one, other) => one.slot.getTime() - other.slot.getTime())
+      let left: Finished[] = []
+      for (const backup of inOrder) {
+        const now = [...left, backup]
+        const kept = keptNames(now, policy)
+        left = now.filter(({ name }) => kept.has(name))
+      }
+      const atOnce = keptNames(all, policy)
+      const completed = (names: Set<string>) =>
+        inOrder.filter(({ name, phase }) => phase === 'Completed' && names.has(name)).length
+      return completed(new Set(left.map(({ name }) => name))) === completed(atOnce)
+    }),
+    { numRuns: RUNS },
+  )
+})
