@@ -1,7 +1,7 @@
 /** Jobs: how one is made, how one is kept, and how to tell in which state it is. */
 import { JOB_ENV, encodePlan } from '../crds/command.ts'
 import { endOf, type AnyObject, type Job } from '../crds/kubernetes.ts'
-import { ANNOTATIONS, LABELS, MANAGED_BY, jobName } from '../crds/names.ts'
+import { ANNOTATIONS, LABELS, MANAGED_BY, copyName, jobName } from '../crds/names.ts'
 import type { Child, JobResources, Settings } from './protocol.ts'
 
 /** Where a Secret is mounted for a Job, one folder per credential. */
@@ -24,6 +24,8 @@ export interface JobWanted {
   release?: string
   /** Secrets to mount, by the name of the credential; one that is missing is an empty folder. */
   credentials: Record<string, string>
+  /** Credentials of another namespace: the service copies them once the Job exists, its pods wait. */
+  copies?: readonly string[]
 }
 
 /** A new Job. The image, the plan and the account are all it has from us. */
@@ -62,11 +64,15 @@ export function newJob(wanted: JobWanted, settings: Settings): Child {
 
 function podOf(wanted: JobWanted, settings: Settings) {
   const { kind, verb, plan, serviceAccount } = wanted
-  const volumes = Object.entries(wanted.credentials).map(([name, secretName]) => ({
-    name,
-    // Optional: a Secret that went away must not keep the pod from starting and saying so.
-    secret: { secretName, optional: true },
-  }))
+  const job = jobName(kind, verb, plan.uid, plan.run)
+  const volumes = [
+    ...Object.entries(wanted.credentials).map(([name, secretName]) => ({
+      name,
+      // Optional: a Secret that went away must not keep the pod from starting and saying so.
+      secret: { secretName, optional: true },
+    })),
+    ...(wanted.copies ?? []).map((name) => ({ name, secret: { secretName: copyName(job, name) } })),
+  ]
   return {
     restartPolicy: 'Never',
     serviceAccountName: serviceAccount,

@@ -1,0 +1,68 @@
+/** The children of a VecBackup: the rights of its Job, and the Job with its plan. */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { BackupPlan } from '../../crds/command.ts'
+import { connectionOf } from '../../crds/connection.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
+import { shortHash } from '../../crds/names.ts'
+import { newJob } from '../job.ts'
+import type { Child, Settings } from '../protocol.ts'
+import { rightsOf } from '../rights.ts'
+import { credentialsOf, needsCopies } from './copies.ts'
+import type { Observed } from './observe.ts'
+
+/** As the CompositeController declares them. */
+export const BACKUP_CHILD_KINDS = [
+  'Job.batch/v1',
+  'ServiceAccount.v1',
+  'Role.rbac.authorization.k8s.io/v1',
+  'RoleBinding.rbac.authorization.k8s.io/v1',
+] as const
+
+export function backupRights(backup: VecBackup): Child[] {
+  return rightsOf(backup, { kind: 'backup', plural: 'vecbackups', helm: false })
+}
+
+/** The run that is wanted now; its number is given when a Job is made of it. */
+export function wantedRun(
+  { metadata, spec }: VecBackup,
+  cluster: VecCluster,
+  statefulSet: StatefulSet | undefined,
+): Omit<BackupPlan, 'run'> {
+  const { namespace, name, uid } = metadata
+  const connection = connectionOf(cluster)
+  // The nodes there are: the spec may want another number by now.
+  const replicas = statefulSet?.spec.replicas ?? connection.replicas
+  const target = { cluster: { ...connection, replicas }, storage: spec.storage.s3 }
+  const hash = shortHash(JSON.stringify(target))
+  return { resource: 'vecbackups', namespace, name, uid, hash, ...target }
+}
+
+export function backupJob(
+  { backup, secrets }: Observed,
+  cluster: VecCluster,
+  plan: BackupPlan,
+  settings: Settings,
+): Child {
+  const [account] = backupRights(backup)
+  const found = credentialsOf(cluster, secrets)
+  const sources = { engine: plan.cluster.key?.secret ?? '', tls: plan.cluster.caSecret ?? '' }
+  const own = Object.fromEntries(found.map((credential) => [credential, sources[credential]]))
+  const isForeign = needsCopies(backup)
+  return newJob(
+    {
+      kind: 'backup',
+      verb: 'run',
+      plan,
+      largeField: 'spec.storage',
+      serviceAccount: account?.metadata.name ?? 'default',
+      resources: settings.jobResources.data,
+      credentials: {
+        bucket: backup.spec.storage.s3.credentialsSecretRef.name,
+        ...(!isForeign && own),
+      },
+      ...(isForeign && { copies: found }),
+    },
+    settings,
+  )
+}

@@ -1,0 +1,172 @@
+/**
+ * The end of a VecBackup: its Job is stopped, then the objects under its prefix are deleted, unless
+ * they are to stay (specification: states and transitions). Nothing is made on the way.
+ */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { Job, Secret } from '../../crds/kubernetes.ts'
+import { PURGE_TIMEOUT_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
+import { isUnfinished, kept } from '../job.ts'
+import type { Passes } from '../pass.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import type { Decision } from './act.ts'
+import { warning } from './events.ts'
+import { fromRequest, type Observed } from './observe.ts'
+import type { BackupPorts } from './ports.ts'
+import { purgeBatch, retainsObjects, type Purge } from './purge.ts'
+import { s3PathOf } from './status.ts'
+
+const SOON_SECONDS = 2
+const NEXT_BATCH_SECONDS = 1
+
+/** All that `finalize` decides on. */
+export interface End extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
+  liveJobs: Job[]
+  namespaceEnds: boolean
+  /** Bucket credentials; absent when there are none, or nothing is to be deleted yet. */
+  credentials?: Secret
+  /** A restore that reads these objects at this moment. */
+  reader?: string
+  /** The newest batch; absent when none was due or none has ended yet. */
+  purge?: Purge
+  againAfterSeconds?: number
+}
+
+export interface EndReach {
+  ports: BackupPorts
+  purges: Passes<Purge>
+}
+
+export async function observeEnd(
+  request: HookRequest<VecBackup>,
+  { ports, purges }: EndReach,
+  { now }: Context,
+): Promise<End> {
+  const shown = fromRequest(request)
+  const { backup } = shown
+  const { namespace, uid } = backup.metadata
+  const [liveJobs, namespaceEnds] = await Promise.all([
+    ports.jobsOf(namespace, uid),
+    ports.namespaceEnds(namespace),
+  ])
+  const end: End = { ...shown, liveJobs, namespaceEnds }
+  if (isStopping(end) || keepsObjects(end)) return end
+
+  const reader = await readerOf(backup, ports)
+  if (reader !== undefined) return { ...end, reader }
+  const { name } = backup.spec.storage.s3.credentialsSecretRef
+  const credentials = await ports.secret(namespace, name)
+  if (credentials === undefined) return end
+
+  const batch = (signal: AbortSignal) => purgeBatch(backup, ports, signal)
+  const { value: purge, againAfterSeconds } = await purges.result(uid, now, batch)
+  // One more look: nothing may have been started behind the purge.
+  const last = purge?.done === true ? await ports.jobsOf(namespace, uid) : liveJobs
+  return {
+    ...end,
+    credentials,
+    liveJobs: last,
+    ...(purge !== undefined && { purge }),
+    ...(againAfterSeconds !== undefined && { againAfterSeconds }),
+  }
+}
+
+export function finalize(end: End, { now }: Context): Decision {
+  const { backup, credentials, reader, purge, againAfterSeconds } = end
+  const { namespace } = backup.metadata
+  const unfinished = end.liveJobs.filter(isUnfinished)
+  if (unfinished.length > 0) {
+    const waits = waiting(end, 'StoppingJob', 'waits for the Job to stop', SOON_SECONDS, now)
+    return { ...waits, stop: identities(unfinished) }
+  }
+  if (keepsObjects(end)) return released(end)
+  if (isOverdue(end, now)) {
+    const message = `namespace ${namespace} ends and ${s3PathOf(backup)} was not emptied in ${PURGE_TIMEOUT_SECONDS} s: what is left there stays`
+    return releasedWith(end, { reason: 'PurgeGivenUp', message }, now)
+  }
+  if (reader !== undefined) {
+    return waiting(end, 'WaitingForRestore', `waits for ${reader}`, RETRY_SECONDS, now)
+  }
+  if (credentials === undefined) {
+    const { name } = backup.spec.storage.s3.credentialsSecretRef
+    const message = `Secret ${namespace}/${name} not found: the objects in ${s3PathOf(backup)} stay`
+    return releasedWith(end, { reason: 'CredentialsMissing', message }, now)
+  }
+  if (purge?.done === true) return released(end)
+  if (purge?.error !== undefined) {
+    const message = `${s3PathOf(backup)}: ${purge.error} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`
+    return waiting(end, 'PurgeFailed', message, RETRY_SECONDS, now)
+  }
+  const left = purge?.remaining === undefined ? '' : `, ${purge.remaining} objects are left`
+  const again = againAfterSeconds ?? NEXT_BATCH_SECONDS
+  return waiting(end, 'Purging', `${s3PathOf(backup)} is being emptied${left}`, again, now)
+}
+
+function isStopping({ liveJobs }: Pick<End, 'liveJobs'>): boolean {
+  return liveJobs.some(isUnfinished)
+}
+
+/** A Job reports before it writes, so without a report there is nothing in the bucket. */
+function keepsObjects({ backup, jobs, liveJobs, progress }: End): boolean {
+  const wasStarted =
+    progress !== undefined ||
+    backup.status?.startTime !== undefined ||
+    jobs.length + liveJobs.length > 0
+  return !wasStarted || retainsObjects(backup)
+}
+
+function isOverdue({ backup, namespaceEnds }: End, now: Date): boolean {
+  const { deletionTimestamp = now.toISOString() } = backup.metadata
+  return namespaceEnds && secondsSince(deletionTimestamp, now) >= PURGE_TIMEOUT_SECONDS
+}
+
+async function readerOf(
+  { metadata: { namespace, name } }: VecBackup,
+  ports: BackupPorts,
+): Promise<string | undefined> {
+  for (const restore of await ports.restoresOf({ namespace, name })) {
+    const jobs = await ports.jobsOf(restore.namespace, restore.uid)
+    if (jobs.some(isUnfinished)) return `VecRestore ${restore.namespace}/${restore.name}`
+  }
+  return undefined
+}
+
+function identities(jobs: Job[]) {
+  return jobs
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
+}
+
+function waiting(
+  { backup, children }: End,
+  reason: string,
+  message: string,
+  again: number,
+  now: Date,
+): Decision {
+  const finding = { type: 'Purged', status: 'False' as const, reason, message }
+  const others = backup.status?.conditions?.filter(({ type }) => type !== 'Purged') ?? []
+  const isNews = conditionOf(backup, 'Purged')?.message !== message
+  const conditions = [...others, ...conditionsOf(backup, [finding], now)]
+  return {
+    status: { ...backup.status, conditions },
+    children: children.map(kept),
+    resyncAfterSeconds: again,
+    ...(reason === 'PurgeFailed' &&
+      isNews && { events: [warning(backup, { reason, message }, now)] }),
+  }
+}
+
+function released({ backup, children }: End): Decision {
+  return { status: backup.status ?? {}, children: children.map(kept), finalized: true }
+}
+
+/** Objects stay behind that nobody asked to keep: that is told where people look. */
+function releasedWith(end: End, told: { reason: string; message: string }, now: Date): Decision {
+  return {
+    ...released(end),
+    events: [warning(end.backup, told, now)],
+    warnings: [told.message],
+  }
+}

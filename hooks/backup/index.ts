@@ -1,0 +1,36 @@
+/** The hooks of VecBackup: observe, decide, act. */
+import { VecBackup } from '../../crds/backup.ts'
+import { Passes } from '../pass.ts'
+import { room, type Room } from '../room.ts'
+import { act, type Decision } from './act.ts'
+import { BACKUP_CHILD_KINDS } from './children.ts'
+import { customize } from './customize.ts'
+import { finalize, observeEnd } from './finalize.ts'
+import { observe } from './observe.ts'
+import type { BackupPorts } from './ports.ts'
+import type { Purge } from './purge.ts'
+import { sync } from './sync.ts'
+
+export function backupRoom(ports: BackupPorts): Room {
+  // Every finalize asks for the next batch.
+  const purges = new Passes<Purge>(0)
+  const acted = async (decision: Decision, backup: VecBackup) => {
+    await act(decision, backup.metadata, ports)
+    return decision
+  }
+  return room({
+    resource: VecBackup,
+    childKinds: BACKUP_CHILD_KINDS,
+    customize,
+    async sync(request, context) {
+      const observed = await observe(request, ports, context)
+      return acted(sync(observed, context), request.parent)
+    },
+    async finalize(request, context) {
+      const end = await observeEnd(request, { ports, purges }, context)
+      const decision = finalize(end, context)
+      if (decision.finalized === true) await purges.abort(request.parent.metadata.uid)
+      return acted(decision, request.parent)
+    },
+  })
+}

@@ -1,0 +1,169 @@
+/** Reads all that a decision about a VecBackup may know: from the request, and through ports the rest. */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { parseProgress, type Progress } from '../../crds/command.ts'
+import { connectionOf } from '../../crds/connection.ts'
+import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, keySecretName, releaseName } from '../../crds/names.ts'
+import { isUnfinished } from '../job.ts'
+import { seeLease, type SeenLease } from '../lease.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import { copyNames, needsCopies, type Credential } from './copies.ts'
+import { endingOf, isFinal } from './ending.ts'
+import type { BackupPorts } from './ports.ts'
+
+/** All that `sync` decides on. */
+export interface Observed {
+  backup: VecBackup
+  /** Every child Metacontroller shows, of whatever kind. */
+  children: AnyObject[]
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+  /** Live, where a Job may be due. */
+  cluster?: VecCluster
+  statefulSet?: StatefulSet
+  /** Bucket credentials, the engine's key and its certificate authority, as far as they exist. */
+  secrets: { bucket?: Secret; engine?: Secret; tls?: Secret }
+  /** While a Job runs that needs them. */
+  copies?: Partial<Record<Credential, Secret>>
+  /** Live, and only where a Job may be due. */
+  liveJobs?: Job[]
+  /** Only where a Job may be due, or has not reported yet. */
+  leases?: { write: SeenLease; backup: SeenLease }
+}
+
+type Shown = Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress' | 'cluster'>
+
+export async function observe(
+  request: HookRequest<VecBackup>,
+  ports: BackupPorts,
+  context: Context,
+): Promise<Observed> {
+  const shown = fromRequest(request)
+  if (isFinal(shown.backup)) return { ...shown, secrets: {} }
+  if (isCrashed(shown, context)) await readReport(shown, ports)
+  const running = runningJob(shown)
+  if (running === undefined && !wantsJob(shown, context)) return { ...shown, secrets: {} }
+  // Once it has reported, what changes is not this Job's business.
+  if (running !== undefined && hasReported(shown, running)) {
+    return { ...shown, ...(await readCopies(shown, running, ports)) }
+  }
+  return readAround(shown, running, ports)
+}
+
+/** Whether a Job may be due: only then is it worth to read live what stands in its way. Pure. */
+export function wantsJob(shown: Shown, context: Context): boolean {
+  return (
+    !isFinal(shown.backup) &&
+    endingOf(shown, context) === undefined &&
+    runningJob(shown) === undefined
+  )
+}
+
+export function runningJob({ jobs }: Shown): Job | undefined {
+  return jobs.find(isUnfinished)
+}
+
+/** Whether this Job, not an earlier one, has told of itself. */
+export function hasReported({ progress }: Shown, job: Job): boolean {
+  return progress?.job === job.metadata.uid
+}
+
+/** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
+export function fromRequest({ parent, children, related }: HookRequest<VecBackup>): Shown {
+  const [cluster] = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
+  const shown: Shown = {
+    backup: parent,
+    children: Object.values(children).flatMap((objects) => Object.values(objects)),
+    jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
+    ...(cluster !== undefined && { cluster: cluster as VecCluster }),
+  }
+  setProgress(shown, parent)
+  return shown
+}
+
+function setProgress(shown: Shown, { metadata }: VecBackup): void {
+  const text = metadata.annotations?.[ANNOTATIONS.progress]
+  const progress = parseProgress(text, shown.backup.metadata.uid)
+  if (progress !== undefined) shown.progress = progress
+}
+
+/** A Job ended a while ago and its last report does not say how. */
+function isCrashed(shown: Shown, context: Context): boolean {
+  const ending = endingOf(shown, context)
+  const told = shown.progress !== undefined && shown.progress.state !== 'Started'
+  return ending !== undefined && ending !== 'unknown' && !told
+}
+
+/** The cache may lag behind the last report; only the resource itself tells a crash from that. */
+async function readReport(shown: Shown, ports: BackupPorts): Promise<void> {
+  const { namespace, name } = shown.backup.metadata
+  const live = await ports.backup(namespace, name)
+  if (live !== undefined) setProgress(shown, live)
+}
+
+async function readAround(
+  shown: Shown,
+  running: Job | undefined,
+  ports: BackupPorts,
+): Promise<Observed> {
+  const { metadata, spec } = shown.backup
+  const { name, namespace = metadata.namespace } = spec.clusterRef
+  // A cluster of the same name may have been made anew: its Leases must be those of the one that lives.
+  const [cluster, statefulSet] = await Promise.all([
+    ports.cluster(namespace, name),
+    ports.statefulSet(namespace, releaseName(name)),
+  ])
+  const observed: Observed = {
+    ...shown,
+    ...(statefulSet !== undefined && { statefulSet }),
+    secrets: {},
+  }
+  if (cluster === undefined) delete observed.cluster
+  else observed.cluster = cluster
+  if (running !== undefined) Object.assign(observed, await readCopies(observed, running, ports))
+  else observed.secrets = await readSecrets(observed, ports)
+  if (cluster === undefined) return observed
+  const [write, backup, liveJobs] = await Promise.all([
+    seeLease({ namespace, name }, 'write', ports),
+    seeLease({ namespace, name }, 'backup', ports),
+    ports.jobsOf(metadata.namespace, metadata.uid),
+  ])
+  return { ...observed, leases: { write, backup }, liveJobs }
+}
+
+async function readCopies(
+  shown: Shown,
+  job: Job,
+  ports: BackupPorts,
+): Promise<Pick<Observed, 'secrets' | 'copies'>> {
+  if (!needsCopies(shown.backup)) return { secrets: {} }
+  const copies: Observed['copies'] = {}
+  for (const [credential, name] of copyNames(job)) {
+    const copy = await ports.copy(shown.backup.metadata.namespace, name)
+    if (copy !== undefined) copies[credential] = copy
+  }
+  return { secrets: await readSecrets(shown, ports), copies }
+}
+
+async function readSecrets(
+  { backup, cluster }: Pick<Observed, 'backup' | 'cluster'>,
+  ports: BackupPorts,
+): Promise<Observed['secrets']> {
+  const { metadata, spec } = backup
+  const read = async (namespace: string, name: string | undefined) =>
+    name === undefined ? undefined : ports.secret(namespace, name)
+  const { namespace = '', name = '' } = cluster?.metadata ?? {}
+  const connection = cluster && connectionOf(cluster)
+  const [bucket, engine, tls] = await Promise.all([
+    read(metadata.namespace, spec.storage.s3.credentialsSecretRef.name),
+    read(namespace, connection?.key && keySecretName(name)),
+    read(namespace, connection?.caSecret),
+  ])
+  return {
+    ...(bucket !== undefined && { bucket }),
+    ...(engine !== undefined && { engine }),
+    ...(tls !== undefined && { tls }),
+  }
+}

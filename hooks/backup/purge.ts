@@ -1,0 +1,30 @@
+/** Deleting a backup's objects, batch by batch, in passes that outlast a hook call. */
+import type { VecBackup } from '../../crds/backup.ts'
+import { StorageError } from '../../crds/errors.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import type { BackupPorts, PurgeResult } from './ports.ts'
+
+export interface Purge extends PurgeResult {
+  /** What the store answered; it is asked again. */
+  error?: string
+}
+
+/** One batch. What the store refuses is a result: it is shown, and tried again. */
+export async function purgeBatch(
+  { metadata, spec }: VecBackup,
+  ports: Pick<BackupPorts, 'purge'>,
+  signal: AbortSignal,
+): Promise<Purge> {
+  const { namespace, name, uid } = metadata
+  try {
+    return await ports.purge({ storage: spec.storage.s3, namespace, name, uid }, signal)
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error
+    return { done: false, error: error.message }
+  }
+}
+
+/** Annotated to keep its objects when it goes; a schedule writes this on the backups it makes. */
+export function retainsObjects({ metadata }: VecBackup): boolean {
+  return metadata.annotations?.[ANNOTATIONS.retainObjects] === 'true'
+}

@@ -1,0 +1,203 @@
+/** What a VecBackup should have: its Job, and when (specification: states and transitions). */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { Job } from '../../crds/kubernetes.ts'
+import {
+  EXPIRY_CHECK_SECONDS,
+  READINESS_CHECK_SECONDS,
+  RETRY_SECONDS,
+  SILENT_JOB_SECONDS,
+} from '../../crds/limits.ts'
+import { secondsSince } from '../conditions.ts'
+import { outlived } from '../history.ts'
+import { imageOf, isUnfinished, kept, nextRun, planOf } from '../job.ts'
+import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
+import type { Child, Context, Dropped } from '../protocol.ts'
+import { areObserved } from '../rights.ts'
+import type { Decision } from './act.ts'
+import { backupJob, backupRights, wantedRun } from './children.ts'
+import { copiesOf, copiesToWrite } from './copies.ts'
+import { endingOf, isFinal, type Ending } from './ending.ts'
+import { eventsOf } from './events.ts'
+import { lackOf } from './needs.ts'
+import { hasReported, runningJob, type Observed } from './observe.ts'
+import { endedStatus, openStatus, type Remark } from './status.ts'
+
+/** A child was just made, or a report is on its way: look again soon. */
+const SOON_SECONDS = 2
+
+export function sync(observed: Observed, context: Context): Decision {
+  // A backup that has ended outlives its cluster. Its Job is kept for the log, never made again.
+  if (isFinal(observed.backup)) return afterwards(observed, context)
+
+  const ending = endingOf(observed, context)
+  // A Job that ended and has not told how: its last report may still be on its way.
+  if (ending === 'unknown') return open(observed, context, { again: SOON_SECONDS })
+  if (ending !== undefined) return ended(observed, ending, context)
+
+  // What changed since this Job started is not this Job's business.
+  const running = runningJob(observed)
+  if (running !== undefined) return whileRunning(observed, running, context)
+
+  const { cluster, liveJobs = [] } = observed
+  // Metacontroller's cache does not show it yet. Its Lease must not be given back.
+  if (liveJobs.some(isUnfinished)) return soon(observed, context, 'the Job was just made')
+
+  const lack = lackOf(observed)
+  if (lack?.isRefusal === true) return refused(observed, lack.message, context)
+  if (lack !== undefined || cluster === undefined) return waiting(observed, lack, context)
+  return start(observed, cluster, context)
+}
+
+/** Everything else is there: the rights, then the Lease, then the Job. Each is seen before the next. */
+function start(observed: Observed, cluster: VecCluster, context: Context): Decision {
+  const { backup, liveJobs = [], leases, progress } = observed
+  const rights = backupRights(backup)
+  // A Job must not start before it may report.
+  if (leases === undefined || !areObserved(rights, observed.children)) {
+    return soon(observed, context, 'the rights of the Job are being made', rights)
+  }
+  const writer = holderOf(leases.write, context.now)
+  if (writer !== undefined) return waiting(observed, waitsFor(writer), context)
+  const claimed = claim([leases.backup], asHolder(backup), { cluster, now: context.now })
+  if (claimed.state === 'waiting') return waiting(observed, waitsFor(claimed.holder), context)
+  if (claimed.state === 'taking') {
+    const taking = soon(observed, context, 'the Lease of the cluster is being taken')
+    return { ...taking, leases: claimed.writes }
+  }
+  const run = nextRun([...observed.jobs, ...liveJobs], progress?.run)
+  const plan = { ...wantedRun(backup, cluster, observed.statefulSet), run }
+  const job = backupJob(observed, cluster, plan, context.settings)
+  return soon(observed, context, `Job ${job.metadata.name} was started`, [job])
+}
+
+function soon(observed: Observed, context: Context, message: string, more: Child[] = []): Decision {
+  const remark = { reason: 'BackupStarting', message }
+  return open(observed, context, { remark, again: SOON_SECONDS, more })
+}
+
+function waitsFor(holder: Holder): Remark {
+  return { reason: 'WaitingForTurn', message: `waits for ${called(holder)}` }
+}
+
+export function asHolder({ metadata: { namespace, name, uid } }: VecBackup): Holder {
+  return { kind: 'VecBackup', namespace, name, uid }
+}
+
+/** Who must wait without a Job holds nobody up. */
+function waiting(observed: Observed, remark: Remark | undefined, context: Context): Decision {
+  const { backup, leases } = observed
+  const writes = leases === undefined ? [] : givenBack([leases.backup], asHolder(backup))
+  return {
+    ...open(observed, context, { ...(remark !== undefined && { remark }), again: RETRY_SECONDS }),
+    ...(writes.length > 0 && { leases: writes }),
+  }
+}
+
+function whileRunning(observed: Observed, job: Job, context: Context): Decision {
+  const { namespace = '', name, uid = '' } = job.metadata
+  const writeCopies = copiesToWrite(observed, job)
+  const copies = writeCopies.length > 0 && { writeCopies }
+  if (hasReported(observed, job)) {
+    return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...copies }
+  }
+  const stuck = whyStuck(observed, job, context)
+  if (stuck === undefined) {
+    const remark = { reason: 'BackupStarting', message: `Job ${name} is starting` }
+    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
+    return { ...open(observed, context, { remark, again }), ...copies }
+  }
+  const remark = { reason: 'JobNotStarted', message: `Job ${name} ${stuck}: it is made again` }
+  return {
+    ...open(observed, context, { remark, again: SOON_SECONDS }),
+    stop: [{ namespace, name, uid }],
+  }
+}
+
+/** A Job that says nothing: a wrong image or a quota is a thing a person can mend. */
+function whyStuck(
+  { backup, cluster, statefulSet, leases }: Observed,
+  job: Job,
+  { now, settings }: Context,
+): string | undefined {
+  // It is on its way out already.
+  if (job.metadata.deletionTimestamp !== undefined) return undefined
+  if (imageOf(job) !== settings.image) return 'runs another image'
+  // It appeared so late that its turn was over: the next holder may be at work.
+  if (leases !== undefined && !standsIn(leases.backup, asHolder(backup))) return 'missed its turn'
+  if (cluster !== undefined && planOf(job) !== wantedRun(backup, cluster, statefulSet).hash) {
+    return 'has another plan than is wanted now'
+  }
+  const silent = secondsSince(job.metadata.creationTimestamp ?? '', now)
+  return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
+}
+
+function refused(observed: Observed, error: string, context: Context): Decision {
+  return ended(observed, { phase: 'Failed', at: context.now.toISOString(), error }, context)
+}
+
+/** The pass that shows the end; every child stays until that is recorded. */
+function ended(observed: Observed, ending: Ending, context: Context): Decision {
+  const { backup, jobs, children, leases } = observed
+  const status = endedStatus(observed, ending, context)
+  const deleteCopies = jobs.flatMap((job) => copiesOf(backup, job))
+  const writes = leases === undefined ? [] : givenBack([leases.backup], asHolder(backup))
+  return {
+    status,
+    children: children.map(kept),
+    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    events: eventsOf(backup, status, context.now),
+    ...(deleteCopies.length > 0 && { deleteCopies }),
+    ...(writes.length > 0 && { leases: writes }),
+  }
+}
+
+/** It has ended and its status tells how: what is left is its history and the day it expires. */
+function afterwards(observed: Observed, context: Context): Decision {
+  const { backup, jobs, children } = observed
+  const { status = {}, metadata } = backup
+  const dropped = [
+    ...outlived(jobs, () => true, context),
+    // Its rights are of no use to anybody any more, once its last pod has ended.
+    ...(jobs.some(isUnfinished) ? [] : children.filter(({ kind }) => kind !== 'Job').map(useless)),
+  ]
+  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
+  const isExpired =
+    status.expiresAt !== undefined && secondsSince(status.expiresAt, context.now) >= 0
+  const { namespace, name, uid } = metadata
+  return {
+    status,
+    children: children
+      .filter((child) => !gone.has(`${child.kind}/${child.metadata.name}`))
+      .map(kept),
+    ...(dropped.length > 0 && { dropped }),
+    ...(status.expiresAt !== undefined && { resyncAfterSeconds: EXPIRY_CHECK_SECONDS }),
+    ...(isExpired && { expire: { namespace, name, uid } }),
+  }
+}
+
+function useless({ kind, metadata }: Observed['children'][number]): Dropped {
+  return { kind, name: metadata.name, reason: 'the backup has ended' }
+}
+
+interface Answer {
+  remark?: Remark
+  again?: number
+  /** Children besides those that were observed. */
+  more?: Child[]
+}
+
+/** Not ended: every observed child stays. */
+function open(observed: Observed, context: Context, answer: Answer): Decision {
+  const { backup, children } = observed
+  const { remark, again = RETRY_SECONDS, more = [] } = answer
+  const names = new Set(children.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
+  const fresh = more.filter(({ kind, metadata }) => !names.has(`${kind}/${metadata.name}`))
+  const status = openStatus(observed, remark, context)
+  return {
+    status,
+    children: [...children.map(kept), ...fresh],
+    resyncAfterSeconds: again,
+    events: eventsOf(backup, status, context.now),
+  }
+}
