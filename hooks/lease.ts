@@ -77,6 +77,17 @@ export async function seeLease(
   }
 }
 
+/** Who holds a cluster's Lease at this moment, for people; undefined when nobody does. */
+export async function holderNow(
+  cluster: { namespace: string; name: string },
+  kind: LeaseKind,
+  ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
+  now: Date,
+): Promise<string | undefined> {
+  const holder = holderOf(await seeLease(cluster, kind, ports), now)
+  return holder && called(holder)
+}
+
 /** Who holds the Lease; undefined when it is free, whatever stands in it. */
 export function holderOf({ lease, jobs }: SeenLease, now: Date): Holder | undefined {
   const holder = lease && holderIn(lease)

@@ -15,7 +15,9 @@ import {
 } from '../crds/kubernetes.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../crds/names.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
+import { holderNow } from '../hooks/lease.ts'
 import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { leasePorts } from './leases.ts'
 import { remember } from './remember.ts'
 import type { Log } from './start-mark.ts'
 
@@ -40,6 +42,7 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
     consensus: tools.consensus,
     jobsOf: (namespace, parentUid) =>
       kubernetes.list(jobsIn(namespace), Job, { labelSelector: `${LABELS.parent}=${parentUid}` }),
+    writeHolder: (cluster) => holderNow(cluster, 'write', leasePorts(kubernetes), now()),
     unfinishedHelmJobs: async () => (await helmJobs()) ?? 0,
     cluster: (namespace, name) => kubernetes.get(clustersIn(namespace), name, VecCluster.schema),
     statefulSet: (namespace, name) => kubernetes.get(statefulSetsIn(namespace), name, StatefulSet),

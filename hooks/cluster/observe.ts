@@ -41,6 +41,8 @@ export interface Observed {
   liveJobs?: Job[]
   /** Helm Jobs of all clusters that have not ended; only where a Job may be due. */
   unfinishedHelmJobs?: number
+  /** Who rewrites the collections of this cluster at this moment; only where a Job may be due. */
+  writeHolder?: string
   /** The namespace is being deleted; only in finalize. */
   namespaceEnds?: boolean
 }
@@ -82,12 +84,18 @@ export async function observe(
     }
   }
   if (!wantsJob(observed, context)) return observed
-  const [liveJobs, unfinished] = await Promise.all([
+  const [liveJobs, unfinished, writeHolder] = await Promise.all([
     ports.jobsOf(namespace, uid),
     ports.unfinishedHelmJobs(),
+    ports.writeHolder({ namespace, name }),
   ])
   const unfinishedHelmJobs = unfinished + turns.others(uid, context.now)
-  return { ...observed, liveJobs, unfinishedHelmJobs }
+  return {
+    ...observed,
+    liveJobs,
+    unfinishedHelmJobs,
+    ...(writeHolder !== undefined && { writeHolder }),
+  }
 }
 
 /** For finalize: no related objects are shown, so the StatefulSet comes through a port. */

@@ -16,6 +16,8 @@ export interface ClusterPorts {
   secret(namespace: string, name: string): Promise<Secret | undefined>
   /** Jobs that carry the label of this parent, read live: Metacontroller's cache may lag. */
   jobsOf(namespace: string, parentUid: string): Promise<Job[]>
+  /** Who holds the Lease `vec-<name>-write`, for people; read live. */
+  writeHolder(cluster: { namespace: string; name: string }): Promise<string | undefined>
   /** Number of helm Jobs that have not ended, in all namespaces; at most 5 s old. */
   unfinishedHelmJobs(): Promise<number>
   /** The resource itself, read live. */

@@ -72,6 +72,11 @@ function start(
     })
 
   if (liveJobs.some(isUnfinished)) return waiting('HelmRunning', 'a helm Job was just made')
+  // helm would roll pods under a restore, and a larger factor would make the engine repair in mid-way.
+  if (observed.writeHolder !== undefined) {
+    const shortfall = { reason: 'WaitingForTurn', message: `waits for ${observed.writeHolder}` }
+    return answer(observed, context, { shortfall, again: RETRY_SECONDS })
+  }
   if (!areObserved(rights, observed.children)) {
     // A Job must not start before it may report.
     return waiting('HelmStarting', 'the rights of the helm Job are being made', rights)

@@ -16,6 +16,7 @@ export function portsOf(answers: Partial<ClusterPorts> = {}): {
   const ports: ClusterPorts = {
     secret: async () => undefined,
     jobsOf: async () => [],
+    writeHolder: async () => undefined,
     unfinishedHelmJobs: async () => 0,
     cluster: async () => undefined,
     statefulSet: async () => undefined,

@@ -74,6 +74,14 @@ t.test('live Jobs and turns are read only where a Job may be due', async (t) => 
   t.strictSame(read, ['jobsOf', 'unfinishedHelmJobs'])
 })
 
+t.test('who holds -write is read where a helm run may be due, and is waited for', async (t) => {
+  const { ports } = portsOf({ writeHolder: async ({ name }) => `VecRestore ns/into-${name}` })
+  const desired = await clusterRoom(ports).sync(request(cluster(), rights), context)
+  t.notOk(desired.children.some(({ kind }) => kind === 'Job'))
+  const applied = statusOf(desired).conditions?.find(({ type }) => type === 'Applied')
+  t.equal(applied?.message, 'waits for VecRestore ns/into-a')
+})
+
 t.test('customize shows the StatefulSet, by name and namespace', async (t) => {
   t.strictSame(clusterRoom(portsOf().ports).customize(cluster()), [
     { apiVersion: 'apps/v1', resource: 'statefulsets', namespace: 'ns', names: [releaseName('a')] },
