@@ -25,6 +25,16 @@ export class EngineError extends Error {
 /** The bucket refused a call or could not be reached. */
 export class StorageError extends Error {
   readonly code = 'StorageError'
+  /** HTTP status, absent when no answer came. */
+  readonly status: number | undefined
+  /** The store's own word, such as AccessDenied or NoSuchBucket. */
+  readonly reason: string | undefined
+
+  constructor(message: string, options: ErrorOptions & { status?: number; reason?: string } = {}) {
+    super(message, options)
+    this.status = options.status
+    this.reason = options.reason
+  }
 }
 
 /** The Kubernetes API refused a call or could not be reached. */

@@ -27,7 +27,7 @@ export class Unreported extends Error {
 }
 
 /** What a command says; the rest of a report is the same in each. */
-export type Report = Pick<Progress, 'state' | 'reason' | 'message' | 'applied'>
+export type Report = Pick<Progress, 'state' | 'reason' | 'message' | 'applied' | 'backup'>
 
 /** Whose work is reported. */
 export interface Subject {
@@ -92,14 +92,19 @@ export class Reporter {
   }
 
   /** A report on the way: left out when the last one is recent, and no harm when it is refused. */
-  async progress(message: string): Promise<void> {
+  async progress(message: string, parts: Pick<Report, 'backup'> = {}): Promise<void> {
     if (this.#options.time.now().getTime() - this.#writtenAt < THROTTLE_MS) return
     try {
-      await this.#write({ state: 'Started', message })
+      await this.#write({ state: 'Started', message, ...parts })
     } catch (error) {
       if (!isRefusal(error)) throw error
       this.#options.log.warn({ reason: error.message }, 'report refused')
     }
+  }
+
+  /** Throws when this pod should not go on: its resource is gone, or another pod works. */
+  async confirm(): Promise<void> {
+    await this.#persist(() => this.#read())
   }
 
   /** The last report, with what else is to be written on the resource at the same moment. */

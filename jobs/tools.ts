@@ -1,9 +1,11 @@
 /** What a command works with: clients for the outside, the reporter, time, and the log. */
 import type { Logger } from 'pino'
 import type { Connection } from '../crds/connection.ts'
+import type { S3Target } from '../crds/storage.ts'
 import type { Engine } from './clients/engine.ts'
 import type { Helm } from './clients/helm.ts'
 import type { Kubernetes } from './clients/kubernetes.ts'
+import type { Bucket } from './clients/s3.ts'
 import type { Reporter } from './report.ts'
 import type { Time } from './time.ts'
 
@@ -12,6 +14,8 @@ export interface Tools {
   helm: Helm
   /** The engine on one pod of a cluster. */
   engineOn(connection: Connection, ordinal: number): Engine
+  /** The bucket of a resource, by the credentials that are mounted for it. */
+  bucketAt(target: S3Target): Promise<Bucket>
   reporter: Reporter
   time: Time
   log: Logger

@@ -108,7 +108,7 @@ export function routeTo(base: string, connections: EngineConnections): Route {
           bodyTimeout: stallMs,
           signal: end.signal,
         })
-        answer.body.once('close', end.clear)
+        answer.body.once('close', () => end.clear())
         return { status: answer.statusCode, body: answer.body }
       } catch (cause) {
         end.clear()

@@ -187,7 +187,7 @@ export class Kubernetes {
         bodyTimeout: stallMs,
         signal: end.signal,
       })
-      body.once('close', end.clear)
+      body.once('close', () => end.clear())
       return { status: statusCode, body }
     } catch (cause) {
       end.clear()

@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import { StorageError } from '../../crds/errors.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { Time } from '../time.ts'
+import { deadline } from './call.ts'
 import type { BucketCredentials } from './s3-credentials.ts'
 import { isForbidden, isTransient, storageError } from './s3-errors.ts'
 
@@ -64,22 +65,25 @@ export class S3Connection {
     const retry = new Retry(this.#options, attempts)
     for (;;) {
       signal?.throwIfAborted()
-      const end = AbortSignal.timeout(timeoutMs)
+      const end = deadline(timeoutMs, signal)
       let used: string | undefined
       try {
         const { client, credentials } = await this.#client()
         used = credentials
-        const limits = signal === undefined ? end : AbortSignal.any([end, signal])
-        const result = await send(client, limits)
+        const result = await send(client, end.signal)
         this.#wasAccepted = true
         return result
       } catch (cause) {
         signal?.throwIfAborted()
-        const words = end.aborted ? new Error(`not done within ${timeoutMs / 1000} s`) : cause
+        const words = end.signal.aborted
+          ? new Error(`not done within ${timeoutMs / 1000} s`)
+          : cause
         const error = storageError(words, { name, key, ...this.target })
         const isNew = async () => (await this.#client()).credentials !== used
         if (isForbidden(error)) await retry.forbidden(error, this.#wasAccepted, isNew, signal)
         else await retry.failed(error, signal)
+      } finally {
+        end.clear()
       }
     }
   }

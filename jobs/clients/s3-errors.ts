@@ -44,12 +44,15 @@ export function storageError(error: unknown, call: S3Call): StorageError {
   const { name, status } = refusal
   const message = refusal.message.slice(0, MAX_MESSAGE)
   const words = name === message || message === '' ? name : `${name}: ${message}`
-  return new StorageError(`${call.name} ${where} answered ${status} ${words}${hint(refusal, call)}`, {
-    status,
-    reason: name,
-    // The SDK's own error carries the request, and that the credentials.
-    cause: new Error(words),
-  })
+  return new StorageError(
+    `${call.name} ${where} answered ${status} ${words}${hint(refusal, call)}`,
+    {
+      status,
+      reason: name,
+      // The SDK's own error carries the request, and that the credentials.
+      cause: new Error(words),
+    },
+  )
 }
 
 /** Whether the same call may well succeed a little later. */

@@ -1,0 +1,70 @@
+/**
+ * Where things of a backup lie in its bucket. A folder always ends in a slash, so that the folder of
+ * `a` is never a prefix of what belongs to `a-b`.
+ */
+
+export interface BackupPlace {
+  bucket: string
+  prefix: string
+  name: string
+}
+
+/** `<prefix>/<name>/`; slashes that enclose nothing do not count. */
+export function backupFolder({ prefix, name }: Omit<BackupPlace, 'bucket'>): string {
+  const parts = [...prefix.split('/'), name].filter((part) => part !== '')
+  return `${parts.join('/')}/`
+}
+
+/** `s3://<bucket>/<prefix>/<name>` */
+export function s3Path(place: BackupPlace): string {
+  return `s3://${place.bucket}/${backupFolder(place).slice(0, -1)}`
+}
+
+export function manifestKey(folder: string): string {
+  return `${folder}manifest.json`
+}
+
+/** Written first, deleted last: whose the folder is. */
+export function ownerKey(folder: string): string {
+  return `${folder}owner.json`
+}
+
+export function collectionFolder(folder: string, collection: string): string {
+  return `${folder}${segment(collection)}/`
+}
+
+/** What the manifest will say of a collection, once all its nodes are done. */
+export function collectionKey(folder: string, collection: string): string {
+  return `${collectionFolder(folder, collection)}collection.json`
+}
+
+export function nodeFolder(folder: string, collection: string, ordinal: number): string {
+  return `${collectionFolder(folder, collection)}node-${ordinal}/`
+}
+
+/** How far the snapshot of one node is. */
+export function partKey(folder: string, collection: string, ordinal: number): string {
+  return `${nodeFolder(folder, collection, ordinal)}part.json`
+}
+
+export function snapshotKey(
+  folder: string,
+  collection: string,
+  ordinal: number,
+  snapshot: string,
+): string {
+  return `${nodeFolder(folder, collection, ordinal)}${segment(snapshot)}`
+}
+
+const OUR_FILES = new Set(['manifest.json', 'owner.json', '.', '..'])
+
+/** A name as one part of a key: as it is, but for what would end the part or be another file. */
+function segment(name: string): string {
+  if (OUR_FILES.has(name)) return `%${hex(name.charCodeAt(0))}${name.slice(1)}`
+  // A listing cannot show control characters.
+  return name.replace(/[%/\\\x00-\x1f\x7f]/g, (character) => `%${hex(character.charCodeAt(0))}`)
+}
+
+function hex(code: number): string {
+  return code.toString(16).toUpperCase().padStart(2, '0')
+}

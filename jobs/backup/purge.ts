@@ -1,0 +1,76 @@
+/**
+ * Deletes a backup's objects, so many at a call, and goes on at the next one. Only under the uid that
+ * owns the folder, and owner.json last: what is half deleted still has its owner.
+ */
+import { StorageError } from '../../crds/errors.ts'
+import { backupFolder, ownerKey } from '../../crds/layout.ts'
+import { DELETE_BATCH_KEYS } from '../../crds/limits.ts'
+import type { Bucket } from '../clients/s3.ts'
+import { ownerOf } from './owner.ts'
+
+export interface PurgeTarget {
+  prefix: string
+  name: string
+  uid: string
+}
+
+export interface PurgeResult {
+  /** Nothing of this backup is left there. */
+  done: boolean
+  /** Objects deleted by this call. */
+  deleted: number
+}
+
+export interface PurgeOptions {
+  signal?: AbortSignal
+  /** Keys a call deletes at most. */
+  maxKeys?: number
+}
+
+export async function purge(
+  bucket: Bucket,
+  { prefix, name, uid }: PurgeTarget,
+  { signal, maxKeys = DELETE_BATCH_KEYS }: PurgeOptions = {},
+): Promise<PurgeResult> {
+  const folder = backupFolder({ prefix, name })
+  try {
+    const owner = await ownerOf(bucket, folder, signal)
+    // Nobody's, or another's: nothing there is ours to delete.
+    if (owner?.uid !== uid) return { done: true, deleted: 0 }
+    for (const upload of await bucket.openUploads(folder, signal)) {
+      await bucket.abortUpload(upload, signal)
+    }
+    return await deleteSome(bucket, folder, maxKeys, signal)
+  } catch (error) {
+    // Whoever deleted the bucket deleted the backup.
+    if (error instanceof StorageError && error.reason === 'NoSuchBucket') {
+      return { done: true, deleted: 0 }
+    }
+    throw error
+  }
+}
+
+async function deleteSome(
+  bucket: Bucket,
+  folder: string,
+  maxKeys: number,
+  signal: AbortSignal | undefined,
+): Promise<PurgeResult> {
+  const own = ownerKey(folder)
+  for (let deleted = 0; ;) {
+    signal?.throwIfAborted()
+    // From the start each time: what stood there before is gone.
+    const { objects, next } = await bucket.list(folder, { signal })
+    const keys = objects.map(({ key }) => key).filter((key) => key !== own)
+    // Only the listing that shows it alone lets it go.
+    if (keys.length === 0 && next === undefined) {
+      await bucket.delete([own], signal)
+      return { done: true, deleted: deleted + 1 }
+    }
+    const room = maxKeys - deleted
+    if (room <= 0) return { done: false, deleted }
+    await bucket.delete(keys.slice(0, room), signal)
+    deleted += Math.min(keys.length, room)
+    if (next !== undefined && deleted + DELETE_BATCH_KEYS > maxKeys) return { done: false, deleted }
+  }
+}

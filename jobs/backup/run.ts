@@ -1,0 +1,177 @@
+/**
+ * `backup run`: a snapshot of every node of every collection, one after the other, into the bucket, and
+ * the manifest last. A collection that fails does not stop the others; an attempt that was killed is
+ * gone on with.
+ */
+import { Type } from '@sinclair/typebox'
+import type { BackupPlan } from '../../crds/command.ts'
+import { EngineError, Rejected, StorageError } from '../../crds/errors.ts'
+import { backupFolder, manifestKey } from '../../crds/layout.ts'
+import { MANIFEST_VERSION, checkedManifest, type ManifestCollection } from '../../crds/manifest.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { Bucket } from '../clients/s3.ts'
+import { Gone, type Report } from '../report.ts'
+import type { Outcome, Tools } from '../tools.ts'
+import { backUpCollection } from './collection.ts'
+import { claim, ownerOf, type Owner } from './owner.ts'
+import { Tally } from './tally.ts'
+import { agreedVersion, chosenCollections } from './source.ts'
+import { Patience, explained, type Work } from './work.ts'
+
+export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
+  const bucket = await tools.bucketAt(plan.storage)
+  try {
+    const report = await attempt(plan, tools, bucket)
+    tools.log.info({ state: report.state, error: report.backup?.error }, report.message ?? '')
+    await tools.reporter.ended(report)
+    return report.state
+  } finally {
+    bucket.close()
+  }
+}
+
+type End = Report & { state: 'Done' | 'Failed' }
+
+const Own = Type.Object({
+  spec: Type.Object({ collections: Type.Optional(Type.Array(Type.String())) }),
+})
+
+async function attempt(plan: BackupPlan, tools: Tools, bucket: Bucket): Promise<End> {
+  const folder = backupFolder({ prefix: plan.storage.prefix, name: plan.name })
+  const base = { plan, tools, bucket, folder, patience: new Patience(), leftBehind: [] }
+  let tally = new Tally(tools, tools.time.now().toISOString(), [])
+  try {
+    const owner = await own({ ...base, tally })
+    tally = new Tally(tools, owner.startedAt, owner.collections)
+    const work: Work = { ...base, tally }
+    const engineVersion = await agreedVersion(work)
+    const taken = await backUpAll(owner, work)
+    await tools.reporter.confirm()
+    await writeManifest(owner, engineVersion, taken, work)
+    return endOf(work)
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    if (!isTold(error)) throw error
+    const message = explained(error.message)
+    return {
+      state: 'Failed',
+      reason: reasonOf(error),
+      message,
+      backup: failedWhole(tally, message),
+    }
+  }
+}
+
+/** Owner first; what an earlier attempt decided stands. */
+async function own(work: Work): Promise<Owner> {
+  const { plan, tools, bucket, folder } = work
+  const { uid, namespace, name, cluster } = plan
+  const known = await ownerOf(bucket, folder, tools.signal)
+  if (known?.uid === uid) {
+    tools.log.info({ startedAt: known.startedAt }, 'goes on with what an earlier attempt began')
+    return known
+  }
+  const collection = { apiVersion: API_VERSION, plural: plan.resource, namespace }
+  const backup = await tools.kubernetes.get(collection, name, Own)
+  if (backup === undefined) throw new Gone(`vecbackups ${namespace}/${name} is gone`)
+  const owner: Owner = {
+    uid,
+    namespace,
+    name,
+    cluster: { namespace: cluster.namespace, name: cluster.name },
+    startedAt: tools.time.now().toISOString(),
+    collections: known === undefined ? await chosenCollections(backup.spec.collections, work) : [],
+  }
+  return claim(bucket, folder, owner, tools.signal)
+}
+
+async function backUpAll({ collections }: Owner, work: Work): Promise<ManifestCollection[]> {
+  const { tally, tools, plan } = work
+  const taken: ManifestCollection[] = []
+  let closed: StorageError | undefined
+  for (const name of collections) {
+    tally.begin(name, plan.cluster.replicas)
+    try {
+      if (closed !== undefined) throw closed
+      tools.log.info({ collection: name }, tally.line())
+      const collection = await backUpCollection(name, work)
+      tally.completed(collection)
+      taken.push(collection)
+    } catch (error) {
+      tools.signal.throwIfAborted()
+      if (!isTold(error)) throw error
+      const message = explained(error.message)
+      tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
+      tally.failed(name, message)
+      closed ??= await closedFor(error, work)
+    }
+    tally.tell()
+    await tally.told()
+  }
+  tally.finish()
+  return taken
+}
+
+/** A bucket that lets us do nothing any more: each further snapshot would be made for nothing. */
+async function closedFor(error: unknown, work: Work): Promise<StorageError | undefined> {
+  if (!(error instanceof StorageError)) return undefined
+  try {
+    await ownerOf(work.bucket, work.folder, work.tools.signal)
+    return undefined
+  } catch (again) {
+    return again instanceof StorageError ? again : undefined
+  }
+}
+
+async function writeManifest(
+  { startedAt, cluster }: Owner,
+  engineVersion: string,
+  collections: ManifestCollection[],
+  { plan, bucket, folder, tools }: Work,
+): Promise<void> {
+  const manifest = checkedManifest({
+    manifestVersion: MANIFEST_VERSION,
+    backupName: plan.name,
+    uid: plan.uid,
+    cluster: { name: cluster.name, namespace: cluster.namespace },
+    nodeCount: plan.cluster.replicas,
+    engineVersion,
+    createdAt: startedAt,
+    collections,
+  })
+  await bucket.putJson(manifestKey(folder), manifest, { signal: tools.signal })
+  tools.log.info({ key: manifestKey(folder), collections: collections.length }, 'manifest written')
+}
+
+function endOf({ tally, leftBehind }: Work): End {
+  const backup = tally.result()
+  const rest =
+    leftBehind.length === 0
+      ? ''
+      : `; the engine still has ${leftBehind.length} files of it, such as ${leftBehind[0] ?? ''}`
+  const message = tally.summary() + rest
+  if (backup.failed === 0) return { state: 'Done', message, backup }
+  return { state: 'Failed', reason: 'BackupFailed', message, backup }
+}
+
+function failedWhole(tally: Tally, message: string) {
+  tally.finish()
+  const result = tally.result()
+  return { ...result, error: result.error ?? message }
+}
+
+/** What a person can mend is told; anything else is a crash, and tried again. */
+function isTold(error: unknown): error is Rejected | StorageError | EngineError {
+  return error instanceof Rejected || error instanceof StorageError || error instanceof EngineError
+}
+
+function reasonOf(error: Rejected | StorageError | EngineError): string {
+  switch (error.code) {
+    case 'Rejected':
+      return 'Rejected'
+    case 'StorageError':
+      return 'BucketFailed'
+    case 'EngineError':
+      return 'EngineFailed'
+  }
+}

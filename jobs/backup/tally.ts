@@ -1,0 +1,164 @@
+/**
+ * What of a backup is done, and how it is told: in the annotation as much as it has room for, failures
+ * first; in the log a line every few seconds.
+ */
+import type { BackedUpCollection, BackupResult } from '../../crds/command.ts'
+import type { ManifestCollection } from '../../crds/manifest.ts'
+import { humanSize } from '../../crds/size.ts'
+import type { Tools } from '../tools.ts'
+
+/** Leaves room for the rest of the report: MAX_PROGRESS_BYTES in all. */
+const MAX_LIST_BYTES = 48 * 1024
+const MAX_ERROR = 512
+const LINE_EVERY_MS = 5_000
+
+type Current = NonNullable<BackupResult['current']>
+
+export class Tally {
+  readonly #tools: Tools
+  readonly #startedAt: string
+  readonly #collections: Map<string, BackedUpCollection>
+  #current: Current | undefined
+  #firstError: string | undefined
+  /** When the bytes of the present snapshot began to flow. */
+  #since = 0
+  #toldAt = 0
+  #telling: Promise<void> | undefined
+  #refusal: { error: unknown } | undefined
+
+  constructor(tools: Tools, startedAt: string, names: string[]) {
+    this.#tools = tools
+    this.#startedAt = startedAt
+    this.#collections = new Map(names.map((name) => [name, { name, status: 'Pending' }]))
+  }
+
+  begin(collection: string, nodes: number): void {
+    this.#collections.set(collection, { name: collection, status: 'InProgress' })
+    const number = [...this.#collections.keys()].indexOf(collection) + 1
+    this.#current = { collection, number, node: 0, nodes, bytes: 0, bytesTotal: 0 }
+  }
+
+  completed({ name, snapshots }: ManifestCollection): void {
+    this.#collections.set(name, {
+      name,
+      status: 'Completed',
+      bytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      snapshots: snapshots.map(({ nodeIndex, snapshotName, key }) => ({
+        node: nodeIndex,
+        snapshotName,
+        key,
+      })),
+    })
+  }
+
+  failed(name: string, error: string): void {
+    this.#firstError ??= error
+    this.#collections.set(name, { name, status: 'Failed', error: error.slice(0, MAX_ERROR) })
+  }
+
+  /** A snapshot of one node begins to flow. */
+  flows(node: number, bytesTotal: number): void {
+    if (this.#current === undefined) return
+    this.#current = { ...this.#current, node, bytes: 0, bytesTotal }
+    this.#since = this.#now()
+    this.#toldAt = this.#since
+  }
+
+  /** Throws when the report said that this pod must stop. */
+  moved(bytes: number): void {
+    if (this.#refusal !== undefined) throw this.#refusal.error
+    if (this.#current === undefined) return
+    this.#current.bytes += bytes
+    if (this.#now() - this.#toldAt < LINE_EVERY_MS) return
+    this.#toldAt = this.#now()
+    this.#measure(this.#current)
+    this.#tools.log.info({ ...this.#current }, this.line())
+    this.tell()
+  }
+
+  /** Reports in the background: bytes need not wait for the API. */
+  tell(): void {
+    if (this.#telling !== undefined) return
+    this.#telling = this.#tools.reporter
+      .progress(this.line(), { backup: this.result() })
+      .catch((error: unknown) => (this.#refusal ??= { error }))
+      .then(() => (this.#telling = undefined))
+  }
+
+  /** Waits for the report under way; throws when it said that this pod must stop. */
+  async told(): Promise<void> {
+    await this.#telling
+    if (this.#refusal !== undefined) throw this.#refusal.error
+  }
+
+  line(): string {
+    const total = this.#collections.size
+    if (this.#current === undefined) return `${total} collections`
+    const { collection, number, node, nodes, bytes, bytesTotal } = this.#current
+    const { bytesPerSecond, secondsLeft } = this.#current
+    const pace =
+      bytesPerSecond === undefined || secondsLeft === undefined
+        ? ''
+        : `, ${(bytesPerSecond / 1e6).toFixed(1)} MB/s, ${secondsLeft} s left`
+    return `collection ${number} of ${total} (${collection}), node ${node + 1} of ${nodes}: ${humanSize(bytes)} of ${humanSize(bytesTotal)}${pace}`
+  }
+
+  /** How it ended, for the condition: `Backed up n/m collections`. */
+  summary(): string {
+    const { completed, total } = this.result()
+    return `Backed up ${completed}/${total} collections`
+  }
+
+  finish(): void {
+    this.#current = undefined
+  }
+
+  result(): BackupResult {
+    const all = [...this.#collections.values()]
+    const listed = this.#listed(all)
+    const count = (status: BackedUpCollection['status'], of: Iterable<BackedUpCollection>) =>
+      [...of].filter((collection) => collection.status === status).length
+    const rest = all.filter((collection) => !listed.has(collection))
+    return {
+      startedAt: this.#startedAt,
+      total: all.length,
+      completed: count('Completed', all),
+      failed: count('Failed', all),
+      bytes: all.reduce((sum, { bytes = 0 }) => sum + bytes, 0),
+      ...(this.#firstError !== undefined && { error: this.#firstError.slice(0, MAX_ERROR) }),
+      collections: all.filter((collection) => listed.has(collection)),
+      unlisted: {
+        completed: count('Completed', rest),
+        failed: count('Failed', rest),
+        pending: count('Pending', rest) + count('InProgress', rest),
+      },
+      ...(this.#current !== undefined && { current: { ...this.#current } }),
+    }
+  }
+
+  /** Those for which there is room: what a person must see first. */
+  #listed(all: BackedUpCollection[]): Set<BackedUpCollection> {
+    const listed = new Set<BackedUpCollection>()
+    let left = MAX_LIST_BYTES
+    for (const status of ['Failed', 'InProgress', 'Completed', 'Pending'] as const) {
+      for (const collection of all) {
+        if (collection.status !== status) continue
+        left -= Buffer.byteLength(JSON.stringify(collection)) + 1
+        if (left < 0) return listed
+        listed.add(collection)
+      }
+    }
+    return listed
+  }
+
+  #measure(current: Current): void {
+    const seconds = Math.max(1, this.#now() - this.#since) / 1000
+    current.bytesPerSecond = Math.round(current.bytes / seconds)
+    const left = Math.max(0, current.bytesTotal - current.bytes)
+    current.secondsLeft = Math.ceil(left / Math.max(1, current.bytesPerSecond))
+  }
+
+  #now(): number {
+    return this.#tools.time.now().getTime()
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * A stream into one object: parts are filled from it one after the other while two are under way. A
+ * few buffers are used in turns, so that memory does not depend on the size of the object.
+ */
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  UploadPartCommand,
+  type CompletedPart,
+} from '@aws-sdk/client-s3'
+import { StorageError } from '../../crds/errors.ts'
+import type { S3Connection } from './s3-connection.ts'
+
+export interface Upload {
+  key: string
+  /** Fails when its bytes are not what they should be: then the object is never made. */
+  source: AsyncIterable<Uint8Array>
+  /** How many bytes there will be; decides the size of parts. */
+  sizeBytes: number
+  /** Told of every upload that is begun, before its first byte. */
+  signal?: AbortSignal | undefined
+}
+
+export const PART_BYTES = 8 * 1024 * 1024
+const MAX_PARTS = 10_000
+const MIB = 1024 * 1024
+const IN_FLIGHT = 2
+/** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
+const PART_MS = 600_000
+const COMPLETE_MS = 600_000
+/** SIGTERM leaves a minute for everything. */
+const ABORT_MS = 20_000
+
+/** Size of each part but the last. */
+export function partBytes(sizeBytes: number): number {
+  return Math.max(PART_BYTES, Math.ceil(sizeBytes / MAX_PARTS / MIB) * MIB)
+}
+
+export function isStoredAs(found: number | undefined, { sizeBytes }: Upload): boolean {
+  return found === sizeBytes
+}
+
+export async function uploadParts(connection: S3Connection, upload: Upload): Promise<void> {
+  if (upload.sizeBytes <= PART_BYTES) await putWhole(connection, upload)
+  else await putParts(connection, upload)
+}
+
+async function putWhole(connection: S3Connection, { key, source, signal }: Upload): Promise<void> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of source) chunks.push(chunk)
+  const input = { Bucket: connection.target.bucket, Key: key, Body: Buffer.concat(chunks) }
+  await connection.call('PUT', { key, signal, timeoutMs: PART_MS }, (client, abortSignal) =>
+    client.send(new PutObjectCommand(input), { abortSignal }),
+  )
+}
+
+async function putParts(connection: S3Connection, upload: Upload): Promise<void> {
+  const { key, signal } = upload
+  const target = { Bucket: connection.target.bucket, Key: key }
+  const { UploadId } = await connection.call(
+    'CREATE UPLOAD',
+    { key, signal },
+    (client, abortSignal) => client.send(new CreateMultipartUploadCommand(target), { abortSignal }),
+  )
+  try {
+    const parts = await sendParts(connection, upload, UploadId)
+    await complete(connection, upload, { ...target, UploadId, MultipartUpload: { Parts: parts } })
+  } catch (error) {
+    // Its parts cost money for as long as it is open. The signal may be what ended it.
+    const limit = AbortSignal.timeout(ABORT_MS)
+    await connection
+      .call('ABORT UPLOAD', { key, signal: limit }, (client, abortSignal) =>
+        client.send(new AbortMultipartUploadCommand({ ...target, UploadId }), { abortSignal }),
+      )
+      .catch(() => undefined)
+    throw error
+  }
+}
+
+async function sendParts(
+  connection: S3Connection,
+  { key, source, sizeBytes, signal }: Upload,
+  UploadId: string | undefined,
+): Promise<CompletedPart[]> {
+  const bytes = partBytes(sizeBytes)
+  const timeoutMs = PART_MS * Math.ceil(bytes / PART_BYTES)
+  const parts: CompletedPart[] = []
+  const queue = new PartQueue(bytes, async (Body, PartNumber) => {
+    const input = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber, Body }
+    const { ETag } = await connection.call(
+      `PUT PART ${PartNumber}`,
+      { key, timeoutMs, signal: queue.signal(signal) },
+      (client, abortSignal) => client.send(new UploadPartCommand(input), { abortSignal }),
+    )
+    parts[PartNumber - 1] = { ETag, PartNumber }
+  })
+  try {
+    for await (const chunk of source) await queue.add(chunk)
+    await queue.end()
+    return parts
+  } catch (error) {
+    await queue.abandon()
+    throw error
+  }
+}
+
+/** Fills parts and hands them out, no more than IN_FLIGHT at a time. */
+class PartQueue {
+  readonly #bytes: number
+  readonly #send: (body: Buffer, number: number) => Promise<void>
+  readonly #stop = new AbortController()
+  readonly #running = new Set<Promise<void>>()
+  readonly #free: Buffer[] = []
+  #part: Buffer
+  #filled = 0
+  #number = 0
+  #failure: { error: unknown } | undefined
+
+  constructor(bytes: number, send: (body: Buffer, number: number) => Promise<void>) {
+    this.#bytes = bytes
+    this.#send = send
+    this.#part = Buffer.allocUnsafeSlow(bytes)
+  }
+
+  /** Ends when the caller's does, and when one part has failed. */
+  signal(signal: AbortSignal | undefined): AbortSignal {
+    return signal === undefined ? this.#stop.signal : AbortSignal.any([this.#stop.signal, signal])
+  }
+
+  async add(chunk: Uint8Array): Promise<void> {
+    let rest = chunk
+    while (rest.length > 0) {
+      this.#throwFailure()
+      const taken = rest.subarray(0, this.#bytes - this.#filled)
+      this.#part.set(taken, this.#filled)
+      this.#filled += taken.length
+      rest = rest.subarray(taken.length)
+      if (this.#filled === this.#bytes) await this.#dispatch()
+    }
+  }
+
+  async end(): Promise<void> {
+    if (this.#filled > 0) await this.#dispatch()
+    await Promise.all(this.#running)
+    this.#throwFailure()
+  }
+
+  /** Nothing of it goes on after this. */
+  async abandon(): Promise<void> {
+    this.#stop.abort(new Error('the upload is abandoned'))
+    await Promise.all(this.#running)
+  }
+
+  async #dispatch(): Promise<void> {
+    while (this.#running.size >= IN_FLIGHT) await Promise.race(this.#running)
+    this.#throwFailure()
+    const part = this.#part
+    this.#number += 1
+    const sent: Promise<void> = this.#send(part.subarray(0, this.#filled), this.#number)
+      .then(() => void this.#free.push(part))
+      .catch((error: unknown) => (this.#failure ??= { error }))
+      .then(() => void this.#running.delete(sent))
+    this.#running.add(sent)
+    this.#part = this.#free.pop() ?? Buffer.allocUnsafeSlow(this.#bytes)
+    this.#filled = 0
+  }
+
+  #throwFailure(): void {
+    if (this.#failure !== undefined) throw this.#failure.error
+  }
+}
+
+async function complete(
+  connection: S3Connection,
+  upload: Upload,
+  input: ConstructorParameters<typeof CompleteMultipartUploadCommand>[0],
+): Promise<void> {
+  const { key, signal } = upload
+  try {
+    await connection.call(
+      'COMPLETE UPLOAD',
+      { key, signal, timeoutMs: COMPLETE_MS },
+      (client, abortSignal) =>
+        client.send(new CompleteMultipartUploadCommand(input), { abortSignal }),
+    )
+  } catch (error) {
+    // The store may have done it, and its answer was lost: then the upload is not known any more.
+    const isUnknown = error instanceof StorageError && error.reason === 'NoSuchUpload'
+    if (!isUnknown) throw error
+    const head = await connection.call('HEAD', { key, signal }, (client, abortSignal) =>
+      client.send(new HeadObjectCommand({ Bucket: input.Bucket, Key: key }), { abortSignal }),
+    )
+    if (!isStoredAs(head.ContentLength, upload)) throw error
+  }
+}

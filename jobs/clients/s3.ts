@@ -1,0 +1,270 @@
+/**
+ * A bucket of an S3-compatible store: small JSON objects, streams in, listings, and deletion. Every
+ * failure is a StorageError with bucket, key and cause, never a credential.
+ */
+import { createHash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+} from '@aws-sdk/client-s3'
+import { StorageError } from '../../crds/errors.ts'
+import { DELETE_BATCH_KEYS } from '../../crds/limits.ts'
+import { S3Connection, type ConnectionOptions } from './s3-connection.ts'
+import { isStoredAs, uploadParts, type Upload } from './s3-upload.ts'
+
+export interface StoredObject {
+  key: string
+  sizeBytes: number
+}
+
+export interface OpenUpload {
+  key: string
+  uploadId: string
+}
+
+const BIG_CALL_MS = 600_000
+
+export class Bucket {
+  readonly #connection: S3Connection
+
+  constructor(options: ConnectionOptions) {
+    this.#connection = new S3Connection(options)
+  }
+
+  get name(): string {
+    return this.#connection.target.bucket
+  }
+
+  /** Writes an object of JSON; with `onlyNew`, answers false where there is one of that key. */
+  async putJson(
+    key: string,
+    value: object,
+    { onlyNew = false, signal }: { onlyNew?: boolean; signal?: AbortSignal | undefined } = {},
+  ): Promise<boolean> {
+    const input = {
+      Bucket: this.name,
+      Key: key,
+      Body: Buffer.from(JSON.stringify(value)),
+      ContentType: 'application/json',
+      ...(onlyNew && { IfNoneMatch: '*' }),
+    }
+    try {
+      await this.#connection.call(
+        'PUT',
+        { key, signal, timeoutMs: BIG_CALL_MS },
+        (client, abortSignal) => client.send(new PutObjectCommand(input), { abortSignal }),
+      )
+      return true
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error
+      if (onlyNew && (error.status === 412 || error.status === 409)) return false
+      // A store that knows no conditions: the caller looks who has won.
+      if (onlyNew && error.status === 501) return this.putJson(key, value, { signal })
+      throw error
+    }
+  }
+
+  /** The value of an object of JSON; undefined when there is no such object. */
+  async getJson(key: string, signal?: AbortSignal): Promise<unknown> {
+    const text = await this.#optional(() =>
+      this.#connection.call(
+        'GET',
+        { key, signal, timeoutMs: BIG_CALL_MS },
+        async (client, abortSignal) => {
+          const command = new GetObjectCommand({ Bucket: this.name, Key: key })
+          return (await client.send(command, { abortSignal })).Body?.transformToString()
+        },
+      ),
+    )
+    if (text === undefined) return undefined
+    try {
+      return JSON.parse(text) as unknown
+    } catch (cause) {
+      throw new StorageError(`s3://${this.name}/${key} is not JSON`, { cause })
+    }
+  }
+
+  /** Size of an object; undefined when there is none. */
+  async size(key: string, signal?: AbortSignal): Promise<number | undefined> {
+    const command = new HeadObjectCommand({ Bucket: this.name, Key: key })
+    const head = await this.#optional(() =>
+      this.#connection.call('HEAD', { key, signal }, (client, abortSignal) =>
+        client.send(command, { abortSignal }),
+      ),
+    )
+    return head?.ContentLength
+  }
+
+  /** The bytes of an object; what fails on the way is the reader's to judge. */
+  async read(key: string, signal?: AbortSignal): Promise<Readable> {
+    const command = new GetObjectCommand({ Bucket: this.name, Key: key })
+    const { Body } = await this.#connection.call('GET', { key, signal }, (client) =>
+      // The call's own deadline ends with the headers: the body takes as long as it takes.
+      client.send(command, signal === undefined ? {} : { abortSignal: signal }),
+    )
+    return Body as Readable
+  }
+
+  /** Streams bytes into an object. Nothing is left of one that fails, and nothing touches a disk. */
+  async upload(upload: Upload): Promise<void> {
+    await uploadParts(this.#connection, upload)
+    const size = await this.size(upload.key, upload.signal)
+    if (!isStoredAs(size, upload)) {
+      throw new StorageError(
+        `s3://${this.name}/${upload.key} has ${size ?? 'no'} bytes after ${upload.sizeBytes} were uploaded`,
+      )
+    }
+  }
+
+  /** One page of the objects whose keys start with the prefix, in their order. */
+  async list(
+    prefix: string,
+    { max = DELETE_BATCH_KEYS, token, signal }: ListOptions = {},
+  ): Promise<{ objects: StoredObject[]; next: string | undefined }> {
+    const command = new ListObjectsV2Command({
+      Bucket: this.name,
+      Prefix: prefix,
+      MaxKeys: max,
+      ContinuationToken: token,
+    })
+    const page = await this.#connection.call(
+      'LIST',
+      { key: prefix, signal },
+      (client, abortSignal) => client.send(command, { abortSignal }),
+    )
+    const objects = (page.Contents ?? []).map(({ Key = '', Size = 0 }) => ({
+      key: Key,
+      sizeBytes: Size,
+    }))
+    return { objects, next: page.IsTruncated === true ? page.NextContinuationToken : undefined }
+  }
+
+  /** All objects whose keys start with the prefix. */
+  async *each(prefix: string, signal?: AbortSignal): AsyncGenerator<StoredObject> {
+    let token: string | undefined
+    do {
+      const page = await this.list(prefix, { token, signal })
+      yield* page.objects
+      token = page.next
+    } while (token !== undefined)
+  }
+
+  /** Deletes objects, one call for each thousand; one that is gone is fine. */
+  async delete(keys: string[], signal?: AbortSignal): Promise<void> {
+    for (let from = 0; from < keys.length; from += DELETE_BATCH_KEYS) {
+      await this.#deleteBatch(keys.slice(from, from + DELETE_BATCH_KEYS), signal)
+    }
+  }
+
+  /** Uploads under the prefix that were begun and neither completed nor aborted. */
+  async openUploads(prefix: string, signal?: AbortSignal): Promise<OpenUpload[]> {
+    const found: OpenUpload[] = []
+    let after: { KeyMarker?: string; UploadIdMarker?: string } | undefined = {}
+    while (after !== undefined) {
+      const input = { Bucket: this.name, Prefix: prefix, ...after }
+      const page = await this.#connection.call(
+        'LIST UPLOADS',
+        { key: prefix, signal },
+        (client, abortSignal) =>
+          client.send(new ListMultipartUploadsCommand(input), { abortSignal }),
+      )
+      for (const { Key, UploadId } of page.Uploads ?? []) {
+        // Some stores do not heed the prefix.
+        if (Key === undefined || UploadId === undefined || !Key.startsWith(prefix)) continue
+        found.push({ key: Key, uploadId: UploadId })
+      }
+      after = nextUploads(page)
+    }
+    return found
+  }
+
+  async abortUpload({ key, uploadId }: OpenUpload, signal?: AbortSignal): Promise<void> {
+    const input = { Bucket: this.name, Key: key, UploadId: uploadId }
+    await this.#optional(() =>
+      this.#connection.call('ABORT UPLOAD', { key, signal }, (client, abortSignal) =>
+        client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
+      ),
+    )
+  }
+
+  close(): void {
+    this.#connection.close()
+  }
+
+  async #deleteBatch(keys: string[], signal: AbortSignal | undefined): Promise<void> {
+    const input = {
+      Bucket: this.name,
+      Delete: { Objects: keys.map((Key) => ({ Key })), Quiet: true },
+    }
+    const [first = ''] = keys
+    const { Errors = [] } = await this.#connection.call(
+      'DELETE',
+      { key: first, signal },
+      (client, abortSignal) => {
+        const command = new DeleteObjectsCommand(input)
+        command.middlewareStack.add(withMd5, { step: 'build', name: 'contentMd5' })
+        return client.send(command, { abortSignal })
+      },
+    )
+    const refused = Errors.find(({ Code }) => Code !== 'NoSuchKey')
+    if (refused !== undefined) {
+      throw new StorageError(
+        `DELETE s3://${this.name}/${refused.Key ?? first} was refused: ${refused.Code ?? ''} ${refused.Message ?? ''}`,
+        refused.Code === undefined ? {} : { reason: refused.Code },
+      )
+    }
+  }
+
+  /** Undefined where the call says there is no such thing; a missing bucket is an error. */
+  async #optional<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
+    try {
+      return await call()
+    } catch (error) {
+      const isMissing =
+        error instanceof StorageError && error.status === 404 && error.reason !== 'NoSuchBucket'
+      if (isMissing) return undefined
+      throw error
+    }
+  }
+}
+
+interface ListOptions {
+  max?: number
+  token?: string | undefined
+  signal?: AbortSignal | undefined
+}
+
+function nextUploads(page: {
+  IsTruncated?: boolean | undefined
+  NextKeyMarker?: string | undefined
+  NextUploadIdMarker?: string | undefined
+}): { KeyMarker?: string; UploadIdMarker?: string } | undefined {
+  const { IsTruncated, NextKeyMarker, NextUploadIdMarker } = page
+  if (IsTruncated !== true || NextKeyMarker === undefined) return undefined
+  return {
+    KeyMarker: NextKeyMarker,
+    ...(NextUploadIdMarker !== undefined && { UploadIdMarker: NextUploadIdMarker }),
+  }
+}
+
+interface HttpMessage {
+  body?: unknown
+  headers: Record<string, string>
+}
+
+/** Stores that do not know the SDK's checksum ask for this one with a deletion. */
+function withMd5<Args extends { request: unknown }, Result>(next: (args: Args) => Promise<Result>) {
+  return (args: Args): Promise<Result> => {
+    const { body, headers } = args.request as HttpMessage
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      headers['content-md5'] = createHash('md5').update(body).digest('base64')
+    }
+    return next(args)
+  }
+}

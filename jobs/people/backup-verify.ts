@@ -1,0 +1,210 @@
+/**
+ * `backup verify s3://bucket/prefix/name`: proves a backup from the bucket alone. The manifest is read
+ * and checked, every object of it is read to its last byte, and its size and SHA-256 are compared.
+ */
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import type { Logger } from 'pino'
+import { Rejected, StorageError } from '../../crds/errors.ts'
+import { manifestKey, ownerKey } from '../../crds/layout.ts'
+import {
+  checkedManifest,
+  type Manifest,
+  type ManifestCollection,
+  type ManifestSnapshot,
+} from '../../crds/manifest.ts'
+import { humanSize } from '../../crds/size.ts'
+import { ownerOf } from '../backup/owner.ts'
+import { wordsOf } from '../clients/call.ts'
+import type { Bucket } from '../clients/s3.ts'
+import type { Time } from '../time.ts'
+import type { Outcome } from '../tools.ts'
+
+interface Surroundings {
+  arguments: string[]
+  env: NodeJS.ProcessEnv
+  log: Logger
+  time: Time
+  signal: AbortSignal
+}
+
+const USAGE =
+  'vec-operator backup verify s3://<bucket>/<prefix>/<name> [--endpoint <url>] [--region <region>] [--path-style] [--ca <file>] [--sizes-only]; credentials from CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_*'
+const READ_ATTEMPTS = 3
+
+export async function verify(target: string, surroundings: Surroundings): Promise<Outcome> {
+  const { log } = surroundings
+  try {
+    const { bucket, folder, sizesOnly } = await openBucket(target, surroundings)
+    try {
+      return await verifyFolder(bucket, folder, { ...surroundings, sizesOnly })
+    } finally {
+      bucket.close()
+    }
+  } catch (error) {
+    if (!(error instanceof Rejected || error instanceof StorageError)) throw error
+    log.error({ backup: target }, error.message)
+    return 'Failed'
+  }
+}
+
+interface Check {
+  log: Logger
+  signal: AbortSignal
+  sizesOnly: boolean
+}
+
+/** One line for each object, and a last one for all. */
+async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promise<Outcome> {
+  const manifest = await readManifest(bucket, folder, check)
+  const problems: string[] = []
+  let bytes = 0
+  for (const collection of manifest.collections) {
+    for (const snapshot of collection.snapshots) {
+      check.signal.throwIfAborted()
+      const problem = await problemOf(bucket, folder, snapshot, check)
+      const fields = { collection: collection.name, node: snapshot.nodeIndex }
+      if (problem === undefined) {
+        bytes += snapshot.sizeBytes
+        check.log.info({ ...fields, bytes: snapshot.sizeBytes }, `ok ${snapshot.key}`)
+      } else {
+        problems.push(problem)
+        check.log.error({ ...fields }, problem)
+      }
+    }
+  }
+  return told(manifest, problems, bytes, check)
+}
+
+function told(manifest: Manifest, problems: string[], bytes: number, check: Check): Outcome {
+  const objects = manifest.collections.flatMap(({ snapshots }) => snapshots).length
+  const fields = {
+    backup: manifest.backupName,
+    cluster: `${manifest.cluster.namespace}/${manifest.cluster.name}`,
+    createdAt: manifest.createdAt,
+    engineVersion: manifest.engineVersion,
+    nodes: manifest.nodeCount,
+    collections: manifest.collections.length,
+    points: manifest.collections.reduce((sum, { pointsCount = 0 }) => sum + pointsCount, 0),
+  }
+  if (problems.length > 0) {
+    check.log.error(fields, `${problems.length} of ${objects} objects are not as they should be`)
+    return 'Failed'
+  }
+  const how = check.sizesOnly ? 'have the right size' : 'are whole'
+  check.log.info(fields, `all ${objects} objects ${how}: ${humanSize(bytes)}`)
+  return 'Done'
+}
+
+async function readManifest(bucket: Bucket, folder: string, check: Check): Promise<Manifest> {
+  const key = manifestKey(folder)
+  const found = await bucket.getJson(key, check.signal)
+  if (found === undefined) {
+    throw new Rejected(`there is no s3://${bucket.name}/${key}: the backup was not finished`)
+  }
+  const manifest = checkedManifest(found)
+  const owner = await ownerOf(bucket, folder, check.signal)
+  if (owner?.uid !== manifest.uid) {
+    throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not that of this manifest`)
+  }
+  const missing = owner.collections.filter(
+    (name) => !manifest.collections.some((collection) => collection.name === name),
+  )
+  if (missing.length > 0) {
+    const shown = missing.slice(0, 10).join(', ')
+    check.log.warn({ missing: missing.length }, `not in this backup, for they failed: ${shown}`)
+  }
+  for (const collection of manifest.collections) warnOfEmptyNodes(collection, check.log)
+  return manifest
+}
+
+function warnOfEmptyNodes({ name, snapshots }: ManifestCollection, log: Logger): void {
+  const empty = snapshots.filter(({ localShards }) => localShards.length === 0)
+  if (empty.length === 0) return
+  const nodes = empty.map(({ nodeIndex }) => nodeIndex)
+  log.info({ collection: name, nodes }, 'nodes that held no shard of this collection')
+}
+
+/** Undefined when the object is as the manifest says. */
+async function problemOf(
+  bucket: Bucket,
+  folder: string,
+  snapshot: ManifestSnapshot,
+  check: Check,
+): Promise<string | undefined> {
+  const { key, sizeBytes, checksum, sha256 } = snapshot
+  if (!key.startsWith(folder)) return `${key} is not in the folder of this backup`
+  if (checksum !== undefined && checksum.toLowerCase() !== sha256) {
+    return `${key}: the engine's checksum is not the SHA-256 of what was uploaded`
+  }
+  const size = await bucket.size(key, check.signal)
+  if (size === undefined) return `${key} is missing`
+  if (size !== sizeBytes) return `${key} has ${size} bytes, not ${sizeBytes}`
+  if (check.sizesOnly) return undefined
+  const found = await hashOf(bucket, key, check)
+  return found === sha256 ? undefined : `${key} has the SHA-256 ${found}, not ${sha256}`
+}
+
+async function hashOf(bucket: Bucket, key: string, { log, signal }: Check): Promise<string> {
+  for (let attempt = 1; ; attempt += 1) {
+    const body = await bucket.read(key, signal)
+    try {
+      const hash = createHash('sha256')
+      for await (const chunk of body) hash.update(chunk as Uint8Array)
+      return hash.digest('hex')
+    } catch (error) {
+      signal.throwIfAborted()
+      if (attempt === READ_ATTEMPTS) {
+        throw new StorageError(`GET s3://${bucket.name}/${key} broke off: ${wordsOf(error)}`)
+      }
+      log.warn({ key, reason: wordsOf(error) }, 'broke off: reads it again')
+    }
+  }
+}
+
+async function openBucket(target: string, { arguments: args, env, log, time }: Surroundings) {
+  const { values } = options(args.slice(3))
+  const [, name = '', path = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(target) ?? []
+  const parts = path.split('/').filter((part) => part !== '')
+  if (name === '' || parts.length === 0) throw new Rejected(`usage: ${USAGE}`)
+  const ca = values.ca === undefined ? undefined : await readFile(values.ca, 'utf8')
+  const [{ Bucket: BucketAt }, { credentialsFrom }] = await Promise.all([
+    import('../clients/s3.ts'),
+    import('../clients/s3-credentials.ts'),
+  ])
+  const reference = {
+    name: 'in the environment',
+    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+  }
+  const bucket = new BucketAt({
+    target: {
+      bucket: name,
+      region: values.region,
+      forcePathStyle: values['path-style'],
+      ...(values.endpoint !== undefined && { endpoint: values.endpoint }),
+    },
+    credentials: () => credentialsFrom(reference, (key) => (key === 'ca.crt' ? ca : env[key])),
+    time,
+    log,
+  })
+  return { bucket, folder: `${parts.join('/')}/`, sizesOnly: values['sizes-only'] }
+}
+
+function options(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        endpoint: { type: 'string' },
+        region: { type: 'string', default: 'us-east-1' },
+        'path-style': { type: 'boolean', default: false },
+        ca: { type: 'string' },
+        'sizes-only': { type: 'boolean', default: false },
+      },
+    })
+  } catch (error) {
+    throw new Rejected(`${wordsOf(error)}; usage: ${USAGE}`)
+  }
+}
