@@ -1,0 +1,68 @@
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import type { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
+import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
+import { guardOf } from '../../../hooks/guard.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import { context } from '../../builders.ts'
+import { backup, portsOf, requestOf, schedule, type Stage } from './stage.ts'
+
+const SLOT = '2026-02-28T03:00:00Z'
+const deletionTimestamp = '2026-03-01T11:00:00Z'
+const retained = schedule({
+  annotations: { [ANNOTATIONS.retainObjects]: 'true' },
+  status: { phase: 'Active', lastScheduleTime: SLOT },
+  deletionTimestamp,
+})
+
+async function finalized(stage: Stage): Promise<Desired<NonNullable<VecBackupSchedule['status']>>> {
+  const room = backupScheduleRoom(portsOf(stage))
+  const request = requestOf(stage)
+  const desired = await room.finalize?.(request, context)
+  if (desired === undefined) throw new Error('the room has no finalize')
+  guardOf(room)(request, desired, 'finalize')
+  return desired as Desired<NonNullable<VecBackupSchedule['status']>>
+}
+
+t.test('backups go with their schedule: nothing is waited for, nothing is made', async (t) => {
+  const children = [backup(SLOT), backup('2026-03-01T03:00:00Z', { phase: 'InProgress' })]
+  const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children })
+  t.equal(desired.finalized, true)
+  t.equal(desired.children.length, 2)
+})
+
+t.test('retain-objects: waits until every backup carries it (H2)', async (t) => {
+  const children = [backup('2026-02-27T03:00:00Z', { phase: 'Completed', retain: 'true' }), backup(SLOT)] // prettier-ignore
+  const desired = await finalized({ schedule: retained, children })
+  t.equal(desired.finalized, undefined)
+  t.equal(desired.resyncAfterSeconds, 2)
+  t.match(desired.status, {
+    phase: 'Active',
+    lastScheduleTime: SLOT,
+    conditions: [{ reason: 'Deleting', message: /nightly-20260228-030000 carries vec-operator.dev\/retain-objects$/ }], // prettier-ignore
+  })
+  t.strictSame(
+    desired.children.map(({ metadata }) => metadata.annotations?.[ANNOTATIONS.retainObjects]),
+    ['true', 'true'],
+  )
+})
+
+t.test('retain-objects: done once they do', async (t) => {
+  const children = [backup(SLOT, { phase: 'Completed', retain: 'true' })]
+  t.equal((await finalized({ schedule: retained, children })).finalized, true)
+})
+
+t.test('retain-objects: does not wait for one that is being deleted already', async (t) => {
+  const children = [backup(SLOT, { phase: 'Completed', deletionTimestamp })]
+  t.equal((await finalized({ schedule: retained, children })).finalized, true)
+})
+
+t.test('retain-objects: waits for one that the cache does not show yet', async (t) => {
+  const stage: Stage = { schedule: retained, children: [], live: { backups: [backup(SLOT)] } }
+  t.equal((await finalized(stage)).finalized, undefined)
+})
+
+t.test('a schedule that never made anything ends at once', async (t) => {
+  const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children: [] })
+  t.strictSame(desired, { status: {}, children: [], finalized: true })
+})

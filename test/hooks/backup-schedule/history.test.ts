@@ -1,0 +1,149 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { BackupScheduleSpec } from '../../../crds/backup-schedule.ts'
+import { keptNames, type Finished } from '../../../hooks/backup-schedule/retention.ts'
+import { slotsOf } from '../../../hooks/backup-schedule/slots.ts'
+import { Model, type Step } from './model.ts'
+
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 100)
+const CREATED = '2027-12-30T22:30:00Z'
+
+const rule = fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined })
+const specs = fc
+  .record({
+    schedule: fc.constantFrom('0 * * * *', '*/20 3-9 * * *', '0 3 * * *', '30 23 28-31 * *'),
+    concurrencyPolicy: fc.constantFrom('Allow' as const, 'Forbid' as const, 'Replace' as const),
+    keepLast: rule,
+    keepDaily: rule,
+    keepWeekly: rule,
+    keepMonthly: rule,
+  })
+  .map(({ schedule, concurrencyPolicy, ...rules }): Partial<BackupScheduleSpec> => {
+    const given = Object.entries(rules).filter(([, count]) => count !== undefined)
+    return { schedule, concurrencyPolicy, retentionPolicy: Object.fromEntries(given) }
+  })
+
+interface Weather {
+  isLate?: boolean
+  isStatusLost?: boolean
+  isRefused?: boolean
+  jumps?: boolean
+}
+
+function pass({ isLate, isStatusLost, isRefused, jumps }: Weather): fc.Arbitrary<Step> {
+  const maybe = (allowed = false) =>
+    allowed ? fc.constantFrom(true, false, false, false) : fc.constant(false)
+  const ahead = fc.integer({ min: 0, max: 30 * 3600 })
+  return fc.record({
+    do: fc.constant('pass' as const),
+    seconds:
+      jumps === true
+        ? fc.oneof(ahead, ahead, ahead, ahead, fc.integer({ min: -9 * 3600, max: 60 }))
+        : ahead,
+    isLate: maybe(isLate),
+    isStatusLost: maybe(isStatusLost),
+    isRefused: maybe(isRefused),
+  })
+}
+
+const end: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('end' as const),
+  which: fc.nat(9),
+  phase: fc.constantFrom('Completed' as const, 'Failed' as const),
+})
+const remove: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('delete' as const),
+  which: fc.nat(9),
+})
+const suspend: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('suspend' as const),
+  suspend: fc.constantFrom(true, false, false),
+})
+const restart: fc.Arbitrary<Step> = fc.constant({ do: 'restart' })
+
+function steps(...kinds: fc.Arbitrary<Step>[]): fc.Arbitrary<Step[]> {
+  return fc.array(fc.oneof(...kinds), { minLength: 20, maxLength: 60, size: 'max' })
+}
+
+async function run(spec: Partial<BackupScheduleSpec>, taken: Step[]): Promise<Model> {
+  const model = new Model(spec, CREATED)
+  for (const step of taken) await model.take(step)
+  return model
+}
+
+const all: Weather = { isLate: true, isStatusLost: true, isRefused: true, jumps: true }
+const written: Weather = { ...all, isStatusLost: false }
+const histories: [title: string, taken: fc.Arbitrary<Step[]>][] = [
+  ['whatever gets lost or comes late', steps(pass(all), pass(all), end, end, remove, suspend)],
+  [
+    'whenever the service restarts',
+    steps(pass(written), pass(written), end, end, remove, suspend, restart),
+  ],
+]
+
+for (const [title, taken] of histories) {
+  t.test(`no two backups for one slot and never the last good one pruned, ${title}`, async (t) => {
+    let made = 0
+    await fc.assert(
+      fc.asyncProperty(specs, taken, async (spec, steps) => {
+        const model = await run(spec, steps)
+        made += model.made.length
+        const twice = model.made.filter((name, index) => model.made.indexOf(name) !== index)
+        const problems = [...model.problems, ...twice.map((name) => `${name} was made twice`)]
+        if (problems.length > 0) throw new Error(problems.join('; '))
+      }),
+      { numRuns: RUNS },
+    )
+    t.ok(made > 3 * RUNS, `${made} backups made`)
+  })
+}
+
+const calm: Step = { do: 'pass', seconds: 0, isLate: false, isStatusLost: false, isRefused: false }
+
+t.test('no slot is lost: whatever failed, the latest one has its backup in the end', async () => {
+  const taken = steps(pass({ isLate: true, isStatusLost: true, isRefused: true }), end, restart)
+  await fc.assert(
+    fc.asyncProperty(specs, taken, async (spec, steps) => {
+      const model = await run({ ...spec, concurrencyPolicy: 'Allow' }, [...steps, calm, calm])
+      const slots = slotsOf(spec.schedule ?? '')
+      const latest = slots.latestUntil(model.now)
+      if (latest <= new Date(CREATED)) return model.made.length === 0
+      const digits = latest.toISOString().slice(0, 16).replaceAll(/[-:]/g, '').replace('T', '-')
+      return model.made.at(-1) === `nightly-${digits}00`
+    }),
+    { numRuns: RUNS },
+  )
+})
+
+t.test(
+  'for any history, policy and order of ticks, what is kept is what the rules keep of all',
+  async () => {
+    const taken = steps(
+      pass({ isLate: true, isStatusLost: true, isRefused: true }),
+      end,
+      end,
+      restart,
+    )
+    await fc.assert(
+      fc.asyncProperty(specs, taken, async (spec, steps) => {
+        const model = new Model({ ...spec, concurrencyPolicy: 'Allow' }, CREATED)
+        const ended = new Map<string, Finished>()
+        for (const step of [...steps, calm, calm, calm]) {
+          await model.take(step)
+          for (const { metadata, status } of model.backups) {
+            const { name, creationTimestamp } = metadata
+            if (status?.phase === 'Completed' || status?.phase === 'Failed') {
+              ended.set(name, { name, slot: new Date(creationTimestamp), phase: status.phase })
+            }
+          }
+        }
+        const wanted = keptNames([...ended.values()], spec.retentionPolicy)
+        const left = model.backups.filter(({ status }) => status?.phase !== 'InProgress')
+        return (
+          left.length === wanted.size && left.every(({ metadata }) => wanted.has(metadata.name))
+        )
+      }),
+      { numRuns: RUNS },
+    )
+  },
+)
