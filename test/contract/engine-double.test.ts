@@ -83,8 +83,8 @@ t.test('nodes join the first one and answer as one engine', async (t) => {
   t.strictSame(await first.engine.collections(), ['docs'])
   t.match(await second.engine.collectionCluster('docs'), {
     peer_id: two.peer_id,
-    local_shards: [{ shard_id: 1 }],
-    remote_shards: [{ shard_id: 0, peer_id: one.peer_id }],
+    local_shards: [{ state: 'Active' }],
+    remote_shards: [{ peer_id: one.peer_id }],
   })
   t.equal((await fetch(`${second.url}/collections`)).status, 401)
 

@@ -263,7 +263,9 @@ t.test('an answer about shards that does not read is no permission', async (t) =
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
   const engine = await world.startEngine(2)
-  engine.collections.set('odd', { shards: [{ id: 0.5, peers: [engine.peer(1).id] }] })
+  engine.createCollection('odd', 1)
+  const shards = [{ id: 0.5, peers: [engine.peer(1).id] }]
+  Object.assign(engine.collections.get('odd') ?? {}, { shards })
   const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
   t.equal((await world.run('upgrade', plan)).code, EXIT.over)
   t.match(await world.progress(), {

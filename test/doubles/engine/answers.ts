@@ -1,4 +1,5 @@
 /** The shapes of the engine's answers: an envelope, an error in one, or plain text. */
+import type { Access } from './access.ts'
 
 export interface EngineRequest {
   method: string
@@ -6,12 +7,25 @@ export interface EngineRequest {
   path: string[]
   query: Record<string, string>
   body: unknown
+  /** What the credential allows; absent where everything is open. */
+  access?: Access
 }
 
 export interface EngineAnswer {
   status: number
   /** JSON, or plain text when it is a string. */
   body: unknown
+  headers?: Record<string, string>
+}
+
+/** Ends a call with an answer, from anywhere below its route. */
+export class Refusal extends Error {
+  readonly answer: EngineAnswer
+
+  constructor(answer: EngineAnswer) {
+    super(`refused with ${answer.status}`)
+    this.answer = answer
+  }
 }
 
 export function ok(result: unknown): EngineAnswer {
@@ -22,9 +36,18 @@ export function failed(status: number, error: string): EngineAnswer {
   return { status, body: { status: { error }, time: 0 } }
 }
 
+export function refuse(status: number, error: string): never {
+  throw new Refusal(failed(status, error))
+}
+
 export function text(status: number, body: string): EngineAnswer {
   return { status, body }
 }
 
+/** Refusals of the authentication carry no envelope, and no type either. */
+export function bare(status: number, body: string): EngineAnswer {
+  return { status, body, headers: {} }
+}
+
 /** A route this version does not know. */
-export const UNKNOWN_ROUTE: EngineAnswer = { status: 404, body: '' }
+export const UNKNOWN_ROUTE: EngineAnswer = bare(404, '')

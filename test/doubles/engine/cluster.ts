@@ -2,22 +2,13 @@
  * What the nodes of one engine agree on: peers, collections, and where the shards are. One object for
  * all nodes stands for their consensus; what only one node knows of itself is kept by ordinal.
  */
-import { createHash } from 'node:crypto'
+import { createHash, randomInt } from 'node:crypto'
+import { newConfig, type Collection, type Config, type Fields, type Shard } from './collection.ts'
 
 interface Peer {
   id: number
   ordinal: number
   uri: string
-}
-
-interface Shard {
-  id: number
-  /** Peers that hold a copy. */
-  peers: number[]
-}
-
-export interface Collection {
-  shards: Shard[]
 }
 
 interface Options {
@@ -26,24 +17,43 @@ interface Options {
   version?: string
   /** False runs each node by itself. */
   enabled?: boolean
+  /** For so long a read after a PATCH still shows what was there before. */
+  staleMs?: number
   /** What `toJSON` gave, as after a restart. */
-  state?: { peers: Peer[]; collections: Record<string, Collection> }
+  state?: State
 }
+
+interface State {
+  peers: Peer[]
+  collections: Record<string, Collection>
+  aliases?: Record<string, string>
+}
+
+/** As seen on idle collections (facts 0). */
+const STALE_MS = 5
 
 export class EngineCluster {
   readonly name: string
   readonly version: string
   readonly enabled: boolean
   readonly collections: Map<string, Collection>
+  /** From alias to collection. */
+  readonly aliases: Map<string, string>
+  staleMs: number
   readonly #peers: Map<number, Peer>
   /** Ordinals whose consensus thread is dead, with its last words. */
   readonly #stopped = new Map<number, string>()
 
-  constructor({ name = 'vec', version = '1.18.3', enabled = true, state }: Options = {}) {
+  #operations = 0
+
+  constructor(options: Options = {}) {
+    const { name = 'vec', version = '1.18.3', enabled = true, state, staleMs = STALE_MS } = options
     this.name = name
+    this.staleMs = staleMs
     this.version = version
     this.enabled = enabled
     this.collections = new Map(Object.entries(state?.collections ?? {}))
+    this.aliases = new Map(Object.entries(state?.aliases ?? {}))
     this.#peers = new Map((state?.peers ?? []).map((peer) => [peer.ordinal, peer]))
   }
 
@@ -78,19 +88,65 @@ export class EngineCluster {
     return this.#stopped.get(ordinal)
   }
 
-  /** Shards are spread over the peers, one after the other. */
+  /** A collection with shards spread over the peers in order, for tests that need to know where. */
   createCollection(name: string, shardNumber?: number, replicationFactor = 1): void {
-    const peers = this.peers().map(({ id }) => id)
-    const copies = Math.min(replicationFactor, peers.length)
-    const shards = Array.from({ length: shardNumber ?? peers.length }, (_, id) => ({
-      id,
-      peers: Array.from({ length: copies }, (_, copy) => peers[(id + copy) % peers.length] ?? 0),
-    }))
-    this.collections.set(name, { shards })
+    const wish = {
+      replication_factor: replicationFactor,
+      ...(shardNumber && { shard_number: shardNumber }),
+    }
+    this.#add(name, newConfig(wish, this.#peers.size), 0)
   }
 
-  toJSON(): Required<Options>['state'] {
-    return { peers: this.peers(), collections: Object.fromEntries(this.collections) }
+  /** As the engine makes one: evenly spread, and nobody knows where it begins. */
+  addCollection(name: string, body: Fields): void {
+    const nodes = this.enabled ? this.#peers.size : 1
+    this.#add(name, newConfig(body, nodes), randomInt(Math.max(nodes, 1)))
+  }
+
+  /** By its name or by an alias. */
+  find(name: string): Collection | undefined {
+    return this.collections.get(name) ?? this.collections.get(this.aliases.get(name) ?? '')
+  }
+
+  /** Aliases go with their collection. */
+  removeCollection(name: string): boolean {
+    for (const [alias, target] of this.aliases) if (target === name) this.aliases.delete(alias)
+    return this.collections.delete(name)
+  }
+
+  nextOperation(): number {
+    this.#operations += 1
+    return this.#operations
+  }
+
+  toJSON(): State {
+    return {
+      peers: this.peers(),
+      collections: Object.fromEntries(this.collections),
+      aliases: Object.fromEntries(this.aliases),
+    }
+  }
+
+  #add(name: string, config: Config, start: number): void {
+    this.collections.set(name, {
+      shards: this.#shards(config, start),
+      config,
+      payloadSchema: {},
+      points: [],
+    })
+  }
+
+  #shards({ params }: Config, start: number): Shard[] {
+    if (params['sharding_method'] === 'custom') return []
+    const peers = this.peers().map(({ id }) => id)
+    const copies = Math.min(Number(params['replication_factor']), peers.length)
+    return Array.from({ length: Number(params['shard_number']) }, (_, id) => ({
+      id,
+      peers: Array.from(
+        { length: copies },
+        (_, copy) => peers[(start + id + copy) % peers.length] ?? 0,
+      ),
+    }))
   }
 
   #uriOf(ordinal: number): string {

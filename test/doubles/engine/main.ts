@@ -7,11 +7,13 @@ import { createServer, request as httpRequest } from 'node:http'
 import { createServer as createTlsServer, request as tlsRequest } from 'node:https'
 import { createServer as createTcpServer } from 'node:net'
 import { hostname } from 'node:os'
-import { json } from 'node:stream/consumers'
+import { text } from 'node:stream/consumers'
+import type { Readable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { failed, type EngineAnswer, type EngineRequest } from './answers.ts'
 import { EngineCluster } from './cluster.ts'
+import { parseJson } from './json.ts'
 import { parseConfig, type EngineConfig } from './config.ts'
 import { answerAs, startEngineNode } from './node.ts'
 
@@ -80,8 +82,8 @@ async function join(): Promise<void> {
   log('ready')
 }
 
-function answerHere(asked: number, request: EngineRequest): EngineAnswer {
-  const answer = answerAs(cluster, asked, request)
+async function answerHere(asked: number, request: EngineRequest): Promise<EngineAnswer> {
+  const answer = await answerAs(cluster, asked, request)
   if (request.method !== 'GET') saveState()
   return answer
 }
@@ -93,7 +95,7 @@ async function ask(question: Question): Promise<EngineAnswer> {
     const call = send(
       bootstrap ?? '',
       { method: 'POST', rejectUnauthorized: false, timeout: ANSWER_WITHIN_MS },
-      (answer) => resolve(json(answer) as Promise<EngineAnswer>),
+      (answer) => resolve(received(answer) as Promise<EngineAnswer>),
     )
     call.on('timeout', () => call.destroy(new Error('timed out')))
     call.on('error', ({ message }) =>
@@ -106,15 +108,19 @@ async function ask(question: Question): Promise<EngineAnswer> {
 function listenForPeers(): void {
   const server = p2p.enable_tls && tls !== undefined ? createTlsServer(tls) : createServer()
   server.on('request', (request, response) => {
-    void json(request).then((body) => {
+    void received(request).then(async (body) => {
       const question = body as Question
       cluster.join(question.ordinal, question.uri)
       saveState()
-      const answer = question.request && answerHere(question.ordinal, question.request)
+      const answer = question.request && (await answerHere(question.ordinal, question.request))
       response.end(JSON.stringify(answer ?? { status: 200, body: {} }))
     })
   })
   server.listen(p2p.port ?? 6335, ANY_HOST)
+}
+
+async function received(stream: Readable): Promise<unknown> {
+  return parseJson(await text(stream))
 }
 
 function readConfig(): EngineConfig {
@@ -132,7 +138,7 @@ function readTls({ tls: paths = {} }: EngineConfig) {
 
 function readState(): { state?: NonNullable<State> } {
   if (!existsSync(stateFile)) return {}
-  return { state: JSON.parse(readFileSync(stateFile, 'utf8')) as NonNullable<State> }
+  return { state: parseJson(readFileSync(stateFile, 'utf8')) as NonNullable<State> }
 }
 
 function saveState(): void {

@@ -1,16 +1,23 @@
 /** One node of the engine double: HTTP in front of what all nodes agree on. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { json } from 'node:stream/consumers'
-import { UNKNOWN_ROUTE, failed, type EngineAnswer, type EngineRequest } from './answers.ts'
-import { refusal } from './auth.ts'
+import { buffer } from 'node:stream/consumers'
+import { checkAccess } from './access.ts'
+import { failed, Refusal, UNKNOWN_ROUTE, type EngineAnswer, type EngineRequest } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { EngineConfig } from './config.ts'
+import { accessOf } from './credentials.ts'
+import { parseJson } from './json.ts'
+import type { Misbehave, Misbehaviour } from './misbehaviour.ts'
+import { aliasRoutes } from './routes/aliases.ts'
 import { clusterRoutes } from './routes/cluster.ts'
 import { collectionRoutes } from './routes/collections.ts'
+import { indexRoutes } from './routes/indexes.ts'
+import { pointRoutes } from './routes/points.ts'
 import { serviceRoutes } from './routes/service.ts'
+import { snapshotRoutes } from './routes/snapshots.ts'
 
 export interface EngineNodeOptions {
   ordinal: number
@@ -33,12 +40,18 @@ export interface EngineNode {
   setReady(ready: boolean): void
   /** Every answer takes so much longer. */
   setDelay(ms: number): void
+  /** Bad days, call by call; without one, good ones again. */
+  misbehave(misbehave?: Misbehave): void
+  /** How many connections are open, and how many ever were. */
+  connections(): { open: number; ever: number }
   close(): Promise<void>
 }
 
+const MAX_BODY_BYTES = 32 * 1024 * 1024
+
 export async function startEngineNode(options: EngineNodeOptions): Promise<EngineNode> {
   const { ordinal, cluster, config = {}, tls } = options
-  const agreed = options.agreed ?? (async (request) => answerAs(cluster, ordinal, request))
+  const agreed = options.agreed ?? ((request) => answerAs(cluster, ordinal, request))
   cluster.join(ordinal)
   // A restart is what brings a dead consensus thread back.
   cluster.resumeConsensus(ordinal)
@@ -46,20 +59,42 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     ready: options.ready ?? true,
     version: options.version ?? cluster.version,
     delay: 0,
+    misbehave: undefined as Misbehave | undefined,
   }
+  const connections = { open: 0, ever: 0 }
 
-  const answer = async (request: IncomingMessage): Promise<EngineAnswer> => {
-    const call = await readRequest(request)
+  const answer = async (incoming: IncomingMessage, request: EngineRequest) => {
+    const access = accessOf(config, { path: request.path, headers: incoming.headers })
+    const allowed = access === undefined ? request : { ...request, access }
+    return serviceRoutes(request, state) ?? agreed(allowed)
+  }
+  const listener = async (incoming: IncomingMessage, response: ServerResponse) => {
+    const bytes = await buffer(incoming)
+    const request = requestOf(incoming)
+    const bad = state.misbehave?.(request)
     if (state.delay > 0) await setTimeout(state.delay)
-    const refused = refusal(config, { ...call, headers: request.headers })
-    return refused ?? serviceRoutes(call, state) ?? agreed(call)
+    if (bad !== undefined && 'delayMs' in bad) await setTimeout(bad.delayMs)
+    if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
+    else if (bad !== undefined && 'status' in bad) write(response, bad)
+    else {
+      const body = bodyOf(bytes)
+      const result = await refusals(async () =>
+        body instanceof Refusal ? body.answer : answer(incoming, { ...request, body }),
+      )
+      if (bad !== undefined && 'cut' in bad) cut(response, result, bad)
+      else write(response, result)
+    }
   }
-  const listener = (request: IncomingMessage, response: ServerResponse) => {
-    answer(request)
-      .catch((error: unknown) => failed(400, `Format error in JSON body: ${String(error)}`))
-      .then((result) => write(response, result))
+  const listen = (incoming: IncomingMessage, response: ServerResponse) => {
+    // A caller that went away gets no answer.
+    listener(incoming, response).catch(() => response.destroy())
   }
-  const server = tls === undefined ? createServer(listener) : createTlsServer(tls, listener)
+  const server = tls === undefined ? createServer(listen) : createTlsServer(tls, listen)
+  server.on('connection', (socket: Socket) => {
+    connections.ever += 1
+    connections.open += 1
+    socket.once('close', () => (connections.open -= 1))
+  })
   const host = options.host ?? '127.0.0.1'
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -69,6 +104,8 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     port: (server.address() as AddressInfo).port,
     setReady: (ready) => (state.ready = ready),
     setDelay: (ms) => (state.delay = ms),
+    misbehave: (misbehave) => (state.misbehave = misbehave),
+    connections: () => ({ ...connections }),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())
@@ -82,31 +119,85 @@ export function answerAs(
   cluster: EngineCluster,
   ordinal: number,
   request: EngineRequest,
-): EngineAnswer {
-  return (
-    clusterRoutes(request, cluster, ordinal) ??
-    collectionRoutes(request, cluster, ordinal) ??
-    UNKNOWN_ROUTE
-  )
+): Promise<EngineAnswer> {
+  return refusals(async () => {
+    checkAccess(request, cluster)
+    if (isMetadataWrite(request) && cluster.consensusError(ordinal) !== undefined) return DEAD
+    return (
+      clusterRoutes(request, cluster, ordinal) ??
+      aliasRoutes(request, cluster) ??
+      indexRoutes(request, cluster) ??
+      pointRoutes(request, cluster) ??
+      snapshotRoutes(request, cluster, ordinal) ??
+      (await collectionRoutes(request, cluster, ordinal)) ??
+      UNKNOWN_ROUTE
+    )
+  })
 }
 
-async function readRequest(request: IncomingMessage): Promise<EngineRequest> {
-  const { pathname, searchParams } = new URL(request.url ?? '/', 'http://engine')
-  const length = Number(request.headers['content-length'] ?? 0)
-  const chunked = request.headers['transfer-encoding'] !== undefined
+const DEAD = failed(500, 'Service internal error: Channel closed: sending on a closed channel')
+
+function isMetadataWrite({ method, path }: EngineRequest): boolean {
+  return method !== 'GET' && !['points', 'snapshots'].includes(path[2] ?? '')
+}
+
+async function refusals(answer: () => Promise<EngineAnswer>): Promise<EngineAnswer> {
+  try {
+    return await answer()
+  } catch (error) {
+    if (error instanceof Refusal) return error.answer
+    throw error
+  }
+}
+
+function requestOf(incoming: IncomingMessage): EngineRequest {
+  const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://engine')
   return {
-    method: request.method ?? 'GET',
+    method: incoming.method ?? 'GET',
     path: pathname
       .replace(/^\/+|\/+$/g, '')
       .split('/')
       .map(decodeURIComponent),
     query: Object.fromEntries(searchParams),
-    body: length > 0 || chunked ? await json(request) : {},
+    body: {},
   }
 }
 
-function write(response: ServerResponse, { status, body }: EngineAnswer): void {
+function bodyOf(bytes: Buffer): unknown {
+  if (bytes.length > MAX_BODY_BYTES) {
+    const words = `JSON payload (${bytes.length} bytes) is larger than allowed (limit: ${MAX_BODY_BYTES} bytes).`
+    return new Refusal(failed(400, words))
+  }
+  try {
+    return parseJson(bytes.toString())
+  } catch {
+    if (bytes.length === 0) return undefined
+    return new Refusal(
+      failed(400, 'Format error in JSON body: EOF while parsing an object at line 1 column 1'),
+    )
+  }
+}
+
+function cut(
+  response: ServerResponse,
+  { status, body }: EngineAnswer,
+  { cut }: Extract<Misbehaviour, { cut: string }>,
+): void {
+  if (cut === 'after') {
+    response.destroy()
+    return
+  }
+  const text = JSON.stringify(body)
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+  })
+  response.write(text.slice(0, text.length / 2), () => response.destroy())
+}
+
+function write(response: ServerResponse, { status, body, headers }: EngineAnswer): void {
   const isText = typeof body === 'string'
-  response.writeHead(status, { 'content-type': isText ? 'text/plain' : 'application/json' })
+  const type = { 'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json' }
+  response.writeHead(status, headers ?? type)
   response.end(isText ? body : JSON.stringify(body))
 }

@@ -1,75 +1,167 @@
-/** /collections: their names, making and deleting one, and where its shards are. */
-import { failed, ok, type EngineAnswer, type EngineRequest } from '../answers.ts'
-import type { Collection, EngineCluster } from '../cluster.ts'
+/** /collections: their names, making, reading, changing and deleting one, and where its shards are. */
+import { setTimeout } from 'node:timers/promises'
+import { visible } from '../access.ts'
+import {
+  failed,
+  ok,
+  refuse,
+  UNKNOWN_ROUTE,
+  type EngineAnswer,
+  type EngineRequest,
+} from '../answers.ts'
+import { CreateCollection, UpdateCollection } from '../bodies.ts'
+import { newConfig, hasEmptyHnsw, patchConfig, type Collection } from '../collection.ts'
+import type { EngineCluster } from '../cluster.ts'
+import { readBody } from '../read.ts'
 
-export function collectionRoutes(
+const DEFAULT_TIMEOUT_SECONDS = 10
+
+export async function collectionRoutes(
   request: EngineRequest,
   cluster: EngineCluster,
   ordinal: number,
-): EngineAnswer | undefined {
-  const [root, name, part, ...rest] = request.path
+): Promise<EngineAnswer | undefined> {
+  const { method, path } = request
+  const [root, name, part, ...rest] = path
   if (root !== 'collections' || rest.length > 0) return undefined
-  if (name === undefined) return request.method === 'GET' ? list(cluster) : undefined
-  if (part === 'cluster' && request.method === 'GET') return placement(cluster, name, ordinal)
-  if (part !== undefined) return undefined
-  if (request.method === 'PUT') return create(cluster, name, ordinal, request.body)
-  if (request.method === 'DELETE') return remove(cluster, name, ordinal)
-  return undefined
-}
-
-function list({ collections }: EngineCluster): EngineAnswer {
-  return ok({ collections: [...collections.keys()].map((name) => ({ name })) })
-}
-
-function create(
-  cluster: EngineCluster,
-  name: string,
-  ordinal: number,
-  body: unknown,
-): EngineAnswer {
-  if (cluster.consensusError(ordinal) !== undefined) return DEAD
-  if (cluster.collections.has(name)) {
-    return failed(409, `Wrong input: Collection \`${name}\` already exists!`)
+  if (name === undefined) return method === 'GET' ? list(request, cluster) : UNKNOWN_ROUTE
+  switch (`${method} ${part ?? ''}`) {
+    case 'GET ':
+      return read(cluster, name)
+    case 'PUT ':
+      return create(request, cluster, name)
+    case 'PATCH ':
+      return patch(request, cluster, name)
+    case 'DELETE ':
+      return ok(cluster.removeCollection(name))
+    case 'GET exists':
+      return ok({ exists: cluster.find(name) !== undefined })
+    case 'GET cluster':
+      return ok(placement(cluster, found(cluster, name), ordinal))
+    case 'GET shards':
+      return ok(shardKeys(found(cluster, name)))
+    default:
+      return undefined
   }
-  const { shard_number, replication_factor } = body as Record<string, number | undefined>
-  cluster.createCollection(name, shard_number, replication_factor)
-  return ok(true)
 }
 
-function remove(cluster: EngineCluster, name: string, ordinal: number): EngineAnswer {
-  if (cluster.consensusError(ordinal) !== undefined) return DEAD
-  return ok(cluster.collections.delete(name))
+/** By its name or an alias; everything below `/collections/{c}` needs one. */
+export function found(cluster: EngineCluster, name: string): Collection {
+  return cluster.find(name) ?? refuse(404, `Not found: Collection \`${name}\` doesn't exist!`)
 }
 
-const DEAD = failed(500, 'Service internal error: Channel closed: sending on a closed channel')
-
-function placement(cluster: EngineCluster, name: string, ordinal: number): EngineAnswer {
-  const collection = cluster.collections.get(name)
-  if (collection === undefined) {
-    return failed(404, `Not found: Collection \`${name}\` doesn't exist!`)
+/** The `timeout` of a metadata write, in seconds. */
+export function timeoutOf({ query }: EngineRequest): number {
+  const { timeout } = query
+  if (timeout === undefined) return DEFAULT_TIMEOUT_SECONDS
+  if (!/^\d+$/.test(timeout)) {
+    refuse(400, 'Deserialize error in query parameters: invalid digit found in string')
   }
-  if (!cluster.enabled) return ok(alone(collection))
-  const { id } = cluster.peer(ordinal)
-  const copies = collection.shards.flatMap(({ id: shard_id, peers }) =>
-    peers.map((peer_id) => ({ shard_id, peer_id, state: 'Active' })),
-  )
+  if (Number(timeout) >= 1) return Number(timeout)
+  const wrong = `[timeout: value ${timeout} invalid, must be 1 or larger]`
+  return refuse(422, `Validation error in query parameters: ${wrong}`)
+}
+
+function list({ access }: EngineRequest, { collections }: EngineCluster): EngineAnswer {
+  const names = [...collections.keys()].filter((name) => visible(access, name))
+  return ok({ collections: names.map((name) => ({ name })) })
+}
+
+function read(cluster: EngineCluster, name: string): EngineAnswer {
+  const collection = found(cluster, name)
+  const { stale, config, points, payloadSchema, shards } = collection
+  const isStale = stale !== undefined && stale.until > Date.now()
+  if (!isStale) delete collection.stale
   return ok({
-    peer_id: id,
-    shard_count: collection.shards.length,
-    local_shards: copies
-      .filter(({ peer_id }) => peer_id === id)
-      .map(({ shard_id, state }) => ({ shard_id, points_count: 0, state })),
-    remote_shards: copies.filter(({ peer_id }) => peer_id !== id),
-    shard_transfers: [],
+    status: 'green',
+    optimizer_status: 'ok',
+    indexed_vectors_count: 0,
+    points_count: points.length,
+    segments_count: 2 * shards.length,
+    config: isStale ? stale.config : config,
+    payload_schema: payloadSchema,
+    update_queue: { length: 0 },
   })
 }
 
-function alone({ shards }: Collection): object {
+async function create(
+  request: EngineRequest,
+  cluster: EngineCluster,
+  name: string,
+): Promise<EngineAnswer> {
+  checkName(name)
+  const timeout = timeoutOf(request)
+  const body = readBody(CreateCollection, request.body)
+  if (cluster.collections.has(name)) {
+    return failed(409, `Wrong input: Collection \`${name}\` already exists!`)
+  }
+  if (cluster.aliases.has(name)) {
+    const words = `Can't create collection with name ${name}. Alias with the same name already exists`
+    return failed(400, `Wrong input: ${words}`)
+  }
+  // Names of vectors are looked at before anything is agreed on.
+  newConfig(body, 1)
+  cluster.addCollection(name, body)
+  return answered(cluster, hasEmptyHnsw(body), timeout)
+}
+
+async function patch(
+  request: EngineRequest,
+  cluster: EngineCluster,
+  name: string,
+): Promise<EngineAnswer> {
+  const timeout = timeoutOf(request)
+  const body = readBody(UpdateCollection, request.body)
+  const collection = found(cluster, name)
+  const before = structuredClone(collection.config)
+  patchConfig(collection.config, body)
+  collection.stale = { config: before, until: Date.now() + cluster.staleMs }
+  return answered(cluster, hasEmptyHnsw(body), timeout)
+}
+
+/** Applied, and yet the call may wait for something that never comes (facts 3.1). */
+async function answered(
+  { enabled }: EngineCluster,
+  hangs: boolean,
+  seconds: number,
+): Promise<EngineAnswer> {
+  if (!hangs || !enabled) return ok(true)
+  await setTimeout(seconds * 1000, undefined, { ref: false })
+  const words = `Waiting for consensus operation commit failed. Timeout set at: ${seconds} seconds`
+  return failed(500, `Service internal error: ${words}`)
+}
+
+function checkName(name: string): void {
+  const odd = '<>:"/\\|?*\0\u001f'.split(/(?:)/).find((character) => name.includes(character))
+  const wrong =
+    name.length > 255
+      ? `value "${name}" invalid, must be from 1 to 255 characters`
+      : odd !== undefined && `collection name cannot contain "${odd}" char`
+  if (wrong) refuse(422, `Validation error in path parameters: [collection_name: ${wrong}]`)
+}
+
+function shardKeys({ config }: Collection): object {
+  return config.params['sharding_method'] === 'custom' ? { shard_keys: [] } : {}
+}
+
+function placement(
+  cluster: EngineCluster,
+  { shards, points }: Collection,
+  ordinal: number,
+): object {
+  const { id } = cluster.peer(ordinal)
+  const copies = shards.flatMap(({ id: shard_id, peers, states = {} }) =>
+    peers.map((peer_id) => ({ shard_id, peer_id, state: states[peer_id] ?? 'Active' })),
+  )
+  const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id
+  const count = shards.length === 0 ? 0 : Math.ceil(points.length / shards.length)
   return {
-    peer_id: 0,
+    peer_id: id,
     shard_count: shards.length,
-    local_shards: shards.map(({ id }) => ({ shard_id: id, points_count: 0, state: 'Active' })),
-    remote_shards: [],
+    local_shards: copies
+      .filter(isHere)
+      .map(({ shard_id, state }) => ({ shard_id, points_count: count, state })),
+    remote_shards: copies.filter((copy) => !isHere(copy)),
     shard_transfers: [],
   }
 }

@@ -1,0 +1,31 @@
+/** JSON that keeps integers beyond 2^53: ids are 64 bits wide. */
+
+interface RawJson {
+  rawJSON: string
+}
+
+interface WithRaw {
+  parse(
+    text: string,
+    revive: (key: string, value: unknown, context: { source?: string }) => unknown,
+  ): unknown
+  rawJSON(text: string): RawJson
+  isRawJSON(value: unknown): value is RawJson
+}
+
+// Newer than the types.
+const json = JSON as unknown as WithRaw
+
+export function parseJson(text: string): unknown {
+  return json.parse(text, (_, value, { source = '' }) => {
+    const isLost =
+      typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source)
+    return isLost ? json.rawJSON(source) : value
+  })
+}
+
+/** A number of any size as text; undefined for anything else. */
+export function integerText(value: unknown): string | undefined {
+  if (json.isRawJSON(value)) return value.rawJSON
+  return typeof value === 'number' ? String(value) : undefined
+}

@@ -1,0 +1,61 @@
+/** /collections/{c}/index: payload indexes in their normal form (facts 4). */
+import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
+import { CreateIndex } from '../bodies.ts'
+import type { EngineCluster } from '../cluster.ts'
+import { normalised } from '../json-path.ts'
+import { isObject, readBody } from '../read.ts'
+import { found } from './collections.ts'
+
+export function indexRoutes(
+  request: EngineRequest,
+  cluster: EngineCluster,
+): EngineAnswer | undefined {
+  const { method, path, query } = request
+  const [root, name = '', part, field, ...rest] = path
+  if (root !== 'collections' || part !== 'index' || rest.length > 0) return undefined
+  const isPut = method === 'PUT' && field === undefined
+  if (!isPut && !(method === 'DELETE' && field !== undefined)) return undefined
+  if (isPut) put(request, cluster, name)
+  else drop(cluster, name, field ?? '')
+  const status = query['wait'] === 'true' ? 'completed' : 'acknowledged'
+  return ok({ operation_id: cluster.nextOperation(), status })
+}
+
+function put({ body }: EngineRequest, cluster: EngineCluster, name: string): void {
+  const { field_name: field, field_schema: schema } = readBody(CreateIndex, body)
+  const path = pathOf(String(field))
+  const { payloadSchema } = found(cluster, name)
+  if (schema === undefined) {
+    const words = "Can't auto-detect field type, please specify `field_schema` in the request"
+    refuse(400, `Bad request: ${words}`)
+  }
+  const type = isObject(schema) ? schema['type'] : schema
+  const shown = { data_type: type, ...(isObject(schema) && { params: schema }), points: 0 }
+  // A bare type and one with nothing but its type are the same: what is there stays.
+  const known = payloadSchema[path]
+  if (known === undefined || !isSame(known, shown)) payloadSchema[path] = shown
+}
+
+function drop(cluster: EngineCluster, name: string, field: string): void {
+  const collection = found(cluster, name)
+  const path = pathOf(field)
+  const left = Object.entries(collection.payloadSchema).filter(([known]) => known !== path)
+  collection.payloadSchema = Object.fromEntries(left)
+}
+
+function pathOf(field: string): string {
+  const path = normalised(field)
+  if (path !== undefined) return path
+  return refuse(400, `Format error in JSON body: Invalid json path: '${field}' at line 1 column 1`)
+}
+
+function isSame(one: Record<string, unknown>, other: Record<string, unknown>): boolean {
+  const bare = (index: Record<string, unknown>) => {
+    const params = Object.entries(index['params'] ?? {})
+    const set = params.filter(
+      ([name, value]) => value !== null && !(name === 'tokenizer' && value === 'word'),
+    )
+    return JSON.stringify([index['data_type'], ...set.filter(([name]) => name !== 'type').sort()])
+  }
+  return bare(one) === bare(other)
+}
