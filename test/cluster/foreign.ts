@@ -30,6 +30,14 @@ export async function openForeignGround(
   const api = new ApiClient({ server: proxy.url })
   const [repository = '', tag = ''] = image.split(/:(?=[^:/]+$)/)
   let installed = false
+  const close = async () => {
+    await api.close()
+    if (installed) await runHelm(['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait'])
+    proxy.process.kill()
+    await once(proxy.process, 'exit')
+  }
+  // Somebody's cluster: also after Ctrl-C the operator is taken away again.
+  process.once('SIGINT', () => void close().finally(() => process.exit(130)))
   return {
     api,
     helm,
@@ -52,12 +60,7 @@ export async function openForeignGround(
     upgradeOperator: () => notHere('an upgrade of the operator'),
     restartControllers: () => notHere('a restart of its controllers'),
     freezePod: () => notHere('a pod that hangs'),
-    close: async () => {
-      await api.close()
-      if (installed) await runHelm(['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait'])
-      proxy.process.kill()
-      await once(proxy.process, 'exit')
-    },
+    close,
   }
 }
 
