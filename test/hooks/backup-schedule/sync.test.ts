@@ -475,6 +475,19 @@ t.test('what the cache does not show yet is seen before a backup is made', async
   t.equal((await with_({ schedule: ahead })).made, 0, 'its status')
 })
 
+t.test(
+  'lastScheduleTime never goes back when the schedule is shown late after a restart',
+  async (t) => {
+    const lastScheduleTime = '2026-02-28T03:00:00Z'
+    const stage: Stage = {
+      schedule: schedule({ spec: { suspend: true } }),
+      children: [],
+      live: { schedule: schedule({ spec: { suspend: true }, status: { lastScheduleTime } }) },
+    }
+    t.match((await tick(stage, '2026-02-28T06:00:00Z')).status, { lastScheduleTime })
+  },
+)
+
 t.test('the room writes its Events and needs no related objects', async (t) => {
   const events: KubernetesEvent[] = []
   const stage: Stage = { schedule: schedule(), children: [] }
