@@ -171,10 +171,12 @@ function isSecure(
   claimant: Holder,
   { cluster, now }: { cluster: Cluster; now: Date },
 ): boolean {
-  const { lease } = seen
+  const { lease, jobs } = seen
   return (
-    holderOf(seen, now)?.uid === claimant.uid &&
+    standsIn(seen, claimant) &&
     isOwned(lease, cluster) &&
+    // One that could not be listed, or has ended meanwhile, was the Job of this hold.
+    jobs?.length === 0 &&
     Math.abs(ageOf(lease, now)) < LEASE_SECONDS - LEASE_MARGIN_SECONDS
   )
 }

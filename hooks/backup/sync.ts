@@ -41,7 +41,7 @@ export function sync(observed: Observed, context: Context): Decision {
 
   const { cluster, liveJobs = [] } = observed
   // Metacontroller's cache does not show it yet. Its Lease must not be given back.
-  if (liveJobs.some(isUnfinished)) return soon(observed, context, 'the Job was just made')
+  if (liveJobs.length > 0) return soon(observed, context, 'the Job was just made')
 
   const lack = lackOf(observed)
   if (lack?.isRefusal === true) return refused(observed, lack.message, context)

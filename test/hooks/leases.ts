@@ -1,0 +1,163 @@
+/**
+ * Leases and Jobs as an API server keeps them, and claimants whose passes are cut into steps: what one
+ * has read may be old when it writes, and others step in between.
+ */
+import type { Job, Lease } from '../../crds/kubernetes.ts'
+import { LEASE_MARGIN_SECONDS } from '../../crds/limits.ts'
+import {
+  claim,
+  seeLease,
+  writeLeases,
+  type Holder,
+  type LeaseKind,
+  type LeasePorts,
+  type LeaseWrite,
+  type SeenLease,
+} from '../../hooks/lease.ts'
+
+export const LEASED = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
+
+export class LeaseStore implements LeasePorts {
+  readonly leases = new Map<string, Lease>()
+  readonly jobs = new Map<string, Job[]>()
+  now = new Date('2026-03-01T12:00:00Z')
+  #version = 0
+
+  advance(seconds: number): void {
+    this.now = new Date(this.now.getTime() + seconds * 1000)
+  }
+
+  async lease(_: string, name: string): Promise<Lease | undefined> {
+    return this.leases.get(name)
+  }
+
+  async jobsOf(_: string, parentUid: string): Promise<Job[]> {
+    return this.jobs.get(parentUid) ?? []
+  }
+
+  async takeLease(lease: Lease): Promise<boolean> {
+    const { name, resourceVersion } = lease.metadata
+    if (this.leases.get(name)?.metadata.resourceVersion !== resourceVersion) return false
+    this.#version += 1
+    const metadata = { ...lease.metadata, resourceVersion: String(this.#version) }
+    this.leases.set(name, { ...lease, metadata })
+    return true
+  }
+
+  async dropLease({ metadata }: Lease): Promise<boolean> {
+    const found = this.leases.get(metadata.name)
+    if (found?.metadata.resourceVersion !== metadata.resourceVersion) return false
+    return this.leases.delete(metadata.name)
+  }
+}
+
+export function someJob(name: string, ended = false): Job {
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name, namespace: 'ns' },
+    ...(ended && { status: { conditions: [{ type: 'Complete', status: 'True' }] } }),
+  }
+}
+
+/** A backup or a restore, from its first pass to the end of its Job. */
+export class Claimant {
+  readonly holder: Holder
+  isDone = false
+  readonly #store: LeaseStore
+  readonly #kinds: LeaseKind[]
+  #seen: { leases: SeenLease[]; hasJob: boolean; at: Date } | undefined
+  #writes: LeaseWrite[] = []
+  /** A Job that was answered, and is on its way to the API server. */
+  #answered: Date | undefined
+
+  constructor(name: string, kinds: LeaseKind[], store: LeaseStore) {
+    this.#store = store
+    this.#kinds = kinds
+    this.holder = { kind: 'VecBackup', namespace: 'ns', name, uid: `uid-${name}` }
+  }
+
+  get isAtWork(): boolean {
+    return this.#jobs.some((job) => job.status === undefined)
+  }
+
+  /** Metacontroller asks again only after it has done what was answered. */
+  async look(between: () => Promise<void> = async () => undefined, fails = false): Promise<void> {
+    if (this.#answered !== undefined || this.isDone) return
+    const store = this.#store
+    const at = store.now
+    const leases: SeenLease[] = []
+    for (const kind of this.#kinds) {
+      const jobsOf = async (namespace: string, uid: string) => {
+        await between()
+        if (fails) throw new Error('no answer')
+        return store.jobsOf(namespace, uid)
+      }
+      const lease = (namespace: string, name: string) => store.lease(namespace, name)
+      leases.push(await seeLease(LEASED.metadata, kind, { lease, jobsOf }))
+    }
+    this.#seen = { leases, hasJob: this.isAtWork, at }
+  }
+
+  decide(): void {
+    if (this.#seen === undefined) return
+    const { leases, hasJob, at } = this.#seen
+    this.#seen = undefined
+    if (hasJob) return
+    const claimed = claim(leases, this.holder, { cluster: LEASED, now: at })
+    if (claimed.state === 'held') this.#answered = at
+    else this.#writes = claimed.writes
+  }
+
+  async write(): Promise<void> {
+    const [next, ...rest] = this.#writes
+    if (next === undefined) return
+    const store = this.#store
+    let isDone = false
+    await writeLeases([next], {
+      takeLease: async (lease) => (isDone = await store.takeLease(lease)),
+      dropLease: async (lease) => (isDone = await store.dropLease(lease)),
+    })
+    this.#writes = isDone ? rest : []
+  }
+
+  /** An answer that took longer than the margin has timed out on its way. */
+  arrive(): void {
+    if (this.#answered === undefined) return
+    const seconds = (this.#store.now.getTime() - this.#answered.getTime()) / 1000
+    this.#answered = undefined
+    if (seconds < LEASE_MARGIN_SECONDS) this.#jobs = [...this.#jobs, someJob(this.holder.name)]
+  }
+
+  /** The service ends in mid-pass; what it has answered may still arrive. */
+  crash(): void {
+    this.#seen = undefined
+    this.#writes = []
+  }
+
+  /** A Job that said nothing was deleted. */
+  lose(): void {
+    this.#jobs = []
+  }
+
+  end(): void {
+    if (!this.isAtWork) return
+    this.#jobs = [someJob(this.holder.name, true)]
+    this.isDone = true
+  }
+
+  async pass(): Promise<void> {
+    this.arrive()
+    await this.look()
+    this.decide()
+    while (this.#writes.length > 0) await this.write()
+  }
+
+  get #jobs(): Job[] {
+    return this.#store.jobs.get(this.holder.uid) ?? []
+  }
+
+  set #jobs(jobs: Job[]) {
+    this.#store.jobs.set(this.holder.uid, jobs)
+  }
+}
