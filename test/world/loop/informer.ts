@@ -162,6 +162,7 @@ export class Informers {
   readonly #discovery: Discovery
   readonly #informers = new Map<string, Informer>()
   readonly #clock: Clock
+  #stopped = false
   #cancelReplay: () => void = () => undefined
 
   constructor(api: ApiClient, discovery: Discovery, clock: Clock) {
@@ -181,11 +182,14 @@ export class Informers {
     const key = `${apiVersion}/${resource}`
     const informer = this.#informers.get(key) ?? new Informer(this.#api, kind)
     this.#informers.set(key, informer)
-    informer.start()
+    // A controller that was about to start when all was stopped finds it stopped.
+    if (this.#stopped) await informer.stop()
+    else informer.start()
     return informer
   }
 
   async stop(): Promise<void> {
+    this.#stopped = true
     this.#cancelReplay()
     await Promise.all([...this.#informers.values()].map((informer) => informer.stop()))
   }
