@@ -89,7 +89,7 @@ async function measure(plan: Plan): Promise<Figure[]> {
       ...(await memory(plan.parents, service, echo, request)),
     ]
     if (api.writes.length > 0) throw new Error(`the service wrote: ${api.writes[0] ?? ''}`)
-    return plan.idle ? [...figures, await measureIdleHour()] : figures
+    return plan.idle ? [...figures, ...(await measureIdleHour())] : figures
   } finally {
     await Promise.all(processes.map((process) => process.stop()))
     api.close()

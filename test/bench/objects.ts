@@ -61,7 +61,7 @@ function managed({ apiVersion }: Bare, manager: string | undefined, fields: obje
   }
 }
 
-function referenceTo({ apiVersion, kind, metadata: { name, uid } }: Owner): object {
+function referenceTo({ apiVersion, kind, metadata: { name, uid } }: Owner) {
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }
 }
 

@@ -14,7 +14,7 @@ const BUILD = join(ROOT, 'dist', 'bench')
 /** Of /proc, on every Linux there is. */
 const TICKS_PER_SECOND = 100
 /** As the chart's Deployment sets them. */
-const NODE_ARGS: string[] = []
+const NODE_ARGS = ['--max-old-space-size=128', '--max-semi-space-size=4']
 const ON_CORE_0 = ['-c', '0', process.execPath]
 
 export interface Measured {

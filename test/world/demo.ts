@@ -18,7 +18,7 @@ import { startEmbeddedWorld } from './embedded.ts'
 import type { World } from './world.ts'
 
 const USAGE = `Usage: npm run demo -- [options]
-  --cluster       on the local real cluster (npm run cluster -- up), not in the embedded world
+  --cluster       on a real cluster: that of KUBECONFIG, else one of its own (as npm run test:cluster)
   --logs          print the log of each Job that has ended, where there is no terminal
   --plain         print lines also in a terminal
   --samples DIR   apply the samples of this folder (docs/samples)
@@ -143,7 +143,7 @@ async function closed(world: World): Promise<void> {
 /** Imported only here: it needs what the embedded world does not. */
 async function startCluster(): Promise<Stage> {
   const { startClusterWorld } = await import('../cluster/world.ts')
-  return startClusterWorld((line) => process.stderr.write(`${line}\n`))
+  return startClusterWorld(print)
 }
 
 function readSamples(folder: string): Samples {

@@ -1,0 +1,121 @@
+/** `npm run demo` without a terminal, as a process; and what its table shows. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { NOW, ago, cluster, helmJob, progress } from '../../builders.ts'
+import { rowOf } from './rows.ts'
+import { ageOf, draw } from './screen.ts'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+
+const DEMO = new URL('../demo.ts', import.meta.url).pathname
+
+/** Where it may leave something behind is a folder of its own. */
+function start(t: Test, args: string[] = []) {
+  const folder = t.testdir({ temporary: {}, samples: { 'cluster.yaml': REFUSED } })
+  const child = spawn(process.execPath, [DEMO, ...args.map((arg) => arg.replace('DIR', folder))], {
+    env: { ...process.env, TMPDIR: `${folder}/temporary` },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  }
+  const ended = once(child, 'close').then(([code]) => ({
+    code: code as number | null,
+    output,
+    left: readdirSync(`${folder}/temporary`),
+  }))
+  return { child, ended, output: () => output }
+}
+
+const REFUSED = `
+apiVersion: vec-operator.dev/v1alpha1
+kind: VecCluster
+metadata: { name: docs }
+spec: { version: 1.18.2, replicas: 2, cluster: { enabled: false } }
+`
+
+t.test('the tour shows a VecCluster Pending, Running, Upgrading, Running, gone', async (t) => {
+  const { code, output, left } = await start(t, ['--logs']).ended
+  t.equal(code, 0, output)
+  const phases = [...output.matchAll(/^[\d:]+ +VecCluster \S+ +(\w+)/gm)].map(([, phase]) => phase)
+  const changes = phases.filter((phase, index) => phase !== phases[index - 1])
+  t.strictSame(changes, ['Pending', 'Running', 'Upgrading', 'Running', 'gone'])
+  for (const command of ['apply -f docs/samples/cluster.yaml', 'edit', 'delete']) {
+    t.match(output, `$ kubectl -n demo-1 ${command}`)
+  }
+  t.match(output, /log of Job cluster-upgrade-\w+-1:\n +\| .*upgrade starts/)
+  t.strictSame(left, [])
+})
+
+t.test('a tour that fails ends with the reason and leaves nothing behind', async (t) => {
+  const { code, output, left } = await start(t, ['--samples', 'DIR/samples']).ended
+  t.equal(code, 1)
+  t.match(output, /demo: .*spec\.replicas greater than 1 requires spec\.cluster\.enabled/)
+  t.strictSame(left, [])
+})
+
+t.test('an interrupted tour leaves no process and no file behind', async (t) => {
+  const { child, ended, output } = start(t)
+  while (!/Job .* Running/.test(output())) await once(child.stdout, 'data')
+  child.kill('SIGINT')
+  const { code, left } = await ended
+  t.equal(code, 130)
+  t.strictSame(left, [])
+})
+
+t.test('a resource shows its phase and what it waits for', async (t) => {
+  const condition = (type: string, status: 'True' | 'False', message: string) => ({
+    ...{ type, status, message, reason: 'R', lastTransitionTime: ago(5) },
+  })
+  const conditions = [
+    condition('Applied', 'False', 'helm run 1 is under way'),
+    condition('Ready', 'False', '0/1 replicas ready'),
+  ]
+  t.match(rowOf(cluster({ status: { phase: 'Pending', conditions } })), {
+    ...{ kind: 'VecCluster', name: 'ns/a', phase: 'Pending' },
+    message: 'helm run 1 is under way; 0/1 replicas ready',
+  })
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(progress({ verb: 'uninstall' })) }
+  t.match(rowOf(cluster({ deletionTimestamp: ago(1), annotations })), {
+    ...{ phase: '-', message: 'being deleted; helm uninstall 1 Done' },
+  })
+  t.equal(rowOf(cluster({ deletionTimestamp: ago(1) })).message, 'being deleted')
+})
+
+t.test('a Job is Pending, Running, then what it ended as', async (t) => {
+  const withStatus = (status: object) => ({ ...helmJob(), status }) as AnyObject
+  t.equal(rowOf(withStatus({})).phase, 'Pending')
+  t.equal(rowOf(withStatus({ active: 1 })).phase, 'Running')
+  const about = { status: 'True', message: 'BackoffLimitExceeded' }
+  t.equal(rowOf(withStatus({ conditions: [{ type: 'FailureTarget', ...about }] })).phase, 'Ending')
+  t.equal(rowOf(helmJob({ ended: ['Complete', 5] })).phase, 'Complete')
+  t.match(rowOf(withStatus({ conditions: [{ type: 'Failed', ...about }] })), {
+    ...{ phase: 'Failed', message: 'BackoffLimitExceeded' },
+  })
+})
+
+t.test('the table fits the terminal and shows the end of the log', async (t) => {
+  const row = (name: string) => ({
+    ...{ kind: 'Pod', name: `ns/${name}`, phase: 'Running', message: 'ready' },
+    createdAt: NOW.getTime() - 125_000,
+  })
+  const log = Array.from({ length: 50 }, (_, line) => `line ${line}`)
+  const view = { head: ['title'], rows: [row('a'), row('b')], selected: 1, log, foot: 'keys' }
+  const lines = draw({ ...view, now: NOW }, 30, 12)
+  t.equal(lines.length, 12)
+  t.strictSame(lines.slice(0, 5), [
+    'title',
+    '',
+    '  KIND  NAME  PHASE    AGE   M',
+    '  Pod   ns/a  Running  2m5s  r',
+    '> Pod   ns/b  Running  2m5s  r',
+  ])
+  t.strictSame(lines.slice(-3), ['line 48', 'line 49', 'keys'])
+})
+
+t.test('ages are as short as those of kubectl', async (t) => {
+  t.strictSame([-1, 119, 120, 3725].map(ageOf), ['0s', '119s', '2m0s', '1h2m'])
+})
