@@ -27,6 +27,12 @@ export const RETRY_SECONDS = 30
 export const HELM_TIMEOUT_SECONDS = 600
 export const LONG_CALL_SECONDS = 3600
 export const SHORT_CALL_SECONDS = 30
+/** How long the engine itself waits: for the replicas of a new collection, and for any other metadata write. */
+export const CREATE_SECONDS = 60
+/** Short: a write that is sent while a leader is replaced is lost, and takes all of it. */
+export const WRITE_SECONDS = 15
+/** Connections to one host, however many resources ask it. */
+export const ENGINE_CONNECTIONS = 10
 export const PRESIGNED_URL_SECONDS = 3600
 export const GREEN_POLL_SECONDS = 5
 export const GREEN_TIMEOUT_SECONDS = 3600

@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream'
 import { Agent, request, type Dispatcher } from 'undici'
 import { podEndpointOf, endpointOf, type Connection } from '../../crds/connection.ts'
 import { EngineError } from '../../crds/errors.ts'
+import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
 import { deadline, wordsOf } from './call.ts'
 import type { Answer, Kubernetes } from './kubernetes.ts'
@@ -40,15 +41,36 @@ export interface Route {
 /** The engine closes an idle connection after 5 s; we must be earlier (facts 0.1). */
 const KEEP_ALIVE_MS = 4_000
 const CONNECT_MS = 10_000
+/** Certificate authorities are replaced now and then: what was used long ago is closed. */
+const MAX_POOLS = 256
 
-/** Connections to engines, one pool for each certificate authority. */
+/** Connections to engines, one pool for each certificate authority, ten connections to each host. */
 export class EngineConnections {
+  /** The one used last stands last. */
   readonly #pools = new Map<string, Agent>()
 
   pool(ca: string | undefined): Agent {
-    const known = this.#pools.get(ca ?? '')
-    if (known !== undefined) return known
-    const pool = new Agent({
+    const name = ca ?? ''
+    const pool = this.#pools.get(name) ?? this.#open(ca)
+    this.#pools.delete(name)
+    this.#pools.set(name, pool)
+    return pool
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()))
+    this.#pools.clear()
+  }
+
+  #open(ca: string | undefined): Agent {
+    const [oldest] = this.#pools
+    if (this.#pools.size >= MAX_POOLS && oldest !== undefined) {
+      this.#pools.delete(oldest[0])
+      // Calls under way are answered first; one that is cut off is tried again.
+      void oldest[1].close()
+    }
+    return new Agent({
+      connections: ENGINE_CONNECTIONS,
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
       // A snapshot takes as long as it takes: each call has its own deadline.
@@ -56,13 +78,6 @@ export class EngineConnections {
       bodyTimeout: 0,
       connect: { timeout: CONNECT_MS, ...(ca !== undefined && { ca }) },
     })
-    this.#pools.set(ca ?? '', pool)
-    return pool
-  }
-
-  async close(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()))
-    this.#pools.clear()
   }
 }
 

@@ -24,6 +24,8 @@ interface Options {
   route: Route
   /** Asked before each call: a key that was rotated is used at once. */
   credentials: () => Promise<EngineCredentials>
+  /** Asked once when those were refused: they may have been rotated a moment ago. */
+  freshCredentials?: () => Promise<EngineCredentials>
   log: Logger
 }
 
@@ -107,13 +109,22 @@ export class Engine {
     return body
   }
 
-  async #send(
+  async #send(method: EngineCall['method'], path: string, options: CallOptions): Promise<Answer> {
+    const { credentials, freshCredentials } = this.#options
+    const known = await credentials()
+    const answer = await this.#sendAs(known, method, path, options)
+    if (freshCredentials === undefined || !isRefused(answer)) return answer
+    const fresh = await freshCredentials()
+    return fresh.key === known.key ? answer : this.#sendAs(fresh, method, path, options)
+  }
+
+  async #sendAs(
+    { key, ca }: EngineCredentials,
     method: EngineCall['method'],
     path: string,
     { body, timeoutMs = SHORT_CALL_MS, signal }: CallOptions,
   ): Promise<Answer> {
-    const { route, credentials, log } = this.#options
-    const { key, ca } = await credentials()
+    const { route, log } = this.#options
     const headers = {
       ...(key !== undefined && { 'api-key': key }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -145,6 +156,11 @@ const ErrorEnvelope = Type.Object({ status: Type.Object({ error: Type.String() }
 /** The API server's own words, when its proxy cannot reach the pod. */
 const ApiStatus = Type.Object({ kind: Type.Literal('Status'), message: Type.String() })
 
+/** A credential that is unknown, old or foreign: said in plain text, other than too little access. */
+function isRefused({ status, text }: Answer): boolean {
+  return status === 401 || (status === 403 && parsed(text) === undefined)
+}
+
 /** The engine's words: in an envelope, or plain text from its authentication (facts 0). */
 function errorOf(text: string): string {
   const body = parsed(text)
@@ -152,8 +168,15 @@ function errorOf(text: string): string {
     ? body.status.error
     : Value.Check(ApiStatus, body)
       ? body.message
-      : text
+      : withoutTags(text)
   return message.slice(0, MAX_MESSAGE) || 'no such route'
+}
+
+/** What stands between us and the engine may answer with a page. */
+function withoutTags(text: string): string {
+  if (!text.trimStart().startsWith('<')) return text
+  const words = text.replace(/<[^>]*>/g, ' ')
+  return words.replace(/\s+/g, ' ').trim()
 }
 
 function parsed(text: string): unknown {

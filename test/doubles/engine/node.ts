@@ -72,8 +72,9 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     const bytes = await buffer(incoming)
     const request = requestOf(incoming)
     const bad = state.misbehave?.(request)
-    if (state.delay > 0) await setTimeout(state.delay)
-    if (bad !== undefined && 'delayMs' in bad) await setTimeout(bad.delayMs)
+    if (state.delay > 0) await setTimeout(state.delay, undefined, { ref: false })
+    if (bad !== undefined && 'delayMs' in bad)
+      await setTimeout(bad.delayMs, undefined, { ref: false })
     if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
     else if (bad !== undefined && 'status' in bad) write(response, bad)
     else {
@@ -187,17 +188,25 @@ function cut(
     response.destroy()
     return
   }
-  const text = JSON.stringify(body)
+  const bytes = bytesOf(body)
   response.writeHead(status, {
     'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text),
+    'content-length': bytes.length,
   })
-  response.write(text.slice(0, text.length / 2), () => response.destroy())
+  response.write(bytes.subarray(0, bytes.length / 2), () => response.destroy())
 }
 
 function write(response: ServerResponse, { status, body, headers }: EngineAnswer): void {
   const isText = typeof body === 'string'
   const type = { 'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json' }
   response.writeHead(status, headers ?? type)
-  response.end(isText ? body : JSON.stringify(body))
+  response.end(bytesOf(body))
+}
+
+/** JSON, text, or a file in base64. */
+function bytesOf(body: unknown): Buffer {
+  if (typeof body === 'string') return Buffer.from(body)
+  const { base64 } = body as { base64?: unknown }
+  if (typeof base64 === 'string') return Buffer.from(base64, 'base64')
+  return Buffer.from(JSON.stringify(body))
 }
