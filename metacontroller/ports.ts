@@ -14,6 +14,7 @@ import {
   type KubernetesEvent,
 } from '../crds/kubernetes.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../crds/names.ts'
+import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
 import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
@@ -32,6 +33,7 @@ export interface PortTools {
 }
 
 const SECRET_SECONDS = 60
+const FRESH_SECRET_SECONDS = 1
 const HELM_JOBS_SECONDS = 5
 
 export function clusterPorts(tools: PortTools): ClusterPorts {
@@ -57,11 +59,26 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
   }
 }
 
+export function accessKeyPorts(tools: PortTools): AccessKeyPorts {
+  return {
+    secret: tools.secret,
+    liveSecret: readSecret(tools.kubernetes),
+    writeEvent: (event) => writeEvent(tools, event),
+  }
+}
+
 /** One memory of Secrets for everything that reads them. */
 export function secretPort(kubernetes: Kubernetes, now: () => Date): ClusterPorts['secret'] {
-  const read = (namespace: string, name: string) =>
-    kubernetes.get(secretsIn(namespace), name, Secret)
-  return remember(read, SECRET_SECONDS, now)
+  return remember(readSecret(kubernetes), SECRET_SECONDS, now)
+}
+
+/** For who must know how things are now; many who ask at once share an answer. */
+export function freshSecretPort(kubernetes: Kubernetes, now: () => Date): ClusterPorts['secret'] {
+  return remember(readSecret(kubernetes), FRESH_SECRET_SECONDS, now)
+}
+
+function readSecret(kubernetes: Kubernetes): ClusterPorts['secret'] {
+  return (namespace, name) => kubernetes.get(secretsIn(namespace), name, Secret)
 }
 
 /** VecClusters of the namespaces served. */
@@ -110,7 +127,10 @@ async function countUnfinished(kubernetes: Kubernetes, namespaces: string[]): Pr
 }
 
 /** An Event tells people what happened; nothing may depend on whether it was written. */
-async function writeEvent({ kubernetes, log }: PortTools, event: KubernetesEvent): Promise<void> {
+export async function writeEvent(
+  { kubernetes, log }: Pick<PortTools, 'kubernetes' | 'log'>,
+  event: KubernetesEvent,
+): Promise<void> {
   const { metadata, at, ...rest } = event
   const component = MANAGED_BY
   try {

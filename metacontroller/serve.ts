@@ -5,7 +5,9 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
+import { accessKeyRoom } from '../hooks/access-key/index.ts'
 import { clusterRoom } from '../hooks/cluster/index.ts'
+import { collectionRoom } from '../hooks/collection/index.ts'
 import type { Room } from '../hooks/room.ts'
 import { buildServer } from '../hooks/server.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
@@ -13,11 +15,21 @@ import { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
 import { followCertificate, readCertificate } from './certificate.ts'
+import { collectionPorts } from './collection-ports.ts'
 import { consensusPort } from './consensus.ts'
 import { watchCrdVersions } from './crd-version.ts'
 import { hookMetrics } from './metrics.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
-import { clusterPorts, patchCluster, readCrd, secretPort, servedClusters } from './ports.ts'
+import {
+  accessKeyPorts,
+  clusterPorts,
+  freshSecretPort,
+  patchCluster,
+  readCrd,
+  secretPort,
+  servedClusters,
+  writeEvent,
+} from './ports.ts'
 import { startMarking, type Timers } from './start-mark.ts'
 import { tokenFile } from './tokens.ts'
 
@@ -27,6 +39,8 @@ export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
   /** Time and timers, where a test moves them. */
   now?: () => Date
   setTimeout?: Timers['setTimeout']
+  /** How long a hook waits for an engine before it goes on in the background. */
+  inlineMs?: number
 }
 
 export interface Service {
@@ -43,7 +57,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const tokens = tokensOf(options)
   const kubernetes = new Kubernetes(await serviceAccess(options.kubeconfig), log)
   const connections = new EngineConnections()
-  const rooms = roomsOn(kubernetes, connections, { ...options, now })
+  const rooms = roomsOn(kubernetes, connections, { ...options, now, timers })
   const crds = await watchCrdVersions({
     version: settings.version,
     plurals: rooms.map(({ plural }) => plural),
@@ -84,12 +98,22 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 function roomsOn(
   kubernetes: Kubernetes,
   connections: EngineConnections,
-  options: ServiceOptions & { now: () => Date },
+  options: ServiceOptions & { now: () => Date; timers: Timers },
 ): Room[] {
-  const { engineRoute: route, namespaces, now, log } = options
+  const { engineRoute: route, namespaces, now, timers, log, inlineMs } = options
   const secret = secretPort(kubernetes, now)
-  const consensus = consensusPort({ kubernetes, connections, route, secret, log })
-  return [clusterRoom(clusterPorts({ kubernetes, secret, consensus, namespaces, now, log }))]
+  const freshSecret = freshSecretPort(kubernetes, now)
+  const engines = { kubernetes, connections, route, secret, freshSecret, log }
+  const tools = { kubernetes, secret, consensus: consensusPort(engines), namespaces, now, log }
+  const collections = collectionPorts({
+    ...{ ...engines, namespaces, now, timers },
+    writeEvent: (event) => writeEvent(tools, event),
+  })
+  return [
+    clusterRoom(clusterPorts(tools)),
+    collectionRoom(collections, inlineMs),
+    accessKeyRoom(accessKeyPorts(tools)),
+  ]
 }
 
 /** No tokens means that none is asked for, so that must be somebody's wish. */

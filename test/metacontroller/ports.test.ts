@@ -31,7 +31,10 @@ async function ports(t: Test, namespaces: string[] = []) {
     ports: clusterPorts({
       kubernetes,
       secret,
-      consensus: consensusPort({ kubernetes, connections, route: 'proxy', secret, log }),
+      consensus: consensusPort({
+        ...{ kubernetes, connections, route: 'proxy', secret, log },
+        freshSecret: secret,
+      }),
       namespaces,
       now,
       log: {
@@ -279,6 +282,7 @@ t.test('inside the cluster pods are asked by their names', async (t) => {
   const consensus = consensusPort({
     ...{ kubernetes, connections, log, route: 'direct' },
     secret: async () => undefined,
+    freshSecret: async () => undefined,
   })
   const connection = { namespace: 'ns', name: 'a', replicas: 1, tls: true, caSecret: 'tls' }
   // Here no such name resolves.

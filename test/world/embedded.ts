@@ -36,9 +36,11 @@ export interface EmbeddedWorld extends World {
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 const UNTIL_SECONDS = 120
+/** As the chart's values have it. */
+const KINDS = ['vecclusters', 'veccollections', 'vecaccesskeys']
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
-  const { version = '0.1.0', kinds = ['vecclusters'], env = {} } = options
+  const { version = '0.1.0', kinds = KINDS, env = {} } = options
   const folder = mkdtempSync(join(tmpdir(), 'vec-world-'))
   const clock = new MovableClock(new Date())
   const api = await startApi(clock)

@@ -29,6 +29,7 @@ const NAMESPACE = 'vec-operator'
 const SERVICE = 'http://vec-operator.vec-operator:8080'
 /** Nothing listens there while the service is down. */
 const NOWHERE = 'http://127.0.0.1:9'
+const INLINE_MS = 100
 
 export class Operator {
   readonly #options: OperatorOptions
@@ -89,6 +90,8 @@ export class Operator {
       log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
       now: () => clock.now(),
       setTimeout: (run, ms) => clock.setTimeout(run, ms),
+      // A second in which the clock stands still is long: a pass that waits goes on in the background.
+      inlineMs: INLINE_MS,
     })
   }
 
