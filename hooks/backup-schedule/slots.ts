@@ -21,9 +21,7 @@ export function slotsOf(schedule: string): Slots {
   if (!FIVE_FIELDS.test(schedule)) {
     throw new Rejected('spec.schedule: not a cron expression of five fields')
   }
-  // Every day is no restriction, however it is written; the parser reads `*/1` as one.
-  const expression = schedule.replaceAll(/\*\/1(?![0-9])/g, '*')
-  const cron = parsed(expression)
+  const cron = parsed(asCronJobReads(schedule))
   return {
     latestUntil: (instant) => {
       // The parser looks strictly before; slots are whole minutes.
@@ -37,13 +35,25 @@ export function slotsOf(schedule: string): Slots {
   }
 }
 
+/** Where the parser and a CronJob read one expression differently, the CronJob is right. */
+function asCronJobReads(schedule: string): string {
+  return (
+    schedule
+      // Every value is no restriction: a day of the month given beside it counts alone.
+      .replaceAll(/\*\/1(?![0-9])/g, '*')
+      // A step from a weekday on ends with Saturday; the parser goes on to 7, which is Sunday.
+      .replace(/[^ ]+$/, (weekdays) =>
+        weekdays.replaceAll(/(?<![-/])\b([0-6]|[a-z]{3})\//gi, '$1-6/'),
+      )
+  )
+}
+
 /** A day that no month has, such as 30 February, is refused here too: what is left fires some day. */
 function parsed(expression: string): CronExpression {
   try {
     return CronExpressionParser.parse(expression, { tz: 'UTC' })
   } catch (cause) {
-    const words = cause instanceof Error ? cause.message : String(cause)
-    throw new Rejected(`spec.schedule: ${words}`, { cause })
+    throw new Rejected(`spec.schedule: ${(cause as Error).message}`, { cause })
   }
 }
 

@@ -32,8 +32,8 @@ export function scheduleStatus(
 }
 
 function lastOf(backup: VecBackup | undefined): BackupScheduleStatus {
-  if (backup === undefined) return {}
-  const { phase, completionTime } = backup.status ?? {}
+  if (backup?.status === undefined) return {}
+  const { phase, completionTime } = backup.status
   return {
     lastBackupName: backup.metadata.name,
     ...(completionTime !== undefined && { lastBackupTime: completionTime }),

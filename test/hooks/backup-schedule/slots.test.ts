@@ -56,6 +56,12 @@ const firing: [title: string, cron: string, from: string, slots: string[]][] = [
     ['2026-04-01T00:00:00Z', '2026-05-01T00:00:00Z'],
   ],
   [
+    'every second weekday from Monday on ends with Friday',
+    '0 0 * * Mon/2',
+    '2026-03-05T00:00:00Z',
+    ['2026-03-06T00:00:00Z', '2026-03-09T00:00:00Z', '2026-03-11T00:00:00Z'],
+  ],
+  [
     'Sunday as 7 and as a word',
     '0 0 * * 7,MON',
     '2026-03-01T12:00:00Z',
@@ -202,6 +208,8 @@ t.test(
     t.strictSame(due('2026-03-01T12:10:00Z'), new Date('2026-03-01T12:10:00Z'))
     t.equal(due('2026-03-01T12:19:59Z', '2026-03-01T12:10:00Z'), undefined)
     t.equal(due('2026-03-01T12:25:00Z', '2026-03-01T17:20:00Z'), undefined)
+    // A resource that was put back with its old status.
+    t.equal(due('2026-03-01T12:05:00Z', '2026-02-20T17:20:00Z'), undefined)
   },
 )
 

@@ -433,12 +433,20 @@ t.test(
 )
 
 t.test('a backup is pruned only once the status that is shown tells of its slot', async (t) => {
-  const children = [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')]
+  const days = ['2026-02-26', '2026-02-27', '2026-02-28']
+  const children = days.map((day) => backup(`${day}T03:00:00Z`))
   const spec = { retentionPolicy: { keepLast: 1 } }
-  const desired = await tick({ schedule: schedule({ spec }), children }, '2026-02-28T06:00:00Z')
-  t.strictSame(droppedNames(desired), [])
-  t.equal(desired.status.lastScheduleTime, '2026-02-28T03:00:00Z')
-  t.equal(desired.resyncAfterSeconds, 2)
+  const shown = async (status?: { lastScheduleTime: string }) =>
+    tick(
+      { schedule: schedule({ spec, ...(status && { status }) }), children },
+      '2026-02-28T06:00:00Z',
+    )
+  const unrecorded = await shown()
+  t.strictSame(droppedNames(unrecorded), [])
+  t.equal(unrecorded.status.lastScheduleTime, '2026-02-28T03:00:00Z')
+  t.equal(unrecorded.resyncAfterSeconds, 2)
+  const behind = await shown({ lastScheduleTime: '2026-02-26T03:00:00Z' })
+  t.strictSame(droppedNames(behind), ['nightly-20260226-030000'])
 })
 
 t.test('what the cache does not show yet is seen before a backup is made', async (t) => {
