@@ -5,7 +5,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, keySecretName } from '../../crds/names.ts'
-import { conditionOf, conditionsOf } from '../conditions.ts'
+import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { secretNameOf, type Observed } from './observe.ts'
@@ -145,8 +145,14 @@ function answer(
   return {
     status: { ...status, conditions: conditionsOf(accessKey, [{ type: 'Ready', ...ready }], now) },
     children: [...fresh, ...stay.map(keptSecret)],
-    resyncAfterSeconds: ready.status === 'True' ? KEY_RENEWAL_SECONDS : RETRY_SECONDS,
+    resyncAfterSeconds: ready.status === 'True' ? untilRenewal(status, now) : RETRY_SECONDS,
   }
+}
+
+/** Once a minute, and at the very time a token is to be renewed: a short one would expire before. */
+function untilRenewal({ renewAt }: AccessKeyStatus, now: Date): number {
+  if (renewAt === undefined) return KEY_RENEWAL_SECONDS
+  return Math.min(KEY_RENEWAL_SECONDS, Math.max(-secondsSince(renewAt, now), 1))
 }
 
 function shortKey(accessKey: VecAccessKey, length: number, fingerprint: string, { now }: Context) {

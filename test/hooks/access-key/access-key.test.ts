@@ -78,6 +78,12 @@ t.test(
   },
 )
 
+t.test('a renewal that is due within the minute is not waited past', async (t) => {
+  const spec = { access: 'r', ttl: '3h' } as const
+  const now = new Date(NOW.getTime() + 3600_000 - 20_000)
+  t.equal((await settled({ accessKey: accessKey(spec) }, now)).resyncAfterSeconds, 20)
+})
+
 t.test('until the Secret is written the phase is Pending', async (t) => {
   const desired = await sync(observed(), context)
   t.match(desired.status, { phase: 'Pending', conditions: [{ reason: 'SecretNotWritten' }] })

@@ -23,6 +23,10 @@ export interface Step {
   sample: string
   /** Phases it then shows, in this order; `gone` is the end of it. */
   phases: string[]
+  /** What must hold besides, compared with the resource as it was before this step. */
+  shows?: (object: AnyObject | undefined, before: AnyObject | undefined) => boolean
+  /** What must be true elsewhere before the tour goes on. */
+  proves?: (place: Place) => Promise<void>
   seconds: number
 }
 
@@ -47,6 +51,64 @@ export const TOUR: Step[] = [
       }),
     phases: ['Upgrading', 'Running'],
     seconds: 600,
+  },
+  {
+    says: 'A VecCollection in it: vectors, payload indexes and an alias, made by calls to the engine.',
+    types: 'apply -f docs/samples/collection.yaml',
+    sample: 'collection',
+    act: (place) => place.world.apply(sampleOf(place, 'collection')),
+    phases: ['Ready'],
+    seconds: 300,
+  },
+  {
+    says: 'Somebody deletes an index behind its back: within a minute it is there again.',
+    types: 'exec vec-docs-0 -- curl -X DELETE localhost:6333/collections/books/index/author',
+    sample: 'collection',
+    act: (place) => engineOf(place, 'DELETE', '/collections/books/index/author'),
+    phases: ['Ready'],
+    proves: indexIsBack,
+    seconds: 180,
+  },
+  {
+    says: 'The size of a vector cannot change: Degraded, naming both sizes, and nothing is touched.',
+    types: 'edit veccollection books',
+    sample: 'collection',
+    act: (place) => resize(place, 512),
+    phases: ['Degraded'],
+    seconds: 180,
+  },
+  {
+    says: 'The size is put back, and all is well.',
+    types: 'edit veccollection books',
+    sample: 'collection',
+    act: (place) => resize(place, 384),
+    phases: ['Ready'],
+    seconds: 180,
+  },
+  {
+    says: 'A VecAccessKey: a token that may read this one collection, in a Secret of its own.',
+    types: 'apply -f docs/samples/access-key.yaml',
+    sample: 'access-key',
+    act: (place) => place.world.apply(shortLived(sampleOf(place, 'access-key'))),
+    phases: ['Ready'],
+    seconds: 120,
+  },
+  {
+    says: 'A third of its life before it ends, the token is renewed.',
+    types: 'get vecaccesskey books-reader --watch',
+    sample: 'access-key',
+    act: async () => undefined,
+    phases: ['Ready'],
+    shows: (object, before) => issueOf(object) !== issueOf(before),
+    seconds: 300,
+  },
+  {
+    says: 'The VecCollection is deleted, and the collection with it: its deletionPolicy says so.',
+    types: 'delete veccollection books',
+    sample: 'collection',
+    act: (place) => place.world.delete(referenceOf(sampleOf(place, 'collection'))),
+    phases: [GONE],
+    seconds: 180,
   },
   {
     says: 'The VecCluster is deleted. A last Job uninstalls the release; the volumes are kept.',
@@ -77,23 +139,56 @@ export function phaseOf(object: AnyObject | undefined): string | undefined {
 /** Acts, then waits until the phases were seen one after the other. */
 export async function take(step: Step, place: Place): Promise<void> {
   const ahead = [...step.phases]
-  await step.act(place)
   const reference = referenceOf(sampleOf(place, step.sample))
+  const before = await place.world.get(reference)
+  await step.act(place)
   await place.world.until(
     reference,
     step.phases.join(', then '),
     (object) => {
       // Called on every state, also on one that lasts for a moment.
       if (ahead[0] !== undefined && phaseOf(object) === ahead[0]) ahead.shift()
-      return ahead.length === 0
+      return ahead.length === 0 && (step.shows?.(object, before) ?? true)
     },
     step.seconds,
   )
+  await step.proves?.(place)
+}
+
+/** A collection is looked after once a minute, and a little earlier or later. */
+const LOOKED_AFTER_SECONDS = 75
+
+async function indexIsBack(place: Place): Promise<void> {
+  await place.world.pass(LOOKED_AFTER_SECONDS)
+  const answer = await engineOf(place, 'GET', '/collections/books')
+  if (!JSON.stringify(answer).includes('"author"')) throw new Error('the index is not back')
+}
+
+function engineOf({ world, namespace }: Place, method: string, path: string): Promise<unknown> {
+  return world.engine({ namespace, name: 'vec-docs-0' }, method, path)
+}
+
+function resize(place: Place, size: number): Promise<AnyObject> {
+  const sample = sampleOf(place, 'collection') as AnyObject & { spec: { vectors: object[] } }
+  const vectors = sample.spec.vectors.map((vector) => ({ ...vector, size }))
+  return place.world.patch(referenceOf(sample), { spec: { vectors } })
+}
+
+/** Nobody watches a demo for half an hour. */
+function shortLived(key: AnyObject): AnyObject {
+  const { spec } = key as AnyObject & { spec: object }
+  return { ...key, spec: { ...spec, ttl: '90s' } } as AnyObject
+}
+
+function issueOf(object: AnyObject | undefined): string | undefined {
+  return (object as { status?: { issuedAt?: string } } | undefined)?.status?.issuedAt
 }
 
 /** Every kind the demo shows, and in this order. */
 export const SHOWN = [
   { apiVersion: API_VERSION, kind: 'VecCluster' },
+  { apiVersion: API_VERSION, kind: 'VecCollection' },
+  { apiVersion: API_VERSION, kind: 'VecAccessKey' },
   { apiVersion: 'batch/v1', kind: 'Job' },
   { apiVersion: 'apps/v1', kind: 'StatefulSet' },
   { apiVersion: 'v1', kind: 'Pod' },
