@@ -9,6 +9,7 @@ import {
   deleteFile,
   isThere,
   readPart,
+  removeFiles,
   removeLeftovers,
   writePart,
   type Part,
@@ -39,10 +40,13 @@ export async function backUpNode(
       return left.snapshot
     }
   }
-  const attempt: { left: Part | undefined } = { left }
+  const attempt: Attempt = { left, unnamed: [] }
   for (const delay of [...RETRIES_MS, undefined]) {
     try {
-      return await moveSnapshot(place, shape, attempt, work)
+      const moved = await moveSnapshot(place, shape, attempt, work)
+      // What the engine still made when we looked for it is there by now.
+      for (const pending of attempt.unnamed) await removeFiles(place, pending, work)
+      return moved
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof EngineError && error.status === 404) {
@@ -57,16 +61,25 @@ export async function backUpNode(
   throw new EngineError('no attempt was made')
 }
 
+interface Attempt {
+  /** What part.json says. */
+  left: Part | undefined
+  /** Earlier ones whose file nobody knows the name of. */
+  unnamed: Pending[]
+}
+
 async function moveSnapshot(
   place: Place,
   shape: Shape,
-  attempt: { left: Part | undefined },
+  attempt: Attempt,
   work: Work,
 ): Promise<ManifestSnapshot> {
   const { signal, time } = work.tools
   const { collection, ordinal } = place
   const engine = snapshotsOn(work, ordinal)
-  if (attempt.left !== undefined) await removeLeftovers(place, attempt.left, work)
+  const { left } = attempt
+  if (left !== undefined) await removeLeftovers(place, left, work)
+  if (left?.state === 'Pending' && left.snapshotName === undefined) attempt.unnamed.push(left)
 
   const existing = (await engine.list(collection, signal)).map(({ name }) => name)
   // Written before the engine is asked: a pod that comes after us then knows which file is ours.

@@ -82,7 +82,7 @@ export async function removeLeftovers(place: Place, part: Part, work: Work): Pro
  * The engine goes on with a snapshot when nobody waits for it any more. Without its name, it is the
  * first that was not there before, if it was begun when we asked; what else came since is a person's.
  */
-async function removeFiles(place: Place, part: Pending, work: Work): Promise<void> {
+export async function removeFiles(place: Place, part: Pending, work: Work): Promise<void> {
   const engine = snapshotsOn(work, place.ordinal)
   const { collection } = place
   if (part.snapshotName !== undefined) {

@@ -12,10 +12,11 @@ const MAX_LIST_BYTES = 48 * 1024
 const MAX_ERROR = 512
 const LINE_EVERY_MS = 5_000
 
+type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter'>
 type Current = NonNullable<BackupResult['current']>
 
 export class Tally {
-  readonly #tools: Tools
+  readonly #tools: TallyTools
   readonly #startedAt: string
   readonly #collections: Map<string, BackedUpCollection>
   #current: Current | undefined
@@ -26,7 +27,7 @@ export class Tally {
   #telling: Promise<void> | undefined
   #refusal: { error: unknown } | undefined
 
-  constructor(tools: Tools, startedAt: string, names: string[]) {
+  constructor(tools: TallyTools, startedAt: string, names: string[]) {
     this.#tools = tools
     this.#startedAt = startedAt
     this.#collections = new Map(names.map((name) => [name, { name, status: 'Pending' }]))
@@ -100,7 +101,10 @@ export class Tally {
       bytesPerSecond === undefined || secondsLeft === undefined
         ? ''
         : `, ${(bytesPerSecond / 1e6).toFixed(1)} MB/s, ${secondsLeft} s left`
-    return `collection ${number} of ${total} (${collection}), node ${node + 1} of ${nodes}: ${humanSize(bytes)} of ${humanSize(bytesTotal)}${pace}`
+    const place = `collection ${number} of ${total} (${collection})`
+    if (bytesTotal === 0) return place
+    const amount = `${humanSize(bytes)} of ${humanSize(bytesTotal)}`
+    return `${place}, node ${node + 1} of ${nodes}: ${amount}${pace}`
   }
 
   /** How it ended, for the condition: `Backed up n/m collections`. */

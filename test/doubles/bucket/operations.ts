@@ -1,0 +1,200 @@
+/** What S3 does, call by call: objects, listings, uploads in parts. */
+import { createHash } from 'node:crypto'
+import type { BucketStore, StoredUpload } from './store.ts'
+import { S3Refusal, element, elements, valuesOf, xml, type S3Answer } from './xml.ts'
+
+export interface S3Call {
+  operation: Operation
+  bucket: string
+  key: string
+  query: URLSearchParams
+  headers: Record<string, string | string[] | undefined>
+  body: Buffer
+}
+
+export type Operation =
+  | 'HeadBucket'
+  | 'ListObjectsV2'
+  | 'ListMultipartUploads'
+  | 'DeleteObjects'
+  | 'PutObject'
+  | 'GetObject'
+  | 'HeadObject'
+  | 'DeleteObject'
+  | 'CreateMultipartUpload'
+  | 'UploadPart'
+  | 'CompleteMultipartUpload'
+  | 'AbortMultipartUpload'
+
+const MIN_PART_BYTES = 5 * 1024 * 1024
+const MAX_KEY_BYTES = 1024
+const PAGE = 1000
+
+export function operationOf(method: string, key: string, query: URLSearchParams): Operation {
+  if (key === '') {
+    if (method === 'POST' && query.has('delete')) return 'DeleteObjects'
+    if (method === 'HEAD') return 'HeadBucket'
+    if (method === 'GET' && query.has('uploads')) return 'ListMultipartUploads'
+    if (method === 'GET') return 'ListObjectsV2'
+  } else {
+    if (method === 'PUT') return query.has('uploadId') ? 'UploadPart' : 'PutObject'
+    if (method === 'GET') return 'GetObject'
+    if (method === 'HEAD') return 'HeadObject'
+    if (method === 'DELETE') return query.has('uploadId') ? 'AbortMultipartUpload' : 'DeleteObject'
+    if (method === 'POST')
+      return query.has('uploads') ? 'CreateMultipartUpload' : 'CompleteMultipartUpload'
+  }
+  throw new S3Refusal(501, 'NotImplemented', 'A header or query is not implemented.')
+}
+
+export function perform(store: BucketStore, call: S3Call): S3Answer {
+  const { key } = call
+  if (Buffer.byteLength(key) > MAX_KEY_BYTES) {
+    throw new S3Refusal(400, 'KeyTooLongError', 'Your key is too long')
+  }
+  switch (call.operation) {
+    case 'HeadBucket':
+      return { status: 200 }
+    case 'ListObjectsV2':
+      return list(store, call)
+    case 'ListMultipartUploads':
+      return listUploads(store, call)
+    case 'DeleteObjects':
+      return deleteObjects(store, call)
+    case 'PutObject':
+      return put(store, call)
+    case 'GetObject':
+    case 'HeadObject':
+      return get(store, call)
+    case 'DeleteObject':
+      store.objects.delete(key)
+      return { status: 204 }
+    case 'CreateMultipartUpload': {
+      const fields = { Bucket: call.bucket, Key: key, UploadId: store.begin(key) }
+      return xml(elements('InitiateMultipartUploadResult', fields))
+    }
+    case 'UploadPart': {
+      const part = store.putPart(
+        uploadOf(store, call),
+        Number(call.query.get('partNumber')),
+        call.body,
+      )
+      return { status: 200, headers: { etag: part.etag } }
+    }
+    case 'CompleteMultipartUpload':
+      return complete(store, call)
+    case 'AbortMultipartUpload':
+      uploadOf(store, call)
+      store.uploads.delete(call.query.get('uploadId') ?? '')
+      return { status: 204 }
+  }
+}
+
+function put(store: BucketStore, { key, headers, body }: S3Call): S3Answer {
+  if (headers['if-none-match'] === '*' && store.objects.has(key)) {
+    const words = 'At least one of the pre-conditions you specified did not hold'
+    throw new S3Refusal(412, 'PreconditionFailed', words)
+  }
+  return { status: 200, headers: { etag: store.put(key, body).etag } }
+}
+
+function get(store: BucketStore, { key, headers }: S3Call): S3Answer {
+  const object = store.objects.get(key)
+  if (object === undefined) {
+    throw new S3Refusal(404, 'NoSuchKey', 'The specified key does not exist.', { Key: key })
+  }
+  const common = {
+    etag: object.etag,
+    'accept-ranges': 'bytes',
+    'content-type': 'binary/octet-stream',
+    'last-modified': object.modified.toUTCString(),
+  }
+  const range = /^bytes=(\d+)-(\d*)$/.exec(String(headers['range'] ?? ''))
+  if (range === null) {
+    const length = { 'content-length': String(object.body.length) }
+    return { status: 200, headers: { ...common, ...length }, body: object.body }
+  }
+  const from = Number(range[1])
+  const to = range[2] === '' ? object.body.length - 1 : Number(range[2])
+  const body = object.body.subarray(from, to + 1)
+  const content = {
+    'content-range': `bytes ${from}-${to}/${object.body.length}`,
+    'content-length': String(body.length),
+  }
+  return { status: 206, headers: { ...common, ...content }, body }
+}
+
+function list(store: BucketStore, { bucket, query }: S3Call): S3Answer {
+  const prefix = query.get('prefix') ?? ''
+  const max = Math.min(Number(query.get('max-keys') ?? PAGE), PAGE)
+  const after = Buffer.from(query.get('continuation-token') ?? '', 'base64').toString()
+  const keys = store.keys(prefix)
+  const rest = after === '' ? keys : keys.slice(keys.findLastIndex((key) => key <= after) + 1)
+  const page = rest.slice(0, max)
+  const isTruncated = rest.length > page.length
+  const contents = page.map((key) => {
+    const object = store.objects.get(key)
+    return elements('Contents', {
+      Key: key,
+      Size: object?.body.length ?? 0,
+      ETag: object?.etag ?? '',
+    })
+  })
+  const head = { Name: bucket, Prefix: prefix, KeyCount: page.length, MaxKeys: max }
+  const next = Buffer.from(page.at(-1) ?? '').toString('base64')
+  return xml(
+    element(
+      'ListBucketResult',
+      Object.entries(head)
+        .map(([name, value]) => element(name, String(value)))
+        .join('') +
+        element('IsTruncated', String(isTruncated)) +
+        (isTruncated ? element('NextContinuationToken', next) : '') +
+        contents.join(''),
+      true,
+    ),
+  )
+}
+
+function listUploads(store: BucketStore, { bucket, query }: S3Call): S3Answer {
+  const prefix = query.get('prefix') ?? ''
+  const uploads = [...store.uploads]
+    .filter(([, { key }]) => key.startsWith(prefix))
+    .map(([id, { key }]) => elements('Upload', { Key: key, UploadId: id }))
+  const head = element('Bucket', bucket) + element('IsTruncated', 'false')
+  return xml(element('ListMultipartUploadsResult', head + uploads.join(''), true))
+}
+
+function deleteObjects(store: BucketStore, { headers, body }: S3Call): S3Answer {
+  const md5 = createHash('md5').update(body).digest('base64')
+  if (headers['content-md5'] !== md5) {
+    throw new S3Refusal(400, 'InvalidDigest', 'The Content-MD5 you specified is not valid.')
+  }
+  const keys = valuesOf(body.toString(), 'Key')
+  if (keys.length > PAGE) throw new S3Refusal(400, 'MalformedXML', 'Too many keys')
+  for (const key of keys) store.objects.delete(key)
+  return xml(element('DeleteResult', '', true))
+}
+
+function complete(store: BucketStore, call: S3Call): S3Answer {
+  const upload = uploadOf(store, call)
+  const numbers = valuesOf(call.body.toString(), 'PartNumber').map(Number)
+  for (const number of numbers) {
+    const part = upload.parts.get(number)
+    if (part === undefined) throw new S3Refusal(400, 'InvalidPart', 'A part could not be found.')
+    if (part.body.length < MIN_PART_BYTES && number !== numbers.at(-1)) {
+      const words = 'Your proposed upload is smaller than the minimum allowed size'
+      throw new S3Refusal(400, 'EntityTooSmall', words)
+    }
+  }
+  const { etag } = store.complete(call.query.get('uploadId') ?? '', upload, numbers)
+  const fields = { Bucket: call.bucket, Key: call.key, ETag: etag }
+  return xml(elements('CompleteMultipartUploadResult', fields))
+}
+
+function uploadOf(store: BucketStore, { key, query }: S3Call): StoredUpload {
+  const upload = store.uploads.get(query.get('uploadId') ?? '')
+  if (upload?.key === key) return upload
+  const words = 'The specified multipart upload does not exist.'
+  throw new S3Refusal(404, 'NoSuchUpload', words)
+}

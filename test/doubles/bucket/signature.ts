@@ -1,0 +1,122 @@
+/** Who calls: AWS Signature Version 4, in a header or in the query of a presigned URL. */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { S3Refusal } from './xml.ts'
+
+export interface SignedCall {
+  method: string
+  /** As it came, path and query. */
+  target: string
+  headers: Record<string, string | string[] | undefined>
+  body: Buffer
+}
+
+export interface Trust {
+  /** Secret by access key id. */
+  keys: ReadonlyMap<string, string>
+  region: string
+  now: () => Date
+}
+
+interface Signature {
+  id: string
+  scope: string
+  date: string
+  signedHeaders: string[]
+  signature: string
+  payload: string
+  /** Seconds; of a presigned URL. */
+  expires?: number
+}
+
+/** Throws what S3 answers to a call it does not trust. */
+export function checkSignature(call: SignedCall, { keys, region, now }: Trust): void {
+  const given = signatureOf(call)
+  if (given === undefined) throw new S3Refusal(403, 'AccessDenied', 'Access Denied')
+  const secret = keys.get(given.id)
+  if (secret === undefined) {
+    const words = 'The AWS Access Key Id you provided does not exist in our records.'
+    throw new S3Refusal(403, 'InvalidAccessKeyId', words)
+  }
+  const [, signedRegion = ''] = given.scope.split('/')
+  if (signedRegion !== region) {
+    const words = `The authorization header is malformed; the region '${signedRegion}' is wrong; expecting '${region}'`
+    throw new S3Refusal(400, 'AuthorizationHeaderMalformed', words, { Region: region })
+  }
+  if (given.expires !== undefined && dateOf(given.date) + given.expires * 1000 < now().getTime()) {
+    throw new S3Refusal(403, 'AccessDenied', 'Request has expired')
+  }
+  const expected = Buffer.from(signed(call, given, secret))
+  const actual = Buffer.from(given.signature)
+  if (expected.length !== actual.length || !timingSafeEqual(expected, actual)) {
+    const words =
+      'The request signature we calculated does not match the signature you provided. Check your key and signing method.'
+    throw new S3Refusal(403, 'SignatureDoesNotMatch', words)
+  }
+  const isHashed = /^[0-9a-f]{64}$/.test(given.payload)
+  if (isHashed && given.payload !== sha256(call.body)) {
+    const words = "The provided 'x-amz-content-sha256' header does not match what was computed."
+    throw new S3Refusal(400, 'XAmzContentSHA256Mismatch', words)
+  }
+}
+
+function signatureOf({ target, headers }: SignedCall): Signature | undefined {
+  const query = new URL(target, 'http://s3').searchParams
+  const payload = String(headers['x-amz-content-sha256'] ?? 'UNSIGNED-PAYLOAD')
+  if (query.has('X-Amz-Signature')) {
+    const [id = '', ...scope] = (query.get('X-Amz-Credential') ?? '').split('/')
+    return {
+      id,
+      scope: scope.join('/'),
+      date: query.get('X-Amz-Date') ?? '',
+      signedHeaders: (query.get('X-Amz-SignedHeaders') ?? '').split(';'),
+      signature: query.get('X-Amz-Signature') ?? '',
+      payload: 'UNSIGNED-PAYLOAD',
+      expires: Number(query.get('X-Amz-Expires')),
+    }
+  }
+  const found =
+    /^AWS4-HMAC-SHA256 Credential=([^/]+)\/([^,]+), SignedHeaders=([^,]+), Signature=([0-9a-f]+)$/.exec(
+      String(headers['authorization'] ?? ''),
+    )
+  if (found === null) return undefined
+  const [, id = '', scope = '', names = '', signature = ''] = found
+  const date = String(headers['x-amz-date'] ?? '')
+  return { id, scope, date, signedHeaders: names.split(';'), signature, payload }
+}
+
+function signed(call: SignedCall, given: Signature, secret: string): string {
+  const [path = '', query = ''] = call.target.split('?')
+  const parameters = query
+    .split('&')
+    .filter((part) => part !== '' && !part.startsWith('X-Amz-Signature='))
+    .map((part) => (part.includes('=') ? part : `${part}=`))
+    .sort()
+  const headers = given.signedHeaders.map((name) => `${name}:${headerOf(call, name)}\n`)
+  const canonical = [
+    call.method,
+    path,
+    parameters.join('&'),
+    headers.join(''),
+    given.signedHeaders.join(';'),
+    given.payload,
+  ].join('\n')
+  const text = ['AWS4-HMAC-SHA256', given.date, given.scope, sha256(canonical)].join('\n')
+  let key: Buffer = Buffer.from(`AWS4${secret}`)
+  for (const part of given.scope.split('/')) key = createHmac('sha256', key).update(part).digest()
+  return createHmac('sha256', key).update(text).digest('hex')
+}
+
+function headerOf({ headers }: SignedCall, name: string): string {
+  return String(headers[name] ?? '')
+    .trim()
+    .replaceAll(/ +/g, ' ')
+}
+
+/** `20301231T235959Z` */
+function dateOf(text: string): number {
+  return Date.parse(text.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z'))
+}
+
+function sha256(content: Buffer | string): string {
+  return createHash('sha256').update(content).digest('hex')
+}

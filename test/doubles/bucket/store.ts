@@ -1,0 +1,67 @@
+/** What the bucket double keeps: objects, and uploads that are not complete yet. */
+import { createHash } from 'node:crypto'
+
+export interface StoredObject {
+  body: Buffer
+  etag: string
+  modified: Date
+}
+
+export interface StoredUpload {
+  key: string
+  begun: Date
+  parts: Map<number, StoredObject>
+}
+
+export class BucketStore {
+  readonly objects = new Map<string, StoredObject>()
+  readonly uploads = new Map<string, StoredUpload>()
+  #count = 0
+
+  put(key: string, body: Buffer): StoredObject {
+    const object = stored(body, md5(body))
+    this.objects.set(key, object)
+    return object
+  }
+
+  begin(key: string): string {
+    this.#count += 1
+    const id = `upload-${this.#count}`
+    this.uploads.set(id, { key, begun: new Date(), parts: new Map() })
+    return id
+  }
+
+  putPart({ parts }: StoredUpload, number: number, body: Buffer): StoredObject {
+    const part = stored(body, md5(body))
+    parts.set(number, part)
+    return part
+  }
+
+  complete(id: string, { key, parts }: StoredUpload, numbers: number[]): StoredObject {
+    const chosen = numbers.map((number) => parts.get(number)?.body ?? Buffer.alloc(0))
+    const body = Buffer.concat(chosen)
+    const object = stored(body, `${md5(body)}-${numbers.length}`)
+    this.objects.set(key, object)
+    this.uploads.delete(id)
+    return object
+  }
+
+  /** Keys in the order of a listing: by their bytes. */
+  keys(prefix = ''): string[] {
+    return [...this.objects.keys()]
+      .filter((key) => key.startsWith(prefix))
+      .sort((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)))
+  }
+
+  text(key: string): string | undefined {
+    return this.objects.get(key)?.body.toString()
+  }
+}
+
+function stored(body: Buffer, etag: string): StoredObject {
+  return { body, etag: `"${etag}"`, modified: new Date() }
+}
+
+function md5(body: Buffer): string {
+  return createHash('md5').update(body).digest('hex')
+}

@@ -1,0 +1,309 @@
+/** `backup run` on bad days of the bucket and of the engine: a clear sentence each, and nothing left behind. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import type { S3Call } from '../../doubles/bucket/operations.ts'
+import type { S3Misbehaviour } from '../../doubles/bucket/server.ts'
+import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { instantTime } from '../job-world.ts'
+import { MIB, stage, type Stage } from './stage.ts'
+
+type BadBucket = (
+  call: Pick<S3Call, 'operation' | 'key'>,
+  count: number,
+) => S3Misbehaviour | undefined
+
+/** Refusals for good: the backup fails, and says why. */
+const REFUSALS: [string, (stage: Stage) => void, RegExp][] = [
+  [
+    'a key the store does not know',
+    ({ world }) => world.credentials({ CLOUD_ACCESS_KEY_ID: 'x', CLOUD_SECRET_ACCESS_KEY: 'y' }),
+    /403 InvalidAccessKeyId.*check the credentials/,
+  ],
+  [
+    'a wrong secret',
+    ({ world }) => world.credentials({ CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: 'y' }),
+    /403 SignatureDoesNotMatch/,
+  ],
+  [
+    'a Secret without the key',
+    ({ world }) => world.credentials({ CLOUD_ACCESS_KEY_ID: 'id' }),
+    /Secret keys has no CLOUD_SECRET_ACCESS_KEY/,
+  ],
+  [
+    'a bucket that is missing',
+    ({ s3 }) => s3.buckets.clear(),
+    /there is no bucket backups at this endpoint/,
+  ],
+  [
+    'a wrong region',
+    ({ s3 }) =>
+      s3.misbehave(() => ({ status: 301, code: 'PermanentRedirect', message: 'use eu-west-1' })),
+    /301 PermanentRedirect: use eu-west-1/,
+  ],
+]
+for (const [what, arrange, words] of REFUSALS) {
+  t.test(`${what} fails the backup with the bucket’s name and the reason`, async (t) => {
+    const scene = await stage(t)
+    arrange(scene)
+    const { code, log } = await scene.world.run()
+    t.equal(code, EXIT.over, log)
+    const progress = await scene.world.progress()
+    t.match(progress, { state: 'Failed', reason: 'BucketFailed', message: words })
+    t.match(progress?.backup?.error, words)
+    t.notMatch(log + JSON.stringify(progress), /secretsecret/)
+    t.equal(snapshotFiles(scene.engine).size, 0)
+  })
+}
+
+/** What passes: the backup is whole in the end. */
+const PASSING: [string, BadBucket][] = [
+  [
+    '503 in a burst',
+    (_, count) => (count % 3 === 0 ? undefined : { status: 503, code: 'ServiceUnavailable' }),
+  ],
+  [
+    'SlowDown in a burst',
+    (_, count) => (count % 3 === 0 ? undefined : { status: 503, code: 'SlowDown' }),
+  ],
+  [
+    'a connection cut in a part',
+    ({ operation }, count) =>
+      operation === 'UploadPart' && count % 2 === 0 ? { cut: 'in' } : undefined,
+  ],
+  [
+    'a part accepted whose answer is lost',
+    ({ operation }, count) =>
+      operation === 'UploadPart' && count % 2 === 0 ? { lost: true } : undefined,
+  ],
+  [
+    'an upload completed whose answer is lost',
+    ({ operation }, count) =>
+      operation === 'CompleteMultipartUpload' && count < 1000 ? { lost: true } : undefined,
+  ],
+]
+for (const [what, bad] of PASSING) {
+  t.test(`${what} is tried again, and the backup is whole`, async (t) => {
+    const { world, s3, store } = await stage(t, { nodes: 1, snapshotBytes: 20 * MIB })
+    let count = 0
+    let completed = 0
+    s3.misbehave((call) => {
+      count += 1
+      if (call.operation === 'CompleteMultipartUpload')
+        return completed++ === 0 ? bad(call, count) : undefined
+      return bad(call, count)
+    })
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.equal(store().uploads.size, 0)
+    s3.misbehave()
+    t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+  })
+}
+
+t.test('403 half way fails that collection, and the upload is aborted', async (t) => {
+  const { engine, world, s3, store, manifest } = await stage(t, {
+    made: ['a', 'b'],
+    nodes: 1,
+    snapshotBytes: 20 * MIB,
+  })
+  s3.misbehave(({ operation, key }) =>
+    operation === 'UploadPart' && key.includes('/a/')
+      ? { early: true, status: 403, code: 'AccessDenied' }
+      : undefined,
+  )
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.over, log)
+  t.match((await world.progress())?.backup, {
+    completed: 1,
+    failed: 1,
+    error: /PUT PART 1 s3:\/\/backups\/nightly\/b\/a\/node-0\/.* answered 403 AccessDenied/,
+  })
+  t.strictSame(
+    manifest().collections.map(({ name }) => name),
+    ['b'],
+  )
+  t.equal(store().uploads.size, 0)
+  t.equal(snapshotFiles(engine).size, 0)
+})
+
+t.test('a key that is rotated under way is read again', async (t) => {
+  const { world, s3 } = await stage(t, { nodes: 1, snapshotBytes: 20 * MIB })
+  s3.misbehave(({ operation }) => {
+    if (operation === 'CreateMultipartUpload') {
+      s3.keys.clear()
+      s3.keys.set('new', 'newer')
+    }
+    return undefined
+  })
+  const time = instantTime(() => {
+    world.credentials({ CLOUD_ACCESS_KEY_ID: 'new', CLOUD_SECRET_ACCESS_KEY: 'newer' })
+  })
+  const { code, log } = await world.run({}, { time })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /refused, waits for new credentials/)
+})
+
+t.test(
+  'a store that is full says so, and the other collections are not tried for nothing',
+  async (t) => {
+    const { engine, world, s3 } = await stage(t, { made: ['a', 'b', 'c'] })
+    let isFull = false
+    s3.misbehave(({ operation, key }) => {
+      isFull ||= key.endsWith('.snapshot')
+      return isFull && operation !== 'DeleteObjects'
+        ? { status: 507, code: 'XMinioStorageFull' }
+        : undefined
+    })
+    const { code } = await world.run()
+    t.equal(code, EXIT.over)
+    t.match((await world.progress())?.message, /507 XMinioStorageFull \(the store is full\)/)
+    t.match((await world.progress())?.backup, { failed: 3 })
+    t.equal(snapshotFiles(engine).size, 0)
+  },
+)
+
+t.test('AWS_* keys are the second choice, and only for the default names', async (t) => {
+  const { world } = await stage(t, { nodes: 1 })
+  world.credentials({ AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secretsecret\n' })
+  t.equal((await world.run()).code, EXIT.done)
+  const reference = { name: 'keys', accessKeyIdKey: 'mine', secretAccessKeyKey: 'mine-too' }
+  const storage = { ...world.plan.storage, credentialsSecretRef: reference }
+  const { code } = await world.run({ storage, run: 2 }, { pod: 'pod-2' })
+  t.equal(code, EXIT.over)
+  t.match((await world.progress())?.message, /Secret keys has no mine/)
+})
+
+t.test('a prefix that holds another backup, or anything else, is not touched', async (t) => {
+  const { world, store } = await stage(t)
+  const owner = {
+    uid: 'other',
+    namespace: 'elsewhere',
+    name: 'b',
+    cluster: { namespace: 'x', name: 'y' },
+    startedAt: '2030-01-01T00:00:00Z',
+    collections: [],
+  }
+  store().put('nightly/b/owner.json', Buffer.from(JSON.stringify(owner)))
+  t.equal((await world.run()).code, EXIT.over)
+  t.match(
+    (await world.progress())?.message,
+    /prefix holds another backup \(VecBackup elsewhere\/b\)/,
+  )
+  t.strictSame(store().keys(), ['nightly/b/owner.json'])
+  store().objects.clear()
+  store().put('nightly/b/photo.jpg', Buffer.from('x'))
+  t.equal((await world.run({ run: 2 }, { pod: 'pod-2' })).code, EXIT.over)
+  t.match((await world.progress())?.message, /prefix holds another backup, or other objects/)
+})
+
+/** What the engine does wrong, and what is said of the collection. */
+const ENGINE: [string, (stage: Stage) => void, RegExp][] = [
+  [
+    'a hash that is not what the engine said',
+    ({ engine, nodes }) =>
+      nodes[0]?.misbehave(({ path }) => {
+        for (const file of snapshotFiles(engine).values())
+          if (path[3] !== undefined) file.content[0] = 0
+        return undefined
+      }),
+    /snapshot docs-.* of node 0 has the SHA-256 [0-9a-f]{64}, but the engine said [0-9a-f]{64}/,
+  ],
+  [
+    'a snapshot that vanished',
+    ({ nodes }) =>
+      nodes[0]?.misbehave(({ method, path }) =>
+        method === 'GET' && path[3] !== undefined
+          ? { status: 404, body: 'Not found: Snapshot x not found' }
+          : undefined,
+      ),
+    /answered 404: Not found: Snapshot/,
+  ],
+  [
+    'a node that dies while its snapshot is streamed',
+    ({ nodes }) =>
+      nodes[0]?.misbehave(({ method, path }) =>
+        method === 'GET' && path[3] !== undefined ? { cut: 'within' } : undefined,
+      ),
+    /snapshot docs-.* of node 0 broke off/,
+  ],
+  [
+    'a node that dies while it makes the snapshot',
+    ({ nodes }) =>
+      nodes[0]?.misbehave(({ method }) => (method === 'POST' ? { cut: 'before' } : undefined)),
+    /POST .*snapshots.* answered 503: error trying to reach service/,
+  ],
+  [
+    'no space left on the node',
+    ({ nodes }) =>
+      nodes[0]?.misbehave(({ method }) =>
+        method === 'POST'
+          ? {
+              status: 500,
+              body: '{"status":{"error":"Service internal error: No space left on device (os error 28)"}}',
+            }
+          : undefined,
+      ),
+    /No space left on device .* \(the snapshot does not fit: enable snapshotPersistence or grow the data volume\)/,
+  ],
+  [
+    'a wrong engine key',
+    ({ nodes }) =>
+      nodes[0]?.misbehave(({ method }) =>
+        method === 'POST' ? { status: 401, body: 'Invalid API key or JWT' } : undefined,
+      ),
+    /answered 401: Invalid API key/,
+  ],
+  [
+    'a collection that is deleted in between',
+    ({ engine, nodes }) =>
+      nodes[0]?.misbehave(({ method }) => {
+        if (method === 'POST') engine.removeCollection('docs')
+        return undefined
+      }),
+    /collection docs was deleted during the backup/,
+  ],
+  [
+    'a copy that is not Active',
+    ({ engine }) => {
+      const shard = engine.collections.get('docs')?.shards[1]
+      if (shard !== undefined) shard.states = { [engine.peer(1).id]: 'Dead' }
+    },
+    /shard 1 on node 1 is Dead \(waited \d+ s\)/,
+  ],
+]
+for (const [what, arrange, words] of ENGINE) {
+  t.test(`${what} fails that collection, says so, and the others are backed up`, async (t) => {
+    const scene = await stage(t, { made: ['docs', 'other'] })
+    arrange(scene)
+    const { code, log } = await scene.world.run()
+    t.equal(code, EXIT.over, log.slice(-3000))
+    const backup = (await scene.world.progress())?.backup
+    t.match(
+      backup?.collections.find(({ name }) => name === 'docs'),
+      { status: 'Failed', error: words },
+    )
+    t.match(backup?.error, words)
+    t.equal(snapshotFiles(scene.engine).size, 0)
+    t.equal(scene.store().uploads.size, 0)
+  })
+}
+
+t.test('copies that become Active in time are waited for', async (t) => {
+  const { engine, world } = await stage(t)
+  const shard = engine.collections.get('docs')?.shards[0]
+  if (shard === undefined) throw new Error('no shard')
+  shard.states = { [engine.peer(0).id]: 'Partial' }
+  const time = instantTime((slept) => {
+    if (slept === 3) delete shard.states
+  })
+  const { code, log } = await world.run({}, { time })
+  t.equal(code, EXIT.done)
+  t.match(log, /waits until every copy is Active .*reason=shard 0 on node 0 is Partial/)
+})
+
+t.test('a pod that is not there fails with the call that got no answer', async (t) => {
+  const { world } = await stage(t)
+  const cluster = { ...world.plan.cluster, replicas: 3 }
+  t.equal((await world.run({ cluster })).code, EXIT.over)
+  t.match((await world.progress())?.message, /vec-a-2/)
+})

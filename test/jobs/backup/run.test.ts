@@ -1,0 +1,242 @@
+/** `backup run` on good days: what is in the bucket, what is told, and how a killed one is gone on with. */
+import { once } from 'node:events'
+import t from 'tap'
+import { EXIT, JOB_ENV, encodePlan } from '../../../crds/command.ts'
+import { checkedManifest } from '../../../crds/manifest.ts'
+import { systemTime } from '../../../jobs/time.ts'
+import { filesOf, snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { instantTime, runJob } from '../job-world.ts'
+import { MIB, stage } from './stage.ts'
+
+t.test(
+  'each node of each collection is in the bucket, and the manifest is written last',
+  async (t) => {
+    const { engine, world, keys, manifest, s3, result } = await stage(t, {
+      made: ['docs', 'my docs%'],
+      replicationFactor: 2,
+      snapshotBytes: 9 * MIB,
+    })
+    engine.aliases.set('live', 'docs')
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log)
+    t.strictSame(
+      keys()
+        .filter((key) => key.endsWith('.snapshot'))
+        .map((key) => key.replace(/-\d.*$/, '')),
+      [
+        'nightly/b/docs/node-0/docs',
+        'nightly/b/docs/node-1/docs',
+        'nightly/b/my docs%25/node-0/my docs%25',
+        'nightly/b/my docs%25/node-1/my docs%25',
+      ].map((key) => key.replace(/-\d.*$/, '')),
+    )
+    const writes = s3.calls.filter(({ operation }) => operation === 'PutObject')
+    t.equal(writes[0]?.key, 'nightly/b/owner.json')
+    t.equal(s3.calls.at(-1)?.key, 'nightly/b/manifest.json')
+    t.match(checkedManifest(manifest()), {
+      manifestVersion: 1,
+      backupName: 'b',
+      uid: world.uid,
+      cluster: { name: 'a', namespace: 'ns' },
+      nodeCount: 2,
+      engineVersion: '1.18.3',
+      collections: [
+        {
+          name: 'docs',
+          aliases: ['live'],
+          config: { params: { replication_factor: 2 } },
+          shards: [
+            { shardId: 0, nodes: [0, 1] },
+            { shardId: 1, nodes: [0, 1] },
+          ],
+          snapshots: [
+            { nodeIndex: 0, sizeBytes: 9 * MIB, localShards: [{ shardId: 0 }, { shardId: 1 }] },
+            { nodeIndex: 1, sizeBytes: 9 * MIB },
+          ],
+        },
+        { name: 'my docs%', aliases: [] },
+      ],
+    })
+    t.equal(snapshotFiles(engine).size, 0, 'the engine keeps no file')
+    t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
+    t.match(await result(), { total: 2, completed: 2, failed: 0, bytes: 36 * MIB })
+    const proof = await world.verify('s3://backups/nightly/b')
+    t.equal(proof.code, EXIT.done, proof.log)
+    t.match(proof.log, /all 4 objects are whole: 36 MiB/)
+  },
+)
+
+t.test('a node without shards of a collection is recorded as such', async (t) => {
+  const { engine, world, manifest } = await stage(t, { made: [] })
+  engine.createCollection('docs', 1)
+  t.equal((await world.run()).code, EXIT.done)
+  t.match(manifest().collections[0]?.snapshots, [
+    { localShards: [{ shardId: 0 }] },
+    { localShards: [] },
+  ])
+})
+
+t.test('a cluster without collections has a backup without collections', async (t) => {
+  const { world, manifest } = await stage(t, { made: [] })
+  t.equal((await world.run()).code, EXIT.done)
+  t.strictSame(manifest().collections, [])
+  t.match(await world.progress(), { message: 'Backed up 0/0 collections' })
+})
+
+t.test('only the collections the spec names are backed up, and an alias is none', async (t) => {
+  const { engine, world, manifest, result } = await stage(t, {
+    made: ['a', 'b', 'c'],
+    collections: ['b', 'live', 'gone'],
+  })
+  engine.aliases.set('live', 'c')
+  t.equal((await world.run()).code, EXIT.over)
+  t.strictSame(
+    manifest().collections.map(({ name }) => name),
+    ['b'],
+  )
+  t.match(await result(), {
+    completed: 1,
+    failed: 2,
+    error: 'there is no collection live: it was deleted, or is an alias',
+  })
+})
+
+t.test('a killed Job goes on where it stood: what is whole is not moved again', async (t) => {
+  const { engine, world, store, s3, manifest } = await stage(t, {
+    made: ['a', 'b'],
+    snapshotBytes: 20 * MIB,
+  })
+  const stuck = Promise.withResolvers<undefined>()
+  const reached = Promise.withResolvers<undefined>()
+  s3.misbehave(({ operation, key }) => {
+    if (operation !== 'UploadPart' || !key.includes('/b/node-1/')) return undefined
+    reached.resolve(undefined)
+    return { after: stuck.promise }
+  })
+  const { child } = world.start()
+  await reached.promise
+  child.kill('SIGKILL')
+  await once(child, 'close')
+  t.equal(store().uploads.size, 1, 'it left an upload')
+  t.equal(filesOf(engine, 1, 'b').length, 1, 'and a file of the engine')
+  stuck.resolve(undefined)
+  s3.misbehave()
+  s3.calls.length = 0
+  const { code, log } = await world.run({}, { pod: 'pod-2', time: systemTime })
+  t.equal(code, EXIT.done, log)
+  t.match(log, /collection a is in the bucket already/)
+  const moved = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
+  t.equal(moved.length, 1)
+  t.match(moved[0]?.key, /\/b\/node-1\//)
+  t.equal(store().uploads.size, 0)
+  t.equal(snapshotFiles(engine).size, 0)
+  t.strictSame(
+    manifest().collections.map(({ name }) => name),
+    ['a', 'b'],
+  )
+  t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+})
+
+t.test('SIGTERM aborts the upload and deletes the engine’s file, and is a crash', async (t) => {
+  const { engine, world, store, s3 } = await stage(t, { snapshotBytes: 20 * MIB })
+  const never = Promise.withResolvers<undefined>()
+  const reached = Promise.withResolvers<undefined>()
+  s3.misbehave(({ operation }) => {
+    if (operation !== 'UploadPart') return undefined
+    reached.resolve(undefined)
+    return { after: never.promise }
+  })
+  const { child, log } = world.start()
+  await reached.promise
+  child.kill('SIGTERM')
+  const [code] = (await once(child, 'close')) as [number]
+  t.equal(code, EXIT.crash)
+  t.match(await log, /WARNING ended by a signal/)
+  t.equal(store().uploads.size, 0)
+  t.equal(snapshotFiles(engine).size, 0)
+  t.match(await world.progress(), { state: 'Started' })
+  never.resolve(undefined)
+})
+
+t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', async (t) => {
+  const { engine, nodes, world } = await stage(t)
+  const reached = Promise.withResolvers<undefined>()
+  nodes[0]?.misbehave(({ method }) => {
+    if (method !== 'POST') return undefined
+    reached.resolve(undefined)
+    return { delayMs: 300 }
+  })
+  const controller = new AbortController()
+  const running = world.run({}, { signal: controller.signal, time: systemTime })
+  await reached.promise
+  controller.abort(new Error('SIGTERM'))
+  t.equal((await running).code, EXIT.crash)
+  t.equal(snapshotFiles(engine).size, 0)
+})
+
+t.test(
+  'a file made while nobody waited for its name is found by what was there before',
+  async (t) => {
+    const { engine, nodes, world } = await stage(t, { nodes: 1 })
+    // The engine makes it, and nobody hears of it: as when the pod is killed meanwhile.
+    let calls = 0
+    nodes[0]?.misbehave(({ method }) =>
+      method === 'POST' && calls++ === 0 ? { cut: 'after' } : undefined,
+    )
+    // Our clock and the engine's are the same, about.
+    const time = { ...instantTime(), now: () => new Date() }
+    const { code, log } = await world.run({}, { time })
+    t.equal(code, EXIT.done, log)
+    t.match(log, /tries again/)
+    t.equal(snapshotFiles(engine).size, 0)
+  },
+)
+
+t.test('a file that was there before is a person’s and stays', async (t) => {
+  const { engine, world } = await stage(t, { nodes: 1 })
+  const name = 'docs-1-2020-01-01-00-00-00.snapshot'
+  const file = { name, creation_time: '', size: 1, checksum: '', content: Buffer.from('x') }
+  snapshotFiles(engine).set(`0/docs/${name}`, file)
+  t.equal((await world.run()).code, EXIT.done)
+  t.strictSame([...snapshotFiles(engine).keys()], [`0/docs/${name}`])
+})
+
+t.test('a pod that another one has replaced stops without a word', async (t) => {
+  const { world, s3, result } = await stage(t, { made: ['a', 'b'], snapshotBytes: 20 * MIB })
+  let second: Promise<{ code: number }> | undefined
+  s3.misbehave(({ operation, key }) => {
+    if (operation === 'UploadPart' && key.includes('/b/') && second === undefined) {
+      s3.misbehave()
+      second = runJob(['backup', 'run', 'ns/b'], {
+        ...world.env,
+        [JOB_ENV.podUid]: 'pod-2',
+        [JOB_ENV.plan]: encodePlan(world.plan, 'spec'),
+      })
+      return { after: second }
+    }
+    return undefined
+  })
+  const first = await world.run()
+  t.equal((await second)?.code, EXIT.done)
+  t.equal(first.code, EXIT.crash)
+  t.match(first.log, /pod pod-2 works on this run: this pod stops/)
+  t.match(await result(), { completed: 2 })
+})
+
+t.test('shards that move under way are taken again, from where they are', async (t) => {
+  const { engine, nodes, world, manifest } = await stage(t)
+  const shard = engine.collections.get('docs')?.shards[1]
+  let isMoved = false
+  nodes[1]?.misbehave(({ method }) => {
+    if (method === 'POST' && !isMoved && shard !== undefined) {
+      isMoved = true
+      shard.peers = [engine.peer(0).id]
+    }
+    return undefined
+  })
+  const { code, log } = await world.run({}, { time: instantTime() })
+  t.equal(code, EXIT.done, log)
+  t.match(log, /changed under way: looks again/)
+  t.match(manifest().collections[0]?.shards, [{ nodes: [0] }, { nodes: [0] }])
+  t.match(manifest().collections[0]?.snapshots[0]?.localShards, [{ shardId: 0 }, { shardId: 1 }])
+})
