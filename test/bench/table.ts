@@ -4,6 +4,8 @@ export interface Figure {
   what: string
   unit: string
   value: number
+  /** Of the measurement that was disturbed least. */
+  best?: number
   /** The same, of the bare echo. */
   echo?: number
   target?: number
@@ -16,15 +18,16 @@ export function median(values: number[]): number {
 }
 
 export function print(figures: Figure[]): void {
-  const rows = figures.map(({ what, unit, value, echo, target, met }) => [
+  const rows = figures.map(({ what, unit, value, best, echo, target, met }) => [
     what,
     `${short(value)} ${unit}`,
+    best === undefined ? '' : `${short(best)} ${unit}`,
     echo === undefined ? '' : `${short(echo)} ${unit}`,
     echo === undefined || echo === 0 ? '' : (value / echo).toFixed(2),
     target === undefined ? '' : `${unit === '/s' ? '>=' : target === 0 ? '=' : '<'} ${target}`,
     met === undefined ? '' : met ? 'met' : 'MISSED',
   ])
-  const all = [['', 'service', 'bare echo', 'ratio', 'target', ''], ...rows]
+  const all = [['', 'service', 'at best', 'bare echo', 'ratio', 'target', ''], ...rows]
   const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
   for (const row of all) {
     const cells = row.map((cell, column) => {
