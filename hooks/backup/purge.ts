@@ -1,6 +1,6 @@
 /** Deleting a backup's objects, batch by batch, in passes that outlast a hook call. */
 import type { VecBackup } from '../../crds/backup.ts'
-import { StorageError } from '../../crds/errors.ts'
+import { Rejected, StorageError } from '../../crds/errors.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
 import type { BackupPorts, PurgeResult } from './ports.ts'
 
@@ -19,8 +19,10 @@ export async function purgeBatch(
   try {
     return await ports.purge({ storage: spec.storage.s3, namespace, name, uid }, signal)
   } catch (error) {
-    if (!(error instanceof StorageError)) throw error
-    return { done: false, error: error.message }
+    if (error instanceof StorageError || error instanceof Rejected) {
+      return { done: false, error: error.message }
+    }
+    throw error
   }
 }
 

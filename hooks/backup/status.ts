@@ -1,6 +1,7 @@
 /** The whole status of a VecBackup, from what its Jobs reported (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../crds/command.ts'
+import { s3Path } from '../../crds/layout.ts'
 import { humanSize } from '../../crds/size.ts'
 import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
@@ -68,11 +69,8 @@ export function endedStatus(
   }
 }
 
-/** `s3://<bucket>/<prefix>/<name>` */
 export function s3PathOf({ metadata, spec }: VecBackup): string {
-  const { bucket, prefix } = spec.storage.s3
-  const parts = [bucket, ...prefix.split('/'), metadata.name]
-  return `s3://${parts.filter((part) => part !== '').join('/')}`
+  return s3Path({ ...spec.storage.s3, name: metadata.name })
 }
 
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */

@@ -113,12 +113,17 @@ export class Claimant {
     const [next, ...rest] = this.#writes
     if (next === undefined) return
     const store = this.#store
-    let isDone = false
+    const done: boolean[] = []
+    const noted = async (write: Promise<boolean>) => {
+      const isDone = await write
+      done.push(isDone)
+      return isDone
+    }
     await writeLeases([next], {
-      takeLease: async (lease) => (isDone = await store.takeLease(lease)),
-      dropLease: async (lease) => (isDone = await store.dropLease(lease)),
+      takeLease: (lease) => noted(store.takeLease(lease)),
+      dropLease: (lease) => noted(store.dropLease(lease)),
     })
-    this.#writes = isDone ? rest : []
+    this.#writes = done.includes(false) ? [] : rest
   }
 
   /** An answer that took longer than the margin has timed out on its way. */

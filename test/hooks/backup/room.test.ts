@@ -1,0 +1,387 @@
+import t from 'tap'
+import { VecBackup, type BackupStatus } from '../../../crds/backup.ts'
+import { StorageError, Rejected } from '../../../crds/errors.ts'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import { backupRights } from '../../../hooks/backup/children.ts'
+import { backupRoom } from '../../../hooks/backup/index.ts'
+import type { BackupPorts } from '../../../hooks/backup/ports.ts'
+import { guardOf } from '../../../hooks/guard.ts'
+import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
+import { ago, context, secret } from '../../builders.ts'
+import {
+  MINE,
+  backup,
+  bucketKeys,
+  keySecret,
+  leaseOf,
+  report,
+  result,
+  runningCluster,
+  transferJob,
+} from './objects.ts'
+import { portsOf } from './ports.ts'
+
+const rights = backupRights(backup())
+
+function request(parent: VecBackup, children: object[] = [], related: object[] = []) {
+  const byKind = (objects: AnyObject[]) => {
+    const found: Record<string, Record<string, AnyObject>> = {}
+    for (const object of objects) {
+      const key = `${object.kind}.${object.apiVersion}`
+      found[key] = { ...found[key], [`ns/${object.metadata.name}`]: object }
+    }
+    return found
+  }
+  return {
+    parent,
+    children: byKind(children as AnyObject[]),
+    related: byKind(related as AnyObject[]),
+    finalizing: parent.metadata.deletionTimestamp !== undefined,
+  } satisfies HookRequest<VecBackup>
+}
+
+type Asked = HookRequest<VecBackup>
+
+/** Every answer passes the guard. */
+async function answered(
+  hook: 'sync' | 'finalize',
+  asked: Asked,
+  answers: Partial<BackupPorts> = {},
+  at = context,
+) {
+  const { ports, written } = portsOf(answers)
+  const room = backupRoom(ports)
+  const desired = (await room[hook]?.(asked, at)) as Desired<BackupStatus>
+  guardOf(room)(asked, desired, hook)
+  return { desired, written }
+}
+
+function withReport(parts: Parameters<typeof report>[0], more: Parameters<typeof backup>[0] = {}) {
+  const annotations = { ...more.annotations, [ANNOTATIONS.progress]: JSON.stringify(report(parts)) }
+  return backup({ ...more, annotations })
+}
+
+/** Nothing is missing. */
+const whole: Partial<BackupPorts> = {
+  cluster: async () => runningCluster(),
+  secret: async () => bucketKeys,
+}
+
+t.test('customize shows the VecCluster, by name and namespace', async (t) => {
+  const room = backupRoom(portsOf().ports)
+  const rule = { apiVersion: 'vec-operator.dev/v1alpha1', resource: 'vecclusters', names: ['a'] }
+  t.strictSame(room.customize(backup()), [{ ...rule, namespace: 'ns' }])
+  const far = backup({ spec: { clusterRef: { name: 'a', namespace: 'far' } } })
+  t.strictSame(room.customize(far), [{ ...rule, namespace: 'far' }])
+})
+
+t.test('Leases, live Jobs and the live cluster are read only where a Job may be due', async (t) => {
+  const read: string[] = []
+  const noted =
+    <T>(name: string, value: T) =>
+    async () => {
+      read.push(name)
+      return value
+    }
+  const answers = {
+    lease: noted('lease', undefined),
+    jobsOf: noted('jobsOf', []),
+    cluster: noted('cluster', runningCluster()),
+  }
+  await answered('sync', request(backup({ status: { phase: 'Completed' } })), answers)
+  const jobs = [transferJob()]
+  await answered('sync', request(withReport({}), [...rights, ...jobs]), answers)
+  await answered('sync', request(withReport({ state: 'Done' }), rights), answers)
+  t.strictSame(read, [])
+  await answered('sync', request(backup(), rights), answers)
+  t.strictSame(read, ['cluster', 'lease', 'lease', 'jobsOf'])
+})
+
+t.test('a backup takes its Lease, and makes its Job once it sees it held', async (t) => {
+  const first = await answered('sync', request(backup(), rights), whole)
+  t.strictSame(first.written, ['take vec-a-backup'])
+  t.notOk(first.desired.children.some(({ kind }) => kind === 'Job'))
+  const lease: BackupPorts['lease'] = async (_, name) =>
+    name === 'vec-a-backup' ? leaseOf('backup', MINE) : undefined
+  const second = await answered('sync', request(backup(), rights), { ...whole, lease })
+  t.strictSame(second.written, [])
+  t.ok(second.desired.children.some(({ kind }) => kind === 'Job'))
+})
+
+t.test(
+  'the Leases are those of the cluster that lives, not of the one the cache shows',
+  async (t) => {
+    const gone = { ...whole, cluster: async () => undefined }
+    const { desired } = await answered('sync', request(backup(), rights, [runningCluster()]), gone)
+    t.equal(desired.status.conditions?.[0]?.reason, 'ClusterNotFound')
+  },
+)
+
+t.test(
+  'the key of the cluster is read in its namespace, the credentials in that of the backup',
+  async (t) => {
+    const read: string[] = []
+    const far = backup({ spec: { clusterRef: { name: 'a', namespace: 'ns' } }, namespace: 'far' })
+    const apiKey = { autoGenerate: true, jwtRbac: false }
+    const tls = { enabled: true, secretRef: { name: 'cert' } }
+    const answers: Partial<BackupPorts> = {
+      cluster: async () => runningCluster({ spec: { apiKey, tls } }),
+      secret: async (namespace, name) => {
+        read.push(`${namespace}/${name}`)
+        return { ...bucketKeys, ...keySecret(), data: { ...bucketKeys.data, ...keySecret().data } }
+      },
+    }
+    await answered('sync', request(far), answers)
+    t.strictSame(read, ['far/s3', 'ns/vec-a-apikey', 'ns/cert'])
+  },
+)
+
+t.test('copies are read and written while a Job runs, and deleted when it has ended', async (t) => {
+  const apiKey = { autoGenerate: true, jwtRbac: false }
+  const spec = { clusterRef: { name: 'a', namespace: 'ns' } }
+  const jobs = [transferJob({ namespace: 'far' })]
+  const { name } = transferJob().metadata
+  const clusters = [runningCluster({ spec: { apiKey } })]
+  const running = request(withReport({}, { namespace: 'far', spec }), jobs, clusters)
+  const answers = { secret: async () => keySecret() }
+  t.strictSame((await answered('sync', running, answers)).written, [
+    `copy ${name}-engine`,
+    'event BackupStarted',
+  ])
+  const same = { ...answers, copy: async () => secret({ 'api-key': 'k' }) }
+  t.strictSame((await answered('sync', running, same)).written, ['event BackupStarted'])
+  const ended = request(withReport({ state: 'Done' }, { namespace: 'far', spec }), jobs, clusters)
+  t.strictSame((await answered('sync', ended, answers)).written, [
+    `delete copy ${name}-engine`,
+    `delete copy ${name}-tls`,
+    'event BackupCompleted',
+  ])
+})
+
+t.test(
+  'after 30 s without an end report the resource is read live before a crash is called',
+  async (t) => {
+    const jobs = [transferJob({ ended: ['Complete', 31] })]
+    const asked = request(withReport({}), [...rights, ...jobs])
+    const live = withReport({ state: 'Done', backup: result({ completed: 2 }) })
+    const told = await answered('sync', asked, { backup: async () => live })
+    t.equal(told.desired.status.phase, 'Completed')
+    const crashed = await answered('sync', asked)
+    t.match(crashed.desired.status, { phase: 'Failed', error: 'Job crashed 1 times' })
+  },
+)
+
+t.test('a progress annotation of another uid is ignored', async (t) => {
+  const asked = request(withReport({ uid: 'namesake', state: 'Done' }), rights)
+  t.equal((await answered('sync', asked, whole)).desired.status.phase, 'Pending')
+})
+
+t.test('an expired backup deletes itself, by its uid', async (t) => {
+  const status = { phase: 'Completed', expiresAt: ago(1) } as const
+  t.strictSame((await answered('sync', request(backup({ status })))).written, ['expire b uid-b'])
+})
+
+t.test('a silent Job is stopped', async (t) => {
+  const jobs = [transferJob({ createdAgo: 700 })]
+  const { written } = await answered('sync', request(backup(), [...rights, ...jobs]), whole)
+  t.strictSame(written, [`stop ${transferJob().metadata.name}`, 'event JobNotStarted'])
+})
+
+// ---- the end
+
+/** A backup that was started once and is being deleted. */
+function ending(parts: Parameters<typeof backup>[0] = {}) {
+  const status = { phase: 'Completed', startTime: ago(900) } as const
+  return backup({ deletionTimestamp: ago(5), status, ...parts })
+}
+
+const secretThere = { secret: async () => bucketKeys }
+
+t.test('deletion while running stops the Job first, with its pods, then purges', async (t) => {
+  const calls: string[] = []
+  const jobs = [transferJob()]
+  const asked = request(withReport({}, { deletionTimestamp: ago(5) }), [...rights, ...jobs])
+  const purge: BackupPorts['purge'] = async ({ namespace, name, uid, storage }) => {
+    calls.push(`${storage.prefix}/${name} ${namespace} ${uid}`)
+    return { done: true }
+  }
+  const running = { ...secretThere, purge, jobsOf: async () => jobs }
+  const first = await answered('finalize', asked, running)
+  t.strictSame(first.written, [`stop ${transferJob().metadata.name}`])
+  t.strictSame(calls, [])
+  t.equal(first.desired.finalized, undefined)
+  const deleting = [transferJob({ deletionTimestamp: ago(1) })]
+  const second = await answered('finalize', asked, { ...running, jobsOf: async () => deleting })
+  t.strictSame(second.written, [])
+  t.equal(second.desired.resyncAfterSeconds, 2)
+  const last = await answered('finalize', asked, { ...running, jobsOf: async () => [] })
+  t.strictSame(calls, ['daily/b ns uid-b'])
+  t.equal(last.desired.finalized, true)
+})
+
+t.test('the purge is bounded per call and goes on at the next one', async (t) => {
+  const left = [1000, 0]
+  const purge: BackupPorts['purge'] = async () => {
+    const remaining = left.shift() ?? 0
+    return { done: remaining === 0, remaining }
+  }
+  const { ports } = portsOf({ ...secretThere, purge })
+  const room = backupRoom(ports)
+  const first = (await room.finalize?.(request(ending()), context)) as Desired<BackupStatus>
+  t.equal(first.finalized, undefined)
+  t.equal(first.resyncAfterSeconds, 1)
+  t.match(first.status.conditions?.at(-1), {
+    type: 'Purged',
+    reason: 'Purging',
+    message: 's3://store/daily/b is being emptied, 1000 objects are left',
+  })
+  t.equal((await room.finalize?.(request(ending()), context))?.finalized, true)
+})
+
+for (const error of [new StorageError('access denied'), new Rejected('owner.json does not read')]) {
+  t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
+    const purge = async () => Promise.reject(error)
+    const first = await answered('finalize', request(ending()), { ...secretThere, purge })
+    const { status } = first.desired
+    const condition = status.conditions?.at(-1)
+    t.match(condition, {
+      reason: 'PurgeFailed',
+      message: `s3://store/daily/b: ${error.message} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`,
+    })
+    t.equal(first.desired.resyncAfterSeconds, 30)
+    t.strictSame(first.written, ['event PurgeFailed'])
+    const again = await answered('finalize', request(ending({ status })), { ...secretThere, purge })
+    t.strictSame(again.written, [])
+    t.equal(again.desired.status.conditions?.length, 1)
+  })
+}
+
+t.test('a purge that ends with a defect is no end of the backup', async (t) => {
+  const purge = async () => Promise.reject(new Error('a defect'))
+  const { desired } = await answered('finalize', request(ending()), { ...secretThere, purge })
+  t.equal(desired.finalized, undefined)
+  t.equal(desired.status.conditions?.at(-1)?.message, 's3://store/daily/b is being emptied')
+})
+
+t.test('a purge that takes long goes on behind the answer', async (t) => {
+  let finish: () => void = () => undefined
+  const slow = new Promise<void>((resolve) => (finish = resolve))
+  const purge: BackupPorts['purge'] = async () => slow.then(() => ({ done: true }))
+  const room = backupRoom(portsOf({ ...secretThere, purge }).ports)
+  const first = await room.finalize?.(request(ending()), context)
+  t.equal(first?.finalized, undefined)
+  t.equal(first?.resyncAfterSeconds, 2)
+  finish()
+  t.equal((await room.finalize?.(request(ending()), context))?.finalized, true)
+})
+
+t.test(
+  'one more look before it goes: a Job that was made behind the purge is stopped',
+  async (t) => {
+    const lists = [[], [transferJob()]]
+    const jobsOf = async () => lists.shift() ?? []
+    const { desired, written } = await answered('finalize', request(ending()), {
+      ...secretThere,
+      jobsOf,
+    })
+    t.equal(desired.finalized, undefined)
+    t.strictSame(written, [`stop ${transferJob().metadata.name}`])
+  },
+)
+
+t.test('a missing credentials Secret: a warning and an Event, and the objects stay', async (t) => {
+  const { desired, written } = await answered('finalize', request(ending()))
+  t.equal(desired.finalized, true)
+  t.strictSame(written, [
+    'event CredentialsMissing',
+    'warn Secret ns/s3 not found: the objects in s3://store/daily/b stay',
+  ])
+})
+
+t.test('the annotation retain-objects releases at once', async (t) => {
+  const purge = async () => Promise.reject(new Error('never called'))
+  const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
+  const { desired, written } = await answered(
+    'finalize',
+    request(ending({ annotations }), rights),
+    {
+      ...secretThere,
+      purge,
+    },
+  )
+  t.equal(desired.finalized, true)
+  t.equal(desired.children.length, rights.length)
+  t.strictSame(written, [])
+})
+
+t.test('a backup that never started has no objects and needs no credentials', async (t) => {
+  const never = backup({ deletionTimestamp: ago(1) })
+  const { desired, written } = await answered('finalize', request(never))
+  t.equal(desired.finalized, true)
+  t.strictSame(written, [])
+})
+
+t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
+  const calls: string[] = []
+  const purge: BackupPorts['purge'] = async ({ name }) => {
+    calls.push(name)
+    return { done: true }
+  }
+  const failed = withReport(
+    { state: 'Failed' },
+    { deletionTimestamp: ago(1), status: { phase: 'Failed' } },
+  )
+  await answered('finalize', request(failed), { ...secretThere, purge })
+  t.strictSame(calls, ['b'])
+})
+
+t.test('in a namespace that ends it gives up after 10 minutes, saying so in the log', async (t) => {
+  const purge = async () => Promise.reject(new StorageError('access denied'))
+  const ends = { ...secretThere, purge, namespaceEnds: async () => true }
+  const early = await answered('finalize', request(ending({ deletionTimestamp: ago(599) })), ends)
+  t.equal(early.desired.finalized, undefined)
+  const late = request(ending({ deletionTimestamp: ago(600) }))
+  const given = await answered('finalize', late, ends)
+  t.equal(given.desired.finalized, true)
+  t.strictSame(given.written, [
+    'event PurgeGivenUp',
+    'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
+  ])
+  const alive = await answered('finalize', late, { ...ends, namespaceEnds: async () => false })
+  t.equal(alive.desired.finalized, undefined)
+})
+
+t.test('a purge waits while a restore naming that backup has an unfinished Job', async (t) => {
+  const restores = [
+    { namespace: 'far', name: 'over', uid: 'uid-over' },
+    { namespace: 'far', name: 'busy', uid: 'uid-busy' },
+  ]
+  const jobsOf: BackupPorts['jobsOf'] = async (_, uid) =>
+    uid === 'uid-busy'
+      ? [transferJob()]
+      : uid === 'uid-over'
+        ? [transferJob({ ended: ['Complete', 9] })]
+        : []
+  const answers = { ...secretThere, jobsOf, restoresOf: async () => restores }
+  const { desired } = await answered('finalize', request(ending()), answers)
+  t.equal(desired.finalized, undefined)
+  t.equal(desired.resyncAfterSeconds, 30)
+  t.match(desired.status.conditions?.at(-1), {
+    type: 'Purged',
+    reason: 'WaitingForRestore',
+    message: 'waits for VecRestore far/busy',
+  })
+  const over = { ...answers, restoresOf: async () => restores.slice(0, 1) }
+  t.equal((await answered('finalize', request(ending()), over)).desired.finalized, true)
+})
+
+t.test('what has ended without its status yet is purged like any other', async (t) => {
+  const { desired } = await answered(
+    'finalize',
+    request(withReport({ state: 'Done' }, { deletionTimestamp: ago(1) })),
+    secretThere,
+  )
+  t.equal(desired.finalized, true)
+  t.strictSame(desired.status, {})
+})
