@@ -18,6 +18,7 @@ function start(t: Test, args: string[] = []) {
     env: { ...process.env, TMPDIR: `${folder}/temporary` },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  t.teardown(() => child.kill('SIGKILL'))
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
@@ -46,7 +47,10 @@ t.test('the tour shows a VecCluster Pending, Running, Upgrading, Running, gone',
   for (const command of ['apply -f docs/samples/cluster.yaml', 'edit', 'delete']) {
     t.match(output, `$ kubectl -n demo-1 ${command}`)
   }
-  t.match(output, /log of Job cluster-upgrade-\w+-1:\n +\| .*upgrade starts/)
+  t.equal(
+    [...output.matchAll(/log of Job cluster-upgrade-\w+-1:\n +\| .*upgrade starts/g)].length,
+    1,
+  )
   t.strictSame(left, [])
 })
 

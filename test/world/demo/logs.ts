@@ -16,6 +16,8 @@ export class JobLogs {
   readonly #namespace: string
   /** In the order in which the Jobs appeared. */
   readonly #logs = new Map<string, string>()
+  /** Pods whose end was told. */
+  readonly #ended = new Set<string>()
   readonly #reading = new Set<Promise<void>>()
   #onEnd: ((log: JobLog) => void) | undefined
 
@@ -51,8 +53,10 @@ export class JobLogs {
     if (isNew) this.#logs.set(job, '')
     const { phase = '' } = (object as AnyObject & { status?: { phase?: string } }).status ?? {}
     if (!isNew && !ENDED.includes(phase)) return
+    const isEnd = ENDED.includes(phase) && !this.#ended.has(object.metadata.name)
+    if (isEnd) this.#ended.add(object.metadata.name)
     const read = this.#refresh(job).then(() => {
-      if (ENDED.includes(phase)) this.#onEnd?.({ job, text: this.#logs.get(job) ?? '' })
+      if (isEnd) this.#onEnd?.({ job, text: this.#logs.get(job) ?? '' })
     })
     this.#reading.add(read)
     void read.finally(() => this.#reading.delete(read))
