@@ -102,7 +102,7 @@ function repeatedFields(text: string): string[] {
       open.pop()
     } else if (token === ',') {
       if (inside !== undefined) inside.index += 1
-    } else if (inside?.fields !== undefined) {
+    } else if (inside?.fields !== undefined && token.endsWith(':')) {
       field = JSON.parse(token.slice(0, token.lastIndexOf('"') + 1)) as string
       if (inside.fields.has(field) && !OPAQUE.test(inside.path)) {
         found.push(`duplicate field "${`${inside.path}/${field}`.slice(1)}"`)
