@@ -1,5 +1,5 @@
 /** What the VecCollection room reads and writes, by the real clients; one list of claims for all. */
-import { Value } from '@sinclair/typebox/value'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecCluster } from '../crds/cluster.ts'
 import { VecCollection } from '../crds/collection.ts'
 import { AnyObject } from '../crds/kubernetes.ts'
@@ -11,7 +11,6 @@ import { EngineCollections } from '../jobs/clients/engine-collections.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { engineOn, type EngineTools } from './engines.ts'
 import { leasePorts } from './leases.ts'
-import { remember } from './remember.ts'
 import type { Timers } from './start-mark.ts'
 
 export interface CollectionTools extends EngineTools {
@@ -22,15 +21,17 @@ export interface CollectionTools extends EngineTools {
   timers: Timers
 }
 
-const CLAIMS_SECONDS = 5
+const CLAIMS_MS = 5_000
+/** A list may hold thousands, and is read again and again. */
+const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function collectionPorts(tools: CollectionTools): CollectionPorts {
   const { kubernetes, namespaces, now, timers } = tools
-  const claims = remember(() => collectionsIn(kubernetes, namespaces), CLAIMS_SECONDS, now)
+  const claims = new Claims(() => collectionsIn(kubernetes, namespaces), now)
   return {
     engine: (connection) => new EngineCollections(engineOn(tools, connection)),
-    collectionsOf: async ({ namespace, name }) =>
-      ((await claims()) ?? []).filter((collection) => {
+    collectionsOf: async ({ namespace, name }, asking) =>
+      (await claims.seenBy(asking)).filter((collection) => {
         const cluster = clusterOf(collection)
         return cluster.namespace === namespace && cluster.name === name
       }),
@@ -53,7 +54,42 @@ async function collectionsIn(
     kubernetes.list(resources(VecCollection.plural, namespace), AnyObject),
   )
   const all: unknown[] = (await Promise.all(lists)).flat()
-  return all.filter((object) => Value.Check(VecCollection.schema, object))
+  return all.filter((object) => isCollection.Check(object))
+}
+
+/** One list for all who ask within some seconds, unless it is older than who asks. */
+class Claims {
+  readonly #load: () => Promise<VecCollection[]>
+  readonly #now: () => Date
+  #list: { at: number; items: Promise<VecCollection[]> } | undefined
+
+  constructor(load: () => Promise<VecCollection[]>, now: () => Date) {
+    this.#load = load
+    this.#now = now
+  }
+
+  /**
+   * Two that are made within seconds of each other may want the same name: the list that shows the
+   * later one shows the earlier one too.
+   */
+  async seenBy({ metadata: { uid, generation } }: VecCollection): Promise<VecCollection[]> {
+    const known = this.#list
+    if (known === undefined || this.#now().getTime() - known.at >= CLAIMS_MS) return this.#read()
+    const items = await known.items
+    const own = items.find(({ metadata }) => metadata.uid === uid)
+    if (own !== undefined && own.metadata.generation >= generation) return items
+    // Another one may have read it anew meanwhile.
+    return this.#list === known || this.#list === undefined ? this.#read() : this.#list.items
+  }
+
+  #read(): Promise<VecCollection[]> {
+    const list = { at: this.#now().getTime(), items: this.#load() }
+    this.#list = list
+    list.items.catch(() => {
+      if (this.#list === list) this.#list = undefined
+    })
+    return list.items
+  }
 }
 
 function waited(timers: Timers, milliseconds: number, signal: AbortSignal): Promise<void> {

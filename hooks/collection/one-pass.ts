@@ -33,7 +33,7 @@ interface Parts {
 export function passOf({ collection, shared, ports }: Parts, signal: AbortSignal): Pass {
   const name = collectionNameOf(collection)
   const cluster = clusterOf(collection)
-  const others = once(() => ports.collectionsOf(cluster))
+  const others = once(() => ports.collectionsOf(cluster, collection))
   const refuseAlias = (aliases: Alias[]) => {
     const target = aliases.find(({ alias_name }) => alias_name === name)?.collection_name
     if (target !== undefined) throw new Rejected(`${name} is an alias of collection ${target}`)

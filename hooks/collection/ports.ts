@@ -43,8 +43,11 @@ export interface ClusterName {
 export interface CollectionPorts {
   /** Makes no call by itself; answers are shared by the room, not remembered here. */
   engine(connection: Connection): CollectionEngine
-  /** Every VecCollection of a cluster, from any namespace served; at most 5 s old. Asked before writes. */
-  collectionsOf(cluster: ClusterName): Promise<VecCollection[]>
+  /**
+   * Every VecCollection of a cluster, from any namespace served; at most 5 s old, and never older than
+   * who asks: what was there before it was made or changed is in the list. Asked before writes.
+   */
+  collectionsOf(cluster: ClusterName, asking: VecCollection): Promise<VecCollection[]>
   /** The VecCluster, read live; undefined when it, or its kind, is gone. */
   cluster(cluster: ClusterName): Promise<VecCluster | undefined>
   /** Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. */
