@@ -7,9 +7,11 @@ import { chartDifferences } from '../chart/compare.ts'
 import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
 import { runCorpus, type Store } from '../crds/corpus-run.ts'
+import { accessKeyScenarios } from '../scenarios/access-key.ts'
 import { clusterFaults } from '../scenarios/cluster-faults.ts'
 import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
+import { collectionScenarios } from '../scenarios/collection.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
@@ -56,7 +58,13 @@ await t.test('helm install puts the operator on the cluster', async () => {
   world = openClusterWorld(ground)
 })
 if (world !== undefined) {
-  const scenarios = [...clusterLife, ...clusterInput, ...clusterFaults]
+  const scenarios = [
+    ...clusterLife,
+    ...clusterInput,
+    ...collectionScenarios,
+    ...accessKeyScenarios,
+    ...clusterFaults,
+  ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))
   await runScenarios(t, world, wanted, AT_ONCE)
 }

@@ -130,6 +130,7 @@ class OpenWorld implements ClusterWorld {
     method: string,
     path: string,
     body?: object,
+    given?: string,
   ): Promise<unknown> {
     const secret = (await this.client.get({
       apiVersion: 'v1',
@@ -137,9 +138,10 @@ class OpenWorld implements ClusterWorld {
       namespace,
       name: name.replace(/-\d+$/, '-apikey'),
     })) as (ApiObject & { data?: Record<string, string> }) | undefined
-    const key = secret?.data?.[KEY_SECRET_KEY]
+    const encoded = secret?.data?.[KEY_SECRET_KEY]
+    const key = given ?? (encoded && Buffer.from(encoded, 'base64').toString())
     const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`
-    const headers = key === undefined ? {} : { 'api-key': Buffer.from(key, 'base64').toString() }
+    const headers = key === undefined ? {} : { 'api-key': key }
     const text = await this.client.raw(method, proxy, body, headers)
     return JSON.parse(text)
   }

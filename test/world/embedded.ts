@@ -194,8 +194,9 @@ class RunningWorld implements EmbeddedWorld {
     method: string,
     path: string,
     body?: object,
+    key?: string,
   ): Promise<unknown> {
-    return callEngine(this.api, { namespace, name }, { method, path, body })
+    return callEngine(this.api, { namespace, name }, { method, path, body, key })
   }
 
   async close(): Promise<void> {

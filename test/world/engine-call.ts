@@ -1,4 +1,4 @@
-/** A person's call to an engine in the embedded world: through the pod proxy, with the key the pods run. */
+/** A person's call to an engine in the embedded world: through the pod proxy, with a key. */
 import { request } from 'undici'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import { recordAt } from './api/json.ts'
@@ -10,15 +10,16 @@ import type { Pod } from './controllers/objects.ts'
 export async function callEngine(
   api: EmbeddedApi,
   { namespace, name }: { namespace: string; name: string },
-  { method, path, body }: { method: string; path: string; body: object | undefined },
+  call: { method: string; path: string; body: object | undefined; key: string | undefined },
 ): Promise<unknown> {
+  const { method, path, body, key } = call
   const proxy = `/api/v1/namespaces/${namespace}/pods/${schemeOf(api, namespace, name)}:${name}:6333`
   const answer = await request(`${api.url}${proxy}/proxy${path}`, {
     method: method,
     headers: {
       authorization: `Bearer ${api.token}`,
       'content-type': 'application/json',
-      ...keyOf(api, namespace, name),
+      ...(key === undefined ? keyOf(api, namespace, name) : { 'api-key': key }),
     },
     body: body === undefined ? null : JSON.stringify(body),
   })

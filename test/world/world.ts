@@ -18,12 +18,13 @@ export interface World {
   readonly parts: string[]
   /** Two versions of the engine that can be installed here, one patch apart. */
   readonly versions: { older: string; newer: string }
-  /** Calls the engine on one pod, through the API server's pod proxy. */
+  /** Calls the engine on one pod, through the API server's pod proxy; by default with the key it runs. */
   engine(
     pod: { namespace: string; name: string },
     method: string,
     path: string,
     body?: object,
+    key?: string,
   ): Promise<unknown>
   /** A fresh namespace; it is deleted when the world closes. */
   namespace(purpose: string): Promise<string>
