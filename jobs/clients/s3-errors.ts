@@ -28,6 +28,8 @@ const TRANSIENT = new Set([
   'IncompleteBody',
 ])
 const FULL = new Set(['XMinioStorageFull', 'InsufficientStorage', 'QuotaExceeded'])
+/** Some stores answer 404 where it is the access key that they do not find. */
+const UNKNOWN_KEY = new Set(['InvalidAccessKeyId', 'XAdminUserNotFound', 'NoSuchUser'])
 const MAX_MESSAGE = 512
 
 /** The error as one of ours: with bucket, key and cause, and without anything secret. */
@@ -64,8 +66,11 @@ export function isTransient({ status, reason = '' }: StorageError): boolean {
 }
 
 /** Whether the store does not know us, or does not let us. */
-export function isForbidden({ status }: StorageError): boolean {
-  return status === 401 || status === 403
+export function isForbidden({
+  status,
+  reason = '',
+}: Pick<StorageError, 'status' | 'reason'>): boolean {
+  return status === 401 || status === 403 || UNKNOWN_KEY.has(reason)
 }
 
 function isFull({ status, reason }: { status: number | undefined; reason: string }): boolean {
@@ -79,7 +84,7 @@ function hint(refusal: Refusal, { bucket, region }: S3Call): string {
     return ` (the bucket is in region ${actual}, not in ${region})`
   }
   if (isFull({ status, reason: name })) return ' (the store is full)'
-  if (status === 401 || status === 403) {
+  if (isForbidden({ status, reason: name })) {
     return ' (check the credentials, the bucket policy, endpoint and forcePathStyle)'
   }
   return ''

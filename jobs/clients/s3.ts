@@ -29,6 +29,8 @@ export interface OpenUpload {
 }
 
 const BIG_CALL_MS = 600_000
+/** An answer to HEAD has no words: the SDK calls its 404 NotFound. */
+const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
 
 export class Bucket {
   readonly #connection: S3Connection
@@ -221,13 +223,12 @@ export class Bucket {
     }
   }
 
-  /** Undefined where the call says there is no such thing; a missing bucket is an error. */
+  /** Undefined where the call says there is no such thing; other 404s may be about bucket or key. */
   async #optional<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
     try {
       return await call()
     } catch (error) {
-      const isMissing =
-        error instanceof StorageError && error.status === 404 && error.reason !== 'NoSuchBucket'
+      const isMissing = error instanceof StorageError && MISSING.has(error.reason ?? '')
       if (isMissing) return undefined
       throw error
     }

@@ -1,0 +1,160 @@
+/**
+ * What we rely on in a store: run against our double, and against a real S3 server where S3_BIN names a
+ * versitygw. What the two answer differently is a bug of the double.
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { purge } from '../../../jobs/backup/purge.ts'
+import { Bucket } from '../../../jobs/clients/s3.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import { systemTime } from '../../../jobs/time.ts'
+import { freePort, portAnswers, startProcess, stopProcess, waitFor } from '../../cluster/process.ts'
+import { startBucketServer } from '../../doubles/bucket/server.ts'
+
+interface Subject {
+  endpoint: string
+  keys: { accessKeyId: string; secretAccessKey: string }
+}
+
+const KEYS = { accessKeyId: 'id', secretAccessKey: 'secretsecret' }
+const MIB = 1024 * 1024
+
+async function double(t: Test): Promise<Subject> {
+  const server = await startBucketServer({ buckets: ['backups'], keys: { id: 'secretsecret' } })
+  t.teardown(() => server.close())
+  return { endpoint: server.url, keys: KEYS }
+}
+
+async function real(t: Test, bin: string): Promise<Subject> {
+  const root = t.testdir({})
+  mkdirSync(join(root, 'data', 'backups'), { recursive: true })
+  const port = await freePort()
+  const spec = {
+    name: 's3',
+    command: bin,
+    args: ['--quiet', '--port', `127.0.0.1:${port}`, 'posix', join(root, 'data')],
+    log: join(root, 'log'),
+    env: { ROOT_ACCESS_KEY_ID: KEYS.accessKeyId, ROOT_SECRET_ACCESS_KEY: KEYS.secretAccessKey },
+  }
+  const record = startProcess(spec, root)
+  t.teardown(() => stopProcess(record))
+  await waitFor('the S3 server', () => portAnswers('127.0.0.1', port), { process: record })
+  return { endpoint: `http://127.0.0.1:${port}`, keys: KEYS }
+}
+
+function bucketOf(
+  t: Test,
+  { endpoint, keys }: Subject,
+  changes: Partial<typeof KEYS> = {},
+  name = 'backups',
+) {
+  const bucket = new Bucket({
+    target: { bucket: name, region: 'us-east-1', endpoint, forcePathStyle: true },
+    credentials: async () => ({ ...keys, ...changes }),
+    time: systemTime,
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+    attempts: 1,
+  })
+  t.teardown(() => bucket.close())
+  return bucket
+}
+
+async function* bytes(count: number): AsyncGenerator<Buffer> {
+  for (let left = count; left > 0; left -= 64 * 1024) {
+    yield Buffer.alloc(Math.min(left, 64 * 1024), left % 251)
+  }
+}
+
+async function keysOf(bucket: Bucket, prefix: string): Promise<string[]> {
+  const keys: string[] = []
+  for await (const { key } of bucket.each(prefix)) keys.push(key)
+  return keys
+}
+
+async function examine(t: Test, subject: Subject) {
+  const bucket = bucketOf(t, subject)
+  await t.test(
+    'JSON goes in and comes out, and is written only once where that is asked',
+    async (t) => {
+      t.equal(await bucket.getJson('j/one.json'), undefined)
+      t.equal(await bucket.putJson('j/one.json', { n: 1 }, { onlyNew: true }), true)
+      t.equal(await bucket.putJson('j/one.json', { n: 2 }, { onlyNew: true }), false)
+      t.strictSame(await bucket.getJson('j/one.json'), { n: 1 })
+      t.equal(await bucket.size('j/one.json'), 7)
+      t.equal(await bucket.size('j/two.json'), undefined)
+    },
+  )
+  await t.test('a stream of any size is one object, with odd names too', async (t) => {
+    for (const sizeBytes of [0, 10, 8 * MIB, 8 * MIB + 1, 21 * MIB]) {
+      const key = `u/my docs%25 ü+&=/${sizeBytes}`
+      await bucket.upload({ key, sizeBytes, source: bytes(sizeBytes) })
+      t.equal(await bucket.size(key), sizeBytes)
+    }
+    t.equal((await keysOf(bucket, 'u/')).length, 5)
+    t.strictSame(await bucket.openUploads('u/'), [])
+  })
+  await t.test('a stream that fails leaves neither object nor upload', async (t) => {
+    async function* failing() {
+      yield* bytes(17 * MIB)
+      throw new Error('broke off')
+    }
+    const upload = { key: 'f/x', sizeBytes: 30 * MIB, source: failing() }
+    await t.rejects(bucket.upload(upload), { message: 'broke off' })
+    t.equal(await bucket.size('f/x'), undefined)
+    t.strictSame(await bucket.openUploads('f/'), [])
+  })
+  await t.test('listings come in pages, and a prefix with a slash is a folder', async (t) => {
+    for (const key of ['l/a/1', 'l/a/2', 'l/a/3', 'l/a-b/1']) await bucket.putJson(key, {})
+    const page = await bucket.list('l/a/', { max: 2 })
+    t.strictSame(
+      page.objects.map(({ key }) => key),
+      ['l/a/1', 'l/a/2'],
+    )
+    const rest = await bucket.list('l/a/', { max: 2, token: page.next })
+    t.strictSame(
+      rest.objects.map(({ key }) => key),
+      ['l/a/3'],
+    )
+    t.equal(rest.next, undefined)
+    await bucket.delete(['l/a/1', 'l/a/2', 'l/a/3', 'l/a/none'])
+    t.strictSame(await keysOf(bucket, 'l/'), ['l/a-b/1'])
+  })
+  await t.test('a purge empties its own folder', async (t) => {
+    const owner = {
+      uid: 'u',
+      namespace: 'n',
+      name: 'b',
+      cluster: { namespace: 'n', name: 'c' },
+      startedAt: '2030-01-01T00:00:00Z',
+      collections: [],
+    }
+    await bucket.putJson('p/b/owner.json', owner)
+    for (const key of ['p/b/c/node-0/x', 'p/b/manifest.json', 'p/b-c/x'])
+      await bucket.putJson(key, {})
+    t.match(await purge(bucket, { prefix: 'p', name: 'b', uid: 'u' }), { done: true })
+    t.strictSame(await keysOf(bucket, 'p/'), ['p/b-c/x'])
+  })
+  const refusals: [string, Bucket, RegExp][] = [
+    // versitygw says 404 and XAdminUserNotFound: it must not be taken for an object that is missing.
+    [
+      'an unknown key',
+      bucketOf(t, subject, { accessKeyId: 'x' }),
+      /InvalidAccessKeyId|XAdminUserNotFound/,
+    ],
+    ['a wrong secret', bucketOf(t, subject, { secretAccessKey: 'x' }), /403 SignatureDoesNotMatch/],
+    ['a missing bucket', bucketOf(t, subject, {}, 'nowhere'), /404 NoSuchBucket/],
+  ]
+  for (const [what, wrong, message] of refusals) {
+    await t.test(`${what} is refused with its own word`, async (t) => {
+      await t.rejects(wrong.getJson('x'), { code: 'StorageError', message })
+      await t.rejects(wrong.putJson('x', {}), { code: 'StorageError', message })
+      await t.rejects(wrong.list('x'), { code: 'StorageError', message })
+    })
+  }
+}
+
+t.test('the bucket double', async (t) => examine(t, await double(t)))
+
+const bin = process.env['S3_BIN']
+if (bin !== undefined) t.test('a real S3 server', async (t) => examine(t, await real(t, bin)))
