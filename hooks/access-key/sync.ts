@@ -1,10 +1,10 @@
 /** What a VecAccessKey should have: one Secret with a current token (specification: states). */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import { hasKey } from '../../crds/connection.ts'
-import type { VecCluster } from '../../crds/cluster.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, keySecretName } from '../../crds/names.ts'
+import { allows } from '../allow.ts'
 import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
@@ -89,7 +89,7 @@ function troubleOf(observed: Observed): Trouble | undefined {
   }
   if (cluster === undefined)
     return pending('ClusterNotFound', `cluster ${namespace}/${name} not found`)
-  if (!allows(cluster, accessKey)) {
+  if (!allows(cluster, accessKey.metadata.namespace, '*')) {
     const message = `cluster ${namespace}/${name} does not allow namespace ${accessKey.metadata.namespace}: its annotation ${ANNOTATIONS.allowFrom}`
     return { phase: 'Failed', reason: 'NotAllowed', message }
   }
@@ -103,14 +103,6 @@ function troubleOf(observed: Observed): Trouble | undefined {
     return pending('SecretNotFound', `Secret ${namespace}/${keySecretName(name)} not found`)
   }
   return undefined
-}
-
-/** A cluster's key may sign for every namespace, unless the cluster names those that may use it. */
-function allows({ metadata }: VecCluster, accessKey: VecAccessKey): boolean {
-  const list = metadata.annotations?.[ANNOTATIONS.allowFrom]
-  const own = accessKey.metadata.namespace
-  if (list === undefined || metadata.namespace === own) return true
-  return list.split(',').some((name) => [own, '*'].includes(name.trim()))
 }
 
 /** The token that is there stays: it may still be good, and a Secret left out is deleted. */

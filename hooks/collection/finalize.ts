@@ -5,10 +5,11 @@
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
+import { allows } from '../allow.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { clusterOf, collectionNameOf } from './claims.ts'
-import { allows, sharedEngine, type Reach } from './observe.ts'
+import { sharedEngine, type Reach } from './observe.ts'
 import { waiting } from './outcome.ts'
 import { remove, type Remaining } from './removal.ts'
 import { collectionStatus } from './status.ts'
@@ -83,5 +84,6 @@ async function clusterToCall(
 ): Promise<VecCluster | undefined> {
   if (collection.spec.deletionPolicy === 'Retain') return undefined
   const cluster = await ports.cluster(clusterOf(collection))
-  return cluster !== undefined && allows(cluster, collection) ? cluster : undefined
+  if (cluster === undefined) return undefined
+  return allows(cluster, collection.metadata.namespace, '*') ? cluster : undefined
 }

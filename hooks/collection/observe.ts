@@ -2,7 +2,7 @@
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import { connectionOf } from '../../crds/connection.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
+import { allows } from '../allow.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import type { CollectionPorts } from './ports.ts'
@@ -37,7 +37,8 @@ export async function observe(
     related['VecCluster.vec-operator.dev/v1alpha1'] ?? {},
   ) as VecCluster[]
   if (cluster === undefined) return { collection, againAfterSeconds: 0 }
-  if (!allows(cluster, collection)) return { collection, cluster, againAfterSeconds: 0 }
+  if (!allows(cluster, collection.metadata.namespace, '*'))
+    return { collection, cluster, againAfterSeconds: 0 }
 
   const { uid } = collection.metadata
   const about = aboutOf(cluster)
@@ -59,14 +60,6 @@ export async function observe(
     ...(last !== undefined && isCurrent(collection, last, about) && { outcome: last.outcome }),
     againAfterSeconds: againAfterSeconds ?? Math.max(Math.ceil(next / 1000), 1),
   }
-}
-
-/** A cluster's key may be used for every namespace, unless the cluster names those that may. */
-export function allows({ metadata }: VecCluster, collection: VecCollection): boolean {
-  const list = metadata.annotations?.[ANNOTATIONS.allowFrom]
-  const own = collection.metadata.namespace
-  if (list === undefined || metadata.namespace === own) return true
-  return list.split(',').some((name) => [own, '*'].includes(name.trim()))
 }
 
 export function sharedEngine(

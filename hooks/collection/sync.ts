@@ -3,11 +3,12 @@ import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
 import { ANNOTATIONS, shortHash } from '../../crds/names.ts'
+import { allows } from '../allow.ts'
 import { conditionOf } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { clusterOf } from './claims.ts'
-import { allows, type Observed } from './observe.ts'
+import type { Observed } from './observe.ts'
 import { verdict, waiting, type Outcome } from './outcome.ts'
 import { collectionStatus } from './status.ts'
 
@@ -20,7 +21,7 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
     const missing = waiting('ClusterNotFound', `${called} not found`)
     return answer(collection, missing, missing.againAfterSeconds, context)
   }
-  if (!allows(cluster, collection)) {
+  if (!allows(cluster, collection.metadata.namespace, '*')) {
     const message = `${called} does not allow namespace ${collection.metadata.namespace}: its annotation ${ANNOTATIONS.allowFrom}`
     const refused = verdict(collection, 'Failed', { reason: 'NotAllowed', message })
     return answer(collection, refused, RETRY_SECONDS, context)
