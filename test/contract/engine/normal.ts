@@ -11,6 +11,7 @@ const VARYING = new Set([
   'creation_time',
   'checksum',
   'message_send_failures',
+  'update_queue',
 ])
 /** Lists in no order. */
 const SETS = new Set(['collections', 'aliases', 'remote_shards', 'local_shards'])
