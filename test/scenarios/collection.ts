@@ -214,6 +214,8 @@ const claimed: Scenario = {
     const first = resource('VecCollection', namespace, 'first')
     await world.apply(first.of({ vectors: VECTORS, aliases: ['current'] }))
     await untilPhase(world, first.reference, 'Ready')
+    // Of two that are made within one second nobody can tell which was first.
+    await world.pass(2)
     const second = resource('VecCollection', namespace, 'second')
     await world.apply(second.of({ vectors: VECTORS, aliases: ['current'] }))
     const object = await untilPhase(world, second.reference, 'Failed')
