@@ -19,7 +19,7 @@ import { eventsOf } from './events.ts'
 import { failureOf, formerFailure } from './failure.ts'
 import { obstacleOf } from './obstacles.ts'
 import type { Observed } from './observe.ts'
-import { isDue, wantedRun } from './plan.ts'
+import { isDue, wantedRun, type Wanted } from './plan.ts'
 import { secretProblem, usedSecrets } from './secrets.ts'
 import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
 
@@ -53,13 +53,14 @@ export function sync(observed: Observed, context: Context): Desired<ClusterStatu
       return answer(observed, context, { shortfall: failure, again: Math.max(again, 1) })
     }
   }
-  return start(observed, context, failure)
+  return start(observed, context, wanted, failure)
 }
 
 /** Makes the next Job, as far as its turn has come and its rights are there. */
 function start(
   observed: Observed,
   context: Context,
+  wanted: Wanted,
   failure: Shortfall | undefined,
 ): Desired<ClusterStatus> {
   const { cluster, liveJobs = [], unfinishedHelmJobs = 0, progress } = observed
@@ -86,7 +87,7 @@ function start(
   }
   const run = nextRun([...observed.jobs, ...liveJobs], progress?.run)
   try {
-    const plan = { ...wantedRun(observed, context.settings), run }
+    const plan = { ...wanted, run }
     const job = upgradeJob(cluster, plan, rights, context.settings)
     return waiting('HelmRunning', `helm run ${run} was started`, [job])
   } catch (error) {
