@@ -19,7 +19,7 @@ import type { Context, HookRequest, Observations } from '../protocol.ts'
 import { tells } from './failure.ts'
 import type { ClusterPorts, PodConsensus } from './ports.ts'
 import type { Turns } from './turns.ts'
-import { wantsJob } from './plan.ts'
+import { dueRun, type Wanted } from './plan.ts'
 import { usedSecrets } from './secrets.ts'
 import { isRolledOut } from './status.ts'
 
@@ -37,11 +37,13 @@ export interface Observed {
   /** What the pods say of consensus; absent before the first answer. */
   consensus?: PodConsensus[]
   consensusAgainAfterSeconds?: number
-  /** Live, and only where a Job may be due. */
+  /** The helm run that is due; absent where what was applied is what is wanted. */
+  due?: Wanted
+  /** Live, and only where a run is due. */
   liveJobs?: Job[]
-  /** Helm Jobs of all clusters that have not ended; only where a Job may be due. */
+  /** Helm Jobs of all clusters that have not ended; only where a run is due. */
   unfinishedHelmJobs?: number
-  /** Who rewrites the collections of this cluster at this moment; only where a Job may be due. */
+  /** Who rewrites the collections of this cluster at this moment; only where a run is due. */
   writeHolder?: string
   /** The namespace is being deleted; only in finalize. */
   namespaceEnds?: boolean
@@ -83,7 +85,8 @@ export async function observe(
       observed.consensusAgainAfterSeconds = pass.againAfterSeconds
     }
   }
-  if (!wantsJob(observed, context)) return observed
+  const due = dueRun(observed, context.settings)
+  if (due === undefined) return observed
   const [liveJobs, unfinished, writeHolder] = await Promise.all([
     ports.jobsOf(namespace, uid),
     ports.unfinishedHelmJobs(),
@@ -92,6 +95,7 @@ export async function observe(
   const unfinishedHelmJobs = unfinished + turns.others(uid, context.now)
   return {
     ...observed,
+    due,
     liveJobs,
     unfinishedHelmJobs,
     ...(writeHolder !== undefined && { writeHolder }),

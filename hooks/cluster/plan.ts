@@ -1,10 +1,10 @@
 /** Which helm run a VecCluster needs, and whether it needs one. */
 import { Value } from '@sinclair/typebox/value'
-import { Risk, type Applied, type UninstallPlan, type UpgradePlan } from '../../crds/command.ts'
+import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/command.ts'
 import { ANNOTATIONS, releaseName, shortHash } from '../../crds/names.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { isUnfinished } from '../job.ts'
-import type { Context, Settings } from '../protocol.ts'
+import type { Settings } from '../protocol.ts'
 import type { Observed } from './observe.ts'
 import { fingerprints, usedSecrets } from './secrets.ts'
 import { valuesOf } from './values.ts'
@@ -56,15 +56,12 @@ function acceptedRisks({ metadata }: VecCluster): Risk[] {
 }
 
 /**
- * A run is due if and only if what was applied last differs from what is wanted. The hash covers the
- * values, the generation, the Secrets, the start mark and the risks accepted.
+ * The run that is due: none while a Job has not ended, else the wanted one if and only if what was
+ * applied last differs from it. The hash covers the values, the generation, the Secrets, the start
+ * mark and the risks accepted.
  */
-export function isDue(applied: Applied | undefined, wanted: Wanted): boolean {
-  return applied?.planHash !== wanted.hash
-}
-
-/** Whether a Job may be due: only then is it worth to read the live Jobs. Pure. */
-export function wantsJob(observed: Observed, { settings }: Context): boolean {
-  if (observed.jobs.some(isUnfinished)) return false
-  return isDue(observed.progress?.applied, wantedRun(observed, settings))
+export function dueRun(observed: Observed, settings: Settings): Wanted | undefined {
+  if (observed.jobs.some(isUnfinished)) return undefined
+  const wanted = wantedRun(observed, settings)
+  return observed.progress?.applied?.planHash === wanted.hash ? undefined : wanted
 }

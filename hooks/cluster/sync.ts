@@ -19,7 +19,7 @@ import { eventsOf } from './events.ts'
 import { failureOf, formerFailure } from './failure.ts'
 import { obstacleOf } from './obstacles.ts'
 import type { Observed } from './observe.ts'
-import { isDue, wantedRun, type Wanted } from './plan.ts'
+import { wantedRun, type Wanted } from './plan.ts'
 import { secretProblem, usedSecrets } from './secrets.ts'
 import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
 
@@ -27,17 +27,16 @@ import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
 const SOON_SECONDS = 2
 
 export function sync(observed: Observed, context: Context): Desired<ClusterStatus> {
-  const { jobs, progress } = observed
-  const wanted = wantedRun(observed, context.settings)
+  const { jobs, due } = observed
 
   // What changed since this Job started is not this Job's business.
   const running = jobs.find(isUnfinished)
-  if (running !== undefined) return whileRunning(observed, running, wanted.hash, context)
+  if (running !== undefined) return whileRunning(observed, running, context)
 
   const failure = failureOf(observed, context)
   // A Job that ended and has not told how: its last report may still be on its way.
   if (failure === 'unknown') return answer(observed, context, { again: SOON_SECONDS })
-  if (!isDue(progress?.applied, wanted)) return settled(observed, context)
+  if (due === undefined) return settled(observed, context)
 
   const obstacle = obstacleOf(observed.cluster, observed.statefulSet)
   if (obstacle !== undefined) return blocked(observed, context, 'SpecRefused', obstacle)
@@ -45,7 +44,7 @@ export function sync(observed: Observed, context: Context): Desired<ClusterStatu
   if (problem !== undefined) return blocked(observed, context, 'SecretNotUsable', problem)
 
   // The same plan is tried again after a pause; another plan, at once.
-  if (failure?.plan === wanted.hash) {
+  if (failure?.plan === due.hash) {
     const pause = failure.refused ? REFUSAL_SECONDS : RETRY_SECONDS
     const left = pause - secondsSince(failure.at, context.now)
     if (left > 0) {
@@ -53,7 +52,7 @@ export function sync(observed: Observed, context: Context): Desired<ClusterStatu
       return answer(observed, context, { shortfall: failure, again: Math.max(again, 1) })
     }
   }
-  return start(observed, context, wanted, failure)
+  return start(observed, context, due, failure)
 }
 
 /** Makes the next Job, as far as its turn has come and its rights are there. */
@@ -96,16 +95,11 @@ function start(
   }
 }
 
-function whileRunning(
-  observed: Observed,
-  job: Job,
-  hash: string,
-  context: Context,
-): Desired<ClusterStatus> {
+function whileRunning(observed: Observed, job: Job, context: Context): Desired<ClusterStatus> {
   const { cluster, progress } = observed
   const { namespace = '', name, uid = '' } = job.metadata
   const reported = progress?.job === uid
-  if (!reported && isStuck(job, hash, context)) {
+  if (!reported && isStuck(job, observed, context)) {
     const message = `Job ${name} reported nothing and is made again`
     return {
       ...answer(observed, context, {
@@ -123,11 +117,11 @@ function whileRunning(
 }
 
 /** A Job that says nothing: a wrong image or a quota is a thing a person can mend. */
-function isStuck(job: Job, hash: string, { now, settings }: Context): boolean {
+function isStuck(job: Job, observed: Observed, { now, settings }: Context): boolean {
   if (job.metadata.deletionTimestamp !== undefined) return false
   const silentSeconds = secondsSince(job.metadata.creationTimestamp ?? '', now)
-  const isOutdated = imageOf(job) !== settings.image || planOf(job) !== hash
-  return isOutdated || silentSeconds >= SILENT_JOB_SECONDS
+  if (imageOf(job) !== settings.image || silentSeconds >= SILENT_JOB_SECONDS) return true
+  return planOf(job) !== wantedRun(observed, settings).hash
 }
 
 function blocked(

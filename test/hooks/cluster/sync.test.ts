@@ -2,10 +2,10 @@ import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import { clusterRights } from '../../../hooks/cluster/children.ts'
 import type { Observed } from '../../../hooks/cluster/observe.ts'
-import { wantedRun, wantsJob } from '../../../hooks/cluster/plan.ts'
-import { sync } from '../../../hooks/cluster/sync.ts'
+import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
+import { sync as decide } from '../../../hooks/cluster/sync.ts'
 import { decodePlan, UpgradePlan } from '../../../crds/command.ts'
-import type { Child, Desired } from '../../../hooks/protocol.ts'
+import type { Child, Context, Desired } from '../../../hooks/protocol.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
 import {
   ago,
@@ -21,6 +21,12 @@ import {
 } from '../../builders.ts'
 
 const rights = clusterRights(cluster())
+
+/** Decides as the room does: with the run that was found due. */
+function sync(found: Observed, at: Context): Desired<ClusterStatus> {
+  const due = dueRun(found, at.settings)
+  return decide(due === undefined ? found : { ...found, due }, at)
+}
 
 /** Ready for a Job: the rights are there and nothing runs. */
 function ready(parts: Partial<Observed> = {}): Observed {
@@ -96,7 +102,7 @@ t.test('while a Job has not ended no new plan is computed', async (t) => {
   )
   t.equal(jobIn(desired), undefined)
   t.ok(desired.children.some(({ kind }) => kind === 'Job'))
-  t.notOk(wantsJob(ready({ cluster: changed, jobs }), context))
+  t.equal(dueRun(observed({ cluster: changed, jobs }), settings), undefined)
 })
 
 t.test('an observed Job being deleted runs until it is gone, and no other is made', async (t) => {
