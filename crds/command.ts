@@ -11,6 +11,7 @@ import { VecCluster } from './cluster.ts'
 import { Connection } from './connection.ts'
 import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES } from './limits.ts'
+import { planBase } from './plan.ts'
 import { OneOf, StringMap, Time, Verbatim } from './schema.ts'
 import { S3Target } from './storage.ts'
 
@@ -25,19 +26,6 @@ export const JOB_ENV = {
 
 /** Exit codes of a Job's container. Any other code is a crash: the Job controller tries again. */
 export const EXIT = { done: 0, over: 1, crash: 75 } as const
-
-/** What every plan says: whom to work for, and which run this is. */
-const planBase = {
-  /** Plural of the resource's kind. */
-  resource: Type.String(),
-  namespace: Type.String(),
-  name: Type.String(),
-  uid: Type.String(),
-  /** Number of this Job among those of its resource. */
-  run: Type.Integer({ minimum: 1 }),
-  /** Hash of what is wanted: a plan with the same hash need not run again. */
-  hash: Type.String(),
-}
 
 /** A risk that a person accepts by annotation. */
 export const Risk = OneOf(['shard-loss', 'version-skip', 'downgrade'])
