@@ -10,10 +10,10 @@ export function collectionNameOf({ metadata, spec }: VecCollection): string {
 /** The resource that had the name first, if that is another one. */
 export function ownerOf(collection: VecCollection, others: VecCollection[]): string | undefined {
   const name = collectionNameOf(collection)
-  const older = rivals(collection, others).find(
-    (other) => collectionNameOf(other) === name && isOlder(other, collection),
+  const earlier = rivals(collection, others).find(
+    (other) => collectionNameOf(other) === name && hadItBefore(other, collection),
   )
-  return older && called(older)
+  return earlier && called(earlier)
 }
 
 /** The resource besides this one that declares the alias; of several the oldest. */
@@ -37,9 +37,25 @@ function rivals(collection: VecCollection, others: VecCollection[]): VecCollecti
     .toSorted((one, other) => (isOlder(one, other) ? -1 : 1))
 }
 
-function isOlder({ metadata: one }: VecCollection, { metadata: other }: VecCollection): boolean {
-  const order = Date.parse(one.creationTimestamp) - Date.parse(other.creationTimestamp)
-  return order === 0 ? one.uid < other.uid : order < 0
+/** Of two made in one second, the one that adopted it already; the uid decides only before that. */
+function hadItBefore(one: VecCollection, other: VecCollection): boolean {
+  const isTie = createdAt(one) === createdAt(other)
+  if (isTie && knowsIt(one) !== knowsIt(other)) return knowsIt(one)
+  return isOlder(one, other)
+}
+
+/** Who was refused the name never sees the collection: only an owner's status tells of its health. */
+function knowsIt({ status }: VecCollection): boolean {
+  return status?.health !== undefined
+}
+
+function createdAt({ metadata }: VecCollection): number {
+  return Date.parse(metadata.creationTimestamp)
+}
+
+function isOlder(one: VecCollection, other: VecCollection): boolean {
+  const order = createdAt(one) - createdAt(other)
+  return order === 0 ? one.metadata.uid < other.metadata.uid : order < 0
 }
 
 function called({ metadata }: VecCollection): string {

@@ -420,6 +420,38 @@ t.test('of two VecCollections for one name the younger says so and touches nothi
 })
 
 t.test(
+  'of two VecCollections made in one second the one that adopted the name keeps it',
+  async (t) => {
+    const creationTimestamp = '2026-03-01T11:59:00Z'
+    const named = { collectionName: 'docs', deletionPolicy: 'Delete' as const }
+    const adopted = new Stage(collection(named, { name: 'first', uid: 'z', creationTimestamp }))
+    await adopted.settle()
+    const late = new Stage(collection(named, { name: 'late', uid: 'a', creationTimestamp }))
+    late.others = [adopted.parent]
+    const refusal = { phase: 'Failed', error: 'collection docs belongs to VecCollection ns/first' }
+    t.match(await late.settle(), refusal)
+    t.equal((await late.finalize()).finalized, true)
+    t.strictSame(late.engine.writes, [])
+    adopted.others = [late.parent]
+    adopted.engine.faults.set('collectionInfo', { error: refused(401, 'Invalid API key') })
+    t.match(await adopted.nextPass(), { phase: 'Failed', error: /Invalid API key/ })
+    late.others = [adopted.parent]
+    t.match(await late.nextPass(), refusal, 'also while the other one has failed')
+    adopted.change({ hnsw: { m: 5 } })
+    t.equal((await adopted.settle()).phase, 'Ready', 'it still writes')
+  },
+)
+
+t.test('of two made in one second that nobody adopted yet the uid decides', async (t) => {
+  const creationTimestamp = '2026-03-01T11:59:00Z'
+  const stage = new Stage(collection({}, { uid: 'z', creationTimestamp }))
+  stage.others = [
+    collection({ collectionName: 'docs' }, { name: 'other', uid: 'a', creationTimestamp }),
+  ]
+  t.match(await stage.settle(), { phase: 'Failed', error: /belongs to VecCollection ns\/other/ })
+})
+
+t.test(
   'an alias is never taken from a collection while another VecCollection claims it',
   async (t) => {
     const stage = new Stage(collection({ aliases: ['live', 'own'] }))
