@@ -8,7 +8,7 @@ import { shortHash } from '../../crds/names.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf } from '../rights.ts'
-import { credentialsOf, needsCopies } from './copies.ts'
+import { copied, credentialsOf } from './copies.ts'
 import type { Observed } from './observe.ts'
 
 /** As the CompositeController declares them. */
@@ -48,7 +48,7 @@ export function backupJob(
   const found = credentialsOf(cluster, secrets)
   const sources = { engine: plan.cluster.key?.secret ?? '', tls: plan.cluster.caSecret ?? '' }
   const own = Object.fromEntries(found.map((credential) => [credential, sources[credential]]))
-  const isForeign = needsCopies(backup)
+  const isForeign = copied(backup).length > 0
   return newJob(
     {
       kind: 'backup',

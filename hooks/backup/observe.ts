@@ -5,10 +5,11 @@ import { parseProgress, type Progress } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, keySecretName, releaseName } from '../../crds/names.ts'
+import { readCopies, type Copies } from '../copies.ts'
 import { isUnfinished } from '../job.ts'
 import { seeLease, type SeenLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { copyNames, needsCopies, type Credential } from './copies.ts'
+import { copied } from './copies.ts'
 import { endingOf, isFinal } from './ending.ts'
 import type { BackupPorts } from './ports.ts'
 
@@ -26,7 +27,7 @@ export interface Observed {
   /** Bucket credentials, the engine's key and its certificate authority, as far as they exist. */
   secrets: { bucket?: Secret; engine?: Secret; tls?: Secret }
   /** While a Job runs that needs them. */
-  copies?: Partial<Record<Credential, Secret>>
+  copies?: Copies
   /** Live, and only where a Job may be due. */
   liveJobs?: Job[]
   /** Only where a Job may be due, or has not reported yet. */
@@ -47,7 +48,7 @@ export async function observe(
   if (running === undefined && !wantsJob(shown, context)) return { ...shown, secrets: {} }
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
-    return { ...shown, ...(await readCopies(shown, running, ports)) }
+    return { ...shown, ...(await readOriginals(shown, running, ports)) }
   }
   return readAround(shown, running, ports)
 }
@@ -122,7 +123,7 @@ async function readAround(
   }
   if (cluster === undefined) delete observed.cluster
   else observed.cluster = cluster
-  if (running !== undefined) Object.assign(observed, await readCopies(observed, running, ports))
+  if (running !== undefined) Object.assign(observed, await readOriginals(observed, running, ports))
   else observed.secrets = await readSecrets(observed, ports)
   if (cluster === undefined) return observed
   const [write, backup, liveJobs] = await Promise.all([
@@ -133,17 +134,14 @@ async function readAround(
   return { ...observed, leases: { write, backup }, liveJobs }
 }
 
-async function readCopies(
+async function readOriginals(
   shown: Shown,
   job: Job,
   ports: BackupPorts,
 ): Promise<Pick<Observed, 'secrets' | 'copies'>> {
-  if (!needsCopies(shown.backup)) return { secrets: {} }
-  const copies: Observed['copies'] = {}
-  for (const [credential, name] of copyNames(job)) {
-    const copy = await ports.copy(shown.backup.metadata.namespace, name)
-    if (copy !== undefined) copies[credential] = copy
-  }
+  const credentials = copied(shown.backup)
+  if (credentials.length === 0) return { secrets: {} }
+  const copies = await readCopies(credentials, job, ports)
   return { secrets: await readSecrets(shown, ports), copies }
 }
 

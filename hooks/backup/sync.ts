@@ -9,6 +9,7 @@ import {
   SILENT_JOB_SECONDS,
 } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
+import { copiesFor, copiesToWrite } from '../copies.ts'
 import { outlived } from '../history.ts'
 import { imageOf, isUnfinished, kept, nextRun, planOf } from '../job.ts'
 import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
@@ -16,7 +17,7 @@ import type { Child, Context, Dropped } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
-import { copiesOf, copiesToWrite } from './copies.ts'
+import { copied, originalsOf } from './copies.ts'
 import { endingOf, isFinal, type Ending } from './ending.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
@@ -96,7 +97,7 @@ function waiting(observed: Observed, remark: Remark | undefined, context: Contex
 
 function whileRunning(observed: Observed, job: Job, context: Context): Decision {
   const { namespace = '', name, uid = '' } = job.metadata
-  const writeCopies = copiesToWrite(observed, job)
+  const writeCopies = copiesToWrite(originalsOf(observed), observed.copies ?? {}, job)
   const copies = writeCopies.length > 0 && { writeCopies }
   if (hasReported(observed, job)) {
     return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...copies }
@@ -140,7 +141,7 @@ function refused(observed: Observed, error: string, context: Context): Decision 
 function ended(observed: Observed, ending: Ending, context: Context): Decision {
   const { backup, jobs, children, leases } = observed
   const status = endedStatus(observed, ending, context)
-  const deleteCopies = jobs.flatMap((job) => copiesOf(backup, job))
+  const deleteCopies = jobs.flatMap((job) => copiesFor(copied(backup), job))
   const writes = leases === undefined ? [] : givenBack([leases.backup], asHolder(backup))
   return {
     status,
