@@ -6,11 +6,11 @@ import { connectionOf } from '../../crds/connection.ts'
 import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, keySecretName, releaseName } from '../../crds/names.ts'
 import { readCopies, type Copies } from '../copies.ts'
+import { endingOf, isFinal } from '../ending.ts'
 import { isUnfinished } from '../job.ts'
 import { seeLease, type SeenLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { copied } from './copies.ts'
-import { endingOf, isFinal } from './ending.ts'
 import type { BackupPorts } from './ports.ts'
 
 /** All that `sync` decides on. */

@@ -4,8 +4,8 @@ import type { BackupResult, Progress } from '../../crds/command.ts'
 import { s3Path } from '../../crds/layout.ts'
 import { humanSize } from '../../crds/size.ts'
 import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
+import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
-import type { Ending } from './ending.ts'
 
 const DAY_MS = 86_400_000
 /** A status shows no more of an error than this; the log of the Job has it all. */

@@ -455,7 +455,7 @@ t.test('a failure that tells no collection tells what the Job said', async (t) =
   t.equal(sync(ready({ progress: refused }), context).status.error, 'prefix holds another backup')
   t.equal(
     sync(ready({ progress: report({ state: 'Failed' }) }), context).status.error,
-    'the backup failed',
+    'run 1 failed',
   )
 })
 

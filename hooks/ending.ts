@@ -1,11 +1,13 @@
-/** Whether a backup has ended, and how: from its status, from its report, or from the end of its Job. */
-import type { VecBackup } from '../../crds/backup.ts'
-import type { Progress } from '../../crds/command.ts'
-import { endOf, type Job } from '../../crds/kubernetes.ts'
-import { END_REPORT_SECONDS } from '../../crds/limits.ts'
-import { secondsSince } from '../conditions.ts'
-import { newestOf } from '../job.ts'
-import type { Context } from '../protocol.ts'
+/**
+ * Whether the work of a backup, restore or migration has ended, and how: from its status, from its
+ * report, or from the end of its Job.
+ */
+import type { Progress } from '../crds/command.ts'
+import { endOf, type Job } from '../crds/kubernetes.ts'
+import { END_REPORT_SECONDS } from '../crds/limits.ts'
+import { secondsSince } from './conditions.ts'
+import { newestOf } from './job.ts'
+import type { Context } from './protocol.ts'
 
 export interface Ending {
   phase: 'Completed' | 'Failed'
@@ -21,7 +23,7 @@ interface Witnesses {
 }
 
 /** The status says how it ended: then nothing is computed any more. */
-export function isFinal({ status }: Pick<VecBackup, 'status'>): boolean {
+export function isFinal({ status }: { status?: { phase?: string } }): boolean {
   return status?.phase === 'Completed' || status?.phase === 'Failed'
 }
 
@@ -30,7 +32,10 @@ export function endingOf(
   { jobs, progress }: Witnesses,
   { now }: Context,
 ): Ending | 'unknown' | undefined {
-  if (progress !== undefined && progress.state !== 'Started') return reported(progress)
+  if (progress?.state === 'Done') return { phase: 'Completed', at: progress.at }
+  if (progress !== undefined && progress.state !== 'Started') {
+    return { phase: 'Failed', at: progress.at, error: errorOf(progress) }
+  }
   const newest = newestOf(jobs)
   const end = newest && endOf(newest)
   if (newest === undefined || end === undefined) return undefined
@@ -40,7 +45,6 @@ export function endingOf(
   return { phase: 'Failed', at, error: `Job crashed ${crashes} times` }
 }
 
-function reported({ state, at, backup, message }: Progress): Ending {
-  if (state === 'Done') return { phase: 'Completed', at }
-  return { phase: 'Failed', at, error: backup?.error ?? message ?? 'the backup failed' }
+function errorOf({ backup, message, run }: Progress): string {
+  return backup?.error ?? message ?? `run ${run} failed`
 }
