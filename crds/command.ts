@@ -12,6 +12,7 @@ import { Connection } from './connection.ts'
 import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES } from './limits.ts'
 import { planBase } from './plan.ts'
+import { RestoreResult } from './restore-command.ts'
 import { OneOf, StringMap, Time, Verbatim } from './schema.ts'
 import { S3Target } from './storage.ts'
 
@@ -150,6 +151,8 @@ export const Progress = Type.Object({
   applied: Type.Optional(Applied),
   /** VecBackup. */
   backup: Type.Optional(BackupResult),
+  /** VecRestore; carried over from report to report. */
+  restore: Type.Optional(RestoreResult),
 })
 export type Progress = Static<typeof Progress>
 

@@ -41,10 +41,15 @@ const spec = Type.Object(
   },
 )
 
+/** How far one collection is, also where a Job speaks of it. */
+export function RestoreState(description: string) {
+  return OneOf(['Pending', 'Restoring', 'Completed', 'Failed'], { description })
+}
+
 const collection = Type.Object({
   name: Type.String({ description: 'Name at the target.' }),
   originalName: Type.Optional(Type.String({ description: 'Name in the backup, when another.' })),
-  status: OneOf(['Pending', 'Restoring', 'Completed', 'Failed'], { description: 'How far it is.' }),
+  status: RestoreState('How far it is.'),
   size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
   pointsCount: Type.Optional(
     Type.Integer({ format: 'int64', description: 'Points after the restore.' }),

@@ -1,0 +1,82 @@
+/** Contract of `restore run`: its plan, and what it tells in its report. */
+import { Type, type Static } from '@sinclair/typebox'
+import { Connection } from './connection.ts'
+import { planBase } from './plan.ts'
+import { RestoreState } from './restore.ts'
+import { OneOf, Time } from './schema.ts'
+import { S3Source } from './storage.ts'
+
+/**
+ * Plan of `restore run`. What stands in the immutable spec, such as the list of collections and their
+ * mapping, may be long: the Job reads it there.
+ */
+export const RestorePlan = Type.Object({
+  ...planBase,
+  /** The target. */
+  cluster: Connection,
+  /** Where manifest.json lies: that of the backup, or the spec's own. */
+  source: S3Source,
+  /** The VecBackup, where the restore names one. */
+  backup: Type.Optional(Type.Object({ name: Type.String(), uid: Type.String() })),
+})
+export type RestorePlan = Static<typeof RestorePlan>
+
+/** One collection of a restore, as far as it is told in the annotation. */
+export const RestoredCollection = Type.Object({
+  /** At the target. */
+  name: Type.String(),
+  /** In the backup, when another. */
+  originalName: Type.Optional(Type.String()),
+  status: RestoreState('How far it is.'),
+  /** Bytes of its snapshots. */
+  bytes: Type.Optional(Type.Integer()),
+  /** Points counted at the end, exactly where the engine allows that. */
+  points: Type.Optional(Type.Integer()),
+  error: Type.Optional(Type.String()),
+})
+export type RestoredCollection = Static<typeof RestoredCollection>
+
+/** Where a restore stands while it runs; also what a pod that comes after a killed one goes on from. */
+const Current = Type.Object({
+  /** Name at the target. */
+  collection: Type.String(),
+  /** n of `total`. */
+  number: Type.Integer(),
+  /** Nodes that have their snapshot. */
+  nodesDone: Type.Integer(),
+  nodes: Type.Integer(),
+  /** True once this restore was about to make the collection: nobody else's data is in it. */
+  isOurs: Type.Boolean(),
+  /** What is being done, for people. */
+  step: Type.String(),
+  bytesPerSecond: Type.Optional(Type.Integer()),
+  secondsLeft: Type.Optional(Type.Integer()),
+})
+
+/** What of a restore is done. Failures come first in the list; what has no room there is counted. */
+export const RestoreResult = Type.Object({
+  /** When its first attempt started. */
+  startedAt: Time(),
+  /** Downloading until the manifest has been read and fits the target. */
+  phase: OneOf(['Downloading', 'Restoring']),
+  /** Collections to restore; 0 until they are known. */
+  total: Type.Integer(),
+  completed: Type.Integer(),
+  failed: Type.Integer(),
+  /** Bytes of the snapshots that are back, and of all. */
+  bytes: Type.Integer(),
+  bytesTotal: Type.Integer(),
+  /** Error of the first collection that failed, or of the whole. */
+  error: Type.Optional(Type.String()),
+  collections: Type.Array(RestoredCollection),
+  /** Collections that are not in the list, by state. */
+  unlisted: Type.Object({
+    completed: Type.Integer(),
+    failed: Type.Integer(),
+    pending: Type.Integer(),
+  }),
+  current: Type.Optional(Current),
+  /** What a person should know although nothing failed, such as an alias that was left elsewhere. */
+  notes: Type.Optional(Type.Array(Type.String())),
+})
+export type RestoreResult = Static<typeof RestoreResult>
