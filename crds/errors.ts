@@ -15,10 +15,16 @@ export class EngineError extends Error {
   readonly code = 'EngineError'
   /** HTTP status, absent when no answer came. */
   readonly status: number | undefined
+  /** What the answer asked for in Retry-After; as it came, so who heeds it sets bounds. */
+  readonly retryAfterSeconds: number | undefined
 
-  constructor(message: string, options: ErrorOptions & { status?: number } = {}) {
+  constructor(
+    message: string,
+    options: ErrorOptions & { status?: number; retryAfterSeconds?: number | undefined } = {},
+  ) {
     super(message, options)
     this.status = options.status
+    this.retryAfterSeconds = options.retryAfterSeconds
   }
 }
 

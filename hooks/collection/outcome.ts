@@ -1,6 +1,12 @@
 /** What a pass over a collection ended with: all that its status is made from. */
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
-import { COLLECTION_RECONCILE_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import type { EngineError } from '../../crds/errors.ts'
+import {
+  COLLECTION_RECONCILE_SECONDS,
+  MAX_RETRY_AFTER_SECONDS,
+  MIN_RETRY_AFTER_SECONDS,
+  RETRY_SECONDS,
+} from '../../crds/limits.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import type { Finding } from '../conditions.ts'
 import { jitterOf } from './rhythm.ts'
@@ -30,6 +36,11 @@ export type Facts = Pick<
 /** A reason to wait: nothing is wrong with the spec. */
 export function waiting(reason: string, message: string, seconds = RETRY_SECONDS): Outcome {
   return { reason, message, againAfterSeconds: seconds }
+}
+
+/** When an engine that was too busy is asked again: when it says so, within bounds. */
+export function retryAfter({ retryAfterSeconds = RETRY_SECONDS }: EngineError): number {
+  return Math.min(Math.max(retryAfterSeconds, MIN_RETRY_AFTER_SECONDS), MAX_RETRY_AFTER_SECONDS)
 }
 
 /** A verdict; it is looked at again with everybody's next turn. */

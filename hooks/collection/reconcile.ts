@@ -11,7 +11,7 @@ import { putIndexesRight } from './align-indexes.ts'
 import { ignoredBefore, patchDrift } from './align-config.ts'
 import { clusterOf, collectionNameOf } from './claims.ts'
 import { describe, immutableDifferences } from './mismatch.ts'
-import { seen, verdict, waiting, type Facts, type Outcome } from './outcome.ts'
+import { retryAfter, seen, verdict, waiting, type Facts, type Outcome } from './outcome.ts'
 import { appears, passOf, type Pass } from './one-pass.ts'
 import type { CollectionPorts } from './ports.ts'
 import { replicated } from './replicas.ts'
@@ -155,7 +155,7 @@ function troubled(pass: Pass, error: unknown): Outcome {
   }
   if (error instanceof EngineError) {
     if (error.status === undefined && error.cause !== undefined) shared.leaveAlone()
-    if (isTransient(error)) return waiting('EngineNotAnswering', error.message)
+    if (isTransient(error)) return waiting('EngineNotAnswering', error.message, retryAfter(error))
     return verdict(collection, 'Failed', { reason: 'EngineRefused', message: error.message })
   }
   if (error instanceof KubernetesError) return waiting('KubernetesNotAnswering', error.message)

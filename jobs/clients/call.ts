@@ -23,6 +23,17 @@ export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
   }
 }
 
+/** Seconds that an answer's Retry-After asks for, given as a number or as a date. */
+export function retryAfterOf(
+  header: string | string[] | undefined,
+  now = new Date(),
+): number | undefined {
+  const text = String(header ?? '').trim()
+  if (text === '') return undefined
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - now.getTime()) / 1000
+  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined
+}
+
 /** What went wrong, down to the socket: undici wraps the words that matter. */
 export function wordsOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') {

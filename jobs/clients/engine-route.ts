@@ -8,7 +8,7 @@ import { podEndpointOf, endpointOf, type Connection } from '../../crds/connectio
 import { EngineError } from '../../crds/errors.ts'
 import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
-import { deadline, wordsOf } from './call.ts'
+import { deadline, retryAfterOf, wordsOf } from './call.ts'
 import type { Answer, Kubernetes } from './kubernetes.ts'
 
 export interface EngineCall {
@@ -105,7 +105,9 @@ export function routeTo(base: string, connections: EngineConnections): Route {
           dispatcher: connections.pool(ca),
           signal: end.signal,
         })
-        return { status: answer.statusCode, text: await answer.body.text() }
+        const { statusCode: status, headers: told } = answer
+        const text = await answer.body.text()
+        return { status, text, retryAfterSeconds: retryAfterOf(told['retry-after']) }
       } catch (cause) {
         throw noAnswer(`${method} ${base}${path}`, cause, signal)
       } finally {

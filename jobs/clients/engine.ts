@@ -135,10 +135,11 @@ export class Engine {
     return answer
   }
 
-  #succeeded({ status, text }: Answer, call: string): string {
+  #succeeded({ status, text, retryAfterSeconds }: Answer, call: string): string {
     if (status < 400) return text
     throw new EngineError(`${call} on ${this.node} answered ${status}: ${errorOf(text)}`, {
       status,
+      retryAfterSeconds,
     })
   }
 

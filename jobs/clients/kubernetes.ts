@@ -11,7 +11,7 @@ import type { Logger } from 'pino'
 import { Agent, request, type Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
-import { deadline, wordsOf } from './call.ts'
+import { deadline, retryAfterOf, wordsOf } from './call.ts'
 
 /** Where the API is, and how the next call proves who makes it. */
 export interface Access {
@@ -45,6 +45,8 @@ export interface Call {
 export interface Answer {
   status: number
   text: string
+  /** From the header Retry-After. */
+  retryAfterSeconds?: number | undefined
 }
 
 /** Where the kubelet mounts the service account. */
@@ -147,7 +149,7 @@ export class Kubernetes {
     const end = deadline(timeoutMs, call.signal)
     try {
       const { headers, dispatcher } = await this.#access.authorize()
-      const { statusCode, body: answer } = await request(this.#access.server + path, {
+      const answer = await request(this.#access.server + path, {
         method,
         ...(dispatcher !== undefined && { dispatcher }),
         headers: {
@@ -159,9 +161,10 @@ export class Kubernetes {
         body: typeof body === 'object' ? JSON.stringify(body) : (body ?? null),
         signal: end.signal,
       })
-      const text = await answer.text()
-      this.#log.debug({ method, path, status: statusCode }, 'api call')
-      return { status: statusCode, text }
+      const { statusCode: status, headers: told } = answer
+      const text = await answer.body.text()
+      this.#log.debug({ method, path, status }, 'api call')
+      return { status, text, retryAfterSeconds: retryAfterOf(told['retry-after']) }
     } catch (cause) {
       call.signal?.throwIfAborted()
       throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })

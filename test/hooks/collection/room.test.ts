@@ -312,6 +312,27 @@ for (const [title, error] of [
   )
 }
 
+for (const [asked, heeded] of [
+  [60, 60],
+  [0, 5],
+  [86_400, 300],
+] as const) {
+  t.test(`a Retry-After of ${asked} s is heeded: looked at again in ${heeded} s`, async (t) => {
+    const stage = new Stage()
+    await stage.settle()
+    const error = new EngineError('too many', { status: 429, retryAfterSeconds: asked })
+    stage.engine.faults.set('collectionInfo', { error })
+    stage.later(60)
+    t.equal((await stage.sync()).resyncAfterSeconds, heeded)
+    stage.engine.calls.length = 0
+    stage.later(heeded - 1)
+    await stage.sync()
+    t.strictSame(stage.engine.calls, [])
+    stage.later(1)
+    t.match((await stage.sync()).status, { phase: 'Ready', conditions: [{ status: 'True' }] })
+  })
+}
+
 for (const status of [401, 403]) {
   t.test(`${status} means the operator's key does not match: Failed`, async (t) => {
     const stage = new Stage()

@@ -1,6 +1,7 @@
 /** The engine client, on both of its routes, against the engine double. */
 import t, { type Test } from 'tap'
 import type { Connection } from '../../../crds/connection.ts'
+import type { EngineError } from '../../../crds/errors.ts'
 import { mountedEngineCredentials } from '../../../jobs/clients/credentials.ts'
 import {
   EngineConnections,
@@ -12,6 +13,7 @@ import { Engine, type EngineCredentials } from '../../../jobs/clients/engine.ts'
 import { Kubernetes, podAccess } from '../../../jobs/clients/kubernetes.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { TOO_MANY } from '../../doubles/engine/misbehaviour.ts'
 import { startEngineNode, type EngineNodeOptions } from '../../doubles/engine/node.ts'
 import { startScriptedApi, type ScriptedAnswer } from '../../doubles/scripted-api.ts'
 import { jobWorld } from '../job-world.ts'
@@ -154,6 +156,25 @@ t.test('no answer is an EngineError without a status', async (t) => {
     status: undefined,
     message: new RegExp(`^GET ${api.url}/collections got no answer: `),
   })
+})
+
+t.test('an EngineError carries Retry-After, on both routes', async (t) => {
+  const bad = await node(t)
+  // As the API server's proxy passes an answer on.
+  const kubernetes = new Kubernetes(podAccess({ VEC_API_SERVER: bad.url }), log)
+  const route = proxyRoute(kubernetes, CONNECTION)
+  const proxied = new Engine({ route, log, credentials: async () => ({}) })
+  const askedBy = async (header?: string) => {
+    bad.misbehave(() => ({ ...TOO_MANY, headers: header ? { 'retry-after': header } : {} }))
+    const errors = [engineAt(t, bad.url), proxied].map((engine) =>
+      engine.collections().catch((error: unknown) => error),
+    )
+    return (await Promise.all(errors)).map((error) => (error as EngineError).retryAfterSeconds)
+  }
+  t.strictSame(await askedBy('60'), [60, 60])
+  t.strictSame(await askedBy(new Date().toUTCString()), [0, 0])
+  t.strictSame(await askedBy('soon'), [undefined, undefined])
+  t.strictSame(await askedBy(), [undefined, undefined])
 })
 
 t.test('inside the cluster a pod and the Service are reached by their host names', async (t) => {
