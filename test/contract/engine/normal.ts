@@ -14,7 +14,7 @@ const VARYING = new Set([
   'update_queue',
 ])
 /** Lists in no order. */
-const SETS = new Set(['collections', 'aliases', 'remote_shards', 'local_shards'])
+const SETS = new Set(['collections', 'aliases', 'remote_shards', 'local_shards', 'shard_keys'])
 
 export function normal(value: unknown, peers: ReadonlyMap<number, string>): unknown {
   if (typeof value === 'number') return peers.get(value) ?? value

@@ -16,6 +16,7 @@ import {
   usize,
   type Reader,
 } from './read.ts'
+import type { ShardKey } from './collection.ts'
 
 type Fields = Record<string, unknown>
 
@@ -294,6 +295,27 @@ export const CreateIndex = struct(
     ),
   },
   { required: ['field_name'] },
+)
+
+const shardKey = untagged<ShardKey>('ShardKey', string, integer('u64'))
+
+/** Body of `PUT /collections/{c}/shards`. */
+export const CreateShardKey = struct(
+  'CreateShardingKey',
+  {
+    shard_key: shardKey,
+    shards_number: integer('a nonzero u32'),
+    replication_factor: integer('a nonzero u32'),
+    placement: list(integer('u64')),
+  },
+  { required: ['shard_key'], aliases: { shard_number: 'shards_number' } },
+)
+
+/** Body of `POST /collections/{c}/shards/delete`. */
+export const DropShardKey = struct(
+  'DropShardingKey',
+  { shard_key: shardKey },
+  { required: ['shard_key'] },
 )
 
 const action = (name: string, ...fields: string[]) =>

@@ -6,11 +6,15 @@ export type Fields = Record<string, unknown>
 
 export interface Shard {
   id: number
+  /** A string or an integer; absent where the engine spreads the points. */
+  key?: ShardKey
   /** Peers that hold a copy. */
   peers: number[]
   /** Of copies that are not Active. */
   states?: Record<number, string>
 }
+
+export type ShardKey = string | number
 
 export interface Config {
   params: Fields & { vectors: Fields; sparse_vectors?: Fields }

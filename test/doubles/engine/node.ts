@@ -17,6 +17,7 @@ import { collectionRoutes } from './routes/collections.ts'
 import { indexRoutes } from './routes/indexes.ts'
 import { pointRoutes } from './routes/points.ts'
 import { serviceRoutes } from './routes/service.ts'
+import { shardKeyRoutes } from './routes/shard-keys.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 
 export interface EngineNodeOptions {
@@ -130,6 +131,7 @@ export function answerAs(
       indexRoutes(request, cluster) ??
       pointRoutes(request, cluster) ??
       snapshotRoutes(request, cluster, ordinal) ??
+      shardKeyRoutes(request, cluster) ??
       (await collectionRoutes(request, cluster, ordinal)) ??
       UNKNOWN_ROUTE
     )

@@ -7,6 +7,7 @@ import { INDEXES } from './indexes.ts'
 import { PATCHES } from './patch.ts'
 import { POINTS_CASES } from './points.ts'
 import { SERVICE } from './service.ts'
+import { SHARD_KEYS } from './shard-keys.ts'
 
 export const CASES: Case[] = [
   ...SERVICE,
@@ -15,5 +16,6 @@ export const CASES: Case[] = [
   ...INDEXES,
   ...ALIASES,
   ...POINTS_CASES,
+  ...SHARD_KEYS,
   ...ACCESS,
 ]

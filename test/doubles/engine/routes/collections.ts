@@ -38,8 +38,6 @@ export async function collectionRoutes(
       return ok({ exists: cluster.find(name) !== undefined })
     case 'GET cluster':
       return ok(placement(cluster, found(cluster, name), ordinal))
-    case 'GET shards':
-      return ok(shardKeys(found(cluster, name)))
     default:
       return undefined
   }
@@ -140,28 +138,28 @@ function checkName(name: string): void {
   if (wrong) refuse(422, `Validation error in path parameters: [collection_name: ${wrong}]`)
 }
 
-function shardKeys({ config }: Collection): object {
-  return config.params['sharding_method'] === 'custom' ? { shard_keys: [] } : {}
-}
-
 function placement(
   cluster: EngineCluster,
   { shards, points }: Collection,
   ordinal: number,
 ): object {
   const { id } = cluster.peer(ordinal)
-  const copies = shards.flatMap(({ id: shard_id, peers, states = {} }) =>
-    peers.map((peer_id) => ({ shard_id, peer_id, state: states[peer_id] ?? 'Active' })),
-  )
+  const copies = shards.flatMap(({ id: shard_id, key, peers, states = {} }) => {
+    const shard = { shard_id, ...(key !== undefined && { shard_key: key }) }
+    return peers.map((peer_id) => ({
+      peer_id,
+      copy: { ...shard, state: states[peer_id] ?? 'Active' },
+    }))
+  })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id
   const count = shards.length === 0 ? 0 : Math.ceil(points.length / shards.length)
   return {
     peer_id: id,
     shard_count: shards.length,
-    local_shards: copies
-      .filter(isHere)
-      .map(({ shard_id, state }) => ({ shard_id, points_count: count, state })),
-    remote_shards: copies.filter((copy) => !isHere(copy)),
+    local_shards: copies.filter(isHere).map(({ copy }) => ({ ...copy, points_count: count })),
+    remote_shards: copies
+      .filter((each) => !isHere(each))
+      .map(({ peer_id, copy }) => ({ ...copy, peer_id })),
     shard_transfers: [],
   }
 }

@@ -1,0 +1,75 @@
+/** Custom sharding: keys are made and deleted, and each brings shards of its own (facts 7.4). */
+import type { Case } from '../case.ts'
+import type { Stage } from '../stage.ts'
+import { created, VECTORS } from './collections.ts'
+
+const CUSTOM = { ...VECTORS, sharding_method: 'custom', shard_number: 2, replication_factor: 2 }
+const SHARDS = '/collections/docs/shards'
+
+interface Copy {
+  shard_id: number
+  shard_key?: unknown
+  state: string
+}
+
+interface View {
+  result: { local_shards: Copy[]; remote_shards: Copy[] }
+}
+
+/** Keys, copies and states of each shard, as node 0 knows them; where they are is left to the engine. */
+async function noteShards(stage: Stage): Promise<void> {
+  const { body } = await stage.ask('GET', '/collections/docs/cluster')
+  const { local_shards, remote_shards } = (body as View).result
+  const copies = [...local_shards, ...remote_shards].map(
+    ({ shard_id, shard_key, state }) => `${shard_id} ${JSON.stringify(shard_key)} ${state}`,
+  )
+  stage.note('copies of shards', copies.sort())
+}
+
+function make(stage: Stage, body: object) {
+  return stage.call('PUT', `${SHARDS}?timeout=20`, { body })
+}
+
+export const SHARD_KEYS: Case[] = [
+  {
+    title: 'a shard key brings shards with ids handed out one after the other from 1 on',
+    async play(stage) {
+      await created(stage, 'docs', CUSTOM)
+      await make(stage, { shard_key: 'berlin' })
+      await make(stage, { shard_key: 7, shards_number: 1, replication_factor: 1 })
+      await make(stage, { shard_key: '7', shard_number: 1, replication_factor: 1 })
+      await noteShards(stage)
+      await stage.call('GET', SHARDS)
+    },
+  },
+  {
+    title: 'a shard key that is there, or one of a collection of another method, is 400',
+    async play(stage) {
+      await created(stage, 'docs', CUSTOM)
+      await make(stage, { shard_key: 'berlin' })
+      await make(stage, { shard_key: 'berlin' })
+      await make(stage, {})
+      await created(stage, 'auto')
+      await stage.call('PUT', '/collections/auto/shards', { body: { shard_key: 'berlin' } })
+      await stage.call('PUT', '/collections/none/shards', { body: { shard_key: 'berlin' } })
+    },
+  },
+  {
+    title:
+      'a shard key that is deleted takes its shards with it, and the next id is one more than the highest',
+    async play(stage) {
+      await created(stage, 'docs', CUSTOM)
+      for (const shard_key of ['a', 'b', 'c']) {
+        await make(stage, { shard_key, shards_number: 1, replication_factor: 1 })
+      }
+      await stage.call('POST', `${SHARDS}/delete?timeout=20`, { body: { shard_key: 'b' } })
+      await stage.awaited(
+        '/collections/docs/cluster',
+        (body) => !JSON.stringify(body).includes('"b"'),
+      )
+      await make(stage, { shard_key: 'd', shards_number: 1, replication_factor: 1 })
+      await noteShards(stage)
+      await stage.call('POST', `${SHARDS}/delete?timeout=20`, { body: { shard_key: 'b' } })
+    },
+  },
+]
