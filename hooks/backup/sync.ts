@@ -2,20 +2,15 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Job } from '../../crds/kubernetes.ts'
-import {
-  EXPIRY_CHECK_SECONDS,
-  READINESS_CHECK_SECONDS,
-  RETRY_SECONDS,
-  SILENT_JOB_SECONDS,
-} from '../../crds/limits.ts'
+import { EXPIRY_CHECK_SECONDS, READINESS_CHECK_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
-import { outlived } from '../history.ts'
-import { imageOf, isUnfinished, kept, nextRun, planOf } from '../job.ts'
+import { kept, nextRun } from '../job.ts'
 import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
-import type { Child, Context, Dropped } from '../protocol.ts'
+import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
+import { afterEnd, staying, whyStuck } from '../transfer.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
@@ -102,7 +97,10 @@ function whileRunning(observed: Observed, job: Job, context: Context): Decision 
   if (hasReported(observed, job)) {
     return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...copies }
   }
-  const stuck = whyStuck(observed, job, context)
+  const { backup, cluster, statefulSet, leases } = observed
+  const wanted = cluster && wantedRun(backup, cluster, statefulSet).hash
+  const missedTurn = leases !== undefined && !standsIn(leases.backup, asHolder(backup))
+  const stuck = whyStuck(job, { wanted, missedTurn }, context)
   if (stuck === undefined) {
     const remark = { reason: 'BackupStarting', message: `Job ${name} is starting` }
     const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
@@ -113,24 +111,6 @@ function whileRunning(observed: Observed, job: Job, context: Context): Decision 
     ...open(observed, context, { remark, again: SOON_SECONDS }),
     stop: [{ namespace, name, uid }],
   }
-}
-
-/** A Job that says nothing: a wrong image or a quota is a thing a person can mend. */
-function whyStuck(
-  { backup, cluster, statefulSet, leases }: Observed,
-  job: Job,
-  { now, settings }: Context,
-): string | undefined {
-  // It is on its way out already.
-  if (job.metadata.deletionTimestamp !== undefined) return undefined
-  if (imageOf(job) !== settings.image) return 'runs another image'
-  // It appeared so late that its turn was over: the next holder may be at work.
-  if (leases !== undefined && !standsIn(leases.backup, asHolder(backup))) return 'missed its turn'
-  if (cluster !== undefined && planOf(job) !== wantedRun(backup, cluster, statefulSet).hash) {
-    return 'has another plan than is wanted now'
-  }
-  const silent = secondsSince(job.metadata.creationTimestamp ?? '', now)
-  return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
 }
 
 function refused(observed: Observed, error: string, context: Context): Decision {
@@ -155,30 +135,16 @@ function ended(observed: Observed, ending: Ending, context: Context): Decision {
 
 /** It has ended and its status tells how: what is left is its history and the day it expires. */
 function afterwards(observed: Observed, context: Context): Decision {
-  const { backup, jobs, children } = observed
-  const { status = {}, metadata } = backup
-  const dropped = [
-    ...outlived(jobs, () => true, context),
-    // Its rights are of no use to anybody any more, once its last pod has ended.
-    ...(jobs.some(isUnfinished) ? [] : children.filter(({ kind }) => kind !== 'Job').map(useless)),
-  ]
-  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
+  const { status = {}, metadata } = observed.backup
   const isExpired =
     status.expiresAt !== undefined && secondsSince(status.expiresAt, context.now) >= 0
   const { namespace, name, uid } = metadata
   return {
     status,
-    children: children
-      .filter((child) => !gone.has(`${child.kind}/${child.metadata.name}`))
-      .map(kept),
-    ...(dropped.length > 0 && { dropped }),
+    ...afterEnd(observed, 'the backup has ended', context),
     ...(status.expiresAt !== undefined && { resyncAfterSeconds: EXPIRY_CHECK_SECONDS }),
     ...(isExpired && { expire: { namespace, name, uid } }),
   }
-}
-
-function useless({ kind, metadata }: Observed['children'][number]): Dropped {
-  return { kind, name: metadata.name, reason: 'the backup has ended' }
 }
 
 interface Answer {
@@ -192,12 +158,10 @@ interface Answer {
 function open(observed: Observed, context: Context, answer: Answer): Decision {
   const { backup, children } = observed
   const { remark, again = RETRY_SECONDS, more = [] } = answer
-  const names = new Set(children.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
-  const fresh = more.filter(({ kind, metadata }) => !names.has(`${kind}/${metadata.name}`))
   const status = openStatus(observed, remark, context)
   return {
     status,
-    children: [...children.map(kept), ...fresh],
+    children: staying(children, more),
     resyncAfterSeconds: again,
     events: eventsOf(backup, status, context.now),
   }

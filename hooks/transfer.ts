@@ -1,0 +1,60 @@
+/**
+ * What a VecBackup, a VecRestore and a VecMigration share: the work of each is done by one Job at a
+ * time, which is made again while it has told nothing, and kept for its log once it has ended.
+ */
+import type { AnyObject, Job } from '../crds/kubernetes.ts'
+import { SILENT_JOB_SECONDS } from '../crds/limits.ts'
+import { secondsSince } from './conditions.ts'
+import { outlived } from './history.ts'
+import { imageOf, isUnfinished, kept, planOf } from './job.ts'
+import type { Child, Context, Dropped } from './protocol.ts'
+
+/** Every child that was observed stays as it is; of those to be made, the ones that are not there. */
+export function staying(children: AnyObject[], more: Child[] = []): Child[] {
+  const names = new Set(children.map(identity))
+  return [...children.map(kept), ...more.filter((child) => !names.has(identity(child)))]
+}
+
+/**
+ * Why a Job that has not told of itself is to be made again: a wrong image or a quota is a thing a
+ * person can mend. `wanted` is the hash of the plan of this moment, where one can be made.
+ */
+export function whyStuck(
+  job: Job,
+  { wanted, missedTurn }: { wanted: string | undefined; missedTurn: boolean },
+  { now, settings }: Context,
+): string | undefined {
+  // It is on its way out already.
+  if (job.metadata.deletionTimestamp !== undefined) return undefined
+  if (imageOf(job) !== settings.image) return 'runs another image'
+  // It appeared so late that its turn was over: the next holder may be at work.
+  if (missedTurn) return 'missed its turn'
+  if (wanted !== undefined && planOf(job) !== wanted) return 'has another plan than is wanted now'
+  const silent = secondsSince(job.metadata.creationTimestamp ?? '', now)
+  return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
+}
+
+/** What is left of the children once the status tells how it ended; `reason` is why rights go. */
+export function afterEnd(
+  { jobs, children }: { jobs: Job[]; children: AnyObject[] },
+  reason: string,
+  context: Context,
+): { children: Child[]; dropped?: Dropped[] } {
+  const rights = children.filter(({ kind }) => kind !== 'Job')
+  const dropped = [
+    ...outlived(jobs, () => true, context),
+    // Its rights are of no use to anybody any more, once its last pod has ended.
+    ...(jobs.some(isUnfinished) ? [] : rights.map((right) => useless(right, reason))),
+  ]
+  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
+  const left = children.filter((child) => !gone.has(identity(child))).map(kept)
+  return { children: left, ...(dropped.length > 0 && { dropped }) }
+}
+
+function useless({ kind, metadata: { name } }: AnyObject, reason: string): Dropped {
+  return { kind, name, reason }
+}
+
+function identity({ kind, metadata }: AnyObject | Child): string {
+  return `${kind}/${metadata.name}`
+}
