@@ -1,7 +1,7 @@
 /** The service's TLS certificate, from files that are replaced before it expires. */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
-import type { Timers } from './start-mark.ts'
+import type { Timers } from './timers.ts'
 
 export interface CertificateFiles {
   certFile: string

@@ -1,20 +1,19 @@
 /** What the VecCollection room reads and writes, by the real clients; one list of claims for all. */
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { VecCluster } from '../crds/cluster.ts'
 import { VecCollection } from '../crds/collection.ts'
 import { AnyObject } from '../crds/kubernetes.ts'
-import { API_VERSION } from '../crds/names.ts'
 import { clusterOf } from '../hooks/collection/claims.ts'
 import type { CollectionPorts } from '../hooks/collection/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
 import { EngineCollections } from '../jobs/clients/engine-collections.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { commonPorts } from './common-ports.ts'
 import { engineOn, type EngineTools } from './engines.ts'
 import { leasePorts } from './leases.ts'
-import type { Timers } from './start-mark.ts'
+import { collections, served } from './places.ts'
+import { waited, type Timers } from './timers.ts'
 
 export interface CollectionTools extends EngineTools {
-  writeEvent: CollectionPorts['writeEvent']
   /** Those the service may read; empty means all. */
   namespaces: string[]
   now: () => Date
@@ -27,6 +26,7 @@ const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function collectionPorts(tools: CollectionTools): CollectionPorts {
   const { kubernetes, namespaces, now, timers } = tools
+  const common = commonPorts(tools)
   const claims = new Claims(() => collectionsIn(kubernetes, namespaces), now)
   return {
     engine: (connection) => new EngineCollections(engineOn(tools, connection)),
@@ -35,10 +35,9 @@ export function collectionPorts(tools: CollectionTools): CollectionPorts {
         const cluster = clusterOf(collection)
         return cluster.namespace === namespace && cluster.name === name
       }),
-    cluster: ({ namespace, name }) =>
-      kubernetes.get(resources(VecCluster.plural, namespace), name, VecCluster.schema),
+    cluster: ({ namespace, name }) => common.cluster(namespace, name),
     writeHolder: (cluster) => holderNow(cluster, 'write', leasePorts(kubernetes), now()),
-    writeEvent: tools.writeEvent,
+    writeEvent: common.writeEvent,
     now,
     wait: (milliseconds, signal) => waited(timers, milliseconds, signal),
   }
@@ -49,10 +48,7 @@ async function collectionsIn(
   kubernetes: Kubernetes,
   namespaces: string[],
 ): Promise<VecCollection[]> {
-  const places = namespaces.length === 0 ? [undefined] : namespaces
-  const lists = places.map((namespace) =>
-    kubernetes.list(resources(VecCollection.plural, namespace), AnyObject),
-  )
+  const lists = served(collections, namespaces).map((place) => kubernetes.list(place, AnyObject))
   const all: unknown[] = (await Promise.all(lists)).flat()
   return all.filter((object) => isCollection.Check(object))
 }
@@ -90,23 +86,4 @@ class Claims {
     })
     return list.items
   }
-}
-
-function waited(timers: Timers, milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = () => {
-      cancel()
-      reject(new Error('the wait was ended'))
-    }
-    const cancel = timers.setTimeout(() => {
-      signal.removeEventListener('abort', end)
-      resolve()
-    }, milliseconds)
-    if (signal.aborted) end()
-    else signal.addEventListener('abort', end, { once: true })
-  })
-}
-
-function resources(plural: string, namespace: string | undefined) {
-  return { apiVersion: API_VERSION, plural, ...(namespace !== undefined && { namespace }) }
 }

@@ -4,7 +4,8 @@
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_GROUP } from '../crds/names.ts'
-import type { Log, Timers } from './start-mark.ts'
+import type { Log } from './start-mark.ts'
+import type { Timers } from './timers.ts'
 
 export interface CrdCheck {
   /** Release of the operator. */

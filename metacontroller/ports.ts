@@ -2,23 +2,15 @@
  * What the rooms read and write outside of Metacontroller's requests, by the real clients of
  * jobs/clients. Reads that many resources repeat are answered from a short memory.
  */
-import { hostname } from 'node:os'
-import { VecCluster } from '../crds/cluster.ts'
-import { KubernetesError } from '../crds/errors.ts'
-import {
-  AnyObject,
-  endOf,
-  Job,
-  Secret,
-  StatefulSet,
-  type KubernetesEvent,
-} from '../crds/kubernetes.ts'
-import { API_VERSION, LABELS, MANAGED_BY } from '../crds/names.ts'
+import { AnyObject, endOf, Job, Secret } from '../crds/kubernetes.ts'
+import { LABELS, MANAGED_BY } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
-import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
+import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { commonPorts, hasStatus } from './common-ports.ts'
 import { leasePorts } from './leases.ts'
+import { clusters, definitions, jobs, secrets, served } from './places.ts'
 import { remember } from './remember.ts'
 import type { Log } from './start-mark.ts'
 
@@ -38,24 +30,15 @@ const HELM_JOBS_SECONDS = 5
 
 export function clusterPorts(tools: PortTools): ClusterPorts {
   const { kubernetes, namespaces, now } = tools
+  const leases = leasePorts(kubernetes)
   const helmJobs = remember(() => countUnfinished(kubernetes, namespaces), HELM_JOBS_SECONDS, now)
   return {
+    ...commonPorts(tools),
     secret: tools.secret,
     consensus: tools.consensus,
-    jobsOf: (namespace, parentUid) =>
-      kubernetes.list(jobsIn(namespace), Job, { labelSelector: `${LABELS.parent}=${parentUid}` }),
-    writeHolder: (cluster) => holderNow(cluster, 'write', leasePorts(kubernetes), now()),
+    jobsOf: (namespace, parentUid) => leases.jobsOf(namespace, parentUid),
+    writeHolder: (cluster) => holderNow(cluster, 'write', leases, now()),
     unfinishedHelmJobs: async () => (await helmJobs()) ?? 0,
-    cluster: (namespace, name) => kubernetes.get(clustersIn(namespace), name, VecCluster.schema),
-    statefulSet: (namespace, name) => kubernetes.get(statefulSetsIn(namespace), name, StatefulSet),
-    namespaceEnds: async (name) => {
-      const found = await kubernetes.get(NAMESPACES, name, AnyObject)
-      return found === undefined || found.metadata.deletionTimestamp !== undefined
-    },
-    // Foreground: the Job stays until its pods have ended, so that nothing starts beside them.
-    deleteJob: ({ namespace, name, uid }) =>
-      kubernetes.delete(jobsIn(namespace), name, { uid, propagation: 'Foreground' }),
-    writeEvent: (event) => writeEvent(tools, event),
   }
 }
 
@@ -63,7 +46,7 @@ export function accessKeyPorts(tools: PortTools): AccessKeyPorts {
   return {
     secret: tools.secret,
     liveSecret: readSecret(tools.kubernetes),
-    writeEvent: (event) => writeEvent(tools, event),
+    writeEvent: commonPorts(tools).writeEvent,
   }
 }
 
@@ -78,7 +61,7 @@ export function freshSecretPort(kubernetes: Kubernetes, now: () => Date): Cluste
 }
 
 function readSecret(kubernetes: Kubernetes): ClusterPorts['secret'] {
-  return (namespace, name) => kubernetes.get(secretsIn(namespace), name, Secret)
+  return (namespace, name) => kubernetes.get(secrets(namespace), name, Secret)
 }
 
 /** VecClusters of the namespaces served. */
@@ -86,8 +69,7 @@ export async function servedClusters(
   kubernetes: Kubernetes,
   namespaces: string[],
 ): Promise<AnyObject[]> {
-  if (namespaces.length === 0) return kubernetes.list(clustersIn(), AnyObject)
-  const lists = namespaces.map((namespace) => kubernetes.list(clustersIn(namespace), AnyObject))
+  const lists = served(clusters, namespaces).map((place) => kubernetes.list(place, AnyObject))
   return (await Promise.all(lists)).flat()
 }
 
@@ -101,7 +83,7 @@ export async function patchCluster(
   patch: object,
 ): Promise<boolean> {
   try {
-    await kubernetes.patch(clustersIn(metadata.namespace), metadata.name, patch)
+    await kubernetes.patch(clusters(metadata.namespace), metadata.name, patch)
     return true
   } catch (error) {
     if (hasStatus(error, 404, 409, 422)) return false
@@ -111,8 +93,7 @@ export async function patchCluster(
 
 /** A definition by its name; it has no namespace. */
 export function readCrd(kubernetes: Kubernetes, name: string): Promise<AnyObject | undefined> {
-  const definitions = { apiVersion: 'apiextensions.k8s.io/v1', plural: 'customresourcedefinitions' }
-  return kubernetes.get(definitions, name, AnyObject)
+  return kubernetes.get(definitions(), name, AnyObject)
 }
 
 /** Helm Jobs that run or are about to: what has succeeded is left out by the API server. */
@@ -121,63 +102,6 @@ async function countUnfinished(kubernetes: Kubernetes, namespaces: string[]): Pr
     labelSelector: `${LABELS.managedBy}=${MANAGED_BY},${LABELS.component}=helm`,
     fieldSelector: 'status.successful=0',
   }
-  const places = namespaces.length === 0 ? [undefined] : namespaces
-  const lists = places.map((namespace) => kubernetes.list(jobsIn(namespace), Job, selection))
+  const lists = served(jobs, namespaces).map((place) => kubernetes.list(place, Job, selection))
   return (await Promise.all(lists)).flat().filter((job) => endOf(job) === undefined).length
-}
-
-/** An Event tells people what happened; nothing may depend on whether it was written. */
-export async function writeEvent(
-  { kubernetes, log }: Pick<PortTools, 'kubernetes' | 'log'>,
-  event: KubernetesEvent,
-): Promise<void> {
-  const { metadata, at, ...rest } = event
-  const component = MANAGED_BY
-  try {
-    await kubernetes.create(
-      { apiVersion: 'v1', plural: 'events', namespace: metadata.namespace },
-      {
-        apiVersion: 'v1',
-        kind: 'Event',
-        metadata,
-        ...rest,
-        firstTimestamp: at,
-        lastTimestamp: at,
-        count: 1,
-        source: { component },
-        reportingComponent: component,
-        reportingInstance: hostname(),
-      },
-    )
-  } catch (error) {
-    // Its name is derived from what it tells: a repeat finds it there.
-    if (hasStatus(error, 409)) return
-    log.warn({ err: error, namespace: metadata.namespace, reason: event.reason }, 'event lost')
-  }
-}
-
-function hasStatus(error: unknown, ...statuses: number[]): boolean {
-  return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
-}
-
-const NAMESPACES: Collection = { apiVersion: 'v1', plural: 'namespaces' }
-
-function jobsIn(namespace?: string): Collection {
-  return collection('batch/v1', 'jobs', namespace)
-}
-
-function secretsIn(namespace: string): Collection {
-  return collection('v1', 'secrets', namespace)
-}
-
-function statefulSetsIn(namespace: string): Collection {
-  return collection('apps/v1', 'statefulsets', namespace)
-}
-
-function clustersIn(namespace?: string): Collection {
-  return collection(API_VERSION, VecCluster.plural, namespace)
-}
-
-function collection(apiVersion: string, plural: string, namespace?: string): Collection {
-  return { apiVersion, plural, ...(namespace !== undefined && { namespace }) }
 }

@@ -28,9 +28,9 @@ import {
   readCrd,
   secretPort,
   servedClusters,
-  writeEvent,
 } from './ports.ts'
-import { startMarking, type Timers } from './start-mark.ts'
+import { startMarking } from './start-mark.ts'
+import { systemTimers, type Timers } from './timers.ts'
 import { tokenFile } from './tokens.ts'
 
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
@@ -52,7 +52,7 @@ const STOP_WITHIN_MS = 20_000
 
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { log, namespaces, settings, now = () => new Date() } = options
-  const timers = { setTimeout: options.setTimeout ?? systemTimeout }
+  const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
   const startedAt = now()
   const tokens = tokensOf(options)
   const kubernetes = new Kubernetes(await serviceAccess(options.kubeconfig), log)
@@ -105,13 +105,9 @@ function roomsOn(
   const freshSecret = freshSecretPort(kubernetes, now)
   const engines = { kubernetes, connections, route, secret, freshSecret, log }
   const tools = { kubernetes, secret, consensus: consensusPort(engines), namespaces, now, log }
-  const collections = collectionPorts({
-    ...{ ...engines, namespaces, now, timers },
-    writeEvent: (event) => writeEvent(tools, event),
-  })
   return [
     clusterRoom(clusterPorts(tools)),
-    collectionRoom(collections, inlineMs),
+    collectionRoom(collectionPorts({ ...engines, namespaces, now, timers }), inlineMs),
     accessKeyRoom(accessKeyPorts(tools)),
   ]
 }
@@ -124,14 +120,6 @@ function tokensOf({ tokenFile: file, insecureHooks, log }: ServiceOptions): () =
   }
   log.warn({}, 'hooks take calls without a token')
   return () => []
-}
-
-/** A timer that does not keep the process alive by itself. */
-function systemTimeout(run: () => void, milliseconds: number): () => void {
-  const timer = setTimeout(run, milliseconds).unref()
-  return () => {
-    clearTimeout(timer)
-  }
 }
 
 async function main(): Promise<void> {

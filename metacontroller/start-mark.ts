@@ -5,12 +5,7 @@
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../crds/names.ts'
-
-/** Timers of the process, or those a test moves by itself. */
-export interface Timers {
-  /** Runs once after so many milliseconds; calling what it returns cancels that. */
-  setTimeout(run: () => void, milliseconds: number): () => void
-}
+import type { Timers } from './timers.ts'
 
 export interface StartMarks {
   startedAt: Date

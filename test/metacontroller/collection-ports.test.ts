@@ -28,7 +28,6 @@ async function ports(t: Test, namespaces: string[] = []) {
     ...{ kubernetes, connections, route: 'proxy', secret, freshSecret: secret, log, namespaces },
     now: () => clock.now(),
     timers: { setTimeout: (run, ms) => clock.setTimeout(run, ms) },
-    writeEvent: async () => undefined,
   })
   const make = async (name: string, namespace = 'ns', cluster: object = { name: 'a' }) => {
     const spec = { clusterRef: cluster, vectors: [{ size: 4, distance: 'Dot' }] }

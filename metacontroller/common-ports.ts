@@ -1,0 +1,66 @@
+/** What several rooms read and write outside of Metacontroller's requests, in the same way. */
+import { hostname } from 'node:os'
+import { VecBackup } from '../crds/backup.ts'
+import { VecCluster } from '../crds/cluster.ts'
+import { KubernetesError } from '../crds/errors.ts'
+import { AnyObject, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
+import { MANAGED_BY } from '../crds/names.ts'
+import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { backups, clusters, events, jobs, namespaces, statefulSets } from './places.ts'
+import type { Log } from './start-mark.ts'
+
+export interface CommonTools {
+  kubernetes: Kubernetes
+  log: Log
+}
+
+export type CommonPorts = ReturnType<typeof commonPorts>
+
+/** All of it live; what is gone, or whose kind is gone, is undefined. */
+export function commonPorts({ kubernetes, log }: CommonTools) {
+  return {
+    cluster: (namespace: string, name: string) =>
+      kubernetes.get(clusters(namespace), name, VecCluster.schema),
+    statefulSet: (namespace: string, name: string) =>
+      kubernetes.get(statefulSets(namespace), name, StatefulSet),
+    backup: (namespace: string, name: string) =>
+      kubernetes.get(backups(namespace), name, VecBackup.schema),
+    namespaceEnds: async (name: string) => {
+      const found = await kubernetes.get(namespaces(), name, AnyObject)
+      return found === undefined || found.metadata.deletionTimestamp !== undefined
+    },
+    // Foreground: the Job stays until its pods have ended, so that nothing starts beside them.
+    deleteJob: ({ namespace, name, uid }: { namespace: string; name: string; uid: string }) =>
+      kubernetes.delete(jobs(namespace), name, { uid, propagation: 'Foreground' }),
+    writeEvent: (event: KubernetesEvent) => writeEvent({ kubernetes, log }, event),
+  }
+}
+
+/** Whether the API refused a call with one of these. */
+export function hasStatus(error: unknown, ...statuses: number[]): boolean {
+  return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
+}
+
+/** An Event tells people what happened; nothing may depend on whether it was written. */
+async function writeEvent({ kubernetes, log }: CommonTools, event: KubernetesEvent): Promise<void> {
+  const { metadata, at, ...rest } = event
+  const component = MANAGED_BY
+  try {
+    await kubernetes.create(events(metadata.namespace), {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata,
+      ...rest,
+      firstTimestamp: at,
+      lastTimestamp: at,
+      count: 1,
+      source: { component },
+      reportingComponent: component,
+      reportingInstance: hostname(),
+    })
+  } catch (error) {
+    // Its name is derived from what it tells: a repeat finds it there.
+    if (hasStatus(error, 409)) return
+    log.warn({ err: error, namespace: metadata.namespace, reason: event.reason }, 'event lost')
+  }
+}
