@@ -1,15 +1,8 @@
 /** The built-in objects we look at: just the fields that are read, the rest is let through. */
 import { Type, type Static } from '@sinclair/typebox'
-import { Condition } from './schema.ts'
+import { Condition, OwnerReference } from './schema.ts'
 
 const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
-
-const OwnerReference = Type.Object({
-  apiVersion: Type.String(),
-  kind: Type.String(),
-  name: Type.String(),
-  uid: Type.String(),
-})
 
 /** Metadata of an object that was observed. */
 const Meta = Type.Object({

@@ -164,6 +164,14 @@ export const statusBase = {
   ),
 }
 
+export const OwnerReference = Type.Object({
+  apiVersion: Type.String(),
+  kind: Type.String(),
+  name: Type.String(),
+  uid: Type.String(),
+  controller: Type.Optional(Type.Boolean()),
+})
+
 export const ObjectMeta = Type.Object({
   name: Type.String(),
   namespace: Type.String(),
@@ -174,6 +182,7 @@ export const ObjectMeta = Type.Object({
   deletionTimestamp: Type.Optional(Time()),
   labels: Type.Optional(Type.Record(Type.String(), Type.String())),
   annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
+  ownerReferences: Type.Optional(Type.Array(OwnerReference)),
   finalizers: Type.Optional(Type.Array(Type.String())),
 })
 export type ObjectMeta = Static<typeof ObjectMeta>

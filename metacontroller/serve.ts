@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
 import { accessKeyRoom } from '../hooks/access-key/index.ts'
+import { backupRoom } from '../hooks/backup/index.ts'
+import { backupScheduleRoom } from '../hooks/backup-schedule/index.ts'
 import { clusterRoom } from '../hooks/cluster/index.ts'
 import { collectionRoom } from '../hooks/collection/index.ts'
 import type { Room } from '../hooks/room.ts'
@@ -14,6 +16,9 @@ import { EngineConnections } from '../jobs/clients/engine-route.ts'
 import { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
+import type { Time } from '../jobs/time.ts'
+import { backupPorts } from './backup-ports.ts'
+import { backupSchedulePorts } from './backup-schedule-ports.ts'
 import { followCertificate, readCertificate } from './certificate.ts'
 import { collectionPorts } from './collection-ports.ts'
 import { consensusPort } from './consensus.ts'
@@ -30,7 +35,7 @@ import {
   servedClusters,
 } from './ports.ts'
 import { startMarking } from './start-mark.ts'
-import { systemTimers, type Timers } from './timers.ts'
+import { systemTimers, waited, type Timers } from './timers.ts'
 import { tokenFile } from './tokens.ts'
 
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
@@ -105,10 +110,13 @@ function roomsOn(
   const freshSecret = freshSecretPort(kubernetes, now)
   const engines = { kubernetes, connections, route, secret, freshSecret, log }
   const tools = { kubernetes, secret, consensus: consensusPort(engines), namespaces, now, log }
+  const time: Time = { now, sleep: (ms, signal) => waited(timers, ms, signal) }
   return [
     clusterRoom(clusterPorts(tools)),
     collectionRoom(collectionPorts({ ...engines, namespaces, now, timers }), inlineMs),
     accessKeyRoom(accessKeyPorts(tools)),
+    backupRoom(backupPorts({ ...tools, time, log })),
+    backupScheduleRoom(backupSchedulePorts(tools)),
   ]
 }
 

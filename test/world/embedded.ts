@@ -37,7 +37,7 @@ export interface EmbeddedWorld extends World {
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 const UNTIL_SECONDS = 120
 /** As the chart's values have it. */
-const KINDS = ['vecclusters', 'veccollections', 'vecaccesskeys']
+const KINDS = ['vecclusters', 'veccollections', 'vecaccesskeys', 'vecbackups', 'vecbackupschedules']
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
   const { version = '0.1.0', kinds = KINDS, env = {} } = options

@@ -1,0 +1,40 @@
+/** What the VecBackup room reads and writes, by the real clients of jobs/clients. */
+import type { BackupPorts, ObjectIdentity, ObjectName } from '../hooks/backup/ports.ts'
+import { purge } from '../jobs/backup/purge.ts'
+import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { openBucket, type BucketTools } from './buckets.ts'
+import { commonPorts } from './common-ports.ts'
+import { copyPorts } from './copies.ts'
+import { leasePorts } from './leases.ts'
+import { backups } from './places.ts'
+import { restoresOf } from './restores.ts'
+
+export interface BackupTools extends BucketTools {
+  kubernetes: Kubernetes
+  /** Those the service may read; empty means all. */
+  namespaces: string[]
+}
+
+export function backupPorts(tools: BackupTools): BackupPorts {
+  const { kubernetes, namespaces, secret, log } = tools
+  return {
+    ...commonPorts(tools),
+    ...leasePorts(kubernetes),
+    ...copyPorts(kubernetes),
+    secret,
+    deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
+      kubernetes.delete(backups(namespace), name, { uid }),
+    restoresOf: (backup: ObjectName) => restoresOf(kubernetes, namespaces, backup),
+    async purge({ namespace, name, uid, storage }, signal) {
+      const bucket = await openBucket(tools, namespace, storage)
+      try {
+        const { done } = await purge(bucket, { prefix: storage.prefix, name, uid }, { signal })
+        return { done }
+      } finally {
+        bucket.close()
+      }
+    },
+    warn: ({ namespace, name }, message) =>
+      log.warn({ parent: `VecBackup ${namespace}/${name}` }, message),
+  }
+}
