@@ -61,7 +61,7 @@ t.test('Output Secret: Opaque, keys token and url', async (t) => {
 })
 
 t.test(
-  'TokenIssued: the Secret holds a current token; the status is read back from it',
+  'TokenIssued: the Secret holds a current token; the status is read back from it every 60 s',
   async (t) => {
     const spec = { access: 'r', ttl: '3h' } as const
     const desired = await settled({ accessKey: accessKey(spec) })
@@ -165,6 +165,36 @@ t.test('two hooks at once, a restart and a resync every second give the same tok
   t.not(await at(0), await at(7 * 3600))
 })
 
+const held = { accessKey: accessKey({ access: 'r', ttl: '3h' }) }
+const reissues: [when: string, parts: Partial<Observed>, seconds: number, isNew: boolean][] = [
+  ['renewAt has passed', held, 3600, true],
+  ['the spec has changed', { accessKey: accessKey({ access: 'm', ttl: '3h' }) }, 0, true],
+  ['the key fingerprint has changed', { ...held, signingKey: `${KEY}2` }, 0, true],
+  ['renewAt lies ahead: it is not', held, 3599, false],
+]
+for (const [when, parts, seconds, isNew] of reissues) {
+  t.test(`Ready: the token is re-issued when ${when}`, async (t) => {
+    const before = written(await sync(observed(held), context))
+    const now = new Date(NOW.getTime() + seconds * 1000)
+    const desired = await sync(observed({ ...parts, children: [before] }), { ...context, now })
+    t.equal(desired.status.phase, 'Ready')
+    t.equal(tokenIn(written(desired)) !== tokenIn(before), isNew)
+    const after = await settled(parts, now)
+    t.match(after.status, { phase: 'Ready', conditions: [{ reason: 'TokenIssued' }] })
+  })
+}
+
+t.test('Ready: a Secret that is missing is written again, with the same token', async (t) => {
+  const before = await settled(held)
+  const gone = { ...held.accessKey, status: before.status }
+  const desired = await sync(observed({ accessKey: gone }), context)
+  t.equal(tokenIn(written(desired)), tokenIn(written(before)))
+})
+
+t.test('keyFingerprint is the first sixteen hex digits of the SHA-256 of the key', async (t) => {
+  t.equal((await settled({ signingKey: 'abc' })).status.keyFingerprint, 'ba7816bf8f01cfea')
+})
+
 t.test('another signing key, or another spec, is another token', async (t) => {
   const token = async (parts: Partial<Observed>) =>
     tokenIn(written(await sync(observed(parts), context)))
@@ -193,15 +223,18 @@ for (const [reason, parts, message] of pending) {
   })
 }
 
-t.test('cluster not found, Secret not found: Pending, retried', async (t) => {
+t.test('cluster or Secret not found: Pending, retried in 30 s', async (t) => {
   const missing: Observed = { accessKey: accessKey(), children: [] }
-  t.match((await sync(missing, context)).status.conditions, [
-    { reason: 'ClusterNotFound', message: 'cluster ns/a not found' },
-  ])
   const unsigned: Observed = { ...missing, cluster: jwtCluster }
-  t.match((await sync(unsigned, context)).status.conditions, [
-    { reason: 'SecretNotFound', message: 'Secret ns/vec-a-apikey not found' },
-  ])
+  for (const [found, reason, message] of [
+    [missing, 'ClusterNotFound', 'cluster ns/a not found'],
+    [unsigned, 'SecretNotFound', 'Secret ns/vec-a-apikey not found'],
+  ] as const) {
+    t.match(await sync(found, context), {
+      status: { phase: 'Pending', conditions: [{ status: 'False', reason, message }] },
+      resyncAfterSeconds: 30,
+    })
+  }
 })
 
 t.test('while it waits the Secret stays with its own data, never dropped', async (t) => {

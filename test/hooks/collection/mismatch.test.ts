@@ -94,6 +94,12 @@ const MUTABLE: Case[] = [
     [],
   ],
   ['replicationFactor', { replicationFactor: 2 }, {}, ['replicationFactor']],
+  [
+    'writeConsistencyFactor',
+    { writeConsistencyFactor: 2 },
+    { params: { write_consistency_factor: 1 } },
+    ['writeConsistencyFactor'],
+  ],
   ['readFanOutFactor 0 must be there', { readFanOutFactor: 0 }, {}, ['readFanOutFactor']],
   [
     'per-vector hnsw',

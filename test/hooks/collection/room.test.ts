@@ -55,6 +55,56 @@ t.test(
   },
 )
 
+t.test('the first reconcile enters Pending while the first look is under way', async (t) => {
+  const stage = new Stage(undefined, 1)
+  let open: () => void = () => undefined
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  stage.engine.before = () => gate
+  t.match((await stage.sync()).status, {
+    phase: 'Pending',
+    collectionName: 'docs',
+    conditions: [{ type: 'Ready', status: 'False', reason: 'Reconciling' }],
+  })
+  open()
+  t.equal((await stage.settle()).phase, 'Ready')
+})
+
+t.test('reconciled at once when its spec is updated', async (t) => {
+  const stage = new Stage()
+  await stage.settle()
+  stage.change({ hnsw: { m: 5 }, aliases: ['live'], payloadIndexes: [keyword('a')] })
+  stage.engine.writes.length = 0
+  t.match((await stage.sync()).status, { phase: 'Ready', aliases: ['live'] })
+  t.strictSame(names(stage.engine.writes), ['patchCollection', 'updateAliases'])
+  t.match(await stage.nextPass(), { phase: 'Ready', payloadIndexes: ['a'] })
+})
+
+t.test('64 vectors, 64 sparse vectors, 256 indexes and 64 aliases at once', async (t) => {
+  const each = <Field>(count: number, field: (name: string) => Field) =>
+    Array.from({ length: count }, (_, index) => field(`n${index}`))
+  const stage = new Stage(
+    collection({
+      vectors: each(64, (name) => ({ ...vector, name })),
+      sparseVectors: each(64, (name) => ({ name: `sparse-${name}`, index: {} })),
+      payloadIndexes: each(256, keyword),
+      aliases: each(64, (name) => name),
+    }),
+  )
+  const { phase, payloadIndexes = [], aliases = [] } = await stage.settle()
+  t.strictSame([phase, payloadIndexes.length, aliases.length], ['Ready', 256, 64])
+  t.equal(stage.engine.writes.filter(([name]) => name === 'updateAliases').length, 1)
+  const { vectors, sparse_vectors } = stage.engine.live('docs').config.params
+  t.strictSame(
+    [vectors, sparse_vectors].map((all) => Object.keys(all ?? {}).length),
+    [64, 64],
+  )
+  stage.engine.writes.length = 0
+  t.equal((await stage.nextPass()).phase, 'Ready')
+  t.strictSame(stage.engine.writes, [])
+})
+
 t.test('a no-change pass costs at most two calls of its own', async (t) => {
   const stage = new Stage(collection({ replicationFactor: 1, payloadIndexes: [keyword('a')] }))
   await stage.settle()

@@ -1,4 +1,5 @@
 /** The engine client, on both of its routes, against the engine double. */
+import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import type { Connection } from '../../../crds/connection.ts'
 import type { EngineError } from '../../../crds/errors.ts'
@@ -155,6 +156,17 @@ t.test('no answer is an EngineError without a status', async (t) => {
     code: 'EngineError',
     status: undefined,
     message: new RegExp(`^GET ${api.url}/collections got no answer: `),
+  })
+})
+
+t.test('a call that takes longer than its limit is an EngineError that says so', async (t) => {
+  const slow = await node(t)
+  slow.misbehave(() => ({ delayMs: 60_000 }))
+  const call = engineAt(t, slow.url).call('GET', '/collections', Type.Unknown(), { timeoutMs: 20 })
+  await t.rejects(call, {
+    code: 'EngineError',
+    status: undefined,
+    message: /^GET http.*\/collections got no answer: The operation was aborted due to timeout$/,
   })
 })
 
