@@ -1,6 +1,6 @@
 /** VecAccessKey: issued, renewed and kept, waiting for its cluster, and never over what others own. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { running, type Scenario } from './scenario.ts'
+import { phaseOf, running, statusOf, type Scenario } from './scenario.ts'
 import {
   engineIn,
   inside,
@@ -150,7 +150,7 @@ const rotated: Scenario = {
     })
     await world.apply(key('first-key-of-thirty-two-letters-x'))
     const apiKey = { secretRef: { name: 'key', key: 'api' }, jwtRbac: true }
-    await running(world, namespace, 'a', { apiKey })
+    const cluster = await running(world, namespace, 'a', { apiKey })
     const { reference, of } = resource('VecAccessKey', namespace, 'reader')
     await world.apply(of({ access: 'r' }))
     const before = inside(await untilPhase(world, reference, 'Ready')).keyFingerprint
@@ -160,6 +160,13 @@ const rotated: Scenario = {
       reference,
       'signed anew',
       (found) => ![undefined, before].includes(inside(found).keyFingerprint),
+      300,
+    )
+    // The token is there before the last pod runs the key it was signed with.
+    await world.until(
+      cluster,
+      'rolled out',
+      (found) => statusOf(found).appliedRun === 2 && phaseOf(found) === 'Running',
       300,
     )
     const { data } = await secretIn(world, namespace, 'reader')
