@@ -2,8 +2,10 @@
  * Copies of another namespace's Secrets for one Job: made once the Job exists and owned by it, kept
  * equal to their source while it runs, deleted when it has ended. Each holds only what is needed.
  */
+import type { VecCluster } from '../crds/cluster.ts'
+import { hasKey } from '../crds/connection.ts'
 import type { Job, Secret } from '../crds/kubernetes.ts'
-import { LABELS, MANAGED_BY, copyName } from '../crds/names.ts'
+import { KEY_SECRET_KEY, LABELS, MANAGED_BY, copyName } from '../crds/names.ts'
 
 export interface CopyPorts {
   /** A copy the service made, read live. */
@@ -25,6 +27,34 @@ export interface Original {
   credential: string
   keys: readonly string[]
   secret: Secret
+}
+
+/** What a Job needs of a cluster's Secrets, by the name of the credential. */
+export const CLUSTER_KEYS = { engine: KEY_SECRET_KEY, tls: 'ca.crt' } as const
+export type ClusterCredential = keyof typeof CLUSTER_KEYS
+
+export const CLUSTER_CREDENTIALS = Object.keys(CLUSTER_KEYS) as ClusterCredential[]
+
+/** Those of a cluster's credentials that there are. */
+export function credentialsOf(
+  { spec }: VecCluster,
+  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
+): ClusterCredential[] {
+  return [
+    ...(hasKey(spec) && engine !== undefined ? (['engine'] as const) : []),
+    ...(tls?.data?.[CLUSTER_KEYS.tls] !== undefined ? (['tls'] as const) : []),
+  ]
+}
+
+/** What copies of a cluster's credentials are made from. */
+export function clusterOriginals(
+  cluster: VecCluster,
+  secrets: Partial<Record<ClusterCredential, Secret>>,
+): Original[] {
+  return credentialsOf(cluster, secrets).flatMap((credential) => {
+    const secret = secrets[credential]
+    return secret === undefined ? [] : [{ credential, keys: [CLUSTER_KEYS[credential]], secret }]
+  })
 }
 
 /** The copies there are, by credential. */

@@ -2,12 +2,49 @@
  * What a VecBackup, a VecRestore and a VecMigration share: the work of each is done by one Job at a
  * time, which is made again while it has told nothing, and kept for its log once it has ended.
  */
+import { parseProgress, type Progress } from '../crds/command.ts'
 import type { AnyObject, Job } from '../crds/kubernetes.ts'
 import { SILENT_JOB_SECONDS } from '../crds/limits.ts'
+import { ANNOTATIONS } from '../crds/names.ts'
 import { secondsSince } from './conditions.ts'
+import { endingOf } from './ending.ts'
 import { outlived } from './history.ts'
 import { imageOf, isUnfinished, kept, planOf } from './job.ts'
 import type { Child, Context, Dropped } from './protocol.ts'
+
+interface Shown {
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+}
+
+/** The report on a resource, if it is about this one. */
+export function reportOn({
+  metadata: { uid, annotations },
+}: {
+  metadata: { uid: string; annotations?: Record<string, string> }
+}): Progress | undefined {
+  return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
+}
+
+export function runningJob({ jobs }: Shown): Job | undefined {
+  return jobs.find(isUnfinished)
+}
+
+/** Whether this Job, not an earlier one, has told of itself. */
+export function hasReported({ progress }: Shown, job: Job): boolean {
+  return progress?.job === job.metadata.uid
+}
+
+/**
+ * A Job ended a while ago and its last report does not say how: the cache may lag behind, so only the
+ * resource itself tells a crash from that.
+ */
+export function isCrashed(shown: Shown, context: Context): boolean {
+  const ending = endingOf(shown, context)
+  const told = shown.progress !== undefined && shown.progress.state !== 'Started'
+  return ending !== undefined && ending !== 'unknown' && !told
+}
 
 /** Every child that was observed stays as it is; of those to be made, the ones that are not there. */
 export function staying(children: AnyObject[], more: Child[] = []): Child[] {

@@ -5,10 +5,11 @@ import type { BackupPlan } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { shortHash } from '../../crds/names.ts'
+import { credentialsOf } from '../copies.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf } from '../rights.ts'
-import { copied, credentialsOf } from './copies.ts'
+import { copied } from './copies.ts'
 import type { Observed } from './observe.ts'
 
 /** As the CompositeController declares them. */

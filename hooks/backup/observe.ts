@@ -1,15 +1,15 @@
 /** Reads all that a decision about a VecBackup may know: from the request, and through ports the rest. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { parseProgress, type Progress } from '../../crds/command.ts'
+import type { Progress } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, keySecretName, releaseName } from '../../crds/names.ts'
+import { keySecretName, releaseName } from '../../crds/names.ts'
 import { readCopies, type Copies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
-import { isUnfinished } from '../job.ts'
 import { seeLease, type SeenLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
+import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
 import { copied } from './copies.ts'
 import type { BackupPorts } from './ports.ts'
 
@@ -62,46 +62,24 @@ export function wantsJob(shown: Shown, context: Context): boolean {
   )
 }
 
-export function runningJob({ jobs }: Shown): Job | undefined {
-  return jobs.find(isUnfinished)
-}
-
-/** Whether this Job, not an earlier one, has told of itself. */
-export function hasReported({ progress }: Shown, job: Job): boolean {
-  return progress?.job === job.metadata.uid
-}
-
 /** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
 export function fromRequest({ parent, children, related }: HookRequest<VecBackup>): Shown {
   const [cluster] = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
-  const shown: Shown = {
+  const progress = reportOn(parent)
+  return {
     backup: parent,
     children: Object.values(children).flatMap((objects) => Object.values(objects)),
     jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
+    ...(progress !== undefined && { progress }),
     ...(cluster !== undefined && { cluster: cluster as VecCluster }),
   }
-  setProgress(shown, parent)
-  return shown
 }
 
-function setProgress(shown: Shown, { metadata }: VecBackup): void {
-  const text = metadata.annotations?.[ANNOTATIONS.progress]
-  const progress = parseProgress(text, shown.backup.metadata.uid)
-  if (progress !== undefined) shown.progress = progress
-}
-
-/** A Job ended a while ago and its last report does not say how. */
-function isCrashed(shown: Shown, context: Context): boolean {
-  const ending = endingOf(shown, context)
-  const told = shown.progress !== undefined && shown.progress.state !== 'Started'
-  return ending !== undefined && ending !== 'unknown' && !told
-}
-
-/** The cache may lag behind the last report; only the resource itself tells a crash from that. */
 async function readReport(shown: Shown, ports: BackupPorts): Promise<void> {
-  const { namespace, name } = shown.backup.metadata
+  const { namespace, name, uid } = shown.backup.metadata
   const live = await ports.backup(namespace, name)
-  if (live !== undefined) setProgress(shown, live)
+  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
+  if (progress !== undefined) shown.progress = progress
 }
 
 async function readAround(
