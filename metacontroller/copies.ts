@@ -3,12 +3,10 @@
  * name with another owner is never read, changed or deleted.
  */
 import { Secret } from '../crds/kubernetes.ts'
-import type { BackupPorts } from '../hooks/backup/ports.ts'
+import type { CopyPorts } from '../hooks/copies.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { put, remove } from './optimistic.ts'
 import { secrets } from './places.ts'
-
-type CopyPorts = Pick<BackupPorts, 'copy' | 'writeCopy' | 'deleteCopy'>
 
 export function copyPorts(kubernetes: Kubernetes): CopyPorts {
   const read = (namespace: string, name: string) => kubernetes.get(secrets(namespace), name, Secret)
