@@ -1,7 +1,8 @@
-/** Writes chart/crds/ and crds/README.md from the schemas; with --check it only says what differs. */
+/** Writes chart/crds/, crds/README.md and docs/reasons.md from what is declared here; with --check it only says what differs. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
 import { definitionOf } from './definition.ts'
+import { reasonsPage } from './reasons/page.ts'
 import { reference } from './reference.ts'
 import { RESOURCES } from './resources.ts'
 
@@ -20,7 +21,7 @@ export function generatedFiles(): Map<string, string> {
         HEAD + stringify(definitionOf(resource, version), { aliasDuplicateObjects: false }),
       ] as const,
   )
-  return new Map([...files, ['crds/README.md', reference()]])
+  return new Map([...files, ['crds/README.md', reference()], ['docs/reasons.md', reasonsPage()]])
 }
 
 const HEAD = '# Generated from crds/ by `npm run generate`: do not edit.\n'

@@ -1,6 +1,7 @@
 /** The field reference: every field of every kind as tables of Markdown, made from the CRDs. */
 import { schemaOf, type OpenApi } from './definition.ts'
 import { DURATION_PATTERN } from './duration.ts'
+import { escaped, table } from './markdown.ts'
 import { ANNOTATIONS, API_VERSION } from './names.ts'
 import { RESOURCES, type Resource } from './resources.ts'
 import { Quantity } from './schema.ts'
@@ -16,8 +17,8 @@ This folder holds the seven kinds: one TypeBox schema per kind, from which the t
 this page are made. A field, its default, its bounds and its admission rules stand in \`<kind>.ts\`
 and nowhere else. What hooks and jobs both need is here too (names, limits, errors, the contract of
 a Job); nothing in this folder reads a clock, a network or an environment, and it imports no other
-folder. Only \`generate.ts\` writes files: \`chart/crds/\` and this page. Do not edit them:
-change the schema and run \`npm run generate\`.
+folder. Only \`generate.ts\` writes files: \`chart/crds/\`, this page and \`docs/reasons.md\`, which is made
+from \`reasons/\`. Do not edit them: change the schema and run \`npm run generate\`.
 
 All kinds are namespaced, in \`${API_VERSION}\`. References to other resources default to the
 namespace of the resource that holds them. Rules are enforced by the API server.`
@@ -167,13 +168,4 @@ function messagesOf(schema: OpenApi, path: string): string[] {
       : []
   const items = schema.items ?? schema.additionalProperties
   return [...own, ...inner, ...(items === undefined ? [] : messagesOf(items, `${path}[]`))]
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('|', '\\|').replaceAll('<', '\\<')
-}
-
-function table(head: string[], rows: string[][]): string {
-  const lines = [head, head.map(() => '---'), ...rows]
-  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }

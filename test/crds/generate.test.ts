@@ -12,7 +12,7 @@ t.test('the committed CRDs and field reference are those of the schemas', async 
 })
 
 t.test('what differs is named, and written when it is not only checked', async (t) => {
-  const folder = pathToFileURL(`${t.testdir({ chart: { crds: {} }, crds: {} })}/`)
+  const folder = pathToFileURL(`${t.testdir({ chart: { crds: {} }, crds: {}, docs: {} })}/`)
   const all = [...generatedFiles().keys()]
   t.strictSame(generate(folder, { check: true }), all)
   t.strictSame(generate(folder), all)

@@ -1,0 +1,89 @@
+/** What a VecBackupSchedule's conditions and Events say. */
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+
+const READY = { type: 'Ready', status: 'True' } as const
+const NOT_READY = { type: 'Ready', status: 'False' } as const
+
+export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
+  {
+    reason: 'Scheduled',
+    condition: READY,
+    messages: ['backups are made as scheduled'],
+    cause: 'The next slot is in status.nextBackupTime.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'Suspended',
+    condition: READY,
+    messages: ['no backup is made while spec.suspend is true'],
+    cause: 'Somebody suspended it; retention goes on.',
+    cure: 'Set spec.suspend: false.',
+  },
+  {
+    reason: 'SlotMissed',
+    condition: READY,
+    event: 'Warning',
+    messages: [
+      'the slot <time> was skipped: it was missed by more than spec.startingDeadlineSeconds',
+    ],
+    cause:
+      'The operator was away at the slot, or a backup ran over it, for longer than the deadline.',
+    cure: 'Nothing; `vec-operator backup now` makes one in between.',
+  },
+  {
+    reason: 'BackupAlreadyActive',
+    condition: READY,
+    event: 'Normal',
+    messages: ['the slot <time> waits for backup <name>: concurrencyPolicy is Forbid'],
+    cause: 'The backup before has not ended.',
+    cure: 'Wait; or look why that one takes so long. spec.concurrencyPolicy decides what happens.',
+  },
+  {
+    reason: 'BackupNameTaken',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: ['VecBackup <name> is there already and does not belong to this schedule'],
+    cause: 'Somebody made a VecBackup with the name of this slot.',
+    cure: 'Delete or rename it; later slots are not affected.',
+  },
+  {
+    reason: 'InvalidSchedule',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: ['spec.schedule: <words of the parser>'],
+    cause: 'No time fits the cron expression, such as 30 February.',
+    cure: 'Change spec.schedule: five fields, in UTC.',
+  },
+  {
+    reason: 'ClockBehind',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: ['the last slot <time> lies ahead of the clock; slots up to it are done'],
+    cause: 'The clock of the operator was set back, or ran ahead before.',
+    cure: 'Put the clock of the node right; backups go on once that time has come.',
+  },
+  {
+    reason: 'BackupCreated',
+    event: 'Normal',
+    messages: ['backup <name> is made for the slot <time>'],
+    cause: 'A slot was due.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'BackupDropped',
+    event: 'Normal',
+    messages: [
+      'backup <name> is deleted: no rule of spec.retentionPolicy keeps it',
+      'backup <name> is deleted: replaced at the slot <time>',
+    ],
+    cause: 'Retention, or concurrencyPolicy Replace.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'Deleting',
+    condition: NOT_READY,
+    messages: ['waits until backup <name> carries vec-operator.dev/retain-objects'],
+    cause: 'The schedule is deleted, and its backups must know first whether their objects stay.',
+    cure: NOTHING_TO_DO,
+  },
+]

@@ -1,0 +1,168 @@
+/** What a VecBackup's conditions and Events say. */
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+
+const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
+const NOT_PURGED = { type: 'Purged', status: 'False' } as const
+
+export const BACKUP_REASONS: readonly Reason[] = [
+  {
+    reason: 'BackupCompleted',
+    condition: { type: 'Complete', status: 'True' },
+    event: 'Normal',
+    messages: ['Backed up <n>/<n> collections'],
+    cause: 'Every collection is in the bucket, and its manifest.',
+    cure: 'Nothing; `vec-operator backup verify` reads it back.',
+  },
+  {
+    reason: 'BackupFailed',
+    condition: NOT_COMPLETE,
+    event: 'Warning',
+    messages: [
+      'Backed up <n>/<n> collections',
+      'Job crashed <n> times',
+      'prefix holds another backup<whose>: s3://<bucket>/<folder>',
+      'there is no collection <name>: it was deleted, or is an alias',
+      'collection <name> was deleted during the backup',
+    ],
+    cause:
+      'At least one collection could not be backed up; status.error has the first error, status.collections all.',
+    cure: 'Mend what status.error names and make another VecBackup: this one is not tried again.',
+  },
+  {
+    reason: 'BackupStarted',
+    event: 'Normal',
+    messages: ['the backup is written to s3://<bucket>/<folder>'],
+    cause: 'The Job has reported that it works.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'BackupRunning',
+    condition: NOT_COMPLETE,
+    messages: ['the backup has started'],
+    cause: 'The Job works; its message tells how far it is.',
+    cure: 'Nothing; `kubectl logs job/<name>` has each step.',
+  },
+  {
+    reason: 'BackupStarting',
+    condition: NOT_COMPLETE,
+    messages: [
+      'the Job was just made',
+      'the rights of the Job are being made',
+      'the Lease of the cluster is being taken',
+      'Job <name> was started',
+      'Job <name> is starting',
+    ],
+    cause: 'Everything is there, and the Job is on its way.',
+    cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
+  },
+  {
+    reason: 'WaitingForTurn',
+    condition: NOT_COMPLETE,
+    messages: ['waits for <kind> <namespace>/<name>'],
+    cause: 'Another backup or a restore works on this cluster.',
+    cure: 'Wait for the one it names; it ends by itself.',
+  },
+  {
+    reason: 'ClusterNotFound',
+    condition: NOT_COMPLETE,
+    messages: [
+      'cluster <namespace>/<name> not found',
+      'cluster <namespace>/<name> is being deleted',
+    ],
+    cause: 'There is no VecCluster that spec.clusterRef names.',
+    cure: 'Make the cluster, or delete this backup: its spec is immutable.',
+  },
+  {
+    reason: 'ClusterNotReady',
+    condition: NOT_COMPLETE,
+    messages: ['cluster <namespace>/<name> is <phase>, not Running'],
+    cause: 'A backup needs every node of the cluster.',
+    cure: 'Look at the VecCluster; the backup goes on by itself.',
+  },
+  {
+    reason: 'NotAllowed',
+    messages: [
+      'cluster <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
+    ],
+    cause: 'The cluster of another namespace does not let this one use its key.',
+    cure: 'Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, and make another VecBackup.',
+  },
+  {
+    reason: 'SecretNotFound',
+    condition: NOT_COMPLETE,
+    messages: ['Secret <namespace>/<name> not found'],
+    cause: 'The credentials of the bucket, or the key of the cluster, are not there.',
+    cure: 'Make the Secret that it names.',
+  },
+  {
+    reason: 'SecretNotUsable',
+    condition: NOT_COMPLETE,
+    messages: ['Secret <namespace>/<name> has no value in key <key>'],
+    cause: 'The Secret lacks a key, or it is empty.',
+    cure: 'Write the key, or name another in credentialsSecretRef in a new VecBackup.',
+  },
+  {
+    reason: 'JobNotStarted',
+    condition: NOT_COMPLETE,
+    event: 'Warning',
+    messages: [
+      'Job <name> runs another image: it is made again',
+      'Job <name> missed its turn: it is made again',
+      'Job <name> has another plan than is wanted now: it is made again',
+      'Job <name> reported nothing for 600 s: it is made again',
+    ],
+    cause:
+      'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',
+    cure: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
+  },
+  {
+    reason: 'StoppingJob',
+    condition: NOT_PURGED,
+    messages: ['waits for the Job to stop'],
+    cause: 'The backup is deleted while its Job works.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'WaitingForRestore',
+    condition: NOT_PURGED,
+    messages: ['waits for <kind> <namespace>/<name>'],
+    cause: 'A restore reads these objects at this moment.',
+    cure: 'Wait for it to end, or delete it.',
+  },
+  {
+    reason: 'Purging',
+    condition: NOT_PURGED,
+    messages: [
+      's3://<bucket>/<folder> is being emptied',
+      's3://<bucket>/<folder> is being emptied, <n> objects are left',
+    ],
+    cause: 'The backup is deleted, and its objects with it.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'PurgeFailed',
+    condition: NOT_PURGED,
+    event: 'Warning',
+    messages: [
+      's3://<bucket>/<folder>: <error> (vec-operator.dev/retain-objects: "true" leaves the objects)',
+    ],
+    cause: 'The store refuses to delete, or does not answer.',
+    cure: 'Mend what it names; or set that annotation, and the resource goes without its objects.',
+  },
+  {
+    reason: 'PurgeGivenUp',
+    event: 'Warning',
+    messages: [
+      'namespace <namespace> ends and s3://<bucket>/<folder> was not emptied in 600 s: what is left there stays',
+    ],
+    cause: 'The namespace was deleted, and the store did not answer in time.',
+    cure: 'Delete what is left with a tool of the store.',
+  },
+  {
+    reason: 'CredentialsMissing',
+    event: 'Warning',
+    messages: ['Secret <namespace>/<name> not found: the objects in s3://<bucket>/<folder> stay'],
+    cause: 'The Secret was deleted before the backup.',
+    cure: 'Delete the objects with a tool of the store.',
+  },
+]

@@ -1,0 +1,205 @@
+/** What a VecCluster's conditions and Events say. */
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+
+const NOT_APPLIED = { type: 'Applied', status: 'False' } as const
+
+export const CLUSTER_REASONS: readonly Reason[] = [
+  {
+    reason: 'UpToDate',
+    condition: { type: 'Applied', status: 'True' },
+    messages: ['generation <n> is applied'],
+    cause: 'The last helm run applied the spec as it is now.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'HelmStarting',
+    condition: NOT_APPLIED,
+    messages: ['the rights of the helm Job are being made'],
+    cause: 'A helm run is due, and its ServiceAccount, Role and RoleBinding are made first.',
+    cure: 'Nothing; when it stays for minutes, look whether Metacontroller may make Roles and RoleBindings here.',
+  },
+  {
+    reason: 'HelmRunning',
+    condition: NOT_APPLIED,
+    messages: ['a helm Job was just made', 'helm run <n> was started', 'helm run <n> is under way'],
+    cause: 'The Job of the helm run works. It waits for the engine up to ten minutes.',
+    cure: 'Nothing; `kubectl logs job/<name>` shows what helm does.',
+  },
+  {
+    reason: 'WaitingForTurn',
+    condition: NOT_APPLIED,
+    messages: ['<n> helm Jobs are running', 'waits for <kind> <namespace>/<name>'],
+    cause:
+      'So many helm Jobs run already as the chart value jobs.maxHelm allows, or a restore holds the cluster, under which no pod may be rolled.',
+    cure: 'Wait for those it names; they end by themselves.',
+  },
+  {
+    reason: 'SpecRefused',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.config.<entry> would bypass <field>: set that field',
+      'spec.<field> holds "{{", which the chart would run as a template',
+      'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',
+      '<field> is too large: <n> of <n> bytes compressed',
+    ],
+    cause: 'Applied as it is, the spec would do harm or fail half-way, so helm is not run.',
+    cure: 'Change the field the message names; it is looked at again at once.',
+  },
+  {
+    reason: 'SecretNotUsable',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      '<field>: Secret <name> does not exist',
+      '<field>: Secret <name> is of type <type>, not kubernetes.io/tls',
+      '<field>: Secret <name> has no key <key>',
+      '<field>: Secret <name> has an empty key <key>',
+      '<field>: Secret <name> has a key <key> that holds a line break',
+      '<field>: Secret <name> has a key <key> that YAML would not read as the same text: use letters and digits',
+    ],
+    cause:
+      'A Secret of the spec is missing, empty or unreadable: the engine would start open to everybody, or lock the operator out.',
+    cure: 'Put the Secret right; it is read again within a minute and a half.',
+  },
+  {
+    reason: 'HelmFailed',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: ['<what helm printed>', 'the helm run failed'],
+    cause:
+      'helm ended with an error: the chart repository, the API server, or pods that did not become ready in ten minutes.',
+    cure: 'Read `kubectl logs job/<name>`; the run is tried again 30 s later, and at once when the spec changes.',
+  },
+  {
+    reason: 'EngineNotReady',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.replicas: <n> -> <n> needs every node that stays to say where the shards are: <error>',
+      '<node> runs alone: nobody can say which shards other nodes hold',
+    ],
+    cause: 'Nodes are to be removed, and one that stays does not tell which shards it knows of.',
+    cure: 'Bring that pod back, or undo the change of spec.replicas; it is asked again every 30 s.',
+  },
+  {
+    reason: 'ShardsWouldBeLost',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.replicas: <n> -> <n> removes nodes that hold shards: <shards>; move them to nodes that stay, or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
+    ],
+    cause: 'The engine moves nothing by itself: shards of removed nodes would be gone.',
+    cure: 'Move the shards with the engine, or accept the loss by the annotation; it is asked again after ten minutes, or when spec or annotation changes.',
+  },
+  {
+    reason: 'VersionDowngraded',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.version: <version> -> <version> is a downgrade, which the engine does not support; accept the risk with the annotation vec-operator.dev/accept-risk: downgrade',
+    ],
+    cause: 'An older engine may not read what a newer one wrote.',
+    cure: 'Set the version back, or restore a backup into a new cluster; the annotation takes the risk.',
+  },
+  {
+    reason: 'VersionSkipped',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.version: <version> -> <version> skips a minor version, which the engine does not support: go one minor version at a time; accept the risk with the annotation vec-operator.dev/accept-risk: version-skip',
+    ],
+    cause: 'The engine migrates its files from one minor version to the next only.',
+    cure: 'Set the next minor version, wait for Running, then the one after it.',
+  },
+  {
+    reason: 'JobNotStarted',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: ['Job <name> reported nothing and is made again'],
+    cause:
+      'No pod of the Job came to work in ten minutes, or another plan or image is wanted by now: a wrong image, a quota, a node that is full.',
+    cure: 'Look at the pods and Events of the Job in the namespace; once mended, the next Job starts by itself.',
+  },
+  {
+    reason: 'JobCrashed',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: ['Job crashed <n> times'],
+    cause: 'The pods of the Job ended without a report, such as out of memory.',
+    cure: 'Read the log and the state of its pods; raise the chart value jobs.resources.helm when they were killed. It is tried again 30 s later.',
+  },
+  {
+    reason: 'Uninstalling',
+    condition: NOT_APPLIED,
+    messages: [
+      'waits for the helm run to stop',
+      'helm uninstall is under way',
+      'helm uninstall has ended',
+      'the rights of the uninstall are being made',
+      'helm uninstall was started',
+    ],
+    cause: 'The resource is being deleted, and its release goes first.',
+    cure: 'Nothing; its volumes stay.',
+  },
+  {
+    reason: 'Uninstalled',
+    condition: NOT_APPLIED,
+    messages: ['the release is gone'],
+    cause: 'The release was uninstalled, or there never was one.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'HelmReleaseApplied',
+    condition: { type: 'Progressing', status: 'True' },
+    event: 'Normal',
+    messages: ['run <n> of <release> was applied'],
+    cause: 'Pods are being made or replaced.',
+    cure: 'Nothing; when it stays, `kubectl get pods` shows the pod that does not become ready.',
+  },
+  {
+    reason: 'RolloutComplete',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Normal',
+    messages: ['run <n> of <release> is rolled out'],
+    cause: 'Every pod is ready and of the newest revision.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'AllReplicasReady',
+    condition: { type: 'Ready', status: 'True' },
+    messages: ['<n>/<n> replicas ready'],
+    cause: 'As many pods are ready as spec.replicas wants.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ReplicasNotReady',
+    condition: { type: 'Ready', status: 'False' },
+    messages: ['<n>/<n> replicas ready'],
+    cause: 'A pod is starting, or was lost.',
+    cure: 'Look at the pods of StatefulSet vec-<name>.',
+  },
+  {
+    reason: 'ConsensusWorking',
+    condition: { type: 'Consensus', status: 'True' },
+    messages: ['consensus works on <n> nodes'],
+    cause: 'Every pod says that its consensus thread works.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'PodsNotAnswering',
+    condition: { type: 'Consensus', status: 'Unknown' },
+    messages: ['no answer from <pods>'],
+    cause: 'These pods did not answer the question for their consensus thread.',
+    cure: 'Look at the pods; network policies must let the operator reach port 6333.',
+  },
+  {
+    reason: 'ConsensusStopped',
+    condition: { type: 'Consensus', status: 'False' },
+    event: 'Warning',
+    messages: ['<pod>: stopped', '<pod>: <error>'],
+    cause:
+      'The consensus thread of a pod has ended: it serves, but takes no change of collections.',
+    cure: 'Read the log of that pod. Do not restart pods at random, that can make it worse; where it does not recover, restore a backup into a new cluster.',
+  },
+]

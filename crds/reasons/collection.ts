@@ -1,0 +1,180 @@
+/** What a VecCollection's conditions and Events say. */
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+
+const NOT_READY = { type: 'Ready', status: 'False' } as const
+
+export const COLLECTION_REASONS: readonly Reason[] = [
+  {
+    reason: 'CollectionReady',
+    condition: { type: 'Ready', status: 'True' },
+    event: 'Normal',
+    messages: ['collection, indexes and aliases match spec'],
+    cause: 'What the engine shows is what the spec declares.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'Reconciling',
+    condition: NOT_READY,
+    messages: ['the first look at the engine is under way'],
+    cause: 'The engine takes more than a second to answer.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ClusterNotFound',
+    condition: NOT_READY,
+    messages: ['cluster <namespace>/<name> not found'],
+    cause: 'There is no VecCluster that spec.clusterRef names.',
+    cure: 'Make the cluster; spec.clusterRef is immutable, so a wrong name needs a new resource.',
+  },
+  {
+    reason: 'NotAllowed',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'cluster <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
+    ],
+    cause: 'The cluster of another namespace does not let this one use its key.',
+    cure: 'Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster.',
+  },
+  {
+    reason: 'ClusterNotReady',
+    condition: NOT_READY,
+    messages: ['cluster <namespace>/<name> not ready'],
+    cause: 'The engine does not say that it is ready, or did not answer a moment ago.',
+    cure: 'Look at the VecCluster; it goes on by itself.',
+  },
+  {
+    reason: 'ImmutableFieldMismatch',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: ['<path>: wanted <value>, live <value>'],
+    cause: 'The live collection differs in what is fixed when it is made. Nothing was touched.',
+    cure: 'Set the spec back; or make a collection of another name, copy the points and move the alias.',
+  },
+  {
+    reason: 'FieldsIgnored',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: ['engine <version> ignores <paths>'],
+    cause:
+      'The engine takes these fields and does not keep them: a typing error, or an engine too old to know them.',
+    cure: 'Put the names right or leave them out; they are tried again when spec or engine version changes.',
+  },
+  {
+    reason: 'EngineRefused',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      '<method> <path> on <node> answered <status>: <words of the engine>',
+      'payloadIndexes[<field>]: <words of the engine>',
+    ],
+    cause:
+      'The engine does not accept what the spec declares, or its consensus is dead ("Channel closed").',
+    cure: 'Change the field its words name; for "Channel closed" see ConsensusStopped of the VecCluster.',
+  },
+  {
+    reason: 'EngineNotAnswering',
+    condition: NOT_READY,
+    messages: [
+      '<method> <path> got no answer: <error>',
+      '<method> <path> on <node> answered <status>: <words of the engine>',
+    ],
+    cause: 'The engine did not answer, or was too busy (408, 429, 5xx).',
+    cure: 'Nothing, if it passes: it is tried again after 30 s, or when the engine says so.',
+  },
+  {
+    reason: 'KubernetesNotAnswering',
+    condition: NOT_READY,
+    messages: [
+      '<method> <path> got no answer: <error>',
+      '<method> <path> answered <status>: <words of the API>',
+    ],
+    cause: 'The service could not read a Secret or a Lease from the Kubernetes API.',
+    cure: 'Nothing, if it passes; else look at the rights of the service account of the operator.',
+  },
+  {
+    reason: 'Waiting',
+    condition: NOT_READY,
+    messages: [
+      'waits for <kind> <namespace>/<name>, which holds the cluster',
+      'collection <name> was made and is not visible yet',
+      'collection <name> was deleted meanwhile',
+    ],
+    cause: 'A restore holds the cluster, so nothing is written; or the engine has not settled.',
+    cure: 'Nothing; it goes on once what it names has ended.',
+  },
+  {
+    reason: 'IndexesPending',
+    condition: NOT_READY,
+    messages: [
+      '<n> payload indexes are about to be made',
+      'payload indexes not settled yet: <fields>',
+    ],
+    cause: 'Payload indexes are being made or built.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'IndexNotOurs',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: ['<difference>; this resource did not make that index'],
+    cause: 'Somebody made an index on this field with other parameters; a repair never deletes it.',
+    cure: 'Declare it as it is, or delete it in the engine: then it is made as declared.',
+  },
+  {
+    reason: 'AliasClaimed',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'alias <alias> is claimed by <kind> <namespace>/<name>',
+      'alias <alias> is claimed by <kind> <namespace>/<name> and points at collection <name>',
+    ],
+    cause:
+      'Two VecCollections declare the same alias; the one it points at, or the older, keeps it.',
+    cure: 'Remove the alias from one of them.',
+  },
+  {
+    reason: 'Conflict',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'collection <name> belongs to <kind> <namespace>/<name>',
+      '<name> is an alias of collection <name>',
+      'payloadIndexes: <field> and <field> are the same field',
+    ],
+    cause: 'The name is taken by an older resource or by an alias, or the spec contradicts itself.',
+    cure: 'Delete one of the two resources, or choose another spec.collectionName in a new one.',
+  },
+  {
+    reason: 'InternalError',
+    condition: NOT_READY,
+    messages: ['collection <name>: <error>'],
+    cause: 'A defect of the operator; the log of the service has more.',
+    cure: 'Report it with the log of the service; it is tried again after 30 s.',
+  },
+  {
+    reason: 'Deleting',
+    condition: NOT_READY,
+    messages: [
+      'collection <name> is being deleted',
+      'collection <name> cannot be deleted yet: <why>',
+    ],
+    cause:
+      'The resource is deleted with policy Delete, and the engine has not let the collection go.',
+    cure: 'Mend what it names; or set spec.deletionPolicy to Retain, and the collection stays.',
+  },
+  {
+    reason: 'AllReplicasActive',
+    condition: { type: 'Replicated', status: 'True' },
+    messages: ['<n> of <n> replicas are Active'],
+    cause: 'Each shard has as many Active copies as spec.replicationFactor asks for.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ReplicasMissing',
+    condition: { type: 'Replicated', status: 'False' },
+    messages: ['<n> of <n> replicas are Active'],
+    cause: 'A node is down, or the factor was raised: the engine makes no copies by itself.',
+    cure: 'Bring the node back, or replicate the shards with the engine (`POST /collections/<name>/cluster`).',
+  },
+]

@@ -1,0 +1,84 @@
+/**
+ * Every reason that stands in the code: what is written to a field `reason` or passed as a parameter
+ * of that name, as far as the compiler knows its text.
+ */
+import { globSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+export const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
+const WORD = /^[A-Z][A-Za-z]+$/
+
+export interface Source {
+  /** Within the repository. */
+  path: string
+  text: string
+  /** Paths of the files it imports. */
+  imports: string[]
+  reasons: string[]
+}
+
+/** The files of hooks and jobs; doors to the outside have reasons of their own. */
+export function emittedReasons(): Source[] {
+  const paths = globSync('{hooks,jobs}/**/*.ts', { cwd: ROOT, exclude: ['jobs/clients/**'] })
+  const files = paths.map((path) => ROOT + path)
+  const options: ts.CompilerOptions = {
+    ...{ target: ts.ScriptTarget.ES2024, module: ts.ModuleKind.NodeNext, strict: true },
+    ...{ allowImportingTsExtensions: true, noEmit: true, skipLibCheck: true, types: ['node'] },
+  }
+  const program = ts.createProgram(files, options)
+  const checker = program.getTypeChecker()
+  return paths.flatMap((path) => {
+    const file = program.getSourceFile(ROOT + path)
+    if (file === undefined) return []
+    const reasons = new Set(reasonsIn(file, checker).filter((word) => WORD.test(word)))
+    return [{ path, text: file.text, imports: importsOf(file, path), reasons: [...reasons] }]
+  })
+}
+
+function reasonsIn(file: ts.SourceFile, checker: ts.TypeChecker): string[] {
+  const found: string[] = []
+  const visit = (node: ts.Node): void => {
+    if (ts.isPropertyAssignment(node) && node.name.getText(file) === 'reason') {
+      found.push(...wordsOf(node.initializer, checker))
+    } else if (ts.isShorthandPropertyAssignment(node) && node.name.text === 'reason') {
+      const symbol = checker.getShorthandAssignmentValueSymbol(node)
+      if (symbol !== undefined) found.push(...wordsIn(checker.getTypeOfSymbol(symbol)))
+    } else if (ts.isCallExpression(node)) {
+      const parameters = checker.getResolvedSignature(node)?.parameters ?? []
+      const at = parameters.findIndex(({ name }) => name === 'reason')
+      const argument = node.arguments[at]
+      if (argument !== undefined) found.push(...wordsOf(argument, checker))
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(file)
+  return found
+}
+
+/** An expression may be typed as a string where each of its branches is a word. */
+function wordsOf(node: ts.Expression, checker: ts.TypeChecker): string[] {
+  if (ts.isStringLiteralLike(node)) return [node.text]
+  if (ts.isConditionalExpression(node)) {
+    return [...wordsOf(node.whenTrue, checker), ...wordsOf(node.whenFalse, checker)]
+  }
+  if (ts.isBinaryExpression(node)) {
+    return [...wordsOf(node.left, checker), ...wordsOf(node.right, checker)]
+  }
+  return wordsIn(checker.getTypeAtLocation(node))
+}
+
+function wordsIn(type: ts.Type): string[] {
+  const parts = type.isUnion() ? type.types : [type]
+  return parts.flatMap((part) => (part.isStringLiteral() ? [part.value] : []))
+}
+
+function importsOf(file: ts.SourceFile, path: string): string[] {
+  return file.statements.flatMap((statement) => {
+    if (!ts.isImportDeclaration(statement) || !ts.isStringLiteral(statement.moduleSpecifier)) {
+      return []
+    }
+    const { text } = statement.moduleSpecifier
+    return text.startsWith('.') ? [new URL(text, `file:///${path}`).pathname.slice(1)] : []
+  })
+}

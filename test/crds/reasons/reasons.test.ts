@@ -1,0 +1,78 @@
+/** The table of reasons is whole: what the code can say is in it, and what is in it the code can say. */
+import { globSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { REASONS } from '../../../crds/reasons/all.ts'
+import { isOfForm } from '../../../crds/reasons/reason.ts'
+import { RESOURCES } from '../../../crds/resources.ts'
+import { emittedReasons, ROOT, type Source } from './emitted.ts'
+
+/** What all kinds say by way of: the clients of jobs, and the words of crds. */
+const GROUND = globSync(['jobs/clients/*.ts', 'crds/*.ts'], { cwd: ROOT }).map((path) =>
+  readFileSync(ROOT + path, 'utf8'),
+)
+
+const sources = emittedReasons()
+const byPath = new Map(sources.map((source) => [source.path, source]))
+
+/** What differs between two words is no part of a message that could be looked for. */
+const SHORTEST = 6
+
+for (const { kind } of RESOURCES) {
+  const folder = kind
+    .slice('Vec'.length)
+    .replaceAll(/(?<=[a-z])[A-Z]/g, '-$&')
+    .toLowerCase()
+  const files = filesOf(folder)
+  const rows = REASONS[kind]
+
+  t.test(`every reason the hooks and Jobs of a ${kind} can give is explained`, async (t) => {
+    const emitted = new Set(files.flatMap(({ reasons }) => reasons))
+    t.strictSame([...emitted].toSorted(), rows.map(({ reason }) => reason).toSorted())
+  })
+
+  t.test(`every message of a ${kind} that is explained stands in the code`, async (t) => {
+    const text = [...files.map((file) => file.text), ...GROUND].join('\n')
+    for (const message of rows.flatMap(({ messages }) => messages)) {
+      const parts = message.split(/<[^>]+>/).flatMap((part) => part.split(/: | -> /))
+      for (const part of parts
+        .map((words) => words.trim().replace(/[,;]$/, ''))
+        .filter(isTelling)) {
+        t.ok(text.includes(part) || CONSTANTS.test(part), `${message}: ${part}`)
+      }
+    }
+  })
+}
+
+/** Names of annotations are constants, and numbers stand in crds/limits.ts. */
+const CONSTANTS = /vec-operator\.dev\/|^not emptied|\d/
+
+t.test('a message is of the form that explains it, whatever stands for what differs', async (t) => {
+  t.ok(isOfForm('helm run <n> was started', 'helm run 12 was started'))
+  t.ok(isOfForm('<n>/<n> replicas ready', '1/3 replicas ready'))
+  t.notOk(isOfForm('helm run <n> was started', 'helm run was started'))
+  t.notOk(isOfForm('<what helm printed>', 'anything at all'), 'only what differs is no form')
+  t.ok(isOfForm('x (a.b) <n>', 'x (a.b) 1'))
+  t.notOk(isOfForm('x (a.b) <n>', 'x (aXb) 1'))
+})
+
+/** The room and the Jobs of a kind, and what of the shared files the room uses. */
+function filesOf(folder: string): Source[] {
+  const own = sources.filter(
+    ({ path }) => /^(hooks|jobs)\//.test(path) && path.includes(`/${folder}/`),
+  )
+  const shared = new Set<Source>()
+  const follow = (source: Source) => {
+    for (const path of source.imports) {
+      const imported = byPath.get(path)
+      if (imported === undefined || !/^hooks\/[^/]+$/.test(path) || shared.has(imported)) continue
+      shared.add(imported)
+      follow(imported)
+    }
+  }
+  own.forEach(follow)
+  return [...own, ...shared]
+}
+
+function isTelling(words: string): boolean {
+  return words.length >= SHORTEST && /[a-z] [a-z]/.test(words)
+}
