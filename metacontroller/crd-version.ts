@@ -3,7 +3,7 @@
  * does not know from our status, so hooks of such a kind must not answer at all.
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
-import { ANNOTATIONS, API_GROUP } from '../crds/names.ts'
+import { crdName, crdProblem } from '../crds/release.ts'
 import type { Log } from './start-mark.ts'
 import type { Timers } from './timers.ts'
 
@@ -56,31 +56,6 @@ export async function watchCrdVersions(check: CrdCheck): Promise<CrdVersions> {
   }
 }
 
-/** Why a CRD of this version does not do for this release; undefined when it does. */
-export function crdProblem(
-  plural: string,
-  crd: AnyObject | undefined,
-  version: string,
-): string | undefined {
-  if (crd === undefined) return `${crdName(plural)} is not installed`
-  const found = crd.metadata.annotations?.[ANNOTATIONS.version]
-  if (found === undefined) return `${crdName(plural)} names no release, ${version} is needed`
-  return isOlder(found, version)
-    ? `${crdName(plural)} is of release ${found}, ${version} is needed: apply the new CRDs first`
-    : undefined
-}
-
-/** Order of semantic versions; a pre-release comes before its release. */
-export function isOlder(version: string, than: string): boolean {
-  const [left, right] = [parts(version), parts(than)]
-  for (const [index, number] of left.numbers.entries()) {
-    const other = right.numbers[index] ?? 0
-    if (number !== other) return number < other
-  }
-  if (left.pre === right.pre || left.pre === '') return false
-  return right.pre === '' || left.pre < right.pre
-}
-
 async function readProblems(check: CrdCheck): Promise<Map<string, string>> {
   const problems = new Map<string, string>()
   for (const plural of check.plurals) {
@@ -88,14 +63,4 @@ async function readProblems(check: CrdCheck): Promise<Map<string, string>> {
     if (problem !== undefined) problems.set(plural, problem)
   }
   return problems
-}
-
-function crdName(plural: string): string {
-  return `${plural}.${API_GROUP}`
-}
-
-function parts(version: string): { numbers: number[]; pre: string } {
-  const [, release = '', pre = ''] = /^v?([0-9.]+)-?([^+]*)/.exec(version) ?? []
-  const numbers = release.split('.').map(Number)
-  return { numbers: [numbers[0] ?? 0, numbers[1] ?? 0, numbers[2] ?? 0], pre }
 }

@@ -1,7 +1,8 @@
 import t from 'tap'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
-import { crdProblem, isOlder, watchCrdVersions } from '../../metacontroller/crd-version.ts'
+import { crdProblem, isOlder } from '../../crds/release.ts'
+import { watchCrdVersions } from '../../metacontroller/crd-version.ts'
 import { MovableClock } from '../world/clock.ts'
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined }
