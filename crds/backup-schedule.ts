@@ -1,6 +1,6 @@
 /** VecBackupSchedule: backups on a cron schedule, and which of them are kept. */
 import { Type, type Static } from '@sinclair/typebox'
-import { BackupPhase, backupContent } from './backup.ts'
+import { BackupPhase, backupContent, type BackupSpec } from './backup.ts'
 import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './limits.ts'
 import { AGE, Count, OneOf, Time, resource, rule, statusBase } from './schema.ts'
 
@@ -116,3 +116,9 @@ export const VecBackupSchedule = resource({
 export type VecBackupSchedule = Static<typeof VecBackupSchedule.schema>
 export type BackupScheduleSpec = VecBackupSchedule['spec']
 export type BackupScheduleStatus = NonNullable<VecBackupSchedule['status']>
+
+/** What a schedule has backed up: the spec of each of its backups. */
+export function backupSpecOf({ spec }: VecBackupSchedule): BackupSpec {
+  const { clusterRef, storage, collections } = spec
+  return { clusterRef, storage, ...(collections !== undefined && { collections }) }
+}

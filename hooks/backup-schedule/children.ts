@@ -1,6 +1,6 @@
 /** The backups of a schedule: how one is named after its slot, made, and kept. */
-import { VecBackup } from '../../crds/backup.ts'
-import type { BackupScheduleSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { VecBackup, type BackupSpec } from '../../crds/backup.ts'
+import { backupSpecOf, type VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/names.ts'
 import { timestamp } from '../conditions.ts'
 import { childKind } from '../guard.ts'
@@ -26,9 +26,7 @@ export function slotOf(schedule: string, { metadata: { name } }: VecBackup): Dat
 }
 
 export function newBackup(schedule: VecBackupSchedule, slot: Date): Child {
-  const { clusterRef, storage, collections } = schedule.spec
-  const spec = { clusterRef, storage, ...(collections !== undefined && { collections }) }
-  return child(schedule, backupName(schedule.metadata.name, slot), spec)
+  return child(schedule, backupName(schedule.metadata.name, slot), backupSpecOf(schedule))
 }
 
 /**
@@ -45,11 +43,7 @@ export function isRetainedAs(schedule: VecBackupSchedule, { metadata }: VecBacku
   return wanted === undefined || metadata.annotations?.[ANNOTATIONS.retainObjects] === wanted
 }
 
-function child(
-  schedule: VecBackupSchedule,
-  name: string,
-  spec: Pick<BackupScheduleSpec, 'clusterRef' | 'storage' | 'collections'>,
-): Child {
+function child(schedule: VecBackupSchedule, name: string, spec: BackupSpec): Child {
   const retain = retainOf(schedule)
   return {
     apiVersion: API_VERSION,
