@@ -1,12 +1,10 @@
 /** The engine of a cluster as the service reaches it: by which route, and with which credentials. */
 import type { Logger } from 'pino'
 import type { Connection } from '../crds/connection.ts'
-import type { Secret } from '../crds/kubernetes.ts'
+import { secretEngineCredentials, type ReadSecret } from '../jobs/clients/credentials.ts'
 import { directRoute, proxyRoute, type EngineConnections } from '../jobs/clients/engine-route.ts'
-import { Engine, type EngineCredentials } from '../jobs/clients/engine.ts'
+import { Engine } from '../jobs/clients/engine.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
-
-type ReadSecret = (namespace: string, name: string) => Promise<Secret | undefined>
 
 export interface EngineTools {
   kubernetes: Kubernetes
@@ -27,25 +25,8 @@ export function engineOn(tools: EngineTools, connection: Connection, ordinal?: n
       route === 'direct'
         ? directRoute(connections, connection, ordinal)
         : proxyRoute(kubernetes, connection, ordinal),
-    credentials: () => credentialsOf(connection, secret),
-    freshCredentials: () => credentialsOf(connection, freshSecret),
+    credentials: () => secretEngineCredentials(connection, secret),
+    freshCredentials: () => secretEngineCredentials(connection, freshSecret),
     log,
   })
-}
-
-/** The key is the one the pods run, not the one a person wrote: they differ until helm has run. */
-async function credentialsOf(
-  { namespace, key, caSecret }: Connection,
-  secret: ReadSecret,
-): Promise<EngineCredentials> {
-  const [keySecret, tlsSecret] = await Promise.all([
-    key && secret(namespace, key.secret),
-    caSecret === undefined ? undefined : secret(namespace, caSecret),
-  ])
-  return { key: key && content(keySecret, key.key), ca: content(tlsSecret, 'ca.crt') }
-}
-
-function content(secret: Secret | undefined, key: string): string | undefined {
-  const value = secret?.data?.[key]
-  return value === undefined ? undefined : Buffer.from(value, 'base64').toString()
 }

@@ -1,6 +1,11 @@
-/** Credentials of a Job: Secrets mounted as files, read each time so that a rotated one is seen. */
+/**
+ * Credentials of an engine: for a Job from Secrets mounted as files, for others from the Secrets. They
+ * are read each time, so that a rotated one is seen.
+ */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Connection } from '../../crds/connection.ts'
+import type { Secret } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import type { EngineCredentials } from './engine.ts'
 
@@ -15,6 +20,20 @@ export function mountedEngineCredentials(
   })
 }
 
+export type ReadSecret = (namespace: string, name: string) => Promise<Secret | undefined>
+
+/** The key is the one the pods run, not the one a person wrote: they differ until helm has run. */
+export async function secretEngineCredentials(
+  { namespace, key, caSecret }: Connection,
+  read: ReadSecret,
+): Promise<EngineCredentials> {
+  const [keySecret, tlsSecret] = await Promise.all([
+    key && read(namespace, key.secret),
+    caSecret === undefined ? undefined : read(namespace, caSecret),
+  ])
+  return { key: key && content(keySecret, key.key), ca: content(tlsSecret, 'ca.crt') }
+}
+
 async function mounted(folder: string, name: string, key: string): Promise<string | undefined> {
   try {
     return (await readFile(join(folder, name, key), 'utf8')).trim() || undefined
@@ -23,4 +42,9 @@ async function mounted(folder: string, name: string, key: string): Promise<strin
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
     throw error
   }
+}
+
+function content(secret: Secret | undefined, key: string): string | undefined {
+  const value = secret?.data?.[key]
+  return value === undefined ? undefined : Buffer.from(value, 'base64').toString()
 }
