@@ -11,6 +11,7 @@ import { VecCluster } from './cluster.ts'
 import { Connection } from './connection.ts'
 import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES } from './limits.ts'
+import { MigrationResult } from './migration-command.ts'
 import { planBase } from './plan.ts'
 import { RestoreResult } from './restore-command.ts'
 import { OneOf, StringMap, Time, Verbatim } from './schema.ts'
@@ -153,6 +154,8 @@ export const Progress = Type.Object({
   backup: Type.Optional(BackupResult),
   /** VecRestore; carried over from report to report. */
   restore: Type.Optional(RestoreResult),
+  /** VecMigration; carried over from report to report. */
+  migration: Type.Optional(MigrationResult),
 })
 export type Progress = Static<typeof Progress>
 

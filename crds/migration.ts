@@ -87,6 +87,13 @@ const spec = Type.Object(
   },
 )
 
+const MIGRATION_STATES = ['Pending', 'Running', 'Completed', 'Failed'] as const
+
+/** State of a migration and of each of its collections. */
+export function MigrationState(description: string) {
+  return OneOf(MIGRATION_STATES, { description })
+}
+
 function points(description: string) {
   return Type.Integer({ format: 'int64', description })
 }
@@ -94,9 +101,10 @@ function points(description: string) {
 const collection = Type.Object({
   name: Type.String({ description: 'Name at the source.' }),
   targetName: Type.String({ description: 'Name at the target.' }),
-  status: OneOf(['Pending', 'Running', 'Completed', 'Failed'], { description: 'How far it is.' }),
+  status: MigrationState('How far it is.'),
   pointsTotal: Type.Optional(points('Points at the source, approximately.')),
   pointsCopied: Type.Optional(points('Points written to the target.')),
+  proof: Type.Optional(Type.String({ description: 'What was compared on both sides at its end.' })),
   error: Type.Optional(Type.String({ description: 'Why it failed.' })),
 })
 
@@ -112,11 +120,7 @@ const progress = Type.Object(
 )
 
 const status = Type.Object({
-  phase: Type.Optional(
-    OneOf(['Pending', 'Running', 'Completed', 'Failed'], {
-      description: 'How far the migration is.',
-    }),
-  ),
+  phase: Type.Optional(MigrationState('How far the migration is.')),
   startTime: Type.Optional(Time({ description: 'When it started.' })),
   completionTime: Type.Optional(Time({ description: 'When it ended.' })),
   source: Type.Optional(

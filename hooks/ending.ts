@@ -45,6 +45,6 @@ export function endingOf(
   return { phase: 'Failed', at, error: `Job crashed ${crashes} times` }
 }
 
-function errorOf({ backup, message, run }: Progress): string {
-  return backup?.error ?? message ?? `run ${run} failed`
+function errorOf({ backup, restore, migration, message, run }: Progress): string {
+  return (backup ?? restore ?? migration)?.error ?? message ?? `run ${run} failed`
 }

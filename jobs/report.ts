@@ -27,7 +27,10 @@ export class Unreported extends Error {
 }
 
 /** What a command says; the rest of a report is the same in each. */
-export type Report = Pick<Progress, 'state' | 'reason' | 'message' | 'applied' | 'backup'>
+export type Report = Pick<Progress, 'state' | 'reason' | 'message' | Part>
+
+/** What a report tells of the work of one kind. */
+type Part = 'applied' | 'backup' | 'restore' | 'migration'
 
 /** Whose work is reported. */
 export interface Subject {
@@ -71,6 +74,7 @@ const Annotated = Type.Object({
 export class Reporter {
   readonly #options: Options
   readonly #startedAt: string
+  #earlier: Progress | undefined
   /** True once this pod stands in the annotation: another runner there is then a newer one. */
   #written = false
   #writtenAt = 0
@@ -87,12 +91,18 @@ export class Reporter {
   async started(): Promise<Report | undefined> {
     const found = await this.#persist(() => this.#read())
     if (found !== undefined && this.#isOver(found)) return found
+    this.#earlier = found
     await this.#persist(() => this.#write({ state: 'Started' }))
     return undefined
   }
 
+  /** What was reported before this pod took over: where to go on. */
+  get earlier(): Progress | undefined {
+    return this.#earlier
+  }
+
   /** A report on the way: left out when the last one is recent, and no harm when it is refused. */
-  async progress(message: string, parts: Pick<Report, 'backup'> = {}): Promise<void> {
+  async progress(message: string, parts: Pick<Report, Part> = {}): Promise<void> {
     if (this.#options.time.now().getTime() - this.#writtenAt < THROTTLE_MS) return
     try {
       await this.#write({ state: 'Started', message, ...parts })
@@ -135,8 +145,7 @@ export class Reporter {
   async #write(report: Report, annotations: Record<string, string> = {}): Promise<void> {
     const { kubernetes, subject, time } = this.#options
     const found = await this.#read()
-    const applied = report.applied ?? found?.applied
-    const progress = this.#progressOf({ ...report, ...(applied !== undefined && { applied }) })
+    const progress = this.#progressOf({ ...carriedOver(found), ...report })
     // The uid makes the API refuse the patch where a namesake was made meanwhile.
     const metadata = {
       uid: subject.uid,
@@ -193,6 +202,15 @@ export class Reporter {
   #subjectName(): string {
     const { resource, namespace, name } = this.#options.subject
     return `${resource} ${namespace}/${name}`
+  }
+}
+
+/** What later reports go on from: a pod that has just started knows nothing of it. */
+function carriedOver({ applied, restore, migration }: Partial<Progress> = {}): Partial<Report> {
+  return {
+    ...(applied !== undefined && { applied }),
+    ...(restore !== undefined && { restore }),
+    ...(migration !== undefined && { migration }),
   }
 }
 

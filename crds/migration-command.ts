@@ -1,0 +1,87 @@
+/** Contract of `migration run`: its plan, and what it tells in its report. */
+import { Type, type Static } from '@sinclair/typebox'
+import { Connection } from './connection.ts'
+import { ShardKey } from './manifest.ts'
+import { MigrationState } from './migration.ts'
+import { planBase } from './plan.ts'
+import { Time } from './schema.ts'
+
+/** Points are read from a managed cluster, or from any engine by its address. */
+export const MigrationSource = Type.Union([
+  Type.Object({ cluster: Connection }),
+  Type.Object({
+    url: Type.String(),
+    /** Key of its API key within the Secret that is mounted; absent where it has none. */
+    apiKey: Type.Optional(Type.String()),
+    /** Key of its certificate authority within the Secret that is mounted. */
+    ca: Type.Optional(Type.String()),
+  }),
+])
+export type MigrationSource = Static<typeof MigrationSource>
+
+/**
+ * Plan of `migration run`. What else stands in the immutable spec, such as the list of collections and
+ * their mapping, may be long: the Job reads it there.
+ */
+export const MigrationPlan = Type.Object({
+  ...planBase,
+  source: MigrationSource,
+  target: Connection,
+})
+export type MigrationPlan = Static<typeof MigrationPlan>
+
+const Points = Type.Integer({ minimum: 0 })
+
+/** One collection of a migration, as far as it is told in the annotation. */
+export const MigratedCollection = Type.Object({
+  /** At the source. */
+  name: Type.String(),
+  targetName: Type.String(),
+  status: MigrationState('How far it is.'),
+  pointsTotal: Type.Optional(Points),
+  pointsCopied: Type.Optional(Points),
+  /** What was compared at its end, for people. */
+  proof: Type.Optional(Type.String()),
+  error: Type.Optional(Type.String()),
+})
+export type MigratedCollection = Static<typeof MigratedCollection>
+
+/** Where the collection at work stands: what a pod that comes after a killed one goes on from. */
+export const MigrationPosition = Type.Object({
+  /** At the source. */
+  collection: Type.String(),
+  /** True once this migration was about to make the collection: nobody else's points are in it. */
+  isOurs: Type.Boolean(),
+  /** Points that were in the target collection before the first batch. */
+  before: Points,
+  /** Under custom sharding the key that is copied; those before it in their order are done. */
+  shardKey: Type.Optional(ShardKey),
+  /** Id the next page begins with, as JSON; absent before the first page. */
+  offset: Type.Optional(Type.String()),
+  /** Points that are written, up to there. */
+  copied: Points,
+})
+export type MigrationPosition = Static<typeof MigrationPosition>
+
+/** What of a migration is done. Failures come first in the list; what has no room there is counted. */
+export const MigrationResult = Type.Object({
+  /** When its first attempt started. */
+  startedAt: Time(),
+  /** Collections to copy. */
+  total: Type.Integer(),
+  completed: Type.Integer(),
+  failed: Type.Integer(),
+  pointsTotal: Points,
+  pointsCopied: Points,
+  /** Error of the first collection that failed, or of the whole. */
+  error: Type.Optional(Type.String()),
+  collections: Type.Array(MigratedCollection),
+  /** Collections that are not in the list, by state. */
+  unlisted: Type.Object({
+    completed: Type.Integer(),
+    failed: Type.Integer(),
+    pending: Type.Integer(),
+  }),
+  position: Type.Optional(MigrationPosition),
+})
+export type MigrationResult = Static<typeof MigrationResult>
