@@ -4,6 +4,7 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import type { Ground } from './ground.ts'
@@ -41,6 +42,7 @@ export async function openForeignGround(
   return {
     api,
     helm,
+    store: () => storeIn(env),
     parts: [`everything: as it is on the cluster of ${kubeconfig}`, `operator image: ${image}`],
     defineKinds: async () => {
       await kubectl(['apply', '--server-side', '-f', 'chart/crds'])
@@ -61,6 +63,22 @@ export async function openForeignGround(
     restartControllers: () => notHere('a restart of its controllers'),
     freezePod: () => notHere('a pod that hangs'),
     close,
+  }
+}
+
+/** An S3 store that both the pods of that cluster and this machine reach. */
+function storeIn(env: NodeJS.ProcessEnv): StoreAccess {
+  const { S3_ENDPOINT, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY, S3_REGION } = env
+  if (!S3_ENDPOINT || !S3_ACCESS_KEY_ID || !S3_SECRET_ACCESS_KEY) {
+    throw new NotHere(
+      'S3_ENDPOINT, S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY are not set: with KUBECONFIG they name a store that the pods reach too',
+    )
+  }
+  return {
+    endpoint: S3_ENDPOINT,
+    accessKeyId: S3_ACCESS_KEY_ID,
+    secretAccessKey: S3_SECRET_ACCESS_KEY,
+    ...(S3_REGION && { region: S3_REGION }),
   }
 }
 

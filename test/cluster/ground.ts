@@ -1,5 +1,6 @@
 /** The cluster a run stands on: the local one, made for it, or the one that KUBECONFIG names. */
 import { readFileSync } from 'node:fs'
+import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { openForeignGround } from './foreign.ts'
 import { installOperator, upgradeOperator, whatIsReal } from './install.ts'
@@ -13,6 +14,10 @@ export interface Ground {
   helm: string
   /** What is real here and what is a stand-in, a line each. */
   parts: string[]
+  /** The S3 store, as pods and this machine reach it; throws where none is named. */
+  store(): StoreAccess
+  /** Address of this machine that pods can reach; absent where nothing of ours may stand before the store. */
+  gateHost?: string
   /** Makes the seven kinds known, without anybody who looks after them yet. */
   defineKinds(): Promise<void>
   install(): Promise<void>
@@ -37,6 +42,8 @@ function localGround(cluster: LocalCluster, log: Log): Ground {
   return {
     api,
     helm: cluster.tools.helm,
+    store: () => cluster.s3,
+    gateHost: cluster.nodeAddress,
     parts: [
       'etcd, Kubernetes, kubelet, containerd, CoreDNS, Helm, S3: real, on this machine',
       ...whatIsReal(process.env),

@@ -9,7 +9,8 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import { applyObject } from '../world/apply.ts'
 import type { ApiClient, ApiObject } from '../world/client.ts'
-import type { Reference, World } from '../world/world.ts'
+import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
+import type { Reference, World, WorldBucket } from '../world/world.ts'
 import { openGround, type Ground } from './ground.ts'
 import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
 
@@ -48,6 +49,7 @@ class OpenWorld implements ClusterWorld {
   readonly #ground: Ground
   readonly client: ApiClient
   readonly #namespaces: string[] = []
+  #buckets: Promise<Buckets> | undefined
   /** Another run may have left namespaces that still end. */
   readonly #run = Date.now().toString(36)
 
@@ -71,6 +73,13 @@ class OpenWorld implements ClusterWorld {
     this.#namespaces.push(name)
     await this.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     return name
+  }
+
+  async bucket(namespace: string): Promise<WorldBucket> {
+    const { api, gateHost } = this.#ground
+    const store = this.#ground.store()
+    this.#buckets ??= openBuckets({ api, store, ...(gateHost !== undefined && { gateHost }) })
+    return (await this.#buckets).open(namespace)
   }
 
   async apply(object: object): Promise<AnyObject> {
@@ -150,6 +159,7 @@ class OpenWorld implements ClusterWorld {
     try {
       await this.#deleteNamespaces()
     } finally {
+      await (await this.#buckets)?.close()
       await this.#ground.close()
     }
   }

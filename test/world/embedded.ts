@@ -9,13 +9,15 @@ import { fileURLToPath } from 'node:url'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { startApi, type EmbeddedApi } from './api/server.ts'
 import { applyObject } from './apply.ts'
+import type { Buckets } from './buckets/buckets.ts'
+import { openEmbeddedBuckets } from './buckets/embedded.ts'
 import { ApiClient, type ApiObject } from './client.ts'
 import { MovableClock } from './clock.ts'
 import { startControllers, type Controllers } from './controllers/index.ts'
 import { callEngine } from './engine-call.ts'
 import { Operator } from './operator.ts'
 import { Pace } from './pace.ts'
-import type { Reference, World } from './world.ts'
+import type { Reference, World, WorldBucket } from './world.ts'
 
 export interface EmbeddedOptions {
   /** Release of the operator. */
@@ -46,11 +48,13 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   const api = await startApi(clock)
   const client = new ApiClient({ server: api.url, token: api.token })
   const controllers = startControllers({ api, clock, helm: HELM, env })
+  const buckets = await openEmbeddedBuckets(client, clock)
   const { token } = api
   const operator = new Operator({ api: client, token, clock, folder, version, kinds })
   const close = async () => {
     await operator.close()
     await controllers.close()
+    await buckets.close()
     await client.close()
     await api.close()
     rmSync(folder, { recursive: true, force: true })
@@ -63,7 +67,7 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
     await close()
     throw error
   }
-  return new RunningWorld({ clock, api, client, controllers, operator, close })
+  return new RunningWorld({ clock, api, client, controllers, operator, buckets, close })
 }
 
 interface Parts {
@@ -72,6 +76,7 @@ interface Parts {
   client: ApiClient
   controllers: Controllers
   operator: Operator
+  buckets: Buckets
   close: () => Promise<void>
 }
 
@@ -81,7 +86,7 @@ class RunningWorld implements EmbeddedWorld {
     'API server, controllers, kubelet: embedded in this process',
     'Metacontroller: our loop',
     'helm and the chart: our double, a process',
-    'engine: our double, a server for each pod',
+    'engine: our double, a server for each pod; S3: our double, a server',
     'hook service: the real one, in this process; Jobs: the real ones, processes',
   ]
   readonly versions = { older: '1.18.2', newer: '1.18.3' }
@@ -91,21 +96,23 @@ class RunningWorld implements EmbeddedWorld {
   readonly controllers: Controllers
   readonly faults: World['faults']
   readonly #operator: Operator
+  readonly #buckets: Buckets
   readonly #pace: Pace
   readonly #close: () => Promise<void>
   #namespaces = 0
 
-  constructor({ clock, api, client, controllers, operator, close }: Parts) {
+  constructor({ clock, api, client, controllers, operator, buckets, close }: Parts) {
     this.clock = clock
     this.api = api
     this.client = client
     this.controllers = controllers
     this.#operator = operator
+    this.#buckets = buckets
     this.#close = close
     this.#pace = new Pace(clock, {
       busy: () => api.inFlight() > 0 || controllers.busy() || operator.busy(),
       processes: () => controllers.kubelet.processes(),
-      heardAt: () => Math.max(api.podCallAt(), controllers.kubelet.startedAt()),
+      heardAt: () => Math.max(api.podCallAt(), buckets.heardAt(), controllers.kubelet.startedAt()),
       revision: () => api.resources.store.revision,
     })
     this.faults = {
@@ -124,6 +131,10 @@ class RunningWorld implements EmbeddedWorld {
     const name = `${purpose}-${this.#namespaces}`
     await this.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     return name
+  }
+
+  async bucket(namespace: string): Promise<WorldBucket> {
+    return this.#buckets.open(namespace)
   }
 
   async apply(object: object): Promise<AnyObject> {

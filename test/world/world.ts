@@ -12,6 +12,42 @@ export interface Reference {
   name: string
 }
 
+/** A call on the S3 store, as it came. */
+export interface BucketCall {
+  method: string
+  key: string
+  query: Record<string, string>
+}
+
+/** What the store does instead of answering as it should. */
+export type BucketFault =
+  /** Refused, after the body was read. */
+  | { status: number; code: string }
+  /** The connection is cut. */
+  | { cut: true }
+  /** Goes on once this is done. */
+  | { hold: Promise<unknown> }
+
+/** A bucket of the world's S3 store, looked at and spoilt from outside the operator. */
+export interface WorldBucket {
+  readonly name: string
+  /** What stands under `spec.storage.s3` of a resource in a namespace that has the Secret. */
+  readonly target: Readonly<Record<string, unknown>> & { prefix: string }
+  /** For people's commands. */
+  readonly access: { endpoint: string; accessKeyId: string; secretAccessKey: string }
+  /** Makes the Secret in another namespace too, or makes it anew. */
+  admit(namespace: string): Promise<void>
+  keys(prefix?: string): Promise<string[]>
+  /** The value of an object of JSON. */
+  json(key: string): Promise<unknown>
+  put(key: string, body: string): Promise<void>
+  remove(key: string): Promise<void>
+  /** Calls of the operator and its Jobs so far, oldest first. */
+  calls(): BucketCall[]
+  /** Decides call by call; without a decision all is well again. */
+  misbehave(decide?: (call: BucketCall) => BucketFault | undefined): void
+}
+
 export interface World {
   readonly kind: 'embedded' | 'cluster'
   /** What is real here and what is a stand-in, a line each. */
@@ -28,6 +64,8 @@ export interface World {
   ): Promise<unknown>
   /** A fresh namespace; it is deleted when the world closes. */
   namespace(purpose: string): Promise<string>
+  /** A fresh bucket of that name, and in the namespace the Secret `bucket` with the keys to it. */
+  bucket(namespace: string): Promise<WorldBucket>
   /** Creates the object, or replaces spec, data, labels and annotations of the one that is there. */
   apply(object: object): Promise<AnyObject>
   get(reference: Reference): Promise<AnyObject | undefined>

@@ -4,6 +4,7 @@
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
 import { purge } from '../../../jobs/backup/purge.ts'
 import { Bucket } from '../../../jobs/clients/s3.ts'
@@ -11,6 +12,7 @@ import { jobLog } from '../../../jobs/log.ts'
 import { systemTime } from '../../../jobs/time.ts'
 import { freePort, portAnswers, startProcess, stopProcess, waitFor } from '../../cluster/process.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { openGate } from '../../world/buckets/gate.ts'
 
 interface Subject {
   endpoint: string
@@ -135,6 +137,19 @@ async function examine(t: Test, subject: Subject) {
     t.match(await purge(bucket, { prefix: 'p', name: 'b', uid: 'u' }), { done: true })
     t.strictSame(await keysOf(bucket, 'p/'), ['p/b-c/x'])
   })
+  await t.test('a bucket is made once', async (t) => {
+    const client = new S3Client({
+      endpoint: subject.endpoint,
+      region: 'us-east-1',
+      forcePathStyle: true,
+      credentials: subject.keys,
+    })
+    t.teardown(() => client.destroy())
+    const make = () => client.send(new CreateBucketCommand({ Bucket: 'made' }))
+    await make()
+    await t.rejects(make(), { name: 'BucketAlreadyOwnedByYou', $metadata: { httpStatusCode: 409 } })
+    t.strictSame(await keysOf(bucketOf(t, subject, {}, 'made'), ''), [])
+  })
   const refusals: [string, Bucket, RegExp][] = [
     // versitygw says 404 and XAdminUserNotFound: it must not be taken for an object that is missing.
     [
@@ -154,7 +169,22 @@ async function examine(t: Test, subject: Subject) {
   }
 }
 
+/** The worlds put a gate before their store; it must change nothing. */
+async function behindGate(t: Test, subject: Subject): Promise<Subject> {
+  const gate = await openGate(subject.endpoint, '127.0.0.1')
+  t.teardown(() => gate.close())
+  return { ...subject, endpoint: gate.url }
+}
+
 t.test('the bucket double', async (t) => examine(t, await double(t)))
+t.test('the bucket double behind a gate', async (t) =>
+  examine(t, await behindGate(t, await double(t))),
+)
 
 const bin = process.env['S3_BIN']
-if (bin !== undefined) t.test('a real S3 server', async (t) => examine(t, await real(t, bin)))
+if (bin !== undefined) {
+  t.test('a real S3 server', async (t) => examine(t, await real(t, bin)))
+  t.test('a real S3 server behind a gate', async (t) =>
+    examine(t, await behindGate(t, await real(t, bin))),
+  )
+}

@@ -13,6 +13,7 @@ export interface S3Call {
 }
 
 export type Operation =
+  | 'CreateBucket'
   | 'HeadBucket'
   | 'ListObjectsV2'
   | 'ListMultipartUploads'
@@ -33,6 +34,7 @@ const PAGE = 1000
 export function operationOf(method: string, key: string, query: URLSearchParams): Operation {
   if (key === '') {
     if (method === 'POST' && query.has('delete')) return 'DeleteObjects'
+    if (method === 'PUT' && query.size === 0) return 'CreateBucket'
     if (method === 'HEAD') return 'HeadBucket'
     if (method === 'GET' && query.has('uploads')) return 'ListMultipartUploads'
     if (method === 'GET') return 'ListObjectsV2'
@@ -53,6 +55,7 @@ export function perform(store: BucketStore, call: S3Call): S3Answer {
     throw new S3Refusal(400, 'KeyTooLongError', 'Your key is too long')
   }
   switch (call.operation) {
+    case 'CreateBucket':
     case 'HeadBucket':
       return { status: 200 }
     case 'ListObjectsV2':

@@ -74,6 +74,7 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
     if (bad !== undefined && 'status' in bad) throw refusalOf(bad)
     const { method = 'GET', url = '/', headers } = request
     checkSignature({ method, target: url, headers, body }, { keys, region, now })
+    if (call.operation === 'CreateBucket') make(buckets, call.bucket)
     const store = buckets.get(call.bucket)
     if (store === undefined) {
       throw new S3Refusal(404, 'NoSuchBucket', 'The specified bucket does not exist')
@@ -114,6 +115,15 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
         server.closeAllConnections()
       }),
   }
+}
+
+function make(buckets: BucketServer['buckets'], name: string): void {
+  if (buckets.has(name)) {
+    const words =
+      'Your previous request to create the named bucket succeeded and you already own it.'
+    throw new S3Refusal(409, 'BucketAlreadyOwnedByYou', words)
+  }
+  buckets.set(name, new BucketStore())
 }
 
 function nameOf(request: IncomingMessage, host: string | undefined) {

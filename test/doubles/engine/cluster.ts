@@ -19,6 +19,8 @@ interface Options {
   enabled?: boolean
   /** For so long a read after a PATCH still shows what was there before. */
   staleMs?: number
+  /** Default: the clock of the machine. */
+  now?: () => Date
   /** What `toJSON` gave, as after a restart. */
   state?: State
 }
@@ -40,6 +42,7 @@ export class EngineCluster {
   /** From alias to collection. */
   readonly aliases: Map<string, string>
   staleMs: number
+  readonly now: () => Date
   readonly #peers: Map<number, Peer>
   /** Ordinals whose consensus thread is dead, with its last words. */
   readonly #stopped = new Map<number, string>()
@@ -48,8 +51,10 @@ export class EngineCluster {
 
   constructor(options: Options = {}) {
     const { name = 'vec', version = '1.18.3', enabled = true, state, staleMs = STALE_MS } = options
+    const { now = () => new Date() } = options
     this.name = name
     this.staleMs = staleMs
+    this.now = now
     this.version = version
     this.enabled = enabled
     this.collections = new Map(Object.entries(state?.collections ?? {}))

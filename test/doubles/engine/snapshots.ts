@@ -52,7 +52,7 @@ export function makeSnapshot(
   const shards = (cluster.find(collection)?.shards ?? []).filter(({ peers }) =>
     peers.includes(peer),
   )
-  const creation_time = new Date().toISOString().slice(0, 19)
+  const creation_time = cluster.now().toISOString().slice(0, 19)
   const name = `${collection}-${peer}-${creation_time.replaceAll(/[T:]/g, '-')}.snapshot`
   const head = Buffer.from(JSON.stringify({ collection, shards: shards.map(({ id }) => id) }))
   const content = Buffer.alloc(Math.max(head.length, shelfOf(cluster).bytes), `${ordinal} ${name}`)

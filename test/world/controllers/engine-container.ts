@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { parseConfig, type EngineConfig } from '../../doubles/engine/config.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
+import type { Clock } from '../clock.ts'
 import type { Running } from './containers.ts'
 import type { Container, Pod } from './objects.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -14,6 +15,11 @@ const CONFIG_FILES = ['production.yaml', 'local.yaml']
 /** The engines of a world. What a cluster agreed on outlives its pods, as its volumes do. */
 export class EngineRuns {
   readonly #clusters = new Map<string, EngineCluster>()
+  readonly #clock: Clock
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   /** What the nodes of a StatefulSet agree on. */
   cluster(namespace: string, name: string): EngineCluster | undefined {
@@ -48,7 +54,8 @@ export class EngineRuns {
     const key = `${namespace}/${name}`
     const known = this.#clusters.get(key)
     if (known !== undefined) return known
-    const made = new EngineCluster({ name, enabled: config.cluster?.enabled !== false })
+    const enabled = config.cluster?.enabled !== false
+    const made = new EngineCluster({ name, enabled, now: () => this.#clock.now() })
     this.#clusters.set(key, made)
     return made
   }

@@ -32,7 +32,7 @@ export interface ControllerOptions {
 
 export function startControllers({ api, clock, helm, env = {} }: ControllerOptions): Controllers {
   const { resources, url: server, podToken: token } = api
-  const engines = new EngineRuns()
+  const engines = new EngineRuns(clock)
   const runs = containers({ server, token, helm, env, clock, engines })
   const kubelet = startKubelet(resources, clock, runs)
   api.attach(kubelet)
