@@ -1,0 +1,192 @@
+/** The service's ClusterRole: what the calls of all ports need, and nothing that none of them needs. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { pino } from 'pino'
+import { parse } from 'yaml'
+import type { VecCollection } from '../../crds/collection.ts'
+import type { Secret } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
+import type { BackupPorts } from '../../hooks/backup/ports.ts'
+import type { BackupSchedulePorts } from '../../hooks/backup-schedule/ports.ts'
+import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
+import type { CollectionPorts } from '../../hooks/collection/ports.ts'
+import { EngineConnections } from '../../jobs/clients/engine-route.ts'
+import { Kubernetes } from '../../jobs/clients/kubernetes.ts'
+import { systemTime } from '../../jobs/time.ts'
+import { backupPorts } from '../../metacontroller/backup-ports.ts'
+import { backupSchedulePorts } from '../../metacontroller/backup-schedule-ports.ts'
+import { collectionPorts } from '../../metacontroller/collection-ports.ts'
+import {
+  accessKeyPorts,
+  clusterPorts,
+  patchCluster,
+  secretPort,
+  servedClusters,
+} from '../../metacontroller/ports.ts'
+import { systemTimers } from '../../metacontroller/timers.ts'
+import { embeddedApi, installCrds } from './embedded.ts'
+
+const ROLE = new URL('../../chart/templates/rbac-service.yaml', import.meta.url)
+const NAME = { namespace: 'ns', name: 'a' }
+const IDENTITY = { ...NAME, uid: 'uid' }
+const { signal } = new AbortController()
+
+/** One call of every port, by its name: a port that is new must be called here too. */
+type Uses<Ports> = { [Name in keyof Ports]: (ports: Ports) => unknown }
+
+const event = {
+  metadata: NAME,
+  involvedObject: { apiVersion: API_VERSION, kind: 'VecCluster', ...IDENTITY },
+  ...{ type: 'Normal' as const, reason: 'Tested', message: '', at: '2026-03-01T12:00:00Z' },
+}
+
+const copy: Secret = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: {
+    ...NAME,
+    ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'a', uid: 'uid' }],
+  },
+}
+
+const lease = {
+  apiVersion: 'coordination.k8s.io/v1' as const,
+  kind: 'Lease' as const,
+  metadata: NAME,
+}
+
+const ofCluster: Uses<ClusterPorts> = {
+  secret: (ports) => ports.secret('ns', 'a'),
+  jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
+  writeHolder: (ports) => ports.writeHolder(NAME),
+  unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs(),
+  cluster: (ports) => ports.cluster('ns', 'a'),
+  statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  namespaceEnds: (ports) => ports.namespaceEnds('ns'),
+  consensus: () => 'asks the engine',
+  deleteJob: (ports) => ports.deleteJob(IDENTITY),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+const ofCollection: Uses<CollectionPorts> = {
+  engine: () => 'asks the engine',
+  collectionsOf: (ports) => ports.collectionsOf(NAME, { metadata: IDENTITY } as VecCollection),
+  cluster: (ports) => ports.cluster(NAME),
+  writeHolder: (ports) => ports.writeHolder(NAME),
+  writeEvent: (ports) => ports.writeEvent(event),
+  now: (ports) => ports.now(),
+  wait: (ports) => ports.wait(0, signal),
+}
+
+const ofAccessKey: Uses<AccessKeyPorts> = {
+  secret: (ports) => ports.secret('ns', 'a'),
+  liveSecret: (ports) => ports.liveSecret('ns', 'a'),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+const ofBackup: Uses<BackupPorts> = {
+  lease: (ports) => ports.lease('ns', 'a'),
+  jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
+  takeLease: async (ports) => {
+    await ports.takeLease(lease)
+    const made = await ports.lease('ns', 'a')
+    if (made !== undefined) await ports.takeLease(made)
+  },
+  dropLease: (ports) => ports.dropLease(lease),
+  secret: (ports) => ports.secret('ns', 'a'),
+  copy: (ports) => ports.copy('ns', 'a'),
+  writeCopy: async (ports) => {
+    await ports.writeCopy(copy)
+    await ports.writeCopy(copy)
+  },
+  deleteCopy: (ports) => ports.deleteCopy({ ...NAME, ownerUid: 'uid' }),
+  cluster: (ports) => ports.cluster('ns', 'a'),
+  statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  backup: (ports) => ports.backup('ns', 'a'),
+  deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
+  restoresOf: (ports) => ports.restoresOf(NAME),
+  namespaceEnds: (ports) => ports.namespaceEnds('ns'),
+  purge: () => 'asks the bucket',
+  deleteJob: (ports) => ports.deleteJob(IDENTITY),
+  writeEvent: (ports) => ports.writeEvent(event),
+  warn: (ports) => ports.warn(NAME, 'the objects stay'),
+}
+
+const ofSchedule: Uses<BackupSchedulePorts> = {
+  schedule: (ports) => ports.schedule('ns', 'a'),
+  backupsOf: (ports) => ports.backupsOf(IDENTITY),
+  backup: (ports) => ports.backup('ns', 'a'),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+async function use<Ports>(ports: Ports, uses: Uses<Ports>): Promise<void> {
+  for (const name in uses) await uses[name](ports)
+}
+
+t.test("the service's rights are those that its calls need, and no others", async (t) => {
+  const { api, server } = await embeddedApi(t)
+  await installCrds(api)
+  const calls: Call[] = []
+  const write = (line: string) => calls.push(JSON.parse(line) as Call)
+  const log = pino({ level: 'debug' }, { write })
+  const authorization = `Bearer ${server.token}`
+  const authorize = async () => ({ headers: { authorization }, dispatcher: undefined })
+  const kubernetes = new Kubernetes({ server: server.url, authorize }, log)
+
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  const now = () => new Date()
+  const secret = secretPort(kubernetes, now)
+  const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
+  const engines = { connections, route: 'direct' as const, freshSecret: secret }
+  const tools = { ...common, consensus: async () => [] }
+  await use(clusterPorts(tools), ofCluster)
+  await use(collectionPorts({ ...common, ...engines, timers: systemTimers }), ofCollection)
+  await use(accessKeyPorts(tools), ofAccessKey)
+  await use(backupPorts({ ...common, time: systemTime }), ofBackup)
+  await use(backupSchedulePorts(common), ofSchedule)
+  await servedClusters(kubernetes, [])
+  await patchCluster(kubernetes, { ...copy, metadata: NAME }, {})
+
+  const needed = new Set(calls.map(rightOf))
+  t.strictSame([...new Set(granted())].sort(), [...needed].sort())
+})
+
+interface Call {
+  method: string
+  path: string
+}
+
+interface Rule {
+  apiGroups: string[]
+  resources: string[]
+  verbs: string[]
+}
+
+/** Each right of the template's first ClusterRole, as `<group>/<resource> <verb>`. */
+function granted(): string[] {
+  const [, rules = ''] = readFileSync(ROLE, 'utf8').split('\n---\n')[0]?.split('\nrules:\n') ?? []
+  return (parse(rules) as Rule[]).flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((one) => verbs.map((verb) => `${group}/${one} ${verb}`)),
+    ),
+  )
+}
+
+const WRITES: Record<string, string> = {
+  POST: 'create',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+}
+
+/** The right that a call asks for. */
+function rightOf({ method, path }: Call): string {
+  const [, root, ...parts] = path.split('?')[0]?.split('/') ?? []
+  const [group = ''] = root === 'apis' ? parts : []
+  const rest = parts.slice(root === 'apis' ? 2 : 1)
+  // A namespace is an object too: then nothing follows its name.
+  const [resource = '', name] = rest[0] === 'namespaces' && rest.length > 2 ? rest.slice(2) : rest
+  return `${group}/${resource} ${WRITES[method] ?? (name === undefined ? 'list' : 'get')}`
+}
