@@ -10,7 +10,7 @@ import { secondsSince } from './conditions.ts'
 import { endingOf } from './ending.ts'
 import { outlived } from './history.ts'
 import { imageOf, isUnfinished, kept, planOf } from './job.ts'
-import type { Child, Context, Dropped } from './protocol.ts'
+import type { Child, Context, Desired, Dropped } from './protocol.ts'
 
 interface Shown {
   jobs: Job[]
@@ -69,6 +69,13 @@ export function whyStuck(
   if (wanted !== undefined && planOf(job) !== wanted) return 'has another plan than is wanted now'
   const silent = secondsSince(job.metadata.creationTimestamp ?? '', now)
   return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
+}
+
+/** The Jobs that are to be deleted: those that have not ended and are not on their way out. */
+export function toStop(jobs: Job[]): NonNullable<Desired<unknown>['stop']> {
+  return jobs
+    .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
+    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
 }
 
 /** What is left of the children once the status tells how it ended; `reason` is why rights go. */

@@ -10,6 +10,7 @@ import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
 import { isUnfinished, kept } from '../job.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
+import { toStop } from '../transfer.ts'
 import type { Decision } from './act.ts'
 import { warning } from './events.ts'
 import { fromRequest, type Observed } from './observe.ts'
@@ -78,7 +79,7 @@ export function finalize(end: End, { now }: Context): Decision {
   const unfinished = end.liveJobs.filter(isUnfinished)
   if (unfinished.length > 0) {
     const waits = waiting(end, 'StoppingJob', 'waits for the Job to stop', SOON_SECONDS, now)
-    return { ...waits, stop: identities(unfinished) }
+    return { ...waits, stop: toStop(unfinished) }
   }
   if (keepsObjects(end)) return released(end)
   if (isOverdue(end, now)) {
@@ -130,12 +131,6 @@ async function readerOf(
     if (jobs.some(isUnfinished)) return `VecRestore ${restore.namespace}/${restore.name}`
   }
   return undefined
-}
-
-function identities(jobs: Job[]) {
-  return jobs
-    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
 }
 
 function waiting(
