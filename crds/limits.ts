@@ -54,6 +54,8 @@ export const REPORT_TIMEOUT_SECONDS = 600
 export const LEASE_SECONDS = 300
 /** What is left of that time when a Job is made: past it, the Job may appear too late. */
 export const LEASE_MARGIN_SECONDS = 60
+/** A restore that holds the Leases looks once more, after so long, who is at work on the cluster. */
+export const SECOND_LOOK_SECONDS = 15
 /** In a namespace that ends, a purge gives up after so long. */
 export const PURGE_TIMEOUT_SECONDS = 600
 

@@ -144,6 +144,11 @@ export function standsIn({ lease }: SeenLease, claimant: Holder): boolean {
   return lease !== undefined && holderIn(lease)?.uid === claimant.uid
 }
 
+/** Seconds since the last of these was taken. */
+export function heldSeconds(seen: SeenLease[], now: Date): number {
+  return Math.min(...seen.map(({ lease }) => ageOf(lease, now)))
+}
+
 /** For people. */
 export function called({ kind, namespace, name }: Holder): string {
   return `${kind} ${namespace}/${name}`

@@ -1,0 +1,45 @@
+/**
+ * Which credentials the Job of a restore needs as copies (hooks/copies.ts): those of a target in
+ * another namespace, and those of the bucket where the backup is in another one.
+ */
+import type { S3Source } from '../../crds/storage.ts'
+import { allows } from '../allow.ts'
+import { CLUSTER_CREDENTIALS, clusterOriginals, type Original } from '../copies.ts'
+import { SECOND_CHOICE } from '../lack.ts'
+import type { Observed } from './observe.ts'
+import { bucketNamespaceOf, sourceOf, targetOf } from './places.ts'
+
+export function copied({ restore }: Pick<Observed, 'restore'>): string[] {
+  const { namespace } = restore.metadata
+  return [
+    ...(bucketNamespaceOf(restore) === namespace ? [] : ['bucket']),
+    ...(targetOf(restore).namespace === namespace ? [] : CLUSTER_CREDENTIALS),
+  ]
+}
+
+/** What the copies are made from. */
+export function originalsOf(observed: Observed): Original[] {
+  const { restore, backup, cluster, secrets } = observed
+  const source = sourceOf(restore, backup)
+  const { bucket } = secrets
+  const all = [
+    ...(cluster === undefined ? [] : clusterOriginals(cluster, secrets)),
+    // One that was made anew under this name may allow less.
+    ...(source === undefined || bucket === undefined || !isAllowed(observed)
+      ? []
+      : [{ credential: 'bucket', keys: bucketKeys(source), secret: bucket }]),
+  ]
+  const wanted = copied(observed)
+  return all.filter(({ credential }) => wanted.includes(credential))
+}
+
+function isAllowed({ restore, backup }: Observed): boolean {
+  return backup === undefined || allows(backup, restore.metadata.namespace, '')
+}
+
+function bucketKeys({ credentialsSecretRef }: S3Source): string[] {
+  const { accessKeyIdKey, secretAccessKeyKey } = credentialsSecretRef
+  const named = [accessKeyIdKey, secretAccessKeyKey]
+  const seconds = named.flatMap((key) => SECOND_CHOICE[key] ?? [])
+  return [...named, ...seconds, 'ca.crt']
+}

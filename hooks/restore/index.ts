@@ -1,0 +1,24 @@
+/** The hooks of VecRestore: observe, decide, act. */
+import { VecRestore } from '../../crds/restore.ts'
+import { room, type Room } from '../room.ts'
+import { act } from './act.ts'
+import { RESTORE_CHILD_KINDS } from './children.ts'
+import { customize } from './customize.ts'
+import { finalize, observeEnd } from './finalize.ts'
+import { observe } from './observe.ts'
+import type { RestorePorts } from './ports.ts'
+import { sync } from './sync.ts'
+
+export function restoreRoom(ports: RestorePorts): Room {
+  return room({
+    resource: VecRestore,
+    childKinds: RESTORE_CHILD_KINDS,
+    customize,
+    async sync(request, context) {
+      return act(sync(await observe(request, ports, context), context), ports)
+    },
+    async finalize(request) {
+      return act(finalize(await observeEnd(request, ports)), ports)
+    },
+  })
+}

@@ -1,0 +1,153 @@
+/** Reads all that a decision about a VecRestore may know: from the request, and through ports the rest. */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { Progress } from '../../crds/command.ts'
+import { connectionOf } from '../../crds/connection.ts'
+import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import { keySecretName, releaseName } from '../../crds/names.ts'
+import type { VecRestore } from '../../crds/restore.ts'
+import { readCopies, type Copies } from '../copies.ts'
+import { endingOf, isFinal } from '../ending.ts'
+import { seeLease, type SeenLease } from '../lease.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
+import { copied } from './copies.ts'
+import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from './places.ts'
+import type { RestorePorts } from './ports.ts'
+
+/** All that `sync` decides on. */
+export interface Observed {
+  restore: VecRestore
+  /** Every child Metacontroller shows, of whatever kind. */
+  children: AnyObject[]
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+  /** Target and backup: live, where a Job may be due. */
+  cluster?: VecCluster
+  statefulSet?: StatefulSet
+  backup?: VecBackup
+  /** Bucket credentials, the engine's key and its certificate authority, as far as they exist. */
+  secrets: { bucket?: Secret; engine?: Secret; tls?: Secret }
+  /** While a Job runs that needs them. */
+  copies?: Copies
+  /** Live, and only where a Job may be due. */
+  liveJobs?: Job[]
+  /** Only where a Job may be due, or has not reported yet. */
+  leases?: { write: SeenLease; backup: SeenLease }
+  /** Who works on the target without a Lease; read with the Leases. */
+  others?: string[]
+}
+
+type Shown = Pick<
+  Observed,
+  'restore' | 'children' | 'jobs' | 'progress' | 'cluster' | 'statefulSet' | 'backup'
+>
+
+export async function observe(
+  request: HookRequest<VecRestore>,
+  ports: RestorePorts,
+  context: Context,
+): Promise<Observed> {
+  const shown = fromRequest(request)
+  if (isFinal(shown.restore)) return { ...shown, secrets: {} }
+  if (isCrashed(shown, context)) await readReport(shown, ports)
+  if (endingOf(shown, context) !== undefined) return { ...shown, secrets: {} }
+  const running = runningJob(shown)
+  // Once it has reported, what changes is not this Job's business.
+  if (running !== undefined && hasReported(shown, running)) {
+    return { ...shown, ...(await readOriginals(shown, running, ports)) }
+  }
+  return readAround(shown, running, ports)
+}
+
+/** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
+export function fromRequest({ parent, children, related }: HookRequest<VecRestore>): Shown {
+  const [cluster] = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
+  const [backup] = Object.values(related['VecBackup.vec-operator.dev/v1alpha1'] ?? {})
+  const progress = reportOn(parent)
+  return {
+    restore: parent,
+    children: Object.values(children).flatMap((objects) => Object.values(objects)),
+    jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
+    ...(progress !== undefined && { progress }),
+    ...(cluster !== undefined && { cluster: cluster as VecCluster }),
+    ...(backup !== undefined && { backup: backup as VecBackup }),
+  }
+}
+
+async function readReport(shown: Shown, ports: RestorePorts): Promise<void> {
+  const { namespace, name, uid } = shown.restore.metadata
+  const live = await ports.restore(namespace, name)
+  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
+  if (progress !== undefined) shown.progress = progress
+}
+
+/** Live: a namesake may have been made, and its Leases must be those of the cluster that lives. */
+async function readAround(
+  { restore, children, jobs, progress }: Shown,
+  running: Job | undefined,
+  ports: RestorePorts,
+): Promise<Observed> {
+  const { namespace, uid } = restore.metadata
+  const target = targetOf(restore)
+  const named = backupOf(restore)
+  const [cluster, statefulSet, backup] = await Promise.all([
+    ports.cluster(target.namespace, target.name),
+    ports.statefulSet(target.namespace, releaseName(target.name)),
+    named && ports.backup(named.namespace, named.name),
+  ])
+  const known: Shown = {
+    restore,
+    children,
+    jobs,
+    ...(progress !== undefined && { progress }),
+    ...(cluster !== undefined && { cluster }),
+    ...(statefulSet !== undefined && { statefulSet }),
+    ...(backup !== undefined && { backup }),
+  }
+  const read =
+    running === undefined
+      ? { secrets: await readSecrets(known, ports) }
+      : await readOriginals(known, running, ports)
+  if (cluster === undefined) return { ...known, ...read }
+  const [write, backupLease, others, liveJobs] = await Promise.all([
+    seeLease(target, 'write', ports),
+    seeLease(target, 'backup', ports),
+    ports.othersAt(target),
+    ports.jobsOf(namespace, uid),
+  ])
+  return { ...known, ...read, leases: { write, backup: backupLease }, others, liveJobs }
+}
+
+async function readOriginals(
+  shown: Shown,
+  job: Job,
+  ports: RestorePorts,
+): Promise<Pick<Observed, 'secrets' | 'copies'>> {
+  const credentials = copied(shown)
+  if (credentials.length === 0) return { secrets: {} }
+  const copies = await readCopies(credentials, job, ports)
+  return { secrets: await readSecrets(shown, ports), copies }
+}
+
+async function readSecrets(
+  { restore, cluster, backup }: Shown,
+  ports: RestorePorts,
+): Promise<Observed['secrets']> {
+  const read = async (namespace: string, name: string | undefined) =>
+    name === undefined ? undefined : ports.secret(namespace, name)
+  const { namespace = '', name = '' } = cluster?.metadata ?? {}
+  const connection = cluster && connectionOf(cluster)
+  const source = sourceOf(restore, backup)
+  const [bucket, engine, tls] = await Promise.all([
+    read(bucketNamespaceOf(restore), source?.credentialsSecretRef.name),
+    read(namespace, connection?.key && keySecretName(name)),
+    read(namespace, connection?.caSecret),
+  ])
+  return {
+    ...(bucket !== undefined && { bucket }),
+    ...(engine !== undefined && { engine }),
+    ...(tls !== undefined && { tls }),
+  }
+}

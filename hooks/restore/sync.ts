@@ -1,0 +1,194 @@
+/** What a VecRestore should have: its Job, and when (specification: states and transitions). */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { Job } from '../../crds/kubernetes.ts'
+import {
+  EXPIRY_CHECK_SECONDS,
+  READINESS_CHECK_SECONDS,
+  RETRY_SECONDS,
+  SECOND_LOOK_SECONDS,
+} from '../../crds/limits.ts'
+import type { VecRestore } from '../../crds/restore.ts'
+import { copiesFor, copiesToWrite } from '../copies.ts'
+import { endingOf, isFinal, type Ending } from '../ending.ts'
+import { kept, nextRun } from '../job.ts'
+import {
+  called,
+  claim,
+  givenBack,
+  heldSeconds,
+  standsIn,
+  type Holder,
+  type SeenLease,
+} from '../lease.ts'
+import type { Child, Context } from '../protocol.ts'
+import { areObserved } from '../rights.ts'
+import { afterEnd, hasReported, runningJob, staying, whyStuck } from '../transfer.ts'
+import type { Decision } from './act.ts'
+import { restoreJob, restoreRights, wantedRun } from './children.ts'
+import { copied, originalsOf } from './copies.ts'
+import { eventsOf } from './events.ts'
+import { lackOf } from './needs.ts'
+import type { Observed } from './observe.ts'
+import { endedStatus, openStatus, type Remark } from './status.ts'
+
+/** A child was just made, or a report is on its way: look again soon. */
+const SOON_SECONDS = 2
+
+export function sync(observed: Observed, context: Context): Decision {
+  // A restore that has ended outlives its cluster. Its Job is kept for the log, never made again.
+  if (isFinal(observed.restore)) {
+    const left = afterEnd(observed, 'the restore has ended', context)
+    return { status: observed.restore.status ?? {}, ...left }
+  }
+  const ending = endingOf(observed, context)
+  // A Job that ended and has not told how: its last report may still be on its way.
+  if (ending === 'unknown') return open(observed, context, { again: SOON_SECONDS })
+  if (ending !== undefined) return ended(observed, ending, context)
+
+  // What changed since this Job started is not this Job's business.
+  const running = runningJob(observed)
+  if (running !== undefined) return whileRunning(observed, running, context)
+
+  const { cluster, liveJobs = [] } = observed
+  // Metacontroller's cache does not show it yet. Its Leases must not be given back.
+  if (liveJobs.length > 0) return soon(observed, context, 'the Job was just made')
+
+  const lack = lackOf(observed)
+  if (lack?.isRefusal === true) return refused(observed, lack.message, context)
+  if (lack !== undefined || cluster === undefined) return waiting(observed, lack, context)
+  return start(observed, cluster, context)
+}
+
+/** Everything else is there: the rights, then the Leases, then the Job. Each is seen before the next. */
+function start(observed: Observed, cluster: VecCluster, context: Context): Decision {
+  const { restore, leases, others = [] } = observed
+  const { now } = context
+  const rights = restoreRights(restore)
+  // A Job must not start before it may report.
+  if (leases === undefined || !areObserved(rights, observed.children)) {
+    return soon(observed, context, 'the rights of the Job are being made', rights)
+  }
+  const [other] = others
+  if (other !== undefined) return waiting(observed, waitsFor(other), context)
+  const claimed = claim(both(leases), asHolder(restore), { cluster, now })
+  if (claimed.state === 'waiting') {
+    return waiting(observed, waitsFor(called(claimed.holder)), context)
+  }
+  if (claimed.state === 'taking') {
+    const taking = soon(observed, context, 'the Leases of the cluster are being taken')
+    return { ...taking, leases: claimed.writes }
+  }
+  // Who looked for the Leases just before they were taken is seen at work by then.
+  const left = SECOND_LOOK_SECONDS - heldSeconds(both(leases), now)
+  if (left > 0) {
+    const message = 'the Leases of the cluster are held: looks once more who is at work there'
+    return open(observed, context, { remark: starting(message), again: Math.ceil(left) })
+  }
+  return withJob(observed, cluster, context)
+}
+
+function withJob(observed: Observed, cluster: VecCluster, context: Context): Decision {
+  const { restore, jobs, liveJobs = [], progress } = observed
+  const wanted = wantedRun(restore, cluster, observed)
+  if (wanted === undefined) return waiting(observed, undefined, context)
+  const plan = { ...wanted, run: nextRun([...jobs, ...liveJobs], progress?.run) }
+  const job = restoreJob(observed, cluster, plan, context.settings)
+  return soon(observed, context, `Job ${job.metadata.name} was started`, [job])
+}
+
+/** In the order they are taken. */
+function both({ write, backup }: NonNullable<Observed['leases']>): SeenLease[] {
+  return [write, backup]
+}
+
+function soon(observed: Observed, context: Context, message: string, more: Child[] = []): Decision {
+  return open(observed, context, { remark: starting(message), again: SOON_SECONDS, more })
+}
+
+function starting(message: string): Remark {
+  return { reason: 'RestoreStarting', message }
+}
+
+function waitsFor(whom: string): Remark {
+  return { reason: 'WaitingForTurn', message: `waits for ${whom}` }
+}
+
+export function asHolder({ metadata: { namespace, name, uid } }: VecRestore): Holder {
+  return { kind: 'VecRestore', namespace, name, uid }
+}
+
+/** Who must wait without a Job holds nobody up. */
+function waiting(observed: Observed, remark: Remark | undefined, context: Context): Decision {
+  const writes = release(observed)
+  return {
+    ...open(observed, context, { ...(remark !== undefined && { remark }), again: RETRY_SECONDS }),
+    ...(writes.length > 0 && { leases: writes }),
+  }
+}
+
+function release({ restore, leases }: Observed) {
+  return leases === undefined ? [] : givenBack(both(leases), asHolder(restore))
+}
+
+function whileRunning(observed: Observed, job: Job, context: Context): Decision {
+  const { namespace = '', name, uid = '' } = job.metadata
+  const { restore, cluster, leases } = observed
+  const writeCopies = copiesToWrite(originalsOf(observed), observed.copies ?? {}, job)
+  const copies = writeCopies.length > 0 && { writeCopies }
+  if (hasReported(observed, job)) {
+    return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...copies }
+  }
+  const wanted = cluster && wantedRun(restore, cluster, observed)?.hash
+  const missedTurn =
+    leases !== undefined && !both(leases).every((lease) => standsIn(lease, asHolder(restore)))
+  const stuck = whyStuck(job, { wanted, missedTurn }, context)
+  if (stuck === undefined) {
+    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
+    const remark = starting(`Job ${name} is starting`)
+    return { ...open(observed, context, { remark, again }), ...copies }
+  }
+  const remark = { reason: 'JobNotStarted', message: `Job ${name} ${stuck}: it is made again` }
+  return {
+    ...open(observed, context, { remark, again: SOON_SECONDS }),
+    stop: [{ namespace, name, uid }],
+  }
+}
+
+function refused(observed: Observed, error: string, context: Context): Decision {
+  return ended(observed, { phase: 'Failed', at: context.now.toISOString(), error }, context)
+}
+
+/** The pass that shows the end; every child stays until that is recorded. */
+function ended(observed: Observed, ending: Ending, context: Context): Decision {
+  const { jobs, children } = observed
+  const status = endedStatus(observed, ending, context)
+  const deleteCopies = jobs.flatMap((job) => copiesFor(copied(observed), job))
+  const writes = release(observed)
+  return {
+    status,
+    children: children.map(kept),
+    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    events: eventsOf(observed, status, context.now),
+    ...(deleteCopies.length > 0 && { deleteCopies }),
+    ...(writes.length > 0 && { leases: writes }),
+  }
+}
+
+interface Answer {
+  remark?: Remark
+  again?: number
+  /** Children besides those that were observed. */
+  more?: Child[]
+}
+
+/** Not ended: every observed child stays. */
+function open(observed: Observed, context: Context, answer: Answer): Decision {
+  const { remark, again = RETRY_SECONDS, more = [] } = answer
+  const status = openStatus(observed, remark, context)
+  return {
+    status,
+    children: staying(observed.children, more),
+    resyncAfterSeconds: again,
+    events: eventsOf(observed, status, context.now),
+  }
+}
