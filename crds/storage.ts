@@ -87,3 +87,15 @@ export type S3Source = Static<typeof S3Source>
 /** Where backups are kept. */
 export const Storage = Type.Object({ s3: S3Target }, { description: 'Where backups are kept.' })
 export type Storage = Static<typeof Storage>
+
+/** Tried where the Secret of a bucket lacks a key of the default name. */
+const SECOND_CHOICE: Record<string, string> = {
+  CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
+  CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
+}
+
+/** The keys of a Secret that a value is looked for in, one after the other. */
+export function keyChoices(key: string): string[] {
+  const second = SECOND_CHOICE[key]
+  return second === undefined ? [key] : [key, second]
+}

@@ -3,7 +3,7 @@ import type { VecCluster } from '../crds/cluster.ts'
 import { hasKey } from '../crds/connection.ts'
 import type { Secret } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, KEY_SECRET_KEY, keySecretName } from '../crds/names.ts'
-import type { S3Target } from '../crds/storage.ts'
+import { keyChoices, type S3Target } from '../crds/storage.ts'
 import { allows } from './allow.ts'
 
 export interface Lack {
@@ -42,12 +42,6 @@ export function keyLack(
   return secretLack({ namespace, name: keySecretName(name) }, [KEY_SECRET_KEY], secret)
 }
 
-/** Tried where the Secret of a bucket lacks a key of the default name. */
-export const SECOND_CHOICE: Record<string, string> = {
-  CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
-  CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
-}
-
 /** Why a bucket cannot be reached: its credentials, in the namespace of who names them. */
 export function bucketLack(
   { credentialsSecretRef }: Pick<S3Target, 'credentialsSecretRef'>,
@@ -57,7 +51,7 @@ export function bucketLack(
   const { name, accessKeyIdKey, secretAccessKeyKey } = credentialsSecretRef
   const data = secret?.data ?? {}
   const missing = [accessKeyIdKey, secretAccessKeyKey].filter(
-    (key) => !isSet(data[key]) && !isSet(data[SECOND_CHOICE[key] ?? '']),
+    (key) => !keyChoices(key).some((choice) => isSet(data[choice])),
   )
   return secretLack({ namespace, name }, missing, secret)
 }

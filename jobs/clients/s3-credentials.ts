@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StorageError } from '../../crds/errors.ts'
-import type { S3Target } from '../../crds/storage.ts'
+import { keyChoices, type S3Target } from '../../crds/storage.ts'
 
 export interface BucketCredentials {
   accessKeyId: string
@@ -16,20 +16,14 @@ type Reference = S3Target['credentialsSecretRef']
 /** Name of the folder a Job finds the Secret in. */
 export const BUCKET_CREDENTIAL = 'bucket'
 
-/** What is tried where a key of the default name is missing. */
-const SECOND_CHOICE: Record<string, string> = {
-  CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
-  CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
-}
-
 /** Picks the credentials out of a Secret. Names the key that is missing, never a value. */
 export async function credentialsFrom(
   { name, accessKeyIdKey, secretAccessKeyKey }: Reference,
   read: (key: string) => Promise<string | undefined> | string | undefined,
 ): Promise<BucketCredentials> {
   const value = async (key: string) => {
-    for (const choice of [key, SECOND_CHOICE[key]]) {
-      const text = choice === undefined ? undefined : (await read(choice))?.trim()
+    for (const choice of keyChoices(key)) {
+      const text = (await read(choice))?.trim()
       if (text !== undefined && text !== '') return text
     }
     throw new StorageError(`Secret ${name} has no ${key}`, { reason: 'MissingCredentials' })
