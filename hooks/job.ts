@@ -78,6 +78,9 @@ function podOf(wanted: JobWanted, settings: Settings) {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: true,
     enableServiceLinks: false,
+    ...(settings.imagePullSecrets.length > 0 && {
+      imagePullSecrets: settings.imagePullSecrets.map((name) => ({ name })),
+    }),
     terminationGracePeriodSeconds: GRACE_SECONDS,
     securityContext: {
       runAsNonRoot: true,

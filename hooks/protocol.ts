@@ -87,6 +87,8 @@ export interface Settings {
   /** Image of the Jobs: the service's own. */
   image: string
   imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never'
+  /** Names of Secrets to pull it with; people put them into the namespaces of their resources. */
+  imagePullSecrets: readonly string[]
   /** Release of the operator, as in package.json. */
   version: string
   logLevel: string

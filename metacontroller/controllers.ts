@@ -103,6 +103,11 @@ export function controllers(installation: Installation): CompositeController[] {
   )
 }
 
+/** What Metacontroller puts on each parent of this kind that has a finalize hook. */
+export function finalizerOf(plural: string): string {
+  return `metacontroller.io/compositecontroller-${controllerName(plural)}`
+}
+
 function controller(
   { plural, children, finalize }: Kind,
   installation: Installation,
@@ -111,8 +116,7 @@ function controller(
     apiVersion: 'metacontroller.k8s.io/v1alpha1',
     kind: 'CompositeController',
     metadata: {
-      // Part of the finalizer's name, which may have 63 characters: at most 43 here.
-      name: `${plural}.${API_GROUP}`,
+      name: controllerName(plural),
       labels: { 'app.kubernetes.io/name': 'vec-operator' },
     },
     spec: {
@@ -127,6 +131,11 @@ function controller(
       },
     },
   }
+}
+
+/** Part of the finalizer's name, which may have 63 characters: at most 43 here. */
+function controllerName(plural: string): string {
+  return `${plural}.${API_GROUP}`
 }
 
 function hook(plural: string, name: string, installation: Installation): Hook {

@@ -36,7 +36,8 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES, JOB_HISTORY_SECONDS, MAX_HELM_JOBS
+IMAGE_PULL_SECRETS, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES,
+JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
 const FLAGS = {
@@ -109,6 +110,7 @@ function settingsOf(
       ['Always', 'IfNotPresent', 'Never'] as const,
       env['IMAGE_PULL_POLICY'] ?? 'IfNotPresent',
     ),
+    imagePullSecrets: (env['IMAGE_PULL_SECRETS'] ?? '').split(',').filter((name) => name !== ''),
     chart: {
       name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
       repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',

@@ -16,6 +16,7 @@ export function ago(seconds: number): string {
 export const settings: Settings = {
   image: 'vec-operator:test',
   imagePullPolicy: 'IfNotPresent',
+  imagePullSecrets: [],
   version: '0.1.0',
   logLevel: 'INFO',
   logFormat: 'json',

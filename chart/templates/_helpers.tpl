@@ -32,6 +32,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
 
+{{/* What the Pod Security Standard "restricted" asks of a pod, and of a container. */}}
+{{- define "vec-operator.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 1000
+runAsGroup: 1000
+fsGroup: 1000
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "vec-operator.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
 {{- define "vec-operator.hookUrl" -}}
 {{- $scheme := ternary "https" "http" (ne .Values.hooks.tls.secretName "") -}}
 {{- printf "%s://%s.%s.svc.cluster.local:8080" $scheme (include "vec-operator.fullname" .) .Release.Namespace -}}

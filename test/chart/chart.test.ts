@@ -53,6 +53,7 @@ t.test('every variable of the Deployment is one the service reads', async (t) =>
 })
 
 interface Schema {
+  description?: string
   $ref?: string
   type?: string | string[]
   enum?: unknown[]
@@ -77,9 +78,14 @@ function* disagreements(value: unknown, part: Schema | undefined, path: string):
     yield `${path} is not in the schema`
     return
   }
+  if (part.description === undefined && part !== schema) yield `${path} has no description`
   const { type, properties, additionalProperties } = resolved(part)
   if (properties === undefined) {
-    const actual = Array.isArray(value) ? 'array' : Number.isInteger(value) ? 'integer' : typeof value
+    const actual = Array.isArray(value)
+      ? 'array'
+      : Number.isInteger(value)
+        ? 'integer'
+        : typeof value
     if (type !== undefined && ![type].flat().includes(actual)) yield `${path} is a ${actual}`
     if (part.enum !== undefined && !part.enum.includes(value)) yield `${path} is not allowed`
     return
@@ -97,15 +103,18 @@ t.test('values.schema.json describes values.yaml, all of it and nothing else', a
   t.strictSame([...disagreements(values, schema, 'values')], [])
 })
 
-t.test('the kinds that can be served are the seven, and the default ones have a room', async (t) => {
-  const kinds = schema.properties?.['kinds'] as { items: { enum: string[] } }
-  t.strictSame(kinds.items.enum, plurals)
-  t.strictSame(PLURALS, plurals)
-  const rooms = readdirSync(join(ROOT, 'hooks')).map((name) => name.replaceAll('-', ''))
-  for (const kind of values['kinds'] as string[]) {
-    t.ok(rooms.includes(kind.replace(/^vec/, '').replace(/s$/, '')), kind)
-  }
-})
+t.test(
+  'the kinds that can be served are the seven, and the default ones have a room',
+  async (t) => {
+    const kinds = schema.properties?.['kinds'] as { items: { enum: string[] } }
+    t.strictSame(kinds.items.enum, plurals)
+    t.strictSame(PLURALS, plurals)
+    const rooms = readdirSync(join(ROOT, 'hooks')).map((name) => name.replaceAll('-', ''))
+    for (const kind of values['kinds'] as string[]) {
+      t.ok(rooms.includes(kind.replace(/^vec/, '').replace(/s$/, '')), kind)
+    }
+  },
+)
 
 t.test('the chart carries the seven CRDs, and its rights name them', async (t) => {
   const names = plurals.map((plural) => `${plural}.${API_GROUP}`)

@@ -35,8 +35,7 @@ export interface Comparison {
 /** A line for each case in which the double renders something else; none when it is honest. */
 export async function chartDifferences({ helm, engineChart }: Comparison): Promise<string[]> {
   const double = await renderCases(helm, DOUBLE)
-  const real =
-    engineChart === undefined ? recordedCases() : await renderCases(helm, engineChart)
+  const real = engineChart === undefined ? recordedCases() : await renderCases(helm, engineChart)
   return CASES.flatMap(({ name }) => differences(name, real[name], double[name]))
 }
 

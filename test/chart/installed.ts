@@ -2,13 +2,11 @@
  * What our own chart renders, checked with the real helm: lint, the values people set, and that the
  * CompositeControllers are those of the table. Runs in the cluster suite, where helm is.
  */
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
-import { isDeepStrictEqual, promisify } from 'node:util'
+import { isDeepStrictEqual } from 'node:util'
 import { parseAllDocuments } from 'yaml'
 import { controllers, PLURALS, type CompositeController } from '../../metacontroller/controllers.ts'
+import { CHART, runHelm, said } from './helm.ts'
 
-const CHART = join(import.meta.dirname, '../../chart')
 const RELEASE = 'vec-operator'
 const NAMESPACE = 'vec-system'
 /** Helm without a cluster believes what it was built with. */
@@ -24,6 +22,15 @@ const VARIANTS: Record<string, string[]> = {
   'rights of Metacontroller': ['--set', 'metacontroller.rbac.create=true'],
   'account of a person': ['--set', 'serviceAccount.create=false,serviceAccount.name=mine'],
   'pull secrets': ['--set', 'imagePullSecrets[0].name=registry'],
+  'a network policy': ['--set', 'networkPolicy.enabled=true'],
+  'a disruption budget': ['--set', 'podDisruptionBudget.enabled=true'],
+  'what Prometheus and Grafana read': [
+    ...['--set', 'metrics.serviceMonitor.enabled=true'],
+    ...['--set', 'metrics.prometheusRule.enabled=true'],
+    ...['--set', 'metrics.dashboard.enabled=true'],
+  ],
+  'no roles for people': ['--set', 'userRoles.create=false'],
+  'no check before it goes': ['--set', 'uninstallCheck=false'],
 }
 
 /** Values that are refused, and the part of the message that names the field. */
@@ -35,7 +42,10 @@ const REFUSED: Record<string, string> = {
   'engineChart.repository=oci://x': '/engineChart/repository',
   'jobs.maxHelm=0': '/jobs/maxHelm',
   'image.pullPolicy=Sometimes': '/image/pullPolicy',
+  'podDisruptionBudget.maxUnavailable=2': '/podDisruptionBudget/maxUnavailable',
+  'metrics.serviceMonitor.interval=soon': '/metrics/serviceMonitor/interval',
   'nonsense=1': 'nonsense',
+  'operator.nonsense=1': 'nonsense',
 }
 
 interface Rendered {
@@ -47,7 +57,9 @@ interface Rendered {
 /** A line for everything that is not as it should be. */
 export async function chartProblems(helm: string): Promise<string[]> {
   const problems: string[] = []
-  await run(helm, ['lint', '--strict', CHART]).catch((error: unknown) => problems.push(`lint: ${said(error)}`))
+  await runHelm(helm, ['lint', '--strict', CHART]).catch((error: unknown) =>
+    problems.push(`lint: ${said(error)}`),
+  )
   for (const [name, args] of Object.entries(VARIANTS)) {
     const found = await variantProblems(helm, args).catch((error: unknown) => [said(error)])
     problems.push(...found.map((problem) => `${name}: ${problem}`))
@@ -143,17 +155,7 @@ interface Deployment {
 
 async function template(helm: string, args: string[]): Promise<string> {
   const where = ['template', RELEASE, CHART, '--namespace', NAMESPACE]
-  return run(helm, [...where, '--kube-version', KUBE_VERSION, ...args])
-}
-
-async function run(helm: string, args: string[]): Promise<string> {
-  return (await promisify(execFile)(helm, args)).stdout
-}
-
-/** What helm printed when it refused. */
-function said(error: unknown): string {
-  const { stderr = '', message = '' } = error as { stderr?: string; message?: string }
-  return (stderr === '' ? message : stderr).trim()
+  return runHelm(helm, [...where, '--kube-version', KUBE_VERSION, ...args])
 }
 
 if (import.meta.main) {

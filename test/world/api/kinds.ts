@@ -38,6 +38,7 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
     PersistentVolumeClaim: { plural: 'persistentvolumeclaims', short: 'pvc', status: true },
   },
   'apps/v1': {
+    Deployment: { plural: 'deployments', short: 'deploy', generation: true, status: true },
     StatefulSet: { plural: 'statefulsets', short: 'sts', generation: true, status: true },
     ControllerRevision: { plural: 'controllerrevisions' },
   },
@@ -58,6 +59,7 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
       status: true,
     },
   },
+  'networking.k8s.io/v1': { NetworkPolicy: { plural: 'networkpolicies', generation: true } },
   'policy/v1': {
     PodDisruptionBudget: {
       plural: 'poddisruptionbudgets',

@@ -1,0 +1,70 @@
+{{/* What is wrong with the Metacontroller of this cluster, as far as helm can see it. */}}
+
+{{/*
+One sentence, or nothing. Without a cluster to look at (helm template, a dry run on the client) every
+lookup is empty, and so is this. The schema tells fields apart, not releases: the API server would
+drop our bearer token from a CompositeController that does not know it.
+*/}}
+{{- define "vec-operator.metacontrollerProblem" -}}
+{{- $name := "compositecontrollers.metacontroller.k8s.io" -}}
+{{- $definition := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name -}}
+{{- if $definition -}}
+{{- $missing := list "v1alpha1" -}}
+{{- range $definition.spec.versions -}}
+{{- if eq .name "v1alpha1" -}}
+{{- $missing = splitList " " (include "vec-operator.missingFields" (dig "schema" "openAPIV3Schema" dict .) | trim) -}}
+{{- end -}}
+{{- end -}}
+{{- $outdated := include "vec-operator.outdatedMetacontroller" . -}}
+{{- if ne (first $missing) "" -}}
+the CustomResourceDefinition {{ $name }} is of a Metacontroller older than {{ include "vec-operator.metacontrollerVersion" . }}: it does not know {{ join ", " $missing }}
+{{- else if $outdated -}}
+{{ $outdated }}
+{{- end -}}
+{{- else if lookup "v1" "Namespace" "" "kube-system" -}}
+Metacontroller is not installed: there is no CustomResourceDefinition {{ $name }}
+{{- end -}}
+{{- end -}}
+
+{{/* The oldest release whose resync works with ignoreStatusChanges. */}}
+{{- define "vec-operator.metacontrollerVersion" -}}4.17.2{{- end -}}
+
+{{/* Fields we set that a schema does not have. */}}
+{{- define "vec-operator.missingFields" -}}
+{{- if not (get . "x-kubernetes-preserve-unknown-fields") -}}
+{{- $spec := dig "properties" "spec" "properties" dict . -}}
+{{- $webhook := dig "hooks" "properties" "sync" "properties" "webhook" "properties" dict $spec -}}
+{{- if not (hasKey (dig "parentResource" "properties" dict $spec) "ignoreStatusChanges") }} parentResource.ignoreStatusChanges{{ end -}}
+{{- range list "authorization" "caBundle" "responseUnMarshallMode" -}}
+{{- if not (hasKey $webhook .) }} webhook.{{ . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A Metacontroller of its own namespace whose image says that it is too old. */}}
+{{- define "vec-operator.outdatedMetacontroller" -}}
+{{- $oldest := include "vec-operator.metacontrollerVersion" . -}}
+{{- $sets := lookup "apps/v1" "StatefulSet" .Values.metacontroller.namespace "" | default dict -}}
+{{- range get $sets "items" -}}
+{{- $set := .metadata.name -}}
+{{- range .spec.template.spec.containers -}}
+{{- $version := regexFind "[0-9]+[.][0-9]+[.][0-9]+$" (regexFind "/metacontroller:v?[0-9]+[.][0-9]+[.][0-9]+" .image) -}}
+{{- if and $version (semverCompare (printf "<%s" $oldest) $version) -}}
+the StatefulSet {{ $.Values.metacontroller.namespace }}/{{ $set }} runs Metacontroller {{ $version }}, which is older than {{ $oldest }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What to do about it. */}}
+{{- define "vec-operator.metacontrollerAdvice" -}}
+{{- $version := include "vec-operator.metacontrollerVersion" . }}
+vec-operator is a plugin of Metacontroller {{ $version }} or newer. To install or upgrade that:
+
+  helm upgrade --install metacontroller oci://ghcr.io/metacontroller/metacontroller-helm \
+    --version {{ $version }} --namespace {{ .Values.metacontroller.namespace }} --create-namespace \
+    --set fullnameOverride=metacontroller \
+    --set 'commandArgs={--client-go-qps=100,--client-go-burst=200}'
+
+--set metacontroller.check=false installs vec-operator nevertheless.
+{{- end -}}

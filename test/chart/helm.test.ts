@@ -1,0 +1,88 @@
+import t from 'tap'
+import { parseAllDocuments } from 'yaml'
+import { applyObject } from '../world/apply.ts'
+import type { ApiObject } from '../world/client.ts'
+import { goldenDifferences } from './golden.ts'
+import { CHART, findHelm, NO_HELM, said } from './helm.ts'
+import { chartProblems } from './installed.ts'
+import { requirementProblems } from './requirements.ts'
+import { compositeControllers, QUICK, startTarget, type Target } from './target.ts'
+
+const helm = findHelm() ?? ''
+const skip = helm === '' && NO_HELM
+
+/** A cluster with Metacontroller's CRD, for as long as the test runs. */
+async function cluster(t: { teardown(end: () => Promise<void>): void }): Promise<Target> {
+  const target = await startTarget(helm)
+  t.teardown(() => target.close())
+  await target.client.create(compositeControllers())
+  return target
+}
+
+function tokens(secret: ApiObject) {
+  const { token = '', accepted = '' } = secret['data'] as Record<string, string>
+  const text = (value: string) => Buffer.from(value, 'base64').toString()
+  return { current: text(token), accepted: text(accepted).split('\n') }
+}
+
+/** What helm would install or upgrade here, with what it finds on the cluster. */
+async function rendered({ helm: run }: Target, values: string[] = []): Promise<ApiObject[]> {
+  const how = ['--kube-version', 'v1.26.0', '--dry-run=server', ...QUICK]
+  return parseAllDocuments(await run(['template', 'vec-operator', CHART, ...how, ...values]))
+    .map((document) => document.toJS() as ApiObject | null)
+    .filter((object) => object !== null)
+}
+
+/** Renders the token's Secret and puts it on the cluster, as an upgrade does. */
+async function upgraded(target: Target, values: string[] = []) {
+  const [secret] = (await rendered(target, values)).filter(({ kind }) => kind === 'Secret')
+  if (secret === undefined) throw new Error('no Secret is rendered')
+  await applyObject(target.client, secret)
+  return tokens(secret)
+}
+
+t.test('the chart renders as declared, whatever is set', { skip }, async (t) => {
+  t.strictSame(await chartProblems(helm), [])
+})
+
+t.test('what the chart renders is what was looked at when it was recorded', { skip }, async (t) => {
+  t.strictSame(await goldenDifferences(helm), [])
+})
+
+t.test('an installation without a Metacontroller that does is refused', { skip }, async (t) => {
+  t.strictSame(await requirementProblems(helm), [])
+})
+
+t.test(
+  'the token is kept over upgrades; its rotation keeps the one before',
+  { skip },
+  async (t) => {
+    const target = await cluster(t)
+    const first = await upgraded(target)
+    t.match(first.current, /^[A-Za-z0-9]{48}$/)
+    t.strictSame(first.accepted, [first.current])
+
+    t.strictSame(await upgraded(target, ['--set', 'operator.logLevel=DEBUG']), first)
+
+    const second = await upgraded(target, ['--set', 'hooks.token.rotation=2'])
+    t.not(second.current, first.current)
+    t.strictSame(second.accepted, [second.current, first.current])
+  },
+)
+
+t.test('a second installation in one cluster is refused', { skip }, async (t) => {
+  const target = await cluster(t)
+  const annotations = {
+    'meta.helm.sh/release-name': 'vec-operator',
+    'meta.helm.sh/release-namespace': 'vec-system',
+  }
+  const [role] = (await rendered(target)).filter(
+    ({ metadata: { name } }) => name === 'vec-operator-helm',
+  )
+  if (role === undefined) throw new Error('no ClusterRole is rendered')
+  await target.client.create({ ...role, metadata: { ...role.metadata, annotations } })
+  const install = ['install', 'other', CHART, '--dry-run=server', ...QUICK]
+  const words = await target.helm(install).then(() => 'accepted', said)
+  t.match(words, 'ClusterRole "vec-operator-helm"')
+  t.match(words, 'meta.helm.sh/release-name')
+})

@@ -1,0 +1,28 @@
+/** The real helm, where this machine has one: for tests that render our chart outside the cluster suite. */
+import { execFile } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+/** What a test that cannot run without helm says. */
+export const NO_HELM = 'no helm: HELM names none, and the cluster suite has not built one here'
+
+export const CHART = join(import.meta.dirname, '../../chart')
+
+/** The one that HELM names, else the one the cluster suite built. */
+export function findHelm(): string | undefined {
+  const { HELM } = process.env
+  if (HELM !== undefined && HELM !== '') return HELM
+  return globSync(join(homedir(), '.cache/vec-operator/tools/helm-*/helm'))[0]
+}
+
+export async function runHelm(helm: string, args: string[]): Promise<string> {
+  return (await promisify(execFile)(helm, args)).stdout
+}
+
+/** What helm printed when it refused. */
+export function said(error: unknown): string {
+  const { stderr = '', message = '' } = error as { stderr?: string; message?: string }
+  return (stderr === '' ? message : stderr).trim()
+}

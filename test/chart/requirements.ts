@@ -1,0 +1,90 @@
+/**
+ * Installations that our chart must refuse, tried with the real helm against an API server in memory
+ * that looks as the cluster of each case does. Nothing is installed: helm renders and asks (dry run).
+ */
+import { CHART, said } from './helm.ts'
+import { compositeControllers, QUICK, startTarget, WEBHOOK } from './target.ts'
+
+interface Installation {
+  name: string
+  /** Fields that the schema of a CompositeController's webhook has; undefined: there is no such CRD. */
+  webhook: string[] | undefined
+  /** Image of Metacontroller, where it runs as its own chart has it. */
+  image?: string
+  values?: string[]
+  /** Part of what helm says; undefined: it has nothing against it. */
+  refusal: string | undefined
+}
+
+const IMAGE = 'ghcr.io/metacontroller/metacontroller'
+
+const INSTALLATIONS: readonly Installation[] = [
+  {
+    name: 'without Metacontroller',
+    webhook: undefined,
+    refusal: 'Metacontroller is not installed',
+  },
+  {
+    name: 'without Metacontroller, as somebody wishes',
+    webhook: undefined,
+    values: ['--set', 'metacontroller.check=false', '--set-json', 'kinds=[]'],
+    refusal: undefined,
+  },
+  {
+    name: 'with a CRD of an old Metacontroller',
+    webhook: ['url', 'timeout'],
+    refusal:
+      'older than 4.17.2: it does not know webhook.authorization, webhook.caBundle, webhook.responseUnMarshallMode',
+  },
+  {
+    name: 'with an old Metacontroller under new CRDs',
+    webhook: WEBHOOK,
+    image: `${IMAGE}:v4.17.1`,
+    refusal: 'metacontroller/metacontroller runs Metacontroller 4.17.1, which is older than 4.17.2',
+  },
+  {
+    name: 'with the oldest Metacontroller that does',
+    webhook: WEBHOOK,
+    image: `${IMAGE}:v4.17.2`,
+    refusal: undefined,
+  },
+  { name: 'with a Metacontroller that is not seen', webhook: WEBHOOK, refusal: undefined },
+]
+
+/** A line for each case in which helm did something else. */
+export async function requirementProblems(helm: string): Promise<string[]> {
+  const problems: string[] = []
+  for (const installation of INSTALLATIONS) {
+    const { name, refusal } = installation
+    const words = await tryInstallation(helm, installation)
+    const fine = refusal === undefined ? words === '' : words.includes(refusal)
+    if (!fine) problems.push(`${name}: ${words === '' ? 'accepted' : words}`)
+  }
+  return problems
+}
+
+/** What helm says against it; empty when it would install. */
+async function tryInstallation(helm: string, { webhook, image, values = [] }: Installation) {
+  const target = await startTarget(helm)
+  try {
+    if (webhook !== undefined) await target.client.create(compositeControllers(webhook))
+    if (image !== undefined) await target.client.create(statefulSet(image))
+    const install = ['install', 'v', CHART, '--dry-run=server', ...QUICK, ...values]
+    return await target.helm(install).then(() => '', said)
+  } finally {
+    await target.close()
+  }
+}
+
+function statefulSet(image: string) {
+  const containers = [{ name: 'metacontroller', image }]
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'metacontroller', namespace: 'metacontroller' },
+    spec: {
+      selector: { matchLabels: { app: 'metacontroller' } },
+      template: { metadata: { labels: { app: 'metacontroller' } }, spec: { containers } },
+    },
+  }
+}
