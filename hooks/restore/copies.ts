@@ -2,10 +2,9 @@
  * Which credentials the Job of a restore needs as copies (hooks/copies.ts): those of a target in
  * another namespace, and those of the bucket where the backup is in another one.
  */
-import type { S3Source } from '../../crds/storage.ts'
+import { keyChoices, type S3Source } from '../../crds/storage.ts'
 import { allows } from '../allow.ts'
 import { CLUSTER_CREDENTIALS, clusterOriginals, type Original } from '../copies.ts'
-import { SECOND_CHOICE } from '../lack.ts'
 import type { Observed } from './observe.ts'
 import { bucketNamespaceOf, sourceOf, targetOf } from './places.ts'
 
@@ -39,7 +38,5 @@ function isAllowed({ restore, backup }: Observed): boolean {
 
 function bucketKeys({ credentialsSecretRef }: S3Source): string[] {
   const { accessKeyIdKey, secretAccessKeyKey } = credentialsSecretRef
-  const named = [accessKeyIdKey, secretAccessKeyKey]
-  const seconds = named.flatMap((key) => SECOND_CHOICE[key] ?? [])
-  return [...named, ...seconds, 'ca.crt']
+  return [...[accessKeyIdKey, secretAccessKeyKey].flatMap(keyChoices), 'ca.crt']
 }
