@@ -7,30 +7,18 @@ import type { AddressInfo } from 'node:net'
 import { definitionOf } from '../../crds/definition.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { RESOURCES } from '../../crds/resources.ts'
+import { settledEngine } from './engine.ts'
 
 export interface SettledApi {
   url: string
   /** Calls so far that would have written something. */
   writes: string[]
+  /** Calls of engines so far. */
+  engineCalls: () => number
   close(): void
 }
 
 const KEY = Buffer.from('a-key-of-thirty-two-letters-long').toString('base64')
-
-const CONSENSUS = JSON.stringify({
-  status: 'ok',
-  time: 0.0001,
-  result: {
-    status: 'enabled',
-    peer_id: 1,
-    peers: { 1: { uri: 'http://vec-a-0.vec-a-headless:6335/' } },
-    raft_info: { leader: 1, term: 1, commit: 9, pending_operations: 0, role: 'Leader' },
-    consensus_thread_status: {
-      consensus_thread_status: 'working',
-      last_update: '2026-03-01T12:00:00Z',
-    },
-  },
-})
 
 /** The Secret of that name in every namespace. */
 export function secretOf(namespace: string, name: string): Secret {
@@ -45,12 +33,18 @@ export function secretOf(namespace: string, name: string): Secret {
 
 export async function startSettledApi(version: string): Promise<SettledApi> {
   const writes: string[] = []
+  const engine = await settledEngine()
+  let engineCalls = 0
   const server = createServer((request, response) => {
     const { method = '', url = '' } = request
     request.resume()
     // A settled cluster gives no cause to write anything.
     if (method !== 'GET') writes.push(`${method} ${url}`)
-    const answer = method === 'GET' ? answerTo(url, version) : undefined
+    const [path = ''] = url.split('?')
+    const [, proxied] = path.split('/proxy')
+    if (proxied !== undefined) engineCalls += 1
+    const found = proxied === undefined ? answerTo(path, version) : engine(proxied)
+    const answer = method === 'GET' ? found : undefined
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
     response.end(answer ?? '{"message":"not found"}')
   })
@@ -58,6 +52,7 @@ export async function startSettledApi(version: string): Promise<SettledApi> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     writes,
+    engineCalls: () => engineCalls,
     close() {
       server.close()
       server.closeAllConnections()
@@ -65,9 +60,7 @@ export async function startSettledApi(version: string): Promise<SettledApi> {
   }
 }
 
-function answerTo(url: string, version: string): string | undefined {
-  const [path = ''] = url.split('?')
-  if (path.includes('/proxy/')) return CONSENSUS
+function answerTo(path: string, version: string): string | undefined {
   const [, namespace, secret] =
     /^\/api\/v1\/namespaces\/([^/]+)\/secrets\/([^/]+)$/.exec(path) ?? []
   if (namespace !== undefined && secret !== undefined) {
@@ -76,5 +69,6 @@ function answerTo(url: string, version: string): string | undefined {
   const resource = RESOURCES.find(({ plural }) => path.includes(`/${plural}.`))
   if (resource !== undefined) return JSON.stringify(definitionOf(resource, version))
   if (path.endsWith('/vecclusters')) return '{"kind":"VecClusterList","items":[]}'
+  if (path.endsWith('/veccollections')) return '{"kind":"VecCollectionList","items":[]}'
   return undefined
 }

@@ -3,13 +3,21 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { API_VERSION } from '../../crds/names.ts'
 import { phaseOf } from '../scenarios/scenario.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
+import type { Part } from './part.ts'
 import type { Figure } from './table.ts'
 
 const HOUR = 3600
 /** The last report and its status are shown by then. */
 const SETTLED_SECONDS = 120
 
-export async function measureIdleHour(): Promise<Figure[]> {
+export const idle: Part = {
+  name: 'idle',
+  title: 'an hour in which nothing happens',
+  columns: ['all', ''],
+  measure: measureIdleHour,
+}
+
+async function measureIdleHour(): Promise<Figure[]> {
   const world = await startEmbeddedWorld()
   try {
     await makeCluster(world)

@@ -6,8 +6,8 @@ export interface Figure {
   value: number
   /** Of the measurement that was disturbed least. */
   best?: number
-  /** The same, of the bare echo. */
-  echo?: number
+  /** The same, of what it is measured beside. */
+  yardstick?: number
   target?: number
   met?: boolean
 }
@@ -17,17 +17,21 @@ export function median(values: number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 0
 }
 
-export function print(figures: Figure[]): void {
-  const rows = figures.map(({ what, unit, value, best, echo, target, met }) => [
+export function print(
+  title: string,
+  [measured, beside]: [measured: string, yardstick: string],
+  figures: Figure[],
+): void {
+  const rows = figures.map(({ what, unit, value, best, yardstick, target, met }) => [
     what,
     `${short(value)} ${unit}`,
     best === undefined ? '' : `${short(best)} ${unit}`,
-    echo === undefined ? '' : `${short(echo)} ${unit}`,
-    echo === undefined || echo === 0 ? '' : (value / echo).toFixed(2),
-    target === undefined ? '' : `${unit === '/s' ? '>=' : target === 0 ? '=' : '<'} ${target}`,
+    yardstick === undefined ? '' : `${short(yardstick)} ${unit}`,
+    yardstick === undefined || yardstick === 0 ? '' : (value / yardstick).toFixed(2),
+    target === undefined ? '' : `${signOf(unit, target)} ${target}`,
     met === undefined ? '' : met ? 'met' : 'MISSED',
   ])
-  const all = [['', 'service', 'at best', 'bare echo', 'ratio', 'target', ''], ...rows]
+  const all = [[title, measured, 'at best', beside, 'ratio', 'target', ''], ...rows]
   const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
   for (const row of all) {
     const cells = row.map((cell, column) => {
@@ -36,6 +40,14 @@ export function print(figures: Figure[]): void {
     })
     process.stdout.write(`${cells.join('  ').trimEnd()}\n`)
   }
+  process.stdout.write('\n')
+}
+
+/** Rates must be reached; times and sizes stay below, counts at most at their target. */
+function signOf(unit: string, target: number): string {
+  if (unit.endsWith('/s') || unit === 'x') return '>='
+  if (unit !== '') return '<'
+  return target === 0 ? '=' : '<='
 }
 
 function short(value: number): string {
