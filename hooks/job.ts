@@ -2,7 +2,7 @@
 import { JOB_ENV, encodePlan } from '../crds/command.ts'
 import { endOf, type AnyObject, type Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS, MANAGED_BY, copyName, jobName } from '../crds/names.ts'
-import type { Child, JobResources, Settings } from './protocol.ts'
+import type { Child, Desired, Dropped, JobResources, Settings } from './protocol.ts'
 
 /** Where a Secret is mounted for a Job, one folder per credential. */
 const CREDENTIALS = '/var/run/vec'
@@ -146,6 +146,27 @@ export function kept({ apiVersion, kind, metadata }: AnyObject): Child {
   return { apiVersion, kind, metadata: namespace === undefined ? { name } : { name, namespace } }
 }
 
+/**
+ * The children of an answer: every one that was observed stays as it is, but what is dropped, and of
+ * those to be made, the ones that are not there.
+ */
+export function staying(
+  children: AnyObject[],
+  { more = [], dropped = [] }: { more?: Child[]; dropped?: Dropped[] } = {},
+): Child[] {
+  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
+  const stay = children.filter((child) => !gone.has(identityOf(child))).map(kept)
+  const names = new Set(stay.map(identityOf))
+  return [...stay, ...more.filter((child) => !names.has(identityOf(child)))]
+}
+
+/** The Jobs that are to be deleted: those that have not ended and are not on their way out. */
+export function toStop(jobs: Job[]): NonNullable<Desired<unknown>['stop']> {
+  return jobs
+    .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
+    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
+}
+
 /** A Job runs until it is gone or has ended; while it is being deleted its pods may still work. */
 export function isUnfinished(job: Job): boolean {
   return endOf(job) === undefined
@@ -173,4 +194,8 @@ export function planOf({ metadata }: Job): string | undefined {
 /** Image the Job's pods run. */
 export function imageOf(job: Job): string | undefined {
   return job.spec?.template.spec.containers[0]?.image
+}
+
+function identityOf({ kind, metadata }: AnyObject | Child): string {
+  return `${kind}/${metadata.name}`
 }

@@ -9,8 +9,8 @@ import { ANNOTATIONS } from '../crds/names.ts'
 import { secondsSince } from './conditions.ts'
 import { endingOf } from './ending.ts'
 import { outlived } from './history.ts'
-import { imageOf, isUnfinished, kept, planOf } from './job.ts'
-import type { Child, Context, Desired, Dropped } from './protocol.ts'
+import { imageOf, isUnfinished, planOf, staying } from './job.ts'
+import type { Child, Context, Dropped } from './protocol.ts'
 
 interface Shown {
   jobs: Job[]
@@ -46,12 +46,6 @@ export function isCrashed(shown: Shown, context: Context): boolean {
   return ending !== undefined && ending !== 'unknown' && !told
 }
 
-/** Every child that was observed stays as it is; of those to be made, the ones that are not there. */
-export function staying(children: AnyObject[], more: Child[] = []): Child[] {
-  const names = new Set(children.map(identity))
-  return [...children.map(kept), ...more.filter((child) => !names.has(identity(child)))]
-}
-
 /**
  * Why a Job that has not told of itself is to be made again: a wrong image or a quota is a thing a
  * person can mend. `wanted` is the hash of the plan of this moment, where one can be made.
@@ -71,13 +65,6 @@ export function whyStuck(
   return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
 }
 
-/** The Jobs that are to be deleted: those that have not ended and are not on their way out. */
-export function toStop(jobs: Job[]): NonNullable<Desired<unknown>['stop']> {
-  return jobs
-    .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
-    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
-}
-
 /** What is left of the children once the status tells how it ended; `reason` is why rights go. */
 export function afterEnd(
   { jobs, children }: { jobs: Job[]; children: AnyObject[] },
@@ -90,15 +77,10 @@ export function afterEnd(
     // Its rights are of no use to anybody any more, once its last pod has ended.
     ...(jobs.some(isUnfinished) ? [] : rights.map((right) => useless(right, reason))),
   ]
-  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
-  const left = children.filter((child) => !gone.has(identity(child))).map(kept)
+  const left = staying(children, { dropped })
   return { children: left, ...(dropped.length > 0 && { dropped }) }
 }
 
 function useless({ kind, metadata: { name } }: AnyObject, reason: string): Dropped {
   return { kind, name, reason }
-}
-
-function identity({ kind, metadata }: AnyObject | Child): string {
-  return `${kind}/${metadata.name}`
 }

@@ -6,11 +6,11 @@ import { EXPIRY_CHECK_SECONDS, READINESS_CHECK_SECONDS, RETRY_SECONDS } from '..
 import { secondsSince } from '../conditions.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
-import { kept, nextRun } from '../job.ts'
+import { kept, nextRun, staying } from '../job.ts'
 import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd, hasReported, runningJob, staying, whyStuck } from '../transfer.ts'
+import { afterEnd, hasReported, runningJob, whyStuck } from '../transfer.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
@@ -161,7 +161,7 @@ function open(observed: Observed, context: Context, answer: Answer): Decision {
   const status = openStatus(observed, remark, context)
   return {
     status,
-    children: staying(children, more),
+    children: staying(children, { more }),
     resyncAfterSeconds: again,
     events: eventsOf(backup, status, context.now),
   }

@@ -7,7 +7,7 @@ import { RETRY_SECONDS } from '../../crds/limits.ts'
 import { LABELS } from '../../crds/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../conditions.ts'
-import { isUnfinished, kept, nextRun } from '../job.ts'
+import { isUnfinished, kept, nextRun, staying, toStop } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { clusterRights, uninstallJob } from './children.ts'
@@ -27,7 +27,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
   if (upgrades.length > 0) {
     return {
       ...waiting(observed, context, 'waits for the helm run to stop'),
-      stop: identities(upgrades),
+      stop: toStop(upgrades),
     }
   }
   // Nothing can be made in a namespace that ends, and all that helm would remove goes with it.
@@ -80,12 +80,6 @@ function isUninstall({ metadata }: Job): boolean {
   return metadata.labels?.[LABELS.verb] === 'uninstall'
 }
 
-function identities(jobs: Job[]) {
-  return jobs
-    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
-}
-
 function waiting(
   observed: Observed,
   context: Context,
@@ -103,11 +97,9 @@ function answer(
   again: number,
   more: Child[] = [],
 ): Desired<ClusterStatus> {
-  const names = new Set(observed.children.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
-  const fresh = more.filter(({ kind, metadata }) => !names.has(`${kind}/${metadata.name}`))
   return {
     status: clusterStatus(observed, shortfall, context),
-    children: [...observed.children.map(kept), ...fresh],
+    children: staying(observed.children, { more }),
     resyncAfterSeconds: Math.max(again, 1),
   }
 }

@@ -11,7 +11,7 @@ import {
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { secondsSince } from '../conditions.ts'
 import { outlived } from '../history.ts'
-import { imageOf, isUnfinished, kept, newestOf, nextRun, planOf, runOf } from '../job.ts'
+import { imageOf, isUnfinished, newestOf, nextRun, planOf, runOf, staying } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { clusterRights, upgradeJob } from './children.ts'
@@ -159,14 +159,10 @@ function answer(
   // What the status does not show yet, the Job is the only witness of.
   const isRecorded = (job: Job) => job !== newest || runOf(job) <= shown
   const dropped = outlived(jobs, isRecorded, context)
-  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
-  const stay = children.filter(({ kind, metadata }) => !gone.has(`${kind}/${metadata.name}`))
-  const names = new Set(stay.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
-  const fresh = more.filter(({ kind, metadata }) => !names.has(`${kind}/${metadata.name}`))
   const status = clusterStatus(observed, shortfall, context)
   return {
     status,
-    children: [...stay.map(kept), ...fresh],
+    children: staying(children, { more, dropped }),
     ...(dropped.length > 0 && { dropped }),
     resyncAfterSeconds: again,
     events: eventsOf(cluster, status, context.now),

@@ -4,9 +4,8 @@
  */
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
-import { isUnfinished, kept } from '../job.ts'
+import { isUnfinished, kept, toStop } from '../job.ts'
 import type { HookRequest } from '../protocol.ts'
-import { toStop } from '../transfer.ts'
 import type { Decision } from './act.ts'
 import { fromRequest, type Observed } from './observe.ts'
 import type { RestorePorts } from './ports.ts'

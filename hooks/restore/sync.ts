@@ -10,7 +10,7 @@ import {
 import type { VecRestore } from '../../crds/restore.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
-import { kept, nextRun } from '../job.ts'
+import { kept, nextRun, staying } from '../job.ts'
 import {
   called,
   claim,
@@ -22,7 +22,7 @@ import {
 } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd, hasReported, runningJob, staying, whyStuck } from '../transfer.ts'
+import { afterEnd, hasReported, runningJob, whyStuck } from '../transfer.ts'
 import type { Decision } from './act.ts'
 import { restoreJob, restoreRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
@@ -187,7 +187,7 @@ function open(observed: Observed, context: Context, answer: Answer): Decision {
   const status = openStatus(observed, remark, context)
   return {
     status,
-    children: staying(observed.children, more),
+    children: staying(observed.children, { more }),
     resyncAfterSeconds: again,
     events: eventsOf(observed, status, context.now),
   }
