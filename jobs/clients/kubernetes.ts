@@ -118,7 +118,7 @@ export class Kubernetes {
     succeeded(await this.call('POST', path, { body: object }), `POST ${path}`)
   }
 
-  /** A merge patch; one that carries metadata.uid is refused with 409 where that is a namesake's. */
+  /** A merge patch; one that carries metadata.uid is refused with 422 where that is a namesake's. */
   async patch(collection: Collection, name: string, patch: object): Promise<void> {
     const path = pathOf(collection, name)
     const answer = await this.call('PATCH', path, { body: patch, contentType: MERGE_PATCH })
