@@ -26,11 +26,15 @@ export interface ConnectionOptions {
   attempts?: number
   /** A key that worked and then is refused is perhaps being rotated: so long the new one is awaited. */
   rotationMs?: number
+  /** Told of each attempt; without a status it got no answer. */
+  called?: (call: { method: string; status: number | undefined; seconds: number }) => void
 }
 
 export interface CallOptions {
   key?: string
   timeoutMs?: number
+  /** Nothing comes and nothing goes for so long: the connection is dead. */
+  silentMs?: number
   signal?: AbortSignal | undefined
 }
 
@@ -39,14 +43,13 @@ const FIRST_DELAY_MS = 500
 const MAX_DELAY_MS = 20_000
 const ROTATION_POLL_MS = 5_000
 const CONNECT_MS = 10_000
-/** Nothing comes and nothing goes for so long: the connection is dead. */
-const IDLE_MS = 60_000
+const SILENT_MS = 60_000
 const CALL_MS = 60_000
 
 export class S3Connection {
   readonly target: BucketTarget
   readonly #options: ConnectionOptions
-  #current: { credentials: string; client: S3Client } | undefined
+  #current: Current | undefined
   /** True once the store accepted a call. */
   #wasAccepted = false
 
@@ -58,7 +61,7 @@ export class S3Connection {
   /** Makes a call until it succeeds, or fails for good. */
   async call<Result>(
     name: string,
-    { key, timeoutMs = CALL_MS, signal }: CallOptions,
+    { key, timeoutMs = CALL_MS, silentMs = SILENT_MS, signal }: CallOptions,
     send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
     const { attempts = ATTEMPTS } = this.#options
@@ -67,11 +70,19 @@ export class S3Connection {
       signal?.throwIfAborted()
       const end = deadline(timeoutMs, signal)
       let used: string | undefined
+      const started = performance.now()
+      const tell = (status: number | undefined) =>
+        this.#options.called?.({
+          method: name,
+          status,
+          seconds: (performance.now() - started) / 1000,
+        })
       try {
-        const { client, credentials } = await this.#client()
-        used = credentials
-        const result = await send(client, end.signal)
+        const current = await this.#present()
+        used = current.credentials
+        const result = await send(this.#client(current, silentMs), end.signal)
         this.#wasAccepted = true
+        tell(200)
         return result
       } catch (cause) {
         signal?.throwIfAborted()
@@ -79,7 +90,8 @@ export class S3Connection {
           ? new Error(`not done within ${timeoutMs / 1000} s`)
           : cause
         const error = storageError(words, { name, key, ...this.target })
-        const isNew = async () => (await this.#client()).credentials !== used
+        tell(error.status)
+        const isNew = async () => (await this.#present()).credentials !== used
         if (isForbidden(error)) await retry.forbidden(error, this.#wasAccepted, isNew, signal)
         else await retry.failed(error, signal)
       } finally {
@@ -89,18 +101,32 @@ export class S3Connection {
   }
 
   close(): void {
-    this.#current?.client.destroy()
+    for (const client of this.#current?.clients.values() ?? []) client.destroy()
     this.#current = undefined
   }
 
-  async #client(): Promise<{ credentials: string; client: S3Client }> {
+  async #present(): Promise<Current> {
     const found = await this.#options.credentials()
     const credentials = JSON.stringify(found)
     if (this.#current?.credentials === credentials) return this.#current
-    // Calls under way finish on the old one; its idle connections end by themselves.
-    this.#current = { credentials, client: clientOf(this.target, found) }
+    // Calls under way finish on the old ones; their idle connections end by themselves.
+    this.#current = { credentials, found, clients: new Map() }
     return this.#current
   }
+
+  /** How long a store may be silent cannot be said of a single call. */
+  #client({ found, clients }: Current, silentMs: number): S3Client {
+    const client = clients.get(silentMs) ?? clientOf(this.target, found, silentMs)
+    clients.set(silentMs, client)
+    return client
+  }
+}
+
+/** The credentials of the moment, and clients that use them, by how long the store may be silent. */
+interface Current {
+  credentials: string
+  found: BucketCredentials
+  clients: Map<number, S3Client>
 }
 
 /** What is still to be tried of one call. */
@@ -142,7 +168,11 @@ class Retry {
   }
 }
 
-function clientOf(target: BucketTarget, credentials: BucketCredentials): S3Client {
+function clientOf(
+  target: BucketTarget,
+  credentials: BucketCredentials,
+  silentMs: number,
+): S3Client {
   const { region, endpoint, forcePathStyle } = target
   const { accessKeyId, secretAccessKey, ca } = credentials
   const agent = { keepAlive: true, maxSockets: 16 }
@@ -162,7 +192,7 @@ function clientOf(target: BucketTarget, credentials: BucketCredentials): S3Clien
     expectContinueHeader: false,
     requestHandler: {
       connectionTimeout: CONNECT_MS,
-      socketTimeout: IDLE_MS,
+      socketTimeout: silentMs,
       httpAgent: agent,
       httpsAgent: { ...agent, ...trusted },
     },

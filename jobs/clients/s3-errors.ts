@@ -38,7 +38,7 @@ export function storageError(error: unknown, call: S3Call): StorageError {
   const refusal = refusalIn(error)
   const where = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
   if (refusal.status === undefined) {
-    const words = wordsOf(error).slice(0, MAX_MESSAGE) || refusal.name
+    const words = withoutCode(wordsOf(error)).slice(0, MAX_MESSAGE) || refusal.name
     return new StorageError(`${call.name} ${where} got no answer: ${words}`, {
       cause: new Error(words),
     })
@@ -55,6 +55,15 @@ export function storageError(error: unknown, call: S3Call): StorageError {
       cause: new Error(words),
     },
   )
+}
+
+/** The SDK speaks of its own parts where people want to know of the store. */
+function withoutCode(words: string): string {
+  const silent = /socket timed out after (\d+) ms of inactivity/.exec(words)
+  if (silent !== null) return `the store was silent for ${Number(silent[1]) / 1000} s`
+  const lost = /did not establish a connection .* timeout of (\d+) ms/.exec(words)
+  if (lost !== null) return `no connection within ${Number(lost[1]) / 1000} s`
+  return words
 }
 
 /** Whether the same call may well succeed a little later. */

@@ -30,7 +30,11 @@ const MIB = 1024 * 1024
 const IN_FLIGHT = 2
 /** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
 const PART_MS = 600_000
+/** What the kernel still holds of a part goes out in silence, and that on a slow line. */
+const PART_SILENT_MS = 180_000
 const COMPLETE_MS = 600_000
+/** Some stores copy all parts before they answer, and say nothing meanwhile. */
+const COPIED_BYTES_PER_MS = 50_000
 /** SIGTERM leaves a minute for everything. */
 const ABORT_MS = 20_000
 
@@ -52,8 +56,10 @@ async function putWhole(connection: S3Connection, { key, source, signal }: Uploa
   const chunks: Uint8Array[] = []
   for await (const chunk of source) chunks.push(chunk)
   const input = { Bucket: connection.target.bucket, Key: key, Body: Buffer.concat(chunks) }
-  await connection.call('PUT', { key, signal, timeoutMs: PART_MS }, (client, abortSignal) =>
-    client.send(new PutObjectCommand(input), { abortSignal }),
+  await connection.call(
+    'PUT',
+    { key, signal, timeoutMs: PART_MS, silentMs: PART_SILENT_MS },
+    (client, abortSignal) => client.send(new PutObjectCommand(input), { abortSignal }),
   )
 }
 
@@ -92,7 +98,7 @@ async function sendParts(
     const input = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber, Body }
     const { ETag } = await connection.call(
       `PUT PART ${PartNumber}`,
-      { key, timeoutMs, signal: queue.signal(signal) },
+      { key, timeoutMs, silentMs: PART_SILENT_MS, signal: queue.signal(signal) },
       (client, abortSignal) => client.send(new UploadPartCommand(input), { abortSignal }),
     )
     parts[PartNumber - 1] = { ETag, PartNumber }
@@ -178,11 +184,12 @@ async function complete(
   upload: Upload,
   input: ConstructorParameters<typeof CompleteMultipartUploadCommand>[0],
 ): Promise<void> {
-  const { key, signal } = upload
+  const { key, sizeBytes, signal } = upload
+  const timeoutMs = COMPLETE_MS + Math.ceil(sizeBytes / COPIED_BYTES_PER_MS)
   try {
     await connection.call(
       'COMPLETE UPLOAD',
-      { key, signal, timeoutMs: COMPLETE_MS },
+      { key, signal, timeoutMs, silentMs: timeoutMs },
       (client, abortSignal) =>
         client.send(new CompleteMultipartUploadCommand(input), { abortSignal }),
     )

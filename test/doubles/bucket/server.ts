@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
 import { operationOf, perform, type Operation, type S3Call } from './operations.ts'
 import { checkSignature } from './signature.ts'
 import { BucketStore } from './store.ts'
@@ -20,6 +21,8 @@ export type S3Misbehaviour =
   | { cut: 'in' | 'out' }
   /** It is done, and the answer is lost. */
   | { lost: true }
+  /** The body is read so slowly: bytes in each hundredth of a second. */
+  | { trickle: number }
   /** It is done so much later. */
   | { after: Promise<unknown> }
 
@@ -69,7 +72,9 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
       await new Promise((resolve) => request.once('data', resolve).once('end', resolve))
       return 'cut'
     }
-    const body = await buffer(request)
+    const body = await buffer(
+      bad !== undefined && 'trickle' in bad ? slowly(request, bad) : request,
+    )
     if (bad !== undefined && 'after' in bad) await bad.after
     if (bad !== undefined && 'status' in bad) throw refusalOf(bad)
     const { method = 'GET', url = '/', headers } = request
@@ -124,6 +129,16 @@ function make(buckets: BucketServer['buckets'], name: string): void {
     throw new S3Refusal(409, 'BucketAlreadyOwnedByYou', words)
   }
   buckets.set(name, new BucketStore())
+}
+
+async function* slowly(
+  request: AsyncIterable<Buffer>,
+  { trickle }: { trickle: number },
+): AsyncGenerator<Buffer> {
+  for await (const chunk of request) {
+    await setTimeout((10 * chunk.length) / trickle, undefined, { ref: false })
+    yield chunk
+  }
 }
 
 function nameOf(request: IncomingMessage, host: string | undefined) {

@@ -1,0 +1,67 @@
+/** The way to a bucket: how long a store is waited for, by which names and which certificates it is reached. */
+import { HeadBucketCommand, UploadPartCommand, type S3Client } from '@aws-sdk/client-s3'
+import t, { type Test } from 'tap'
+import { S3Connection, type CallOptions } from '../../../jobs/clients/s3-connection.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { instantTime } from '../job-world.ts'
+
+const MIB = 1024 * 1024
+const PART = {
+  ...{ Bucket: 'backups', Key: 'k', UploadId: 'u', PartNumber: 1 },
+  Body: Buffer.alloc(8 * MIB),
+}
+
+async function stage(t: Test, attempts = 2) {
+  const s3 = await startBucketServer()
+  const connection = new S3Connection({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    time: instantTime(),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+    attempts,
+  })
+  t.teardown(async () => {
+    connection.close()
+    await s3.close()
+  })
+  const putPart = (options: CallOptions) =>
+    connection.call('PUT PART 1', { key: 'k', ...options }, (client, abortSignal) =>
+      client.send(new UploadPartCommand(PART), { abortSignal }),
+    )
+  return { s3, connection, putPart }
+}
+
+t.test('slow to a trickle: a part ends at its limit, is tried again, and is named', async (t) => {
+  const { s3, putPart } = await stage(t)
+  s3.misbehave(() => ({ trickle: 64 * 1024 }))
+  await t.rejects(putPart({ timeoutMs: 200 }), {
+    code: 'StorageError',
+    message: 'PUT PART 1 s3://backups/k got no answer: not done within 0.2 s',
+  })
+  t.equal(s3.calls.length, 2)
+})
+
+t.test(
+  'a store that is silent for its time is taken for dead, and said to be silent',
+  async (t) => {
+    const { s3, putPart } = await stage(t)
+    const never = Promise.withResolvers<undefined>()
+    t.teardown(() => never.resolve(undefined))
+    s3.misbehave(() => ({ after: never.promise }))
+    await t.rejects(putPart({ silentMs: 100 }), {
+      code: 'StorageError',
+      message: 'PUT PART 1 s3://backups/k got no answer: the store was silent for 0.1 s',
+    })
+    t.equal(s3.calls.length, 2)
+  },
+)
+
+t.test('how long a store may be silent is a matter of the call', async (t) => {
+  const { s3, connection } = await stage(t, 1)
+  s3.misbehave(() => ({ after: new Promise((resolve) => setTimeout(resolve, 300)) }))
+  const head = (client: S3Client, abortSignal: AbortSignal) =>
+    client.send(new HeadBucketCommand({ Bucket: 'backups' }), { abortSignal })
+  await t.rejects(connection.call('HEAD', { silentMs: 50 }, head), { message: /was silent/ })
+  await t.resolves(connection.call('HEAD', { silentMs: 30_000 }, head))
+})
