@@ -1,0 +1,18 @@
+/** A VecMigration is shown the VecClusters it copies from and to, by name and namespace. */
+import type { VecMigration } from '../../crds/migration.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { RelatedRule } from '../protocol.ts'
+import { sourceClusterOf, targetOf } from './places.ts'
+
+export function customize(migration: VecMigration): RelatedRule[] {
+  const source = sourceClusterOf(migration)
+  const target = targetOf(migration)
+  const isBoth = source?.namespace === target.namespace && source.name === target.name
+  const clusters = source === undefined || isBoth ? [target] : [target, source]
+  return clusters.map(({ namespace, name }) => ({
+    apiVersion: API_VERSION,
+    resource: 'vecclusters',
+    namespace,
+    names: [name],
+  }))
+}

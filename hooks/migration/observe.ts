@@ -1,0 +1,141 @@
+/** Reads all that a decision about a VecMigration may know: from the request, and through ports the rest. */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { Progress } from '../../crds/command.ts'
+import { connectionOf } from '../../crds/connection.ts'
+import type { AnyObject, Job } from '../../crds/kubernetes.ts'
+import type { VecMigration } from '../../crds/migration.ts'
+import { readCopies, type Copies } from '../copies.ts'
+import { endingOf, isFinal } from '../ending.ts'
+import { seeLease, type SeenLease } from '../lease.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
+import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
+import { lackOf } from './needs.ts'
+import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
+import type { MigrationPorts } from './ports.ts'
+
+/** All that `sync` decides on. */
+export interface Observed {
+  migration: VecMigration
+  /** Every child Metacontroller shows, of whatever kind. */
+  children: AnyObject[]
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+  /** Live, where a Job may be due. */
+  clusters: Clusters
+  secrets: Secrets
+  /** While a Job runs that needs them. */
+  copies?: Copies
+  /** Live, and only where a Job may be due. */
+  liveJobs?: Job[]
+  /** The Leases `write` of both clusters; only where a Job may be due. */
+  writers?: SeenLease[]
+  /** Whether the target answers `/readyz`; only where a Job may be due and nothing else is missing. */
+  isReady?: boolean
+}
+
+export async function observe(
+  request: HookRequest<VecMigration>,
+  ports: MigrationPorts,
+  context: Context,
+): Promise<Observed> {
+  const shown = fromRequest(request)
+  if (isFinal(shown.migration)) return shown
+  if (isCrashed(shown, context)) await readReport(shown, ports)
+  if (endingOf(shown, context) !== undefined) return shown
+  const running = runningJob(shown)
+  // Once it has reported, what changes is not this Job's business.
+  if (running !== undefined && hasReported(shown, running)) {
+    return { ...shown, ...(await readOriginals(shown, running, ports)) }
+  }
+  const clusters = await readClusters(shown.migration, ports)
+  const known = { ...shown, clusters }
+  if (running !== undefined) return { ...known, ...(await readOriginals(known, running, ports)) }
+  return readAround(known, ports)
+}
+
+/** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
+export function fromRequest({ parent, children, related }: HookRequest<VecMigration>): Observed {
+  const shown = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
+  const named = (place: ClusterName | undefined) =>
+    shown.find(
+      ({ metadata }) => metadata.namespace === place?.namespace && metadata.name === place?.name,
+    ) as VecCluster | undefined
+  const progress = reportOn(parent)
+  return {
+    migration: parent,
+    children: Object.values(children).flatMap((objects) => Object.values(objects)),
+    jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
+    ...(progress !== undefined && { progress }),
+    clusters: clustersOf(named(sourceClusterOf(parent)), named(targetOf(parent))),
+    secrets: {},
+  }
+}
+
+async function readReport(shown: Observed, ports: MigrationPorts): Promise<void> {
+  const { namespace, name, uid } = shown.migration.metadata
+  const live = await ports.migration(namespace, name)
+  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
+  if (progress !== undefined) shown.progress = progress
+}
+
+/** Live: a namesake may have been made, and its Lease must be that of the cluster that lives. */
+async function readClusters(migration: VecMigration, ports: MigrationPorts): Promise<Clusters> {
+  const read = async (place: ClusterName | undefined) =>
+    place && ports.cluster(place.namespace, place.name)
+  const [source, target] = await Promise.all([
+    read(sourceClusterOf(migration)),
+    read(targetOf(migration)),
+  ])
+  return clustersOf(source, target)
+}
+
+async function readAround(shown: Observed, ports: MigrationPorts): Promise<Observed> {
+  const { migration, clusters } = shown
+  const { namespace, uid } = migration.metadata
+  const [secrets, liveJobs, writers] = await Promise.all([
+    readSecrets(migration, clusters, ports),
+    ports.jobsOf(namespace, uid),
+    Promise.all(leased(migration).map((cluster) => seeLease(cluster, 'write', ports))),
+  ])
+  const observed = { ...shown, secrets, liveJobs, writers }
+  // An engine is asked only when its answer could start a Job.
+  if (liveJobs.length > 0 || clusters.target === undefined) return observed
+  if (lackOf(observed) !== undefined) return observed
+  return { ...observed, isReady: await ports.isReady(connectionOf(clusters.target)) }
+}
+
+/** The managed clusters points are read from or written to. */
+function leased(migration: VecMigration): ClusterName[] {
+  const source = sourceClusterOf(migration)
+  return source === undefined ? [targetOf(migration)] : [targetOf(migration), source]
+}
+
+async function readOriginals(
+  { migration, clusters }: Observed,
+  job: Job,
+  ports: MigrationPorts,
+): Promise<Pick<Observed, 'secrets' | 'copies'>> {
+  const credentials = copied(migration)
+  if (credentials.length === 0) return { secrets: {} }
+  const copies = await readCopies(credentials, job, ports)
+  return { secrets: await readSecrets(migration, clusters, ports), copies }
+}
+
+async function readSecrets(
+  migration: VecMigration,
+  clusters: Clusters,
+  ports: MigrationPorts,
+): Promise<Secrets> {
+  const read = wantedCredentials(migration, clusters).map(
+    async ({ credential, namespace, name }) =>
+      [credential, await ports.secret(namespace, name)] as const,
+  )
+  const found = await Promise.all(read)
+  return Object.fromEntries(found.flatMap(([name, secret]) => (secret ? [[name, secret]] : [])))
+}
+
+function clustersOf(source: VecCluster | undefined, target: VecCluster | undefined): Clusters {
+  return { ...(source !== undefined && { source }), ...(target !== undefined && { target }) }
+}

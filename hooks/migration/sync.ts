@@ -1,0 +1,137 @@
+/** What a VecMigration should have: its Job, and when (specification: states and transitions). */
+import type { Job } from '../../crds/kubernetes.ts'
+import { EXPIRY_CHECK_SECONDS, READINESS_CHECK_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import { copiesFor, copiesToWrite } from '../copies.ts'
+import { endingOf, isFinal, type Ending } from '../ending.ts'
+import { kept, nextRun, staying } from '../job.ts'
+import { called, holderOf } from '../lease.ts'
+import type { Child, Context } from '../protocol.ts'
+import { areObserved } from '../rights.ts'
+import { afterEnd, hasReported, runningJob, whyStuck } from '../transfer.ts'
+import type { Decision } from './act.ts'
+import { migrationJob, migrationRights, wantedRun } from './children.ts'
+import { copied, originalsOf } from './credentials.ts'
+import { eventsOf } from './events.ts'
+import { lackOf } from './needs.ts'
+import type { Observed } from './observe.ts'
+import { endedStatus, openStatus, type Remark } from './status.ts'
+
+/** A child was just made, or a report is on its way: look again soon. */
+const SOON_SECONDS = 2
+
+export function sync(observed: Observed, context: Context): Decision {
+  // A migration that has ended outlives its clusters. Its Job is kept for the log, never made again.
+  if (isFinal(observed.migration)) {
+    const left = afterEnd(observed, 'the migration has ended', context)
+    return { status: observed.migration.status ?? {}, ...left }
+  }
+  const ending = endingOf(observed, context)
+  // A Job that ended and has not told how: its last report may still be on its way.
+  if (ending === 'unknown') return open(observed, context, { again: SOON_SECONDS })
+  if (ending !== undefined) return ended(observed, ending, context)
+
+  // What changed since this Job started is not this Job's business.
+  const running = runningJob(observed)
+  if (running !== undefined) return whileRunning(observed, running, context)
+
+  const { liveJobs = [] } = observed
+  // Metacontroller's cache does not show it yet.
+  if (liveJobs.length > 0) return soon(observed, context, 'the Job was just made')
+
+  const lack = lackOf(observed)
+  if (lack?.isRefusal === true) return refused(observed, lack.message, context)
+  if (lack !== undefined) return waiting(observed, lack, context)
+  return start(observed, context)
+}
+
+/** Everything else is there: the rights, then the Job, which is not made while a restore writes. */
+function start(observed: Observed, context: Context): Decision {
+  const { migration, clusters, jobs, liveJobs = [], progress, writers = [] } = observed
+  const rights = migrationRights(migration)
+  // A Job must not start before it may report.
+  if (!areObserved(rights, observed.children)) {
+    return soon(observed, context, 'the rights of the Job are being made', rights)
+  }
+  for (const lease of writers) {
+    const holder = holderOf(lease, context.now)
+    if (holder === undefined) continue
+    const message = `waits for ${called(holder)}`
+    return waiting(observed, { reason: 'WaitingForTurn', message }, context)
+  }
+  const wanted = wantedRun(migration, clusters)
+  if (wanted === undefined) return waiting(observed, undefined, context)
+  const plan = { ...wanted, run: nextRun([...jobs, ...liveJobs], progress?.run) }
+  const job = migrationJob(observed, plan, context.settings)
+  return soon(observed, context, `Job ${job.metadata.name} was started`, [job])
+}
+
+function soon(observed: Observed, context: Context, message: string, more: Child[] = []): Decision {
+  return open(observed, context, { remark: starting(message), again: SOON_SECONDS, more })
+}
+
+function starting(message: string): Remark {
+  return { reason: 'MigrationStarting', message }
+}
+
+function waiting(observed: Observed, remark: Remark | undefined, context: Context): Decision {
+  return open(observed, context, { ...(remark !== undefined && { remark }), again: RETRY_SECONDS })
+}
+
+function whileRunning(observed: Observed, job: Job, context: Context): Decision {
+  const { namespace = '', name, uid = '' } = job.metadata
+  const { migration, clusters, secrets, copies = {} } = observed
+  const writeCopies = copiesToWrite(originalsOf(migration, clusters, secrets), copies, job)
+  const written = writeCopies.length > 0 && { writeCopies }
+  if (hasReported(observed, job)) {
+    return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...written }
+  }
+  const wanted = wantedRun(migration, clusters)?.hash
+  const stuck = whyStuck(job, { wanted, missedTurn: false }, context)
+  if (stuck === undefined) {
+    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
+    const remark = starting(`Job ${name} is starting`)
+    return { ...open(observed, context, { remark, again }), ...written }
+  }
+  const remark = { reason: 'JobNotStarted', message: `Job ${name} ${stuck}: it is made again` }
+  return {
+    ...open(observed, context, { remark, again: SOON_SECONDS }),
+    stop: [{ namespace, name, uid }],
+  }
+}
+
+function refused(observed: Observed, error: string, context: Context): Decision {
+  return ended(observed, { phase: 'Failed', at: context.now.toISOString(), error }, context)
+}
+
+/** The pass that shows the end; every child stays until that is recorded. */
+function ended(observed: Observed, ending: Ending, context: Context): Decision {
+  const { migration, jobs, children } = observed
+  const status = endedStatus(observed, ending, context)
+  const deleteCopies = jobs.flatMap((job) => copiesFor(copied(migration), job))
+  return {
+    status,
+    children: children.map(kept),
+    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    events: eventsOf(migration, status, context.now),
+    ...(deleteCopies.length > 0 && { deleteCopies }),
+  }
+}
+
+interface Answer {
+  remark?: Remark
+  again?: number
+  /** Children besides those that were observed. */
+  more?: Child[]
+}
+
+/** Not ended: every observed child stays. */
+function open(observed: Observed, context: Context, answer: Answer): Decision {
+  const { remark, again = RETRY_SECONDS, more = [] } = answer
+  const status = openStatus(observed, remark, context)
+  return {
+    status,
+    children: staying(observed.children, { more }),
+    resyncAfterSeconds: again,
+    events: eventsOf(observed.migration, status, context.now),
+  }
+}
