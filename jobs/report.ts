@@ -112,6 +112,11 @@ export class Reporter {
     }
   }
 
+  /** A report that what follows rests on: a pod that comes after this one must find it. */
+  async noted(message: string, parts: Pick<Report, Part>): Promise<void> {
+    await this.#persist(() => this.#write({ state: 'Started', message, ...parts }))
+  }
+
   /** Throws when this pod should not go on: its resource is gone, or another pod works. */
   async confirm(): Promise<void> {
     await this.#persist(() => this.#read())

@@ -5,6 +5,7 @@ import { snapshotKey } from '../../crds/layout.ts'
 import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine-snapshots.ts'
 import { wordsOf } from '../clients/call.ts'
+import { isPassing } from '../patience.ts'
 import {
   deleteFile,
   isThere,
@@ -17,7 +18,7 @@ import {
   type Place,
 } from './part.ts'
 import { refuseDeleted, shardsOn, type Shape } from './shape.ts'
-import { isPassing, snapshotsOn, type Work } from './work.ts'
+import { snapshotsOn, type Work } from './work.ts'
 
 /** A node that is restarted needs about so long to serve again. */
 const RETRIES_MS = [5_000, 20_000, 60_000]

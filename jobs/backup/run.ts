@@ -5,18 +5,20 @@
  */
 import { Type } from '@sinclair/typebox'
 import type { BackupPlan } from '../../crds/command.ts'
-import { EngineError, Rejected, StorageError } from '../../crds/errors.ts'
+import { StorageError } from '../../crds/errors.ts'
 import { backupFolder, manifestKey } from '../../crds/layout.ts'
 import { MANIFEST_VERSION, checkedManifest, type ManifestCollection } from '../../crds/manifest.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import type { Bucket } from '../clients/s3.ts'
+import { isTold, reasonOf } from '../failures.ts'
+import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { backUpCollection } from './collection.ts'
 import { claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
 import { agreedVersion, chosenCollections } from './source.ts'
-import { Patience, explained, type Work } from './work.ts'
+import type { Work } from './work.ts'
 
 export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
   const bucket = await tools.bucketAt(plan.storage)
@@ -158,20 +160,4 @@ function failedWhole(tally: Tally, message: string) {
   tally.finish()
   const result = tally.result()
   return { ...result, error: result.error ?? message }
-}
-
-/** What a person can mend is told; anything else is a crash, and tried again. */
-function isTold(error: unknown): error is Rejected | StorageError | EngineError {
-  return error instanceof Rejected || error instanceof StorageError || error instanceof EngineError
-}
-
-function reasonOf(error: Rejected | StorageError | EngineError): string {
-  switch (error.code) {
-    case 'Rejected':
-      return 'Rejected'
-    case 'StorageError':
-      return 'BucketFailed'
-    case 'EngineError':
-      return 'EngineFailed'
-  }
 }

@@ -6,7 +6,8 @@ import { createHash } from 'node:crypto'
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { LocalShard, ManifestCollection } from '../../crds/manifest.ts'
 import type { SettlingPlacement, WholeCollection } from '../clients/engine-snapshots.ts'
-import { engineOn, isPassing, ordinals, snapshotsOn, type Work } from './work.ts'
+import { isPassing } from '../patience.ts'
+import { engineOn, ordinals, snapshotsOn, type Work } from './work.ts'
 
 export interface Shape {
   /** Equal for two shapes whose snapshots fit together. */

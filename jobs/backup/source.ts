@@ -1,8 +1,7 @@
 /** The cluster that is backed up: its collections, and the one version all its nodes run. */
 import { EngineError, Rejected } from '../../crds/errors.ts'
-import { engineOn, isPassing, ordinals, type Work } from './work.ts'
-
-const POLL_MS = 5_000
+import { patiently } from '../patience.ts'
+import { engineOn, ordinals, type Work } from './work.ts'
 
 /**
  * Names to back up: those that are asked for, else all. One that is asked for and not there stays in
@@ -37,21 +36,4 @@ export async function agreedVersion(work: Work): Promise<string> {
     if (others.length === 0) return version
     throw new EngineError(`the nodes run different versions: ${[...versions].join(', ')}`)
   })
-}
-
-/** Waits, within bounds, for nodes that are restarted. */
-async function patiently<Result>(work: Work, ask: () => Promise<Result>): Promise<Result> {
-  const { patience, tools } = work
-  const limit = patience.share()
-  for (let waited = 0; ; waited += POLL_MS) {
-    try {
-      return await ask()
-    } catch (error) {
-      tools.signal.throwIfAborted()
-      if (!isPassing(error) || waited >= limit) throw error
-      tools.log.info({ reason: error.message }, 'waits for the engine')
-      await tools.time.sleep(POLL_MS, tools.signal)
-      patience.spend(POLL_MS)
-    }
-  }
 }

@@ -5,10 +5,11 @@
 import type { BackedUpCollection, BackupResult } from '../../crds/command.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
+import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
 
-/** Leaves room for the rest of the report: MAX_PROGRESS_BYTES in all. */
-const MAX_LIST_BYTES = 48 * 1024
+/** What a person must see first stands first. */
+const ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const LINE_EVERY_MS = 5_000
 
@@ -24,8 +25,7 @@ export class Tally {
   /** When the bytes of the present snapshot began to flow. */
   #since = 0
   #toldAt = 0
-  #telling: Promise<void> | undefined
-  #refusal: { error: unknown } | undefined
+  readonly #teller = new Teller()
 
   constructor(tools: TallyTools, startedAt: string, names: string[]) {
     this.#tools = tools
@@ -67,7 +67,7 @@ export class Tally {
 
   /** Throws when the report said that this pod must stop. */
   moved(bytes: number): void {
-    if (this.#refusal !== undefined) throw this.#refusal.error
+    this.#teller.check()
     if (this.#current === undefined) return
     this.#current.bytes += bytes
     if (this.#now() - this.#toldAt < LINE_EVERY_MS) return
@@ -79,17 +79,12 @@ export class Tally {
 
   /** Reports in the background: bytes need not wait for the API. */
   tell(): void {
-    if (this.#telling !== undefined) return
-    this.#telling = this.#tools.reporter
-      .progress(this.line(), { backup: this.result() })
-      .catch((error: unknown) => (this.#refusal ??= { error }))
-      .then(() => (this.#telling = undefined))
+    this.#teller.tell(() => this.#tools.reporter.progress(this.line(), { backup: this.result() }))
   }
 
   /** Waits for the report under way; throws when it said that this pod must stop. */
-  async told(): Promise<void> {
-    await this.#telling
-    if (this.#refusal !== undefined) throw this.#refusal.error
+  told(): Promise<void> {
+    return this.#teller.told()
   }
 
   line(): string {
@@ -119,7 +114,7 @@ export class Tally {
 
   result(): BackupResult {
     const all = [...this.#collections.values()]
-    const listed = this.#listed(all)
+    const listed = withRoom(all, ORDER)
     const count = (status: BackedUpCollection['status'], of: Iterable<BackedUpCollection>) =>
       [...of].filter((collection) => collection.status === status).length
     const rest = all.filter((collection) => !listed.has(collection))
@@ -138,21 +133,6 @@ export class Tally {
       },
       ...(this.#current !== undefined && { current: { ...this.#current } }),
     }
-  }
-
-  /** Those for which there is room: what a person must see first. */
-  #listed(all: BackedUpCollection[]): Set<BackedUpCollection> {
-    const listed = new Set<BackedUpCollection>()
-    let left = MAX_LIST_BYTES
-    for (const status of ['Failed', 'InProgress', 'Completed', 'Pending'] as const) {
-      for (const collection of all) {
-        if (collection.status !== status) continue
-        left -= Buffer.byteLength(JSON.stringify(collection)) + 1
-        if (left < 0) return listed
-        listed.add(collection)
-      }
-    }
-    return listed
   }
 
   #measure(current: Current): void {

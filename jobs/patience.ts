@@ -1,0 +1,65 @@
+/**
+ * What an engine answers now and may answer otherwise a little later, and how long that is waited for.
+ */
+import { EngineError } from '../crds/errors.ts'
+import type { Tools } from './tools.ts'
+
+const POLL_MS = 5_000
+const COLLECTION_MS = 600_000
+const RUN_MS = 1_800_000
+/** Also where all patience is gone, a moment is left for what ends at once. */
+const LEAST_MS = 10_000
+
+/**
+ * How long may still be waited. A node that stays away must not cost its time for each of hundreds of
+ * collections.
+ */
+export class Patience {
+  #leftMs = RUN_MS
+
+  /** For one thing that is waited for. */
+  share(): number {
+    return Math.max(LEAST_MS, Math.min(COLLECTION_MS, this.#leftMs))
+  }
+
+  spend(ms: number): void {
+    this.#leftMs -= ms
+  }
+}
+
+/** Asks until there is an answer, within bounds: for nodes that are restarted. */
+export async function patiently<Result>(
+  { patience, tools }: { patience: Patience; tools: Pick<Tools, 'signal' | 'log' | 'time'> },
+  ask: () => Promise<Result>,
+): Promise<Result> {
+  const limit = patience.share()
+  for (let waited = 0; ; waited += POLL_MS) {
+    try {
+      return await ask()
+    } catch (error) {
+      tools.signal.throwIfAborted()
+      if (!isPassing(error) || waited >= limit) throw error
+      tools.log.info({ reason: error.message }, 'waits for the engine')
+      await tools.time.sleep(POLL_MS, tools.signal)
+      patience.spend(POLL_MS)
+    }
+  }
+}
+
+/** Whether the engine may answer otherwise a little later. */
+export function isPassing(error: unknown): error is EngineError {
+  if (!(error instanceof EngineError)) return false
+  const { status, message } = error
+  if (status === undefined) return true
+  return (status >= 500 && !isFull(message)) || [404, 408, 429].includes(status)
+}
+
+/** What a person can do about it, where the engine's words do not say. */
+export function explained(message: string): string {
+  if (!isFull(message)) return message
+  return `${message} (the snapshot does not fit: enable snapshotPersistence or grow the data volume)`
+}
+
+function isFull(message: string): boolean {
+  return /no space left|out of disk|507/i.test(message)
+}
