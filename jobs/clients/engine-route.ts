@@ -15,7 +15,7 @@ export interface EngineCall {
   method: Dispatcher.HttpMethod
   path: string
   headers: Record<string, string>
-  body?: string
+  body?: string | Readable
   timeoutMs: number
   signal?: AbortSignal | undefined
 }

@@ -12,6 +12,7 @@ import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
 import type { EngineCall, Route } from './engine-route.ts'
 import type { Answer } from './kubernetes.ts'
+import type { StreamBody } from './multipart.ts'
 
 /** The content of the Secrets a call needs. */
 export interface EngineCredentials {
@@ -31,6 +32,8 @@ interface Options {
 
 interface CallOptions {
   body?: object
+  /** Instead of a body: cannot be sent twice. */
+  stream?: StreamBody
   timeoutMs?: number
   signal?: AbortSignal | undefined
 }
@@ -122,14 +125,19 @@ export class Engine {
     { key, ca }: EngineCredentials,
     method: EngineCall['method'],
     path: string,
-    { body, timeoutMs = SHORT_CALL_MS, signal }: CallOptions,
+    { body, stream, timeoutMs = SHORT_CALL_MS, signal }: CallOptions,
   ): Promise<Answer> {
     const { route, log } = this.#options
     const headers = {
       ...(key !== undefined && { 'api-key': key }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(stream !== undefined && {
+        'content-type': stream.contentType,
+        'content-length': String(stream.contentLength),
+      }),
     }
-    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+    const text = body === undefined ? {} : { body: JSON.stringify(body) }
+    const sent = stream === undefined ? text : { body: stream.source }
     const answer = await route.send({ method, path, headers, ...sent, timeoutMs, signal }, ca)
     log.debug({ node: this.node, call: `${method} ${path}`, status: answer.status }, 'engine call')
     return answer

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
@@ -35,7 +35,7 @@ interface Selection {
 export type Propagation = 'Background' | 'Foreground' | 'Orphan'
 
 export interface Call {
-  body?: object | string
+  body?: object | string | Readable
   contentType?: string
   headers?: Record<string, string>
   timeoutMs?: number
@@ -154,11 +154,11 @@ export class Kubernetes {
         ...(dispatcher !== undefined && { dispatcher }),
         headers: {
           ...headers,
+          ...(body !== undefined && { 'content-type': contentType }),
           ...call.headers,
           accept: 'application/json',
-          ...(body !== undefined && { 'content-type': contentType }),
         },
-        body: typeof body === 'object' ? JSON.stringify(body) : (body ?? null),
+        body: isJson(body) ? JSON.stringify(body) : (body ?? null),
         signal: end.signal,
       })
       const { statusCode: status, headers: told } = answer
@@ -198,6 +198,10 @@ export class Kubernetes {
       throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })
     }
   }
+}
+
+function isJson(body: Call['body']): body is object {
+  return typeof body === 'object' && !(body instanceof Readable)
 }
 
 interface StreamCall {

@@ -113,6 +113,13 @@ export class Bucket {
     return Body as Readable
   }
 
+  /** An address by which anybody reads this object for an hour: never to be shown. */
+  async presignedUrl(key: string, signal?: AbortSignal): Promise<string> {
+    // Only a restore pays for loading it.
+    const presign = await import('./s3-presign.ts')
+    return presign.presignedUrl(this.#connection, key, signal)
+  }
+
   /** Streams bytes into an object. Nothing is left of one that fails, and nothing touches a disk. */
   async upload(upload: Upload): Promise<void> {
     await uploadParts(this.#connection, upload)

@@ -1,0 +1,291 @@
+/**
+ * The engine's endpoints that a restore needs: recovery of snapshots, copies of shards, shard keys, and
+ * what nodes know of each other (facts 6, 7.4 and 10).
+ */
+import type { Readable } from 'node:stream'
+import { Type, type Static } from '@sinclair/typebox'
+import { EngineError } from '../../crds/errors.ts'
+import { CREATE_SECONDS, LONG_CALL_SECONDS } from '../../crds/limits.ts'
+import type { ShardKey } from '../../crds/manifest.ts'
+import type { IndexBody } from '../../crds/rules/bodies.ts'
+import { SettlingPlacement } from './engine-snapshots.ts'
+import type { Engine } from './engine.ts'
+import { fileForm } from './multipart.ts'
+
+const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
+/** The engine answers at the end of its own limit; we must still be there. */
+const AGREED_CALL_MS = (CREATE_SECONDS + 5) * 1000
+const PROBE_MS = 20_000
+/** Of nothing: what is sent with it is never taken. */
+const NO_CHECKSUM = '0'.repeat(64)
+const KIB = 1024
+
+const Free = Type.Record(Type.String(), Type.Unknown())
+const OrNull = <T extends ReturnType<typeof Type.Number>>(type: T) =>
+  Type.Union([type, Type.Null()])
+
+/** `GET /cluster` of a node: how far it has applied what all agreed on. */
+export const NodeView = Type.Union([
+  Type.Object({ status: Type.Literal('disabled') }),
+  Type.Object({
+    status: Type.Literal('enabled'),
+    peer_id: Type.Number(),
+    peers: Type.Record(Type.String(), Type.Unknown()),
+    raft_info: Type.Object({
+      commit: Type.Number(),
+      pending_operations: Type.Number(),
+      leader: Type.Optional(OrNull(Type.Number())),
+    }),
+    consensus_thread_status: Type.Object({
+      consensus_thread_status: Type.String(),
+      err: Type.Optional(Type.String()),
+    }),
+  }),
+])
+export type NodeView = Static<typeof NodeView>
+
+/** `GET /collections/{c}`: what a restore looks at. */
+export const LiveCollection = Type.Object({
+  status: Type.String(),
+  optimizer_status: Type.Unknown(),
+  points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
+  config: Type.Object({ params: Free }, { additionalProperties: true }),
+})
+export type LiveCollection = Static<typeof LiveCollection>
+
+/** Where shards are; `comment` tells how far a transfer is. */
+export const MovingPlacement = Type.Composite([
+  Type.Omit(SettlingPlacement, ['shard_transfers']),
+  Type.Object({
+    shard_transfers: Type.Array(
+      Type.Object({
+        shard_id: Type.Integer(),
+        from: Type.Number(),
+        to: Type.Number(),
+        comment: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      }),
+    ),
+  }),
+])
+export type MovingPlacement = Static<typeof MovingPlacement>
+
+const Telemetry = Type.Object({
+  app: Type.Object({
+    system: Type.Optional(
+      Type.Union([Type.Object({ disk_size: Type.Optional(OrNull(Type.Number())) }), Type.Null()]),
+    ),
+  }),
+  collections: Type.Object({
+    snapshots: Type.Optional(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          running_snapshot_recovery: Type.Optional(OrNull(Type.Number())),
+        }),
+      ),
+    ),
+  }),
+})
+
+export type SnapshotPriority = 'snapshot' | 'replica' | 'no_sync'
+
+export interface Recovery {
+  priority: SnapshotPriority
+  /** Hex SHA-256 of the snapshot. */
+  checksum: string
+}
+
+/** A shard's way from one peer to another. */
+export interface ShardMove {
+  shard_id: number
+  from_peer_id: number
+  to_peer_id: number
+}
+
+export class EngineRecovery {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  view(signal?: AbortSignal): Promise<NodeView> {
+    return this.#engine.call('GET', '/cluster', NodeView, { signal })
+  }
+
+  placement(collection: string, signal?: AbortSignal): Promise<MovingPlacement> {
+    const path = `${pathOf(collection)}/cluster`
+    return this.#engine.call('GET', path, MovingPlacement, { signal })
+  }
+
+  /** Undefined when there is no such collection. By the name of an alias it is the alias's. */
+  async collection(name: string, signal?: AbortSignal): Promise<LiveCollection | undefined> {
+    try {
+      return await this.#engine.call('GET', pathOf(name), LiveCollection, { signal })
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 404) return undefined
+      throw error
+    }
+  }
+
+  /** Answers once it is built on every shard: at once, on a collection that is empty. */
+  async buildIndex(collection: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
+    const path = `${pathOf(collection)}/index?wait=true`
+    await this.#engine.call('PUT', path, Free, { body, timeoutMs: LONG_CALL_MS, signal })
+  }
+
+  /** Its shards get the next ids there are, one after the other, each on one node. */
+  async createShardKey(
+    collection: string,
+    { key, shards }: { key: ShardKey; shards: number },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const path = `${pathOf(collection)}/shards?timeout=${CREATE_SECONDS}`
+    const body = { shard_key: key, shards_number: shards, replication_factor: 1 }
+    await this.#engine.call('PUT', path, Type.Boolean(), {
+      body,
+      timeoutMs: AGREED_CALL_MS,
+      signal,
+    })
+  }
+
+  /** With all points in it. */
+  async deleteShardKey(collection: string, key: ShardKey, signal?: AbortSignal): Promise<void> {
+    const path = `${pathOf(collection)}/shards/delete?timeout=${CREATE_SECONDS}`
+    const body = { shard_key: key }
+    await this.#engine.call('POST', path, Type.Boolean(), {
+      body,
+      timeoutMs: AGREED_CALL_MS,
+      signal,
+    })
+  }
+
+  /**
+   * Has this node fetch a snapshot and take it as its own; answers once it has. What the address says
+   * besides the object, which is a credential, is taken out of every complaint.
+   */
+  async recover(
+    collection: string,
+    { url, priority, checksum }: Recovery & { url: string },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await this.#recoverFrom(collection, { location: url, priority, checksum }, LONG_CALL_MS, signal)
+  }
+
+  /** Why this node cannot fetch from an address; undefined when it can. Nothing is changed. */
+  async whyUnreachable(
+    collection: string,
+    url: string,
+    signal?: AbortSignal,
+  ): Promise<string | undefined> {
+    // Whatever is fetched, it does not have this checksum.
+    const body = { location: url, priority: 'snapshot', checksum: NO_CHECKSUM }
+    try {
+      await this.#recoverFrom(collection, body, PROBE_MS, signal)
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (!(error instanceof EngineError)) throw error
+      return cannotFetch(error) || error.status === undefined ? error.message : undefined
+    }
+    return undefined
+  }
+
+  /** The same as `recover`, of bytes that are sent; a file of this name stays in the snapshots folder. */
+  async upload(
+    collection: string,
+    {
+      file,
+      source,
+      size,
+      priority,
+      checksum,
+    }: Recovery & { file: string; source: Readable; size: number },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const query = new URLSearchParams({ wait: 'true', priority, checksum })
+    const path = `${pathOf(collection)}/snapshots/upload?${query.toString()}`
+    const stream = fileForm({ field: 'snapshot', file, source, size })
+    await this.#engine.call('POST', path, Type.Boolean(), {
+      stream,
+      timeoutMs: LONG_CALL_MS,
+      signal,
+    })
+  }
+
+  /** Whether this node still takes a snapshot: it goes on when nobody waits for it any more. */
+  async isRecovering(collection: string, signal?: AbortSignal): Promise<boolean> {
+    const { collections } = await this.#telemetry(signal)
+    const found = collections.snapshots?.find(({ id }) => id === collection)
+    return (found?.running_snapshot_recovery ?? 0) > 0
+  }
+
+  /** All disks of this node together, in bytes; undefined where the engine does not tell. */
+  async diskBytes(signal?: AbortSignal): Promise<number | undefined> {
+    const size = (await this.#telemetry(signal)).app.system?.disk_size
+    return size == null ? undefined : size * KIB
+  }
+
+  /** Starts a copy; where it stands is told by `placement`. */
+  async replicateShard(collection: string, move: ShardMove, signal?: AbortSignal): Promise<void> {
+    await this.#change(collection, { replicate_shard: move }, signal)
+  }
+
+  /** Refused for the last copy that is Active. */
+  async dropReplica(
+    collection: string,
+    replica: { shard_id: number; peer_id: number },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await this.#change(collection, { drop_replica: replica }, signal)
+  }
+
+  async #recoverFrom(
+    collection: string,
+    body: { location: string; priority: string; checksum: string },
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const path = `${pathOf(collection)}/snapshots/recover?wait=true`
+    try {
+      await this.#engine.call('PUT', path, Type.Boolean(), { body, timeoutMs, signal })
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error
+      const message = withoutQuery(error.message)
+      throw new EngineError(message, error.status === undefined ? {} : { status: error.status })
+    }
+  }
+
+  async #change(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
+    const path = `${pathOf(collection)}/cluster?timeout=${CREATE_SECONDS}`
+    await this.#engine.call('POST', path, Type.Boolean(), {
+      body,
+      timeoutMs: AGREED_CALL_MS,
+      signal,
+    })
+  }
+
+  #telemetry(signal: AbortSignal | undefined): Promise<Static<typeof Telemetry>> {
+    return this.#engine.call('GET', '/telemetry?details_level=2', Telemetry, { signal })
+  }
+}
+
+/**
+ * Whether a node refused a recovery because it may not fetch, found no way to the store, or was sent
+ * away by it; nothing was touched then, and another way is open.
+ */
+export function cannotFetch({ status, message }: EngineError): boolean {
+  if (status === 403) return true
+  return /Failed to download|Http request error|error sending request/i.test(message)
+}
+
+/** Addresses without what stands behind the question mark: of a presigned one that is a credential. */
+export function withoutQuery(text: string): string {
+  return text.replace(/(https?:\/\/[^\s?"'<>]*)\?[^\s"'<>]*/gi, (found, address: string) => {
+    const end = /[)\]:,.;]+$/.exec(found)?.[0] ?? ''
+    return `${address}${end}`
+  })
+}
+
+function pathOf(collection: string): string {
+  return `/collections/${encodeURIComponent(collection)}`
+}
