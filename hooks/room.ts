@@ -34,7 +34,9 @@ export interface AnyParent {
     name: string
     namespace: string
     uid: string
+    creationTimestamp: string
     deletionTimestamp?: string
+    annotations?: Record<string, string>
   }
   status?: { phase?: string }
 }

@@ -14,7 +14,7 @@ import fastify, {
   type FastifyRequest,
 } from 'fastify'
 import { GuardRefusal, guardOf } from './guard.ts'
-import { TryLater, type HookRequest, type Settings } from './protocol.ts'
+import { TryLater, type HookAnswer, type HookRequest, type Settings } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
 
 const BODY_LIMIT_BYTES = 16 * 1024 * 1024
@@ -30,6 +30,8 @@ export interface HookMetrics {
   observe(kind: string, hook: string, code: number, seconds: number): void
   /** An answer was kept from the wire; `route` is one of ours, such as `/vecclusters/sync`. */
   guardRefused?(route: string): void
+  /** A decision that leaves: what a hook was shown, and what it answers. */
+  decided?(request: HookRequest<AnyParent>, answer: HookAnswer): void
   text(): Promise<string>
   contentType: string
 }
@@ -111,6 +113,7 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
       const context = { now: options.now(), settings: options.settings }
       const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
       const answer = guard(body, desired, hook)
+      options.metrics.decided?.(body, answer)
       logDecision(request.log, body.parent, hook, desired.dropped ?? [])
       return answer
     })

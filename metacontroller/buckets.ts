@@ -5,12 +5,14 @@ import type { Secret } from '../crds/kubernetes.ts'
 import { credentialsFrom } from '../jobs/clients/s3-credentials.ts'
 import type { Bucket } from '../jobs/clients/s3.ts'
 import type { Time } from '../jobs/time.ts'
+import type { Called } from './counted.ts'
 
 export interface BucketTools {
   /** From a short memory. */
   secret: (namespace: string, name: string) => Promise<Secret | undefined>
   time: Time
   log: Logger
+  called?: Called
 }
 
 /** A hook is asked again soon: it does not wait for a store that is down. */
@@ -18,7 +20,7 @@ const ATTEMPTS = 2
 
 /** Whoever opens it closes it. */
 export async function openBucket(
-  { secret, time, log }: BucketTools,
+  { secret, time, log, called }: BucketTools,
   namespace: string,
   target: S3Target,
 ): Promise<Bucket> {
@@ -29,7 +31,10 @@ export async function openBucket(
     const { data = {} } = (await secret(namespace, reference.name)) ?? {}
     return credentialsFrom(reference, (key) => decoded(data[key]))
   }
-  return new S3Bucket({ target, credentials, time, log, attempts: ATTEMPTS })
+  return new S3Bucket({
+    ...{ target, credentials, time, log, attempts: ATTEMPTS },
+    ...(called !== undefined && { called }),
+  })
 }
 
 function decoded(value: string | undefined): string | undefined {

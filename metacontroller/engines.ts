@@ -5,6 +5,7 @@ import { secretEngineCredentials, type ReadSecret } from '../jobs/clients/creden
 import { directRoute, proxyRoute, type EngineConnections } from '../jobs/clients/engine-route.ts'
 import { Engine } from '../jobs/clients/engine.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { countedRoute, type Called } from './counted.ts'
 
 export interface EngineTools {
   kubernetes: Kubernetes
@@ -15,16 +16,18 @@ export interface EngineTools {
   /** As it is now: asked when what was remembered was refused. */
   freshSecret: ReadSecret
   log: Logger
+  called?: Called
 }
 
 /** The engine on one pod, or without an ordinal the one behind the client Service. */
 export function engineOn(tools: EngineTools, connection: Connection, ordinal?: number): Engine {
-  const { kubernetes, connections, route, secret, freshSecret, log } = tools
+  const { kubernetes, connections, secret, freshSecret, log, called } = tools
+  const route =
+    tools.route === 'direct'
+      ? directRoute(connections, connection, ordinal)
+      : proxyRoute(kubernetes, connection, ordinal)
   return new Engine({
-    route:
-      route === 'direct'
-        ? directRoute(connections, connection, ordinal)
-        : proxyRoute(kubernetes, connection, ordinal),
+    route: called === undefined ? route : countedRoute(route, called),
     credentials: () => secretEngineCredentials(connection, secret),
     freshCredentials: () => secretEngineCredentials(connection, freshSecret),
     log,

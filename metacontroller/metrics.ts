@@ -1,37 +1,78 @@
 /**
- * What the service counts, for Prometheus: hook calls by kind, hook and code, how long they took,
- * what the guard refused, and the process itself. Labels come from closed sets only.
+ * What the service counts, for Prometheus: hook calls, calls to the outside, what Jobs reported, how
+ * resources are, and the process itself. Labels come from closed sets; where a resource is named, only
+ * so many are (census.ts).
  */
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
 import type { HookMetrics } from '../hooks/server.ts'
+import { Census } from './census.ts'
+import { showCensus } from './census-metrics.ts'
+import { Reports } from './reports.ts'
+
+/** Outside systems that the service itself calls. */
+export type Outside = 'engine' | 'bucket' | 'kubernetes'
+
+/** A call to the outside; without a status it got no answer. */
+export interface OutsideCall {
+  method: string
+  status: number | undefined
+  seconds: number
+}
+
+export interface ServiceMetrics extends HookMetrics {
+  called(system: Outside, call: OutsideCall): void
+}
 
 /** From a hundredth of a hook's usual time to Metacontroller's time-out. */
-const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const HOOK_BUCKETS = [
+  ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05],
+  ...[0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+]
+/** To the time-out of a short call. */
+const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-export function hookMetrics(): HookMetrics {
+export function serviceMetrics(version: string, now: () => Date): ServiceMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
+  const census = new Census(now)
+  showCensus(census, version, registry)
+  const reports = new Reports(reportCounters(registry), now())
+  const called = callCounters(registry)
+  return {
+    contentType: registry.contentType,
+    ...hookCounters(registry),
+    called,
+    decided(request, answer) {
+      census.note(request, answer)
+      if (answer.finalized === true) reports.forget(request.parent.metadata.uid)
+      else reports.read(request, now())
+    },
+    text: () => registry.metrics(),
+  }
+}
+
+function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'guardRefused'> {
+  const registers = [registry]
   const requests = new Counter({
     name: 'vec_operator_hook_requests_total',
     help: 'Hook calls answered, by kind, hook and HTTP status.',
     labelNames: ['kind', 'hook', 'code'],
-    registers: [registry],
+    registers,
   })
   const duration = new Histogram({
     name: 'vec_operator_hook_duration_seconds',
     help: 'Time from a hook call to its answer.',
     labelNames: ['kind', 'hook'],
-    buckets: BUCKETS,
-    registers: [registry],
+    buckets: HOOK_BUCKETS,
+    registers,
   })
   const refusals = new Counter({
     name: 'vec_operator_guard_refusals_total',
     help: 'Answers the guard kept from the wire; each one is a defect.',
     labelNames: ['route'],
-    registers: [registry],
+    registers,
   })
   return {
-    contentType: registry.contentType,
     observe(kind, hook, code, seconds) {
       requests.inc({ kind, hook, code })
       duration.observe({ kind, hook }, seconds)
@@ -39,6 +80,59 @@ export function hookMetrics(): HookMetrics {
     guardRefused: (route) => {
       refusals.inc({ route })
     },
-    text: () => registry.metrics(),
+  }
+}
+
+function callCounters(registry: Registry): ServiceMetrics['called'] {
+  const registers = [registry]
+  const calls = new Counter({
+    name: 'vec_operator_outside_calls_total',
+    help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" got no answer.',
+    labelNames: ['system', 'method', 'code'],
+    registers,
+  })
+  const duration = new Histogram({
+    name: 'vec_operator_outside_call_duration_seconds',
+    help: 'Time from a call to the outside to its answer.',
+    labelNames: ['system', 'method'],
+    buckets: CALL_BUCKETS,
+    registers,
+  })
+  return (system, { method, status, seconds }) => {
+    calls.inc({ system, method, code: status ?? 'none' })
+    duration.observe({ system, method }, seconds)
+  }
+}
+
+function reportCounters(registry: Registry): ConstructorParameters<typeof Reports>[0] {
+  const registers = [registry]
+  const runs = new Counter({
+    name: 'vec_operator_job_runs_total',
+    help: 'Runs of Jobs that ended, by kind of the resource, verb and outcome: Done, Failed, Refused or Crashed.',
+    labelNames: ['kind', 'verb', 'outcome'],
+    registers,
+  })
+  const bytes = new Counter({
+    name: 'vec_operator_transferred_bytes_total',
+    help: 'Bytes of snapshots that Jobs reported as moved, by kind of the resource.',
+    labelNames: ['kind'],
+    registers,
+  })
+  const points = new Counter({
+    name: 'vec_operator_copied_points_total',
+    help: 'Points that Jobs reported as copied, by kind of the resource.',
+    labelNames: ['kind'],
+    registers,
+  })
+  return {
+    jobEnded: (run) => {
+      runs.inc({ ...run })
+    },
+    bytesMoved: (kind, amount) => {
+      bytes.inc({ kind }, amount)
+    },
+    pointsCopied: (kind, amount) => {
+      points.inc({ kind }, amount)
+    },
   }
 }

@@ -13,7 +13,7 @@ import { collectionRoom } from '../hooks/collection/index.ts'
 import type { Room } from '../hooks/room.ts'
 import { buildServer } from '../hooks/server.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
-import { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
 import type { Time } from '../jobs/time.ts'
@@ -22,8 +22,9 @@ import { backupSchedulePorts } from './backup-schedule-ports.ts'
 import { followCertificate, readCertificate } from './certificate.ts'
 import { collectionPorts } from './collection-ports.ts'
 import { consensusPort } from './consensus.ts'
+import { CountedKubernetes } from './counted.ts'
 import { watchCrdVersions } from './crd-version.ts'
-import { hookMetrics } from './metrics.ts'
+import { serviceMetrics, type OutsideCall, type ServiceMetrics } from './metrics.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
 import {
   accessKeyPorts,
@@ -60,9 +61,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
   const startedAt = now()
   const tokens = tokensOf(options)
-  const kubernetes = new Kubernetes(await serviceAccess(options.kubeconfig), log)
+  const metrics = serviceMetrics(settings.version, now)
+  const access = await serviceAccess(options.kubeconfig)
+  const kubernetes = new CountedKubernetes(access, log, (call) =>
+    metrics.called('kubernetes', call),
+  )
   const connections = new EngineConnections()
-  const rooms = roomsOn(kubernetes, connections, { ...options, now, timers })
+  const rooms = roomsOn(kubernetes, connections, { ...options, now, timers, metrics })
   const crds = await watchCrdVersions({
     version: settings.version,
     plurals: rooms.map(({ plural }) => plural),
@@ -72,7 +77,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   const server = buildServer({
     ...{ rooms, tokens, log, now, settings, namespaces },
-    metrics: hookMetrics(),
+    metrics,
     crdTooOld: (plural) => crds.tooOld(plural),
     ...(options.tls && { tls: readCertificate(options.tls) }),
   })
@@ -103,19 +108,23 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 function roomsOn(
   kubernetes: Kubernetes,
   connections: EngineConnections,
-  options: ServiceOptions & { now: () => Date; timers: Timers },
+  options: ServiceOptions & { now: () => Date; timers: Timers; metrics: ServiceMetrics },
 ): Room[] {
-  const { engineRoute: route, namespaces, now, timers, log, inlineMs } = options
+  const { engineRoute: route, namespaces, now, timers, metrics, log, inlineMs } = options
   const secret = secretPort(kubernetes, now)
   const freshSecret = freshSecretPort(kubernetes, now)
-  const engines = { kubernetes, connections, route, secret, freshSecret, log }
+  const engines = {
+    ...{ kubernetes, connections, route, secret, freshSecret, log },
+    called: (call: OutsideCall) => metrics.called('engine', call),
+  }
   const tools = { kubernetes, secret, consensus: consensusPort(engines), namespaces, now, log }
+  const bucketCalled = (call: OutsideCall) => metrics.called('bucket', call)
   const time: Time = { now, sleep: (ms, signal) => waited(timers, ms, signal) }
   return [
     clusterRoom(clusterPorts(tools)),
     collectionRoom(collectionPorts({ ...engines, namespaces, now, timers }), inlineMs),
     accessKeyRoom(accessKeyPorts(tools)),
-    backupRoom(backupPorts({ ...tools, time, log })),
+    backupRoom(backupPorts({ ...tools, time, log, called: bucketCalled })),
     backupScheduleRoom(backupSchedulePorts(tools)),
   ]
 }
