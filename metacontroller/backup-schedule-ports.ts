@@ -4,7 +4,7 @@ import { VecBackupSchedule } from '../crds/backup-schedule.ts'
 import { LABELS } from '../crds/names.ts'
 import type { BackupSchedulePorts } from '../hooks/backup-schedule/ports.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
-import { commonPorts, hasStatus, type CommonTools } from './common-ports.ts'
+import { commonPorts, listed, type CommonTools } from './common-ports.ts'
 import { backups, schedules } from './places.ts'
 
 export function backupSchedulePorts(tools: CommonTools): BackupSchedulePorts {
@@ -23,14 +23,9 @@ async function backupsOf(
   kubernetes: Kubernetes,
   { namespace, name, uid }: { namespace: string; name: string; uid: string },
 ): Promise<VecBackup[]> {
-  const labelSelector = `${LABELS.schedule}=${name}`
-  const labelled = await kubernetes
-    .list(backups(namespace), VecBackup.schema, { labelSelector })
-    .catch((error: unknown) => {
-      // The kind is gone, and with it every backup.
-      if (hasStatus(error, 404)) return []
-      throw error
-    })
+  const labelled = await listed(kubernetes, [backups(namespace)], VecBackup.schema, {
+    labelSelector: `${LABELS.schedule}=${name}`,
+  })
   // A label is anybody's to write, and a former schedule of this name had the same.
   return labelled.filter(({ metadata: { ownerReferences = [] } }) =>
     ownerReferences.some((owner) => owner.controller === true && owner.uid === uid),

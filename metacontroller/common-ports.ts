@@ -1,11 +1,12 @@
 /** What several rooms read and write outside of Metacontroller's requests, in the same way. */
 import { hostname } from 'node:os'
+import type { Static, TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { KubernetesError } from '../crds/errors.ts'
 import { AnyObject, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
 import { MANAGED_BY } from '../crds/names.ts'
-import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { backups, clusters, events, jobs, namespaces, statefulSets } from './places.ts'
 import type { Log } from './start-mark.ts'
 
@@ -33,6 +34,22 @@ export function commonPorts({ kubernetes, log }: CommonTools) {
     deleteJob: ({ namespace, name, uid }: { namespace: string; name: string; uid: string }) =>
       kubernetes.delete(jobs(namespace), name, { uid, propagation: 'Foreground' }),
     writeEvent: (event: KubernetesEvent) => writeEvent({ kubernetes, log }, event),
+  }
+}
+
+/** Objects of several places; none where the kind is not installed, or gone. */
+export async function listed<Schema extends TSchema>(
+  kubernetes: Kubernetes,
+  places: Collection[],
+  schema: Schema,
+  selection: { labelSelector?: string } = {},
+): Promise<Static<Schema>[]> {
+  try {
+    const lists = places.map((place) => kubernetes.list(place, schema, selection))
+    return (await Promise.all(lists)).flat()
+  } catch (error) {
+    if (hasStatus(error, 404)) return []
+    throw error
   }
 }
 

@@ -3,6 +3,7 @@ import { VecBackup } from '../crds/backup.ts'
 import { VecBackupSchedule } from '../crds/backup-schedule.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { VecCollection } from '../crds/collection.ts'
+import { VecMigration } from '../crds/migration.ts'
 import { API_VERSION } from '../crds/names.ts'
 import { VecRestore } from '../crds/restore.ts'
 import type { Collection } from '../jobs/clients/kubernetes.ts'
@@ -21,6 +22,7 @@ export const collections = place(API_VERSION, VecCollection.plural)
 export const backups = place(API_VERSION, VecBackup.plural)
 export const schedules = place(API_VERSION, VecBackupSchedule.plural)
 export const restores = place(API_VERSION, VecRestore.plural)
+export const migrations = place(API_VERSION, VecMigration.plural)
 
 /** The same kind in each of the namespaces served, or at once where all are. */
 export function served(kind: Place, namespaces: string[]): Collection[] {

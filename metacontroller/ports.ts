@@ -2,8 +2,8 @@
  * What the rooms read and write outside of Metacontroller's requests, by the real clients of
  * jobs/clients. Reads that many resources repeat are answered from a short memory.
  */
-import { AnyObject, endOf, Job, Secret } from '../crds/kubernetes.ts'
-import { LABELS, MANAGED_BY } from '../crds/names.ts'
+import { AnyObject, Secret } from '../crds/kubernetes.ts'
+import { LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
@@ -13,6 +13,7 @@ import { leasePorts } from './leases.ts'
 import { clusters, definitions, jobs, secrets, served } from './places.ts'
 import { remember } from './remember.ts'
 import type { Log } from './start-mark.ts'
+import { unfinishedJobs } from './unfinished.ts'
 
 export interface PortTools {
   kubernetes: Kubernetes
@@ -31,14 +32,16 @@ const HELM_JOBS_SECONDS = 5
 export function clusterPorts(tools: PortTools): ClusterPorts {
   const { kubernetes, namespaces, now } = tools
   const leases = leasePorts(kubernetes)
-  const helmJobs = remember(() => countUnfinished(kubernetes, namespaces), HELM_JOBS_SECONDS, now)
+  const unfinished = () =>
+    unfinishedJobs(kubernetes, served(jobs, namespaces), { [LABELS.component]: 'helm' })
+  const helmJobs = remember(unfinished, HELM_JOBS_SECONDS, now)
   return {
     ...commonPorts(tools),
     secret: tools.secret,
     consensus: tools.consensus,
     jobsOf: (namespace, parentUid) => leases.jobsOf(namespace, parentUid),
     writeHolder: (cluster) => holderNow(cluster, 'write', leases, now()),
-    unfinishedHelmJobs: async () => (await helmJobs()) ?? 0,
+    unfinishedHelmJobs: async () => (await helmJobs())?.length ?? 0,
   }
 }
 
@@ -94,14 +97,4 @@ export async function patchCluster(
 /** A definition by its name; it has no namespace. */
 export function readCrd(kubernetes: Kubernetes, name: string): Promise<AnyObject | undefined> {
   return kubernetes.get(definitions(), name, AnyObject)
-}
-
-/** Helm Jobs that run or are about to: what has succeeded is left out by the API server. */
-async function countUnfinished(kubernetes: Kubernetes, namespaces: string[]): Promise<number> {
-  const selection = {
-    labelSelector: `${LABELS.managedBy}=${MANAGED_BY},${LABELS.component}=helm`,
-    fieldSelector: 'status.successful=0',
-  }
-  const lists = served(jobs, namespaces).map((place) => kubernetes.list(place, Job, selection))
-  return (await Promise.all(lists)).flat().filter((job) => endOf(job) === undefined).length
 }

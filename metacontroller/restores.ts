@@ -4,7 +4,7 @@ import { AnyObject } from '../crds/kubernetes.ts'
 import { VecRestore } from '../crds/restore.ts'
 import type { ObjectIdentity, ObjectName } from '../hooks/backup/ports.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
-import { hasStatus } from './common-ports.ts'
+import { listed } from './common-ports.ts'
 import { restores, served } from './places.ts'
 
 /** No more than tells what it reads: one that an older CRD let in may be at work too. */
@@ -20,16 +20,8 @@ export async function restoresOf(
   namespaces: string[],
   backup: ObjectName,
 ): Promise<ObjectIdentity[]> {
-  const lists = served(restores, namespaces).map((place) => kubernetes.list(place, Reader))
-  const all = await Promise.all(lists).catch((error: unknown) => {
-    // The kind is not installed: nobody restores.
-    if (hasStatus(error, 404)) return []
-    throw error
-  })
-  return all
-    .flat()
-    .filter((restore) => reads(restore, backup))
-    .map(identity)
+  const all = await listed(kubernetes, served(restores, namespaces), Reader)
+  return all.filter((restore) => reads(restore, backup)).map(identity)
 }
 
 function reads({ metadata, spec: { backupRef } }: Reader, { namespace, name }: ObjectName) {
