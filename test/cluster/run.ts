@@ -8,6 +8,8 @@ import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
 import { runCorpus, type Store } from '../crds/corpus-run.ts'
 import { accessKeyScenarios } from '../scenarios/access-key.ts'
+import { backupWaits } from '../scenarios/backup-waits.ts'
+import { backupScenarios } from '../scenarios/backup.ts'
 import { clusterFaults } from '../scenarios/cluster-faults.ts'
 import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
@@ -63,6 +65,8 @@ if (world !== undefined) {
     ...clusterInput,
     ...collectionScenarios,
     ...accessKeyScenarios,
+    ...backupScenarios,
+    ...backupWaits,
     ...clusterFaults,
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

@@ -1,0 +1,157 @@
+/** What the scenarios about backups share: resources, a cluster with something in it, and a look at the bucket. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { BackupStatus } from '../../crds/backup.ts'
+import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { Condition } from '../../crds/schema.ts'
+import type { BucketCall, Reference, World, WorldBucket } from '../world/world.ts'
+
+const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
+
+/** A VecBackup or VecBackupSchedule of cluster `a` into this bucket, as a person writes it. */
+export function backupResource(
+  kind: 'VecBackup' | 'VecBackupSchedule',
+  { namespace, name }: { namespace: string; name: string },
+  { target }: WorldBucket,
+) {
+  const reference: Reference = { apiVersion: API_VERSION, kind, namespace, name }
+  const of = (spec: object = {}, annotations: Record<string, string> = {}): object => ({
+    apiVersion: API_VERSION,
+    kind,
+    metadata: { namespace, name, annotations },
+    spec: { clusterRef: { name: 'a' }, storage: { s3: target }, ...spec },
+  })
+  return { reference, of }
+}
+
+export function backupStatus(object: AnyObject | undefined): BackupStatus {
+  return (object as { status?: BackupStatus } | undefined)?.status ?? {}
+}
+
+export function scheduleStatus(object: AnyObject | undefined): BackupScheduleStatus {
+  return (object as { status?: BackupScheduleStatus } | undefined)?.status ?? {}
+}
+
+/** What the condition Complete of a backup, or Ready of a schedule, says. */
+export function said(object: AnyObject | undefined): Condition | undefined {
+  return backupStatus(object).conditions?.find(({ type }) => ['Complete', 'Ready'].includes(type))
+}
+
+/** Waits until a backup has ended in this phase; fails at once when it ended in the other. */
+export async function untilEnded(
+  world: World,
+  reference: Reference,
+  phase: 'Completed' | 'Failed' = 'Completed',
+): Promise<BackupStatus> {
+  const object = await world.until(
+    reference,
+    'ended',
+    (found) => ['Completed', 'Failed'].includes(backupStatus(found).phase ?? ''),
+    300,
+  )
+  const status = backupStatus(object)
+  if (status.phase !== phase) throw new Error(`${reference.name} is ${JSON.stringify(status)}`)
+  return status
+}
+
+export function untilSaid(world: World, reference: Reference, reason: string, seconds = 180) {
+  return world.until(reference, reason, (object) => said(object)?.reason === reason, seconds)
+}
+
+export async function deleted(world: World, reference: Reference): Promise<void> {
+  await world.delete(reference)
+  await world.until(reference, 'gone', (object) => object === undefined, 180)
+}
+
+/** Waits for what is not an object of the API. */
+export async function eventually(
+  world: World,
+  what: string,
+  isTrue: () => boolean | Promise<boolean>,
+  seconds = 120,
+): Promise<void> {
+  for (let left = seconds; !(await isTrue()); left -= 1) {
+    if (left <= 0) throw new Error(`not so after ${seconds} s: ${what}`)
+    await world.pass(1)
+  }
+}
+
+/** Makes a collection with an index, an alias and some points in cluster `a`. */
+export async function fill(world: World, namespace: string, name: string, spec: object = {}) {
+  const call = (method: string, path: string, body: object) =>
+    world.engine({ namespace, name: 'vec-a-0' }, method, path, body)
+  const path = `/collections/${encodeURIComponent(name)}`
+  await call('PUT', `${path}?timeout=60`, { vectors: { size: 4, distance: 'Dot' }, ...spec })
+  await call('PUT', `${path}/index?wait=true`, { field_name: 'author', field_schema: 'keyword' })
+  const create_alias = { collection_name: name, alias_name: `${name} today` }
+  await call('POST', '/collections/aliases', { actions: [{ create_alias }] })
+  const upsert = (body: object) => call('PUT', `${path}/points?wait=true`, body)
+  return {
+    call: (method: string, rest: string, body: object) => call(method, path + rest, body),
+    upsert,
+  }
+}
+
+/** Points one after the other from this id on. */
+export function points(count: number, from = 1): object[] {
+  return Array.from({ length: count }, (_, index) => ({
+    id: from + index,
+    vector: [index, 1, 2, 3],
+    payload: { author: `author ${index % 3}` },
+  }))
+}
+
+/** Snapshot files that the engine's nodes still have of a collection. */
+export async function engineFiles(
+  world: World,
+  namespace: string,
+  nodes: number,
+  collection: string,
+): Promise<string[]> {
+  const path = `/collections/${encodeURIComponent(collection)}/snapshots`
+  const files: string[] = []
+  for (let node = 0; node < nodes; node += 1) {
+    const answer = await world.engine({ namespace, name: `vec-a-${node}` }, 'GET', path)
+    files.push(...(answer as { result: { name: string }[] }).result.map(({ name }) => name))
+  }
+  return files
+}
+
+/** How often the bytes of each snapshot were sent, by key. */
+export function uploads(bucket: WorldBucket): Record<string, number> {
+  const begun = bucket
+    .calls()
+    .filter(isUpload)
+    .map(({ key }) => key)
+  return Object.fromEntries(
+    Object.entries(Object.groupBy(begun, String)).map(([key, times]) => [key, times?.length ?? 0]),
+  )
+}
+
+/** One object in one call, or the first of its parts. */
+export function isUpload({ method, key, query }: BucketCall): boolean {
+  return method === 'PUT' && key.endsWith('.snapshot') && (query['partNumber'] ?? '1') === '1'
+}
+
+/** The companion CLI proves a backup from the bucket alone, as a person runs it. */
+export async function verify(bucket: WorldBucket, path: string) {
+  const { endpoint, accessKeyId, secretAccessKey } = bucket.access
+  const args = ['backup', 'verify', `s3://${bucket.name}/${path}`, '--endpoint', endpoint]
+  const env = {
+    ...process.env,
+    CLOUD_ACCESS_KEY_ID: accessKeyId,
+    CLOUD_SECRET_ACCESS_KEY: secretAccessKey,
+    LOG_FORMAT: 'text',
+  }
+  try {
+    const run = promisify(execFile)
+    const { stdout } = await run(process.execPath, [CLI, ...args, '--path-style'], { env })
+    return { code: 0, output: stdout }
+  } catch (error) {
+    const { code, stdout } = error as { code: number; stdout: string }
+    return { code, output: stdout }
+  }
+}

@@ -1,0 +1,217 @@
+/** A VecBackup when all goes well: what is in the bucket, what status and log say. */
+import { checkedManifest } from '../../crds/manifest.ts'
+import type { World } from '../world/world.ts'
+import {
+  backupResource,
+  backupStatus,
+  deleted,
+  engineFiles,
+  fill,
+  isUpload,
+  points,
+  said,
+  untilEnded,
+  verify,
+} from './backup-parts.ts'
+import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
+
+const THREE_NODES = { replicas: 3, cluster: { enabled: true }, apiKey: { autoGenerate: true } }
+
+/** Two collections over three nodes: one spread by the engine, one by shard keys. */
+async function fillBoth(world: World, namespace: string): Promise<void> {
+  const spread = await fill(world, namespace, 'books', { shard_number: 3, replication_factor: 2 })
+  await spread.upsert({ points: points(30) })
+  const custom = { sharding_method: 'custom', shard_number: 2, replication_factor: 2 }
+  const keyed = await fill(world, namespace, 'my cities', custom)
+  for (const [index, shard_key] of ['berlin', 7].entries()) {
+    await keyed.call('PUT', '/shards?timeout=60', { shard_key })
+    await keyed.upsert({ points: points(10, 1 + 10 * index), shard_key })
+  }
+}
+
+const whole: Scenario = {
+  title:
+    'three nodes, replication factor 2, shard keys, aliases and indexes: every node of every collection in the bucket, provable from there alone',
+  async run(world, t) {
+    const namespace = await world.namespace('backed-up')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a', THREE_NODES)
+    await fillBoth(world, namespace)
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    const s3 = { ...bucket.target, prefix: 'nightly/prod' }
+    await world.apply(of({ storage: { s3 } }))
+    const status = await untilEnded(world, reference)
+
+    const folder = 'nightly/prod/b/'
+    const snapshots = status.collections?.flatMap((collection) => collection.snapshots ?? []) ?? []
+    const keys = await bucket.keys()
+    t.strictSame(
+      keys.filter((key) => key.endsWith('.snapshot')),
+      snapshots.map(({ key }) => key).sort(),
+      'every snapshot of the status is an object, and there is none besides',
+    )
+    t.ok(keys.every((key) => key.startsWith(folder)))
+    t.equal(
+      bucket.calls().findLast(({ method }) => method === 'PUT')?.key,
+      `${folder}manifest.json`,
+    )
+    t.match(status, {
+      phase: 'Completed',
+      s3Path: `s3://${bucket.name}/nightly/prod/b`,
+      totalSize: /^[\d.]+ (B|[KMG]iB)$/,
+      collections: ['books', 'my cities'].map((name) => ({
+        name,
+        status: 'Completed',
+        size: /B$/,
+      })),
+    })
+    t.strictSame(
+      snapshots.map(({ node, key }) => [node, key.slice(0, key.lastIndexOf('/'))]),
+      ['books', 'my cities'].flatMap((name) =>
+        [0, 1, 2].map((node) => [node, `${folder}${name}/node-${node}`]),
+      ),
+    )
+    t.match(said(await world.get(reference)), {
+      status: 'True',
+      reason: 'BackupCompleted',
+      message: 'Backed up 2/2 collections',
+    })
+    t.match(await eventsAbout(world, reference), {
+      BackupStarted: /s3:\/\//,
+      BackupCompleted: /Backed up 2\/2 collections/,
+    })
+    for (const name of ['books', 'my cities']) {
+      t.strictSame(await engineFiles(world, namespace, 3, name), [], 'the nodes keep no file of it')
+    }
+
+    const manifest = checkedManifest(await bucket.json(`${folder}manifest.json`))
+    t.match(manifest, {
+      backupName: 'b',
+      cluster: { name: 'a', namespace },
+      nodeCount: 3,
+      engineVersion: world.versions.newer,
+      collections: [
+        { name: 'books', aliases: ['books today'], pointsCount: 30 },
+        {
+          name: 'my cities',
+          aliases: ['my cities today'],
+          payloadIndexes: { author: { dataType: 'keyword' } },
+          config: { params: { sharding_method: 'custom', replication_factor: 2 } },
+        },
+      ],
+    })
+    const [, cities] = manifest.collections
+    t.strictSame(
+      new Map(cities?.shardKeys.map(({ key, shardIds }) => [key, shardIds.length])),
+      new Map<string | number, number>([
+        ['berlin', 2],
+        [7, 2],
+      ]),
+    )
+    t.ok(
+      cities?.shards.every(({ nodes }) => nodes.length === 2),
+      'each shard on two nodes',
+    )
+
+    const proof = await verify(bucket, 'nightly/prod/b')
+    t.equal(proof.code, 0, proof.output)
+    t.match(proof.output, /all 6 objects are whole/)
+    await bucket.put(snapshots[4]?.key ?? '', 'something else')
+    const doubt = await verify(bucket, 'nightly/prod/b')
+    t.equal(doubt.code, 1)
+    t.match(doubt.output, /my cities\/node-1\/.* has 14 bytes, not \d+/)
+  },
+}
+
+const progress: Scenario = {
+  title:
+    'while a backup runs its status tells which collection of how many, which node, and what is done',
+  async run(world, t) {
+    const namespace = await world.namespace('progress')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    for (const name of ['one', 'two', 'three']) await fill(world, namespace, name)
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    // Reports are a few seconds apart.
+    bucket.misbehave((call) => (isUpload(call) ? { hold: world.pass(4) } : undefined))
+    await world.apply(of())
+    const object = await world.until(
+      reference,
+      'told how far it is',
+      (found) => /^collection [23] of 3/.test(said(found)?.message ?? ''),
+      120,
+    )
+    const status = backupStatus(object)
+    t.match(status, { phase: 'InProgress', startTime: String, s3Path: `s3://${bucket.name}/b` })
+    t.match(said(object), { status: 'False', reason: 'BackupRunning' })
+    t.match(status.collections, [{ name: 'one', status: 'Completed', size: /B$/ }, {}, {}])
+    bucket.misbehave()
+    await untilEnded(world, reference)
+  },
+}
+
+const story: Scenario = {
+  title: 'kubectl logs of a backup Job tells the whole story, and no secret',
+  async run(world, t) {
+    const namespace = await world.namespace('story')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a', { apiKey: { autoGenerate: true } })
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of())
+    await untilEnded(world, reference)
+    const [job = ''] = (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup'))
+    const log = await world.logs(namespace, job)
+    const told = [
+      /run starts/,
+      /collection 1 of 1 \(docs\)/,
+      /the engine makes the snapshot/,
+      /uploaded b\/docs\/node-0\//,
+      /deleted the engine/,
+      /manifest written/,
+      /Backed up 1\/1 collections/,
+    ]
+    const places = told.map((words) => log.search(words))
+    t.notOk(places.includes(-1), log)
+    t.strictSame(
+      places,
+      places.toSorted((one, other) => one - other),
+      'in this order',
+    )
+    const shown = JSON.stringify([await world.get(reference), log, await world.serviceLog()])
+    t.notOk(shown.includes(bucket.access.secretAccessKey))
+    const jobObject = { apiVersion: 'batch/v1', kind: 'Job', namespace, name: job }
+    t.notOk(JSON.stringify(await world.get(jobObject)).includes(bucket.access.secretAccessKey))
+  },
+}
+
+const chosen: Scenario = {
+  title:
+    'only the collections named are backed up; one that is missing fails by its name, the others are kept',
+  async run(world, t) {
+    const namespace = await world.namespace('chosen')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of({ collections: ['none', 'two'] }))
+    const status = await untilEnded(world, reference, 'Failed')
+    t.match(status, {
+      error: /there is no collection none/,
+      collections: [
+        { name: 'none', status: 'Failed', error: /there is no collection none/ },
+        { name: 'two', status: 'Completed' },
+      ],
+    })
+    t.match(said(await world.get(reference)), {
+      reason: 'BackupFailed',
+      message: 'Backed up 1/2 collections',
+    })
+    t.match(await bucket.json('b/manifest.json'), { collections: [{ name: 'two' }] })
+    t.equal((await verify(bucket, 'b')).code, 0)
+    await deleted(world, reference)
+    t.strictSame(await bucket.keys(), [], 'deleting a Failed backup still removes its objects')
+  },
+}
+
+export const backupScenarios: Scenario[] = [whole, progress, story, chosen]
