@@ -74,6 +74,12 @@ export const ManifestCollection = Type.Object({
   pointsCount: Type.Optional(
     Type.Integer({ minimum: 0, description: 'Points as the engine counted them: approximate.' }),
   ),
+  exactPointsCount: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: 'Points counted one by one, where it was the same before and after.',
+    }),
+  ),
 })
 export type ManifestCollection = Static<typeof ManifestCollection>
 

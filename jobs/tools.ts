@@ -15,7 +15,7 @@ export interface Tools {
   /** The engine on one pod of a cluster. */
   engineOn(connection: Connection, ordinal: number): Engine
   /** The bucket of a resource, by the credentials that are mounted for it. */
-  bucketAt(target: S3Target): Promise<Bucket>
+  bucketAt(target: Omit<S3Target, 'prefix'>): Promise<Bucket>
   reporter: Reporter
   time: Time
   log: Logger

@@ -8,7 +8,7 @@ import { backUpNode } from './node.ts'
 import { isThere } from './part.ts'
 import { look, settledShape, type Shape } from './shape.ts'
 import { refuseUnknown } from './source.ts'
-import { ordinals, type Work } from './work.ts'
+import { ordinals, snapshotsOn, type Work } from './work.ts'
 
 /** collection.json: the collection is whole in the bucket, and is this in the manifest. */
 const Finished = Type.Object({ uid: Type.String(), collection: ManifestCollection })
@@ -22,17 +22,33 @@ export async function backUpCollection(name: string, work: Work): Promise<Manife
   await refuseUnknown(name, work)
   for (let round = 1; round <= ROUNDS; round += 1) {
     const shape = await settledShape(name, work)
+    const before = await countOf(name, work)
     const snapshots: ManifestSnapshot[] = []
     for (const ordinal of ordinals(work)) {
       snapshots.push(await backUpNode({ collection: name, ordinal }, shape, work))
     }
-    if (await isStill(shape, name, work))
-      return finish({ name, snapshots, ...shape.described }, work)
+    if (await isStill(shape, name, work)) {
+      const count = await countOf(name, work)
+      // Written to meanwhile, it has no one number: the snapshots are of several moments.
+      const exact = count !== undefined && count === before && { exactPointsCount: count }
+      return finish({ name, snapshots, ...shape.described, ...exact }, work)
+    }
     work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
   }
   throw new EngineError(
     `collection ${name}: its shards moved, or its vectors changed, ${ROUNDS} times while it was backed up`,
   )
+}
+
+/** Undefined where the engine cannot tell: a restore compares what there is to compare. */
+async function countOf(name: string, work: Work): Promise<number | undefined> {
+  try {
+    return await snapshotsOn(work, 0).exactCount(name, work.tools.signal)
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    work.tools.log.warn({ collection: name, reason: error.message }, 'points are not counted')
+    return undefined
+  }
 }
 
 /** A shard that moved between two snapshots may be in none of them. */

@@ -1,6 +1,7 @@
 /** The engine's endpoints that a backup needs: snapshots of one node, and what a collection is. */
 import type { Readable } from 'node:stream'
 import { Type, type Static } from '@sinclair/typebox'
+import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import { Placement } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
@@ -40,6 +41,8 @@ export const SettlingPlacement = Type.Composite([
 ])
 export type SettlingPlacement = Static<typeof SettlingPlacement>
 
+const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
+
 const Aliases = Type.Object({ aliases: Type.Array(Type.Object({ alias_name: Type.String() })) })
 
 export class EngineSnapshots {
@@ -61,6 +64,18 @@ export class EngineSnapshots {
 
   placement(name: string, signal?: AbortSignal): Promise<SettlingPlacement> {
     return this.#engine.call('GET', `${pathOf(name)}/cluster`, SettlingPlacement, { signal })
+  }
+
+  /** Points counted one by one; undefined where the collection does not allow it (strict mode). */
+  async exactCount(collection: string, signal?: AbortSignal): Promise<number | undefined> {
+    const path = `${pathOf(collection)}/points/count`
+    const options = { body: { exact: true }, timeoutMs: LONG_CALL_MS, signal }
+    try {
+      return (await this.#engine.call('POST', path, Count, options)).count
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 400) return undefined
+      throw error
+    }
   }
 
   /** Files of this collection that this node keeps; of other nodes it knows nothing. */

@@ -17,6 +17,7 @@ t.test(
       snapshotBytes: 9 * MIB,
     })
     engine.aliases.set('live', 'docs')
+    engine.collections.get('docs')?.points.push({ id: 1, vector: [1], payload: {} })
     const { code, log } = await world.run()
     t.equal(code, EXIT.done, log)
     t.strictSame(
@@ -43,6 +44,7 @@ t.test(
       collections: [
         {
           name: 'docs',
+          exactPointsCount: 1,
           aliases: ['live'],
           config: { params: { replication_factor: 2 } },
           shards: [
@@ -161,8 +163,8 @@ t.test('SIGTERM aborts the upload and deletes the engine’s file, and is a cras
 t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', async (t) => {
   const { engine, nodes, world } = await stage(t)
   const reached = Promise.withResolvers<undefined>()
-  nodes[0]?.misbehave(({ method }) => {
-    if (method !== 'POST') return undefined
+  nodes[0]?.misbehave(({ method, path }) => {
+    if (method !== 'POST' || path.at(-1) !== 'snapshots') return undefined
     reached.resolve(undefined)
     return { delayMs: 300 }
   })
@@ -180,8 +182,8 @@ t.test(
     const { engine, nodes, world } = await stage(t, { nodes: 1 })
     // The engine makes it, and nobody hears of it: as when the pod is killed meanwhile.
     let calls = 0
-    nodes[0]?.misbehave(({ method }) =>
-      method === 'POST' && calls++ === 0 ? { cut: 'after' } : undefined,
+    nodes[0]?.misbehave(({ method, path }) =>
+      method === 'POST' && path.at(-1) === 'snapshots' && calls++ === 0 ? { cut: 'after' } : undefined,
     )
     // Our clock and the engine's are the same, about.
     const time = { ...instantTime(), now: () => new Date() }
