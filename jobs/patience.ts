@@ -60,6 +60,6 @@ export function explained(message: string): string {
   return `${message} (the snapshot does not fit: enable snapshotPersistence or grow the data volume)`
 }
 
-function isFull(message: string): boolean {
+export function isFull(message: string): boolean {
   return /no space left|out of disk|507/i.test(message)
 }

@@ -28,6 +28,8 @@ export interface StreamCall extends EngineCall {
 export interface StreamAnswer {
   status: number
   body: Readable
+  /** From the header Retry-After. */
+  retryAfterSeconds?: number | undefined
 }
 
 export interface Route {
@@ -114,19 +116,21 @@ export function routeTo(base: string, connections: EngineConnections): Route {
         end.clear()
       }
     },
-    async open({ method, path, headers, timeoutMs, stallMs, signal }, ca) {
+    async open({ method, path, headers, body, timeoutMs, stallMs, signal }, ca) {
       const end = deadline(timeoutMs, signal)
       try {
         const answer = await request(base + path, {
           method,
           headers,
+          body: body ?? null,
           dispatcher: connections.pool(ca),
           headersTimeout: stallMs,
           bodyTimeout: stallMs,
           signal: end.signal,
         })
         answer.body.once('close', () => end.clear())
-        return { status: answer.statusCode, body: answer.body }
+        const { statusCode: status, headers: told } = answer
+        return { status, body: answer.body, retryAfterSeconds: retryAfterOf(told['retry-after']) }
       } catch (cause) {
         end.clear()
         throw noAnswer(`${method} ${base}${path}`, cause, signal)
@@ -158,10 +162,16 @@ export function proxyRoute(kubernetes: Kubernetes, connection: Connection, ordin
         throw noAnswer(`${method} ${pod}${path}`, cause, signal)
       }
     },
-    async open({ method, path, headers, timeoutMs, stallMs, signal }) {
+    async open({ method, path, headers, body, timeoutMs, stallMs, signal }) {
       const proxied = `/api/v1/namespaces/${namespace}/pods/${target}/proxy${path}`
       try {
-        return await kubernetes.open(method, proxied, { headers, timeoutMs, stallMs, signal })
+        return await kubernetes.open(method, proxied, {
+          headers,
+          timeoutMs,
+          stallMs,
+          signal,
+          ...(body !== undefined && { body }),
+        })
       } catch (cause) {
         throw noAnswer(`${method} ${pod}${path}`, cause, signal)
       }

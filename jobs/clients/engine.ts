@@ -9,6 +9,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { EngineError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
+import { wordsOf } from './call.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
 import type { EngineCall, Route } from './engine-route.ts'
 import type { Answer } from './kubernetes.ts'
@@ -112,6 +113,29 @@ export class Engine {
     return body
   }
 
+  /** The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. */
+  async bytes(
+    method: EngineCall['method'],
+    path: string,
+    { body, timeoutMs = SHORT_CALL_MS, signal }: Pick<CallOptions, 'body' | 'timeoutMs' | 'signal'>,
+  ): Promise<Buffer> {
+    const { route, credentials, log } = this.#options
+    const { key, ca } = await credentials()
+    const headers = {
+      'content-type': 'application/json',
+      ...(key !== undefined && { 'api-key': key }),
+    }
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+    const call = { method, path, headers, ...sent, timeoutMs, stallMs: timeoutMs, signal }
+    const { status, body: answer, retryAfterSeconds } = await route.open(call, ca)
+    const bytes = await collected(answer, `${method} ${path} on ${this.node}`, signal)
+    log.debug({ node: this.node, call: `${method} ${path}`, status }, 'engine call')
+    if (status >= 400) {
+      this.#succeeded({ status, text: bytes.toString(), retryAfterSeconds }, `${method} ${path}`)
+    }
+    return bytes
+  }
+
   async #send(method: EngineCall['method'], path: string, options: CallOptions): Promise<Answer> {
     const { credentials, freshCredentials } = this.#options
     const known = await credentials()
@@ -158,6 +182,21 @@ export class Engine {
       `${call} on ${this.node} answered without a valid ${error.path || 'JSON body'}: ${error.message}`,
     )
   }
+}
+
+async function collected(
+  body: Readable,
+  call: string,
+  signal: AbortSignal | undefined,
+): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  try {
+    for await (const chunk of body) chunks.push(chunk as Buffer)
+  } catch (cause) {
+    signal?.throwIfAborted()
+    throw new EngineError(`${call} broke off: ${wordsOf(cause)}`, { cause })
+  }
+  return Buffer.concat(chunks)
 }
 
 const Envelope = Type.Object({ result: Type.Unknown() })

@@ -177,21 +177,27 @@ export class Kubernetes {
   async open(
     method: Dispatcher.HttpMethod,
     path: string,
-    { headers: own, timeoutMs, stallMs, signal }: StreamCall,
-  ): Promise<{ status: number; body: Readable }> {
+    { headers: own, body: sent, timeoutMs, stallMs, signal }: StreamCall,
+  ): Promise<{ status: number; body: Readable; retryAfterSeconds?: number | undefined }> {
     const end = deadline(timeoutMs, signal)
     try {
       const { headers, dispatcher } = await this.#access.authorize()
-      const { statusCode, body } = await request(this.#access.server + path, {
+      const {
+        statusCode,
+        body,
+        headers: told,
+      } = await request(this.#access.server + path, {
         method,
         ...(dispatcher !== undefined && { dispatcher }),
         headers: { ...headers, ...own },
+        body: sent ?? null,
         headersTimeout: stallMs,
         bodyTimeout: stallMs,
         signal: end.signal,
       })
       body.once('close', () => end.clear())
-      return { status: statusCode, body }
+      const retryAfterSeconds = retryAfterOf(told['retry-after'])
+      return { status: statusCode, body, retryAfterSeconds }
     } catch (cause) {
       end.clear()
       signal?.throwIfAborted()
@@ -206,6 +212,7 @@ function isJson(body: Call['body']): body is object {
 
 interface StreamCall {
   headers: Record<string, string>
+  body?: string | Readable
   timeoutMs: number
   stallMs: number
   signal?: AbortSignal | undefined

@@ -1,0 +1,198 @@
+/**
+ * The engine's endpoints that a migration needs: pages of points and their writing, counts and samples
+ * (facts 7). Points pass as the bytes they came in: ids have 64 bits, and no number may be rounded.
+ */
+import { Readable } from 'node:stream'
+import { Type } from '@sinclair/typebox'
+import { EngineError } from '../../crds/errors.ts'
+import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
+import type { ShardKey } from '../../crds/manifest.ts'
+import type { Engine } from './engine.ts'
+import { fieldsOf, itemsOf } from './raw-json.ts'
+
+const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
+
+export interface Page {
+  /** A JSON array of points. */
+  points: Buffer
+  /** Of points. */
+  count: number
+  /** Id the next page begins with, as JSON; absent behind the last one. */
+  next?: string
+}
+
+export interface PageWanted {
+  limit: number
+  /** Id, as JSON. */
+  offset?: string | undefined
+  shardKey?: ShardKey | undefined
+  /** Ids alone, without payload and vectors. */
+  bare?: true
+}
+
+/** How the engine begins its answer, and how it ends: what stands between is not looked at. */
+const HEAD = Buffer.from('{"result":{"points":[')
+const MIDDLE = Buffer.from('],"next_page_offset":')
+const TAIL = /^(null|\d+|"[0-9a-f-]{36}")\},"status":"ok","time":[\d.e-]+(,"usage":\{[^[\]]*\})?\}$/
+const MAX_TAIL = 4096
+
+export class EnginePoints {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  /** Points in ascending order of their ids, numbers before UUIDs. */
+  async scroll(collection: string, wanted: PageWanted, signal?: AbortSignal): Promise<Page> {
+    const path = `${pathOf(collection)}/scroll`
+    const { limit, offset, shardKey, bare } = wanted
+    const fields = {
+      limit,
+      with_payload: bare !== true,
+      with_vector: bare !== true,
+      ...(shardKey !== undefined && { shard_key: shardKey }),
+      ...(offset !== undefined && { offset: raw(offset) }),
+    }
+    const options = { body: fields, timeoutMs: LONG_CALL_MS, signal }
+    const answer = await this.#engine.bytes('POST', path, options)
+    const page = this.#read(path, () => quickPage(answer, limit) ?? slowPage(answer))
+    return page
+  }
+
+  /** Writes an array of points, given in pieces; answers once all of it is applied. */
+  async upsert(
+    collection: string,
+    points: readonly Uint8Array[],
+    shardKey?: ShardKey,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const key = shardKey === undefined ? '' : `,"shard_key":${JSON.stringify(shardKey)}`
+    const pieces = [Buffer.from('{"points":'), ...points, Buffer.from(`${key}}`)]
+    const contentLength = pieces.reduce((sum, { length }) => sum + length, 0)
+    const source = Readable.from(pieces, { objectMode: false })
+    const stream = { contentType: 'application/json', contentLength, source }
+    const options = { stream, timeoutMs: LONG_CALL_MS, signal }
+    await this.#engine.call('PUT', `${pathOf(collection)}?wait=true`, Type.Object({}), options)
+  }
+
+  /** Every point, counted one by one. */
+  async count(collection: string, shardKey?: ShardKey, signal?: AbortSignal): Promise<number> {
+    const path = `${pathOf(collection)}/count`
+    const body = { exact: true, ...(shardKey !== undefined && { shard_key: shardKey }) }
+    const options = { body, timeoutMs: LONG_CALL_MS, signal }
+    const { count } = await this.#engine.call(
+      'POST',
+      path,
+      Type.Object({ count: Type.Integer() }),
+      options,
+    )
+    return count
+  }
+
+  /** Ids, as JSON, of points chosen at random; fewer where there are fewer. */
+  async sample(
+    collection: string,
+    limit: number,
+    shardKey?: ShardKey,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    const path = `${pathOf(collection)}/query`
+    const body = {
+      query: { sample: 'random' },
+      limit,
+      with_payload: false,
+      ...(shardKey !== undefined && { shard_key: shardKey }),
+    }
+    const answer = await this.#engine.bytes('POST', path, { body, signal })
+    return this.#read(path, () => {
+      const result = fieldsOf(answer).get('result')?.start
+      const points = result === undefined ? undefined : fieldsOf(answer, result).get('points')
+      if (points === undefined) throw new SyntaxError('no points')
+      return itemsOf(answer, points.start).map(({ start }) => idAt(answer, start))
+    })
+  }
+
+  /** Whole points by their ids, as JSON by id, as JSON; those that are not there are left out. */
+  async retrieve(
+    collection: string,
+    ids: readonly string[],
+    shardKey?: ShardKey,
+    signal?: AbortSignal,
+  ): Promise<Map<string, string>> {
+    const path = pathOf(collection)
+    const body = {
+      ids: ids.map(raw),
+      with_payload: true,
+      with_vector: true,
+      ...(shardKey !== undefined && { shard_key: shardKey }),
+    }
+    const options = { body, timeoutMs: LONG_CALL_MS, signal }
+    const answer = await this.#engine.bytes('POST', path, options)
+    return this.#read(path, () => {
+      const result = fieldsOf(answer).get('result')
+      if (result === undefined) throw new SyntaxError('no result')
+      const points = itemsOf(answer, result.start).map(
+        ({ start, end }) => [idAt(answer, start), answer.toString('utf8', start, end)] as const,
+      )
+      return new Map(points)
+    })
+  }
+
+  #read<Result>(path: string, cut: () => Result): Result {
+    try {
+      return cut()
+    } catch (cause) {
+      if (!(cause instanceof SyntaxError)) throw cause
+      const call = `POST ${path} on ${this.#engine.node}`
+      throw new EngineError(`${call} answered no valid JSON: ${cause.message}`, { cause })
+    }
+  }
+}
+
+/** A page that is not the last has as many points as were asked for. */
+function quickPage(answer: Buffer, limit: number): Page | undefined {
+  if (!answer.subarray(0, HEAD.length).equals(HEAD)) return undefined
+  const from = Math.max(0, answer.length - MAX_TAIL)
+  const end = answer.lastIndexOf(MIDDLE)
+  if (end < from) return undefined
+  const [, next] = TAIL.exec(answer.toString('utf8', end + MIDDLE.length)) ?? []
+  if (next === undefined) return undefined
+  const points = answer.subarray(HEAD.length - 1, end + 1)
+  if (next === 'null') return { points, count: itemsOf(points).length }
+  return { points, count: limit, next }
+}
+
+/** Whatever the order of its fields. */
+function slowPage(answer: Buffer): Page {
+  const result = fieldsOf(answer).get('result')
+  if (result === undefined) throw new SyntaxError('no result')
+  const fields = fieldsOf(answer, result.start)
+  const points = fields.get('points')
+  if (points === undefined) throw new SyntaxError('no points')
+  const offset = fields.get('next_page_offset')
+  const next = offset && answer.toString('utf8', offset.start, offset.end)
+  return {
+    points: answer.subarray(points.start, points.end),
+    count: itemsOf(answer, points.start).length,
+    ...(next !== undefined && next !== 'null' && { next }),
+  }
+}
+
+function idAt(text: Buffer, start: number): string {
+  const id = fieldsOf(text, start).get('id')
+  if (id === undefined) throw new SyntaxError('a point without id')
+  return text.toString('utf8', id.start, id.end)
+}
+
+// Newer than the types.
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): object }
+
+/** A number of any size, as it stands in its JSON. */
+function raw(json: string): object {
+  return rawJSON(json)
+}
+
+function pathOf(collection: string): string {
+  return `/collections/${encodeURIComponent(collection)}/points`
+}
