@@ -12,12 +12,14 @@ import { engineOn, type EngineTools } from './engines.ts'
 import { leasePorts } from './leases.ts'
 import { collections, served } from './places.ts'
 import { waited, type Timers } from './timers.ts'
+import { watched, type WritesUnderWay } from './writes-under-way.ts'
 
 export interface CollectionTools extends EngineTools {
   /** Those the service may read; empty means all. */
   namespaces: string[]
   now: () => Date
   timers: Timers
+  writes: WritesUnderWay
 }
 
 const CLAIMS_MS = 5_000
@@ -25,18 +27,23 @@ const CLAIMS_MS = 5_000
 const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function collectionPorts(tools: CollectionTools): CollectionPorts {
-  const { kubernetes, namespaces, now, timers } = tools
+  const { kubernetes, namespaces, now, timers, writes } = tools
   const common = commonPorts(tools)
   const claims = new Claims(() => collectionsIn(kubernetes, namespaces), now)
   return {
-    engine: (connection) => new EngineCollections(engineOn(tools, connection)),
+    engine: (connection) =>
+      watched(new EngineCollections(engineOn(tools, connection)), connection, writes),
     collectionsOf: async ({ namespace, name }, asking) =>
       (await claims.seenBy(asking)).filter((collection) => {
         const cluster = clusterOf(collection)
         return cluster.namespace === namespace && cluster.name === name
       }),
     cluster: ({ namespace, name }) => common.cluster(namespace, name),
-    writeHolder: (cluster) => holderNow(cluster, 'write', leasePorts(kubernetes), now()),
+    // From the question on: its answer may be older than a Lease that is taken meanwhile.
+    writeHolder: (cluster) =>
+      writes.during(cluster, 'a write that is about to be made', () =>
+        holderNow(cluster, 'write', leasePorts(kubernetes), now()),
+      ),
     writeEvent: common.writeEvent,
     now,
     wait: (milliseconds, signal) => waited(timers, milliseconds, signal),

@@ -45,7 +45,7 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
   }
 }
 
-export function accessKeyPorts(tools: PortTools): AccessKeyPorts {
+export function accessKeyPorts(tools: Omit<PortTools, 'consensus'>): AccessKeyPorts {
   return {
     secret: tools.secret,
     liveSecret: readSecret(tools.kubernetes),

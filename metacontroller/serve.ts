@@ -5,38 +5,19 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
-import { accessKeyRoom } from '../hooks/access-key/index.ts'
-import { backupRoom } from '../hooks/backup/index.ts'
-import { backupScheduleRoom } from '../hooks/backup-schedule/index.ts'
-import { clusterRoom } from '../hooks/cluster/index.ts'
-import { collectionRoom } from '../hooks/collection/index.ts'
-import type { Room } from '../hooks/room.ts'
 import { buildServer } from '../hooks/server.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
-import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
-import type { Time } from '../jobs/time.ts'
-import { backupPorts } from './backup-ports.ts'
-import { backupSchedulePorts } from './backup-schedule-ports.ts'
 import { followCertificate, readCertificate } from './certificate.ts'
-import { collectionPorts } from './collection-ports.ts'
-import { consensusPort } from './consensus.ts'
 import { CountedKubernetes } from './counted.ts'
 import { watchCrdVersions } from './crd-version.ts'
-import { serviceMetrics, type OutsideCall, type ServiceMetrics } from './metrics.ts'
+import { serviceMetrics } from './metrics.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
-import {
-  accessKeyPorts,
-  clusterPorts,
-  freshSecretPort,
-  patchCluster,
-  readCrd,
-  secretPort,
-  servedClusters,
-} from './ports.ts'
+import { patchCluster, readCrd, servedClusters } from './ports.ts'
+import { roomsOf } from './rooms.ts'
 import { startMarking } from './start-mark.ts'
-import { systemTimers, waited, type Timers } from './timers.ts'
+import { systemTimers, type Timers } from './timers.ts'
 import { tokenFile } from './tokens.ts'
 
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
@@ -67,7 +48,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     metrics.called('kubernetes', call),
   )
   const connections = new EngineConnections()
-  const rooms = roomsOn(kubernetes, connections, { ...options, now, timers, metrics })
+  const rooms = roomsOf({ ...options, kubernetes, connections, now, timers, metrics })
   const crds = await watchCrdVersions({
     version: settings.version,
     plurals: rooms.map(({ plural }) => plural),
@@ -102,31 +83,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       await connections.close()
     },
   }
-}
-
-/** The rooms that are served, each with its ports. */
-function roomsOn(
-  kubernetes: Kubernetes,
-  connections: EngineConnections,
-  options: ServiceOptions & { now: () => Date; timers: Timers; metrics: ServiceMetrics },
-): Room[] {
-  const { engineRoute: route, namespaces, now, timers, metrics, log, inlineMs } = options
-  const secret = secretPort(kubernetes, now)
-  const freshSecret = freshSecretPort(kubernetes, now)
-  const engines = {
-    ...{ kubernetes, connections, route, secret, freshSecret, log },
-    called: (call: OutsideCall) => metrics.called('engine', call),
-  }
-  const tools = { kubernetes, secret, consensus: consensusPort(engines), namespaces, now, log }
-  const bucketCalled = (call: OutsideCall) => metrics.called('bucket', call)
-  const time: Time = { now, sleep: (ms, signal) => waited(timers, ms, signal) }
-  return [
-    clusterRoom(clusterPorts(tools)),
-    collectionRoom(collectionPorts({ ...engines, namespaces, now, timers }), inlineMs),
-    accessKeyRoom(accessKeyPorts(tools)),
-    backupRoom(backupPorts({ ...tools, time, log, called: bucketCalled })),
-    backupScheduleRoom(backupSchedulePorts(tools)),
-  ]
 }
 
 /** No tokens means that none is asked for, so that must be somebody's wish. */

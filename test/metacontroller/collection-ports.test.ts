@@ -5,6 +5,7 @@ import type { VecCollection } from '../../crds/collection.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { EngineConnections } from '../../jobs/clients/engine-route.ts'
 import { collectionPorts } from '../../metacontroller/collection-ports.ts'
+import { WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { startEngineNode } from '../doubles/engine/node.ts'
 import type { ApiObject } from '../world/client.ts'
@@ -28,6 +29,7 @@ async function ports(t: Test, namespaces: string[] = []) {
     ...{ kubernetes, connections, route: 'proxy', secret, freshSecret: secret, log, namespaces },
     now: () => clock.now(),
     timers: { setTimeout: (run, ms) => clock.setTimeout(run, ms) },
+    writes: new WritesUnderWay(),
   })
   const make = async (name: string, namespace = 'ns', cluster: object = { name: 'a' }) => {
     const spec = { clusterRef: cluster, vectors: [{ size: 4, distance: 'Dot' }] }

@@ -25,6 +25,7 @@ import {
   servedClusters,
 } from '../../metacontroller/ports.ts'
 import { systemTimers } from '../../metacontroller/timers.ts'
+import { WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
 
 const ROLE = new URL('../../chart/templates/rbac-service.yaml', import.meta.url)
@@ -141,8 +142,9 @@ t.test("the service's rights are those that its calls need, and no others", asyn
   const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
   const engines = { connections, route: 'direct' as const, freshSecret: secret }
   const tools = { ...common, consensus: async () => [] }
+  const writes = new WritesUnderWay()
   await use(clusterPorts(tools), ofCluster)
-  await use(collectionPorts({ ...common, ...engines, timers: systemTimers }), ofCollection)
+  await use(collectionPorts({ ...common, ...engines, timers: systemTimers, writes }), ofCollection)
   await use(accessKeyPorts(tools), ofAccessKey)
   await use(backupPorts({ ...common, time: systemTime }), ofBackup)
   await use(backupSchedulePorts(common), ofSchedule)
