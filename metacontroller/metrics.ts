@@ -4,10 +4,11 @@
  * so many are (census.ts).
  */
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { RESOURCES } from '../crds/resources.ts'
 import type { HookMetrics } from '../hooks/server.ts'
 import { Census } from './census.ts'
 import { showCensus } from './census-metrics.ts'
-import { Reports } from './reports.ts'
+import { OUTCOMES, Reports } from './reports.ts'
 
 /** Outside systems that the service itself calls. */
 export type Outside = 'engine' | 'bucket' | 'kubernetes'
@@ -30,6 +31,14 @@ const HOOK_BUCKETS = [
 ]
 /** To the time-out of a short call. */
 const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+/** What Jobs do for a resource of each kind. */
+const VERBS: Record<string, readonly string[]> = {
+  VecCluster: ['upgrade', 'uninstall'],
+  VecBackup: ['run'],
+  VecRestore: ['run'],
+  VecMigration: ['run'],
+}
 
 export function serviceMetrics(version: string, now: () => Date): ServiceMetrics {
   const registry = new Registry()
@@ -72,6 +81,9 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'gua
     labelNames: ['route'],
     registers,
   })
+  for (const { plural } of RESOURCES) {
+    for (const hook of ['sync', 'finalize']) refusals.inc({ route: `/${plural}/${hook}` }, 0)
+  }
   return {
     observe(kind, hook, code, seconds) {
       requests.inc({ kind, hook, code })
@@ -124,6 +136,12 @@ function reportCounters(registry: Registry): ConstructorParameters<typeof Report
     labelNames: ['kind'],
     registers,
   })
+  // Prometheus sees no increase in a series that starts with its first count.
+  for (const [kind, verbs] of Object.entries(VERBS)) {
+    for (const verb of verbs) {
+      for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
+    }
+  }
   return {
     jobEnded: (run) => {
       runs.inc({ ...run })

@@ -10,7 +10,8 @@ import type { HookRequest } from '../hooks/protocol.ts'
 import type { AnyParent } from '../hooks/room.ts'
 
 /** How a run ended; what ended without a word has crashed. */
-export type Outcome = 'Done' | 'Failed' | 'Refused' | 'Crashed'
+export const OUTCOMES = ['Done', 'Failed', 'Refused', 'Crashed'] as const
+export type Outcome = (typeof OUTCOMES)[number]
 
 export interface Counts {
   jobEnded(run: { kind: string; verb: string; outcome: Outcome }): void

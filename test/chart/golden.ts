@@ -15,6 +15,7 @@ const TEMPLATES = [
   'serviceaccount',
   'networkpolicy',
   'poddisruptionbudget',
+  'monitoring',
   'rbac-people',
   'uninstall-check',
 ] as const

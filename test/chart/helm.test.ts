@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
-import { parseAllDocuments } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 import { applyObject } from '../world/apply.ts'
 import type { ApiObject } from '../world/client.ts'
 import { goldenDifferences } from './golden.ts'
@@ -85,4 +87,19 @@ t.test('a second installation in one cluster is refused', { skip }, async (t) =>
   const words = await target.helm(install).then(() => 'accepted', said)
   t.match(words, 'ClusterRole "vec-operator-helm"')
   t.match(words, 'meta.helm.sh/release-name')
+})
+
+t.test('Prometheus and Grafana are given the files that are tested', { skip }, async (t) => {
+  const target = await cluster(t)
+  const [rules, dashboard] = [
+    'metrics.prometheusRule.enabled=true',
+    'metrics.dashboard.enabled=true',
+  ]
+  const objects = await rendered(target, ['--set', `${rules},${dashboard}`])
+  const file = (name: string) => readFileSync(join(CHART, 'files', name), 'utf8')
+  const rule = objects.find(({ kind }) => kind === 'PrometheusRule')
+  t.strictSame(rule?.['spec'], parse(file('alerts.yaml')))
+  const map = objects.find(({ kind }) => kind === 'ConfigMap')
+  const data = map?.['data'] as Record<string, string>
+  t.strictSame(JSON.parse(data['vec-operator.json'] ?? ''), JSON.parse(file('dashboard.json')))
 })

@@ -17,10 +17,10 @@ function metrics(now: () => Date = () => NOW) {
   return serviceMetrics('0.1.0', now)
 }
 
-/** Lines of the samples of one metric. */
+/** Lines of the samples of one metric that are not zero. */
 async function samples(told: ServiceMetrics, name: string): Promise<string[]> {
   const lines = (await told.text()).split('\n')
-  return lines.filter((line) => line.startsWith(`${name}{`)).sort()
+  return lines.filter((line) => line.startsWith(`${name}{`) && !line.endsWith(' 0')).sort()
 }
 
 interface Shown {

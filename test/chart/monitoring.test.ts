@@ -1,0 +1,109 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { parse } from 'yaml'
+import { RESOURCES } from '../../crds/resources.ts'
+import { serviceMetrics } from '../../metacontroller/metrics.ts'
+import { NOW } from '../builders.ts'
+import { CHART } from './helm.ts'
+
+const ALERTS = join(CHART, 'files/alerts.yaml')
+const NO_PROMTOOL = 'PROMTOOL names no promtool (Debian: in the package prometheus)'
+/** What the time series of a histogram are called beside it. */
+const PARTS = /_(bucket|count|sum)$/
+
+interface Alert {
+  alert: string
+  expr: string
+  annotations: { summary: string; description: string }
+}
+interface Dashboard {
+  panels: { id: number; title: string; targets: { expr: string }[] }[]
+}
+
+const alerts = (
+  parse(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Alert[] }[] }
+).groups.flatMap(({ rules }) => rules)
+const { panels } = JSON.parse(
+  readFileSync(join(CHART, 'files/dashboard.json'), 'utf8'),
+) as Dashboard
+
+/** Name and type of every metric of the service. */
+async function exported(): Promise<Map<string, string>> {
+  const text = await serviceMetrics('0.1.0', () => NOW).text()
+  const types = text.matchAll(/^# TYPE (\S+) (\S+)$/gm)
+  return new Map([...types].map(([, name = '', type = '']) => [name, type]))
+}
+
+function metricsIn(expression: string): string[] {
+  return expression.match(/\b(vec_operator|process|nodejs)_[a-z_]+/g) ?? []
+}
+
+t.test('every metric that an alert or a panel names is one that the service exports', async (t) => {
+  const known = await exported()
+  const expressions = [
+    ...alerts.map(({ expr }) => expr),
+    ...panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+  ]
+  t.ok(expressions.length > 20)
+  for (const expression of expressions) {
+    const names = metricsIn(expression)
+    t.ok(names.length > 0, expression)
+    for (const name of names) {
+      t.ok(known.has(name) || known.get(name.replace(PARTS, '')) === 'histogram', name)
+    }
+  }
+})
+
+t.test(
+  'metrics are named as Prometheus asks: counters end with _total, units are base units',
+  async (t) => {
+    const own = [...(await exported())].filter(([name]) => name.startsWith('vec_operator_'))
+    t.ok(own.length > 10)
+    for (const [name, type] of own) {
+      t.equal(name.endsWith('_total'), type === 'counter', name)
+      t.notMatch(name, /_(ms|milliseconds|minutes|hours|kb|mb)(_|$)/)
+      if (type === 'histogram') t.match(name, /_seconds$/)
+    }
+  },
+)
+
+t.test(
+  'every alert says what is wrong and what to look at, and has a name of its own',
+  async (t) => {
+    const names = alerts.map(({ alert }) => alert)
+    t.equal(new Set(names).size, names.length)
+    for (const { alert, annotations } of alerts) {
+      t.ok(annotations.summary.length > 10 && annotations.description.length > 10, alert)
+    }
+  },
+)
+
+t.test('an alert or a panel that names a kind names one of the seven', async (t) => {
+  const kinds: string[] = RESOURCES.map(({ kind }) => kind)
+  const texts = [...alerts.map(({ expr }) => expr), JSON.stringify(panels)].join('\n')
+  const named = [...texts.matchAll(/\bVec[A-Z][A-Za-z]+/g)].map(([kind]) => kind)
+  t.ok(named.length > 5)
+  for (const kind of named) t.ok(kinds.includes(kind), kind)
+})
+
+const promtool = process.env['PROMTOOL'] ?? ''
+const skip = promtool === '' && NO_PROMTOOL
+
+t.test('alerts fire when they should, and not before', { skip }, async (t) => {
+  const run = promisify(execFile)
+  await t.resolves(run(promtool, ['check', 'rules', ALERTS]))
+  await t.resolves(run(promtool, ['test', 'rules', join(import.meta.dirname, 'alerts.yaml')]))
+})
+
+t.test('the metrics read as Prometheus wants them', { skip }, async (t) => {
+  const check = execFile(promtool, ['check', 'metrics'])
+  check.stdin?.end(await serviceMetrics('0.1.0', () => NOW).text())
+  let said = ''
+  check.stderr?.on('data', (chunk: string) => (said += chunk))
+  await new Promise((resolve) => check.once('close', resolve))
+  const ours = said.split('\n').filter((line) => line.startsWith('vec_operator'))
+  t.strictSame(ours, [])
+})
