@@ -1,16 +1,19 @@
-import { spawn } from 'node:child_process'
-import { renameSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
+import { parse } from 'yaml'
 import { API_VERSION, ANNOTATIONS } from '../../crds/names.ts'
 import { startService, type ServiceOptions } from '../../metacontroller/serve.ts'
 import { settings } from '../builders.ts'
 import { ONE, TWO } from './certificates.ts'
 import { embeddedApi, installCrds, kubeconfigFile, VERSION } from './embedded.ts'
 
-const SERVE = join(import.meta.dirname, '../../metacontroller/serve.ts')
+const ROOT = join(import.meta.dirname, '../..')
+const SERVE = join(ROOT, 'metacontroller/serve.ts')
+const VALUES = join(ROOT, 'chart/values.yaml')
 
 /** A service on a free port, with the embedded API behind it. */
 async function service(t: Test, options: Partial<ServiceOptions> = {}, crds = VERSION) {
@@ -63,6 +66,15 @@ t.test('a VecCluster gets the rights of its Job from a service on the real clien
   t.equal(sync.status, 200)
   const { children } = (await sync.json()) as { children: { kind: string }[] }
   t.ok(children.some(({ kind }) => kind === 'ServiceAccount'))
+})
+
+t.test('each kind that the chart serves by default has its hooks', async (t) => {
+  const { url } = await service(t)
+  const values = parse(readFileSync(VALUES, 'utf8')) as { kinds: string[] }
+  for (const plural of values.kinds) {
+    // 400: there is somebody who reads the body, which says nothing.
+    t.equal((await post(`${url}/${plural}/sync`, {})).status, 400, plural)
+  }
 })
 
 t.test('/healthz answers, and /metrics counts hook calls by kind, hook and code', async (t) => {
@@ -224,4 +236,24 @@ t.test('on SIGTERM the process answers what is under way and ends well', async (
   const { code, text } = await ended
   t.equal(code, 0)
   t.match(text, /INFO stopping signal=SIGTERM/)
+})
+
+/** Prints each module of the bucket's SDK that is asked for. */
+const TELL_SDK = `import { registerHooks } from 'node:module'
+registerHooks({
+  resolve(name, context, next) {
+    if (name.startsWith('@aws-sdk/')) console.log(name)
+    return next(name, context)
+  },
+})`
+
+t.test('the SDK of the bucket is loaded with the first purge, not at the start', async (t) => {
+  const loads = (file: string) => {
+    const hook = `data:text/javascript,${encodeURIComponent(TELL_SDK)}`
+    const code = `await import(${JSON.stringify(join(ROOT, file))})`
+    const args = ['--import', hook, '--input-type=module', '--eval', code]
+    return spawnSync(process.execPath, args, { encoding: 'utf8' })
+  }
+  t.match(loads('metacontroller/serve.ts'), { status: 0, stdout: /^$/ })
+  t.match(loads('jobs/clients/s3.ts'), { status: 0, stdout: /^@aws-sdk\/client-s3$/m })
 })
