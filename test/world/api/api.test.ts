@@ -292,7 +292,7 @@ t.test('discovery follows the definitions of custom kinds', async (t) => {
   const definition: ApiObject = await client.create(WIDGETS)
   t.match(definition.status, { conditions: [{ type: 'NamesAccepted' }, { type: 'Established' }] })
   t.match(JSON.parse(await client.raw('GET', '/apis')), {
-    groups: [{ name: 'apps' }, { name: 'batch' }, {}, {}, {}, {}, { name: 'example.dev' }],
+    groups: [{ name: 'apps' }, { name: 'batch' }, {}, {}, {}, {}, {}, { name: 'example.dev' }],
   })
   t.match(JSON.parse(await client.raw('GET', '/apis/example.dev/v1')), {
     resources: [{ name: 'widgets', namespaced: true }, { name: 'widgets/status' }],

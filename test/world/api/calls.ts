@@ -138,7 +138,7 @@ function partOf({ kind, sub }: Route): Part {
   throw unknownPath()
 }
 
-async function json(request: IncomingMessage): Promise<unknown> {
+export async function json(request: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
   if (chunks.length === 0) return undefined

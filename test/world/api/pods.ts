@@ -1,8 +1,11 @@
-/** What the API server passes on to the node of a pod: its log, and HTTP calls through the proxy. */
+/** What the API server passes on to the node of a pod: its log, and calls through the proxies of pods and Services. */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as httpsRequest } from 'node:https'
+import type { ApiObject } from '../client.ts'
+import { valueAt } from './json.ts'
 import { notFound, Refusal } from './refusal.ts'
 import type { Resources } from './resources.ts'
+import { matches } from './selectors.ts'
 
 /** What the node knows of the pods that run on it. */
 export interface PodNode {
@@ -30,6 +33,34 @@ export function proxyTarget(text: string): { tls: boolean; name: string; port: n
   const tls = parts[0] === 'https'
   if (tls || parts[0] === 'http') parts.shift()
   return { tls, name: parts[0] ?? '', port: Number(parts[1] ?? 80) }
+}
+
+/** A proxy path of a Service, as that of a ready pod behind it. */
+export function behindService(resources: Resources, namespace: string, target: string): string {
+  const { tls, name, port } = proxyTarget(target)
+  const { spec } = resources.get(resources.kinds.of('v1', 'Service'), namespace, name) as Service
+  const pods = resources.store.list(resources.kinds.of('v1', 'Pod'), namespace)
+  const pod = pods.find((one) => matches(one.metadata.labels, spec.selector) && isReady(one))
+  if (pod === undefined) {
+    throw new Refusal(503, 'ServiceUnavailable', `no endpoints available for service "${target}"`)
+  }
+  const { targetPort = port } = spec.ports.find((one) => one.port === port) ?? {}
+  const reached = typeof targetPort === 'number' ? targetPort : port
+  return `${tls ? 'https' : 'http'}:${pod.metadata.name}:${reached}`
+}
+
+interface Service extends ApiObject {
+  spec: {
+    selector?: Record<string, string>
+    ports: { port: number; targetPort?: number | string }[]
+  }
+}
+
+type Conditions = { type: string; status: string }[]
+
+function isReady(pod: ApiObject): boolean {
+  const conditions = valueAt(pod, 'status.conditions') as Conditions | undefined
+  return (conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True')
 }
 
 /** Passes a call on to a port of a pod, body and answer streamed. */

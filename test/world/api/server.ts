@@ -6,11 +6,13 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Clock } from '../clock.ts'
-import { send, serve } from './calls.ts'
+import { json, send, serve } from './calls.ts'
 import { discovery } from './discovery.ts'
-import { podLog, proxy, type PodNode } from './pods.ts'
+import type { Json } from './json.ts'
+import { behindService, podLog, proxy, type PodNode } from './pods.ts'
 import { Refusal, unknownPath } from './refusal.ts'
 import { Resources } from './resources.ts'
+import { REVIEWS, reviewed } from './reviews.ts'
 import { routeOf } from './routes.ts'
 
 export interface EmbeddedApi {
@@ -24,6 +26,8 @@ export interface EmbeddedApi {
   /** When a pod called last, in milliseconds since 1970 by the machine's clock; 0 for never. */
   podCallAt(): number
   resources: Resources
+  /** Rights that a SelfSubjectAccessReview denies, such as `get secrets`. */
+  refused: Set<string>
   /** Pods can be reached and have logs once a node is there. */
   attach(node: PodNode): void
   /** Calls that have not been answered; watches do not count. */
@@ -38,6 +42,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const token = randomBytes(16).toString('hex')
   const podToken = randomBytes(16).toString('hex')
   let podCallAt = 0
+  const refused = new Set<string>()
   let node = NO_NODE
   let inFlight = 0
 
@@ -50,7 +55,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     const byPod = given === `Bearer ${podToken}`
     if (byPod) podCallAt = Date.now()
     const authorized = byPath || byPod || given === `Bearer ${token}`
-    respond(resources, () => node, authorized, request, response)
+    respond({ resources, refused, node: () => node }, authorized, request, response)
       .catch((error: unknown) => refuse(response, error))
       .finally(() => (inFlight -= 1))
   })
@@ -64,6 +69,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     podToken,
     podCallAt: () => podCallAt,
     resources,
+    refused,
     attach: (attached) => (node = attached),
     inFlight: () => inFlight,
     close: () =>
@@ -74,9 +80,14 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   }
 }
 
+interface Parts {
+  resources: Resources
+  refused: ReadonlySet<string>
+  node: () => PodNode
+}
+
 async function respond(
-  resources: Resources,
-  node: () => PodNode,
+  { resources, refused, node }: Parts,
   authorized: boolean,
   request: IncomingMessage,
   response: ServerResponse,
@@ -92,13 +103,18 @@ async function respond(
     send(response, 200, document)
     return
   }
+  if (request.method === 'POST' && pathname === REVIEWS) {
+    send(response, 201, reviewed((await json(request)) as Json, refused))
+    return
+  }
   const route = routeOf(resources.kinds, pathname)
   if (route === undefined) throw unknownPath()
   const call = { route, query, request, response }
-  if (route.kind.kind === 'Pod' && route.sub === 'proxy') {
+  if (route.sub === 'proxy') {
     const path = (route.rest || '/') + new URL(request.url ?? '/', 'http://api').search
-    const target = { namespace: route.namespace, target: route.name, path }
-    await proxy(resources, node(), target, request, response)
+    const { kind, namespace, name } = route
+    const target = kind.kind === 'Pod' ? name : behindService(resources, namespace, name)
+    await proxy(resources, node(), { namespace, target, path }, request, response)
   } else if (route.kind.kind === 'Pod' && route.sub === 'log') {
     const log = podLog(resources, node(), route.namespace, route.name)
     response.writeHead(200, { 'content-type': 'text/plain' }).end(tail(log, query.get('tailLines')))
