@@ -22,6 +22,8 @@ export const ANNOTATIONS = {
   plan: `${API_GROUP}/plan`,
   retainObjects: `${API_GROUP}/retain-objects`,
   allowFrom: `${API_GROUP}/allow-from`,
+  /** `manual` on a VecBackup that a person had made from a schedule. */
+  instantiate: `${API_GROUP}/instantiate`,
 } as const
 
 export const LABELS = {

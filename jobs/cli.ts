@@ -1,6 +1,8 @@
+#!/usr/bin/env node
 /**
  * The companion CLI: `<kind> <verb> <namespace>/<name>` runs jobs/<kind>/<verb>.ts with the plan from
  * the environment. It turns every way a command can end into an exit code, once the report is made.
+ * Anything else is for people: jobs/people/cli.ts.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Logger } from 'pino'
@@ -22,7 +24,6 @@ import { Kubernetes, podAccess } from './clients/kubernetes.ts'
 import { uninstall } from './cluster/uninstall.ts'
 import { upgrade } from './cluster/upgrade.ts'
 import { jobLog } from './log.ts'
-import { verify } from './people/backup-verify.ts'
 import { Gone, Reporter, type Subject } from './report.ts'
 import { systemTime, type Time } from './time.ts'
 import type { Outcome, Tools } from './tools.ts'
@@ -34,6 +35,9 @@ export interface Surroundings {
   time: Time
   /** Aborts on SIGTERM. */
   signal: AbortSignal
+  /** Standard output and standard error, for people. */
+  print?: (text: string) => unknown
+  complain?: (text: string) => unknown
 }
 
 /** A command: its plan, and what to do with it. */
@@ -46,10 +50,6 @@ const COMMANDS: Record<string, Command> = {
   'cluster upgrade': command('upgrade', UpgradePlan, upgrade),
   'cluster uninstall': command('uninstall', UninstallPlan, uninstall),
   'backup run': command('run', BackupPlan, backUp),
-  'backup verify': {
-    verb: 'verify',
-    run: (_, target, surroundings) => verify(target, surroundings),
-  },
 }
 
 /** Runs one command and answers with its exit code. */
@@ -58,7 +58,7 @@ export async function main(surroundings: Surroundings): Promise<number> {
   const [kind = '', verb = '', target = ''] = surroundings.arguments
   try {
     const command = COMMANDS[`${kind} ${verb}`]
-    if (command === undefined) throw new Rejected(`usage: ${USAGE}`)
+    if (command === undefined) return await forPeople(surroundings)
     const outcome = await command.run(env[JOB_ENV.plan] ?? '', target, surroundings)
     log.info({ outcome }, `${kind} ${verb} has ended`)
     return outcome === 'Done' ? EXIT.done : EXIT.over
@@ -76,7 +76,17 @@ export async function main(surroundings: Surroundings): Promise<number> {
 
 /** The kubelet brings a Secret that was changed to its pods within about a minute. */
 const ROTATION_MS = 90_000
-const USAGE = 'vec-operator <kind> <verb> <namespace>/<name>'
+
+/** Loaded only then: a Job has no use for it. */
+async function forPeople(surroundings: Surroundings): Promise<number> {
+  const { serve } = await import('./people/cli.ts')
+  const { print = write(process.stdout), complain = write(process.stderr) } = surroundings
+  return serve({ ...surroundings, print, complain })
+}
+
+function write(stream: NodeJS.WriteStream) {
+  return (text: string) => stream.write(text)
+}
 
 function command<Schema extends TSchema>(
   verb: string,
@@ -141,6 +151,11 @@ function enginesOf(kubernetes: Kubernetes, env: NodeJS.ProcessEnv, log: Logger):
   }
 }
 
+/** A Job's log is for machines too; what people start is read by people. */
+function isOfJob([kind, verb]: string[]): boolean {
+  return COMMANDS[`${kind ?? ''} ${verb ?? ''}`] !== undefined
+}
+
 if (import.meta.main) {
   const controller = new AbortController()
   process.once('SIGTERM', () => controller.abort(new Error('SIGTERM')))
@@ -148,7 +163,9 @@ if (import.meta.main) {
   const code = await main({
     arguments: process.argv.slice(2),
     env: process.env,
-    log: jobLog(),
+    log: jobLog(
+      isOfJob(process.argv.slice(2)) ? process.env : { LOG_FORMAT: 'text', ...process.env },
+    ),
     time: systemTime,
     signal: controller.signal,
   })

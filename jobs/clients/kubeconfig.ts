@@ -9,10 +9,30 @@ import type { Access } from './kubernetes.ts'
 
 /** As that file says; without one, as KUBECONFIG or ~/.kube/config. */
 export function kubeconfigAccess(file?: string): Access {
+  return accessBy(configFrom(file))
+}
+
+/** The same in a context of one's choice, and the namespace of that context. */
+export function contextAccess({ kubeconfig, context }: { kubeconfig?: string; context?: string }): {
+  access: Access
+  namespace: string | undefined
+} {
+  const config = configFrom(kubeconfig)
+  if (context !== undefined) {
+    if (config.getContextObject(context) === null) {
+      throw new KubernetesError(`the kubeconfig has no context ${context}`)
+    }
+    config.setCurrentContext(context)
+  }
+  const current = config.getContextObject(config.getCurrentContext())
+  return { access: accessBy(config), namespace: current?.namespace }
+}
+
+function configFrom(file: string | undefined): ObservedConfig {
   const config = new ObservedConfig()
   if (file === undefined) config.loadFromDefault()
   else config.loadFromFile(file)
-  return accessBy(config)
+  return config
 }
 
 function accessBy(config: ObservedConfig): Access {

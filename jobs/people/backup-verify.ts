@@ -4,7 +4,6 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { parseArgs } from 'node:util'
 import type { Logger } from 'pino'
 import { Rejected, StorageError } from '../../crds/errors.ts'
 import { manifestKey, ownerKey } from '../../crds/layout.ts'
@@ -18,34 +17,46 @@ import { humanSize } from '../../crds/size.ts'
 import { ownerOf } from '../backup/owner.ts'
 import { wordsOf } from '../clients/call.ts'
 import type { Bucket } from '../clients/s3.ts'
-import type { Time } from '../time.ts'
-import type { Outcome } from '../tools.ts'
+import { Complaint, ENDS, isOn, textOf, type PeopleCall, type PeopleCommand } from './command.ts'
 
-interface Surroundings {
-  arguments: string[]
-  env: NodeJS.ProcessEnv
-  log: Logger
-  time: Time
-  signal: AbortSignal
+export const backupVerify: PeopleCommand = {
+  name: 'backup verify',
+  operands: 's3://<bucket>/<prefix>/<name>',
+  takes: { least: 1, most: 1 },
+  summary: 'prove a backup from its bucket alone: every object is read to its last byte',
+  details: [
+    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. What is found is logged, a line for each object: LOG_FORMAT is text or json.',
+  ],
+  flags: {
+    endpoint: { type: 'string', value: 'URL', says: 'of an S3-compatible store' },
+    region: { type: 'string', value: 'REGION', default: 'us-east-1', says: 'default: us-east-1' },
+    'path-style': { type: 'boolean', says: 'the bucket stands in the path' },
+    ca: { type: 'string', value: 'FILE', says: 'certificate authority of the store, PEM' },
+    'sizes-only': { type: 'boolean', says: 'compare sizes, and read no object' },
+  },
+  run: verify,
 }
 
-const USAGE =
-  'vec-operator backup verify s3://<bucket>/<prefix>/<name> [--endpoint <url>] [--region <region>] [--path-style] [--ca <file>] [--sizes-only]; credentials from CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_*'
 const READ_ATTEMPTS = 3
 
-export async function verify(target: string, surroundings: Surroundings): Promise<Outcome> {
-  const { log } = surroundings
+async function verify(call: PeopleCall): Promise<number> {
+  const [target = ''] = call.operands
   try {
-    const { bucket, folder, sizesOnly } = await openBucket(target, surroundings)
+    const { bucket, folder } = await openBucket(target, call)
     try {
-      return await verifyFolder(bucket, folder, { ...surroundings, sizesOnly })
+      const { log, signal } = call
+      return await verifyFolder(bucket, folder, {
+        log,
+        signal,
+        sizesOnly: isOn(call, 'sizes-only'),
+      })
     } finally {
       bucket.close()
     }
   } catch (error) {
     if (!(error instanceof Rejected || error instanceof StorageError)) throw error
-    log.error({ backup: target }, error.message)
-    return 'Failed'
+    call.log.error({ backup: target }, error.message)
+    return ENDS.wrong
   }
 }
 
@@ -56,7 +67,7 @@ interface Check {
 }
 
 /** One line for each object, and a last one for all. */
-async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promise<Outcome> {
+async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promise<number> {
   const manifest = await readManifest(bucket, folder, check)
   const problems: string[] = []
   let bytes = 0
@@ -77,7 +88,7 @@ async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promi
   return told(manifest, problems, bytes, check)
 }
 
-function told(manifest: Manifest, problems: string[], bytes: number, check: Check): Outcome {
+function told(manifest: Manifest, problems: string[], bytes: number, check: Check): number {
   const objects = manifest.collections.flatMap(({ snapshots }) => snapshots).length
   const fields = {
     backup: manifest.backupName,
@@ -90,11 +101,11 @@ function told(manifest: Manifest, problems: string[], bytes: number, check: Chec
   }
   if (problems.length > 0) {
     check.log.error(fields, `${problems.length} of ${objects} objects are not as they should be`)
-    return 'Failed'
+    return ENDS.wrong
   }
   const how = check.sizesOnly ? 'have the right size' : 'are whole'
   check.log.info(fields, `all ${objects} objects ${how}: ${humanSize(bytes)}`)
-  return 'Done'
+  return ENDS.fine
 }
 
 async function readManifest(bucket: Bucket, folder: string, check: Check): Promise<Manifest> {
@@ -163,12 +174,15 @@ async function hashOf(bucket: Bucket, key: string, { log, signal }: Check): Prom
   }
 }
 
-async function openBucket(target: string, { arguments: args, env, log, time }: Surroundings) {
-  const { values } = options(args.slice(3))
+async function openBucket(target: string, call: PeopleCall) {
+  const { env, log, time } = call
   const [, name = '', path = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(target) ?? []
   const parts = path.split('/').filter((part) => part !== '')
-  if (name === '' || parts.length === 0) throw new Rejected(`usage: ${USAGE}`)
-  const ca = values.ca === undefined ? undefined : await readFile(values.ca, 'utf8')
+  if (name === '' || parts.length === 0) {
+    throw new Complaint(`${target} is not of the form ${backupVerify.operands}`, ENDS.usage)
+  }
+  const [endpoint, file] = [textOf(call, 'endpoint'), textOf(call, 'ca')]
+  const ca = file === undefined ? undefined : await readFile(file, 'utf8')
   const [{ Bucket: BucketAt }, { credentialsFrom }] = await Promise.all([
     import('../clients/s3.ts'),
     import('../clients/s3-credentials.ts'),
@@ -181,30 +195,13 @@ async function openBucket(target: string, { arguments: args, env, log, time }: S
   const bucket = new BucketAt({
     target: {
       bucket: name,
-      region: values.region,
-      forcePathStyle: values['path-style'],
-      ...(values.endpoint !== undefined && { endpoint: values.endpoint }),
+      region: textOf(call, 'region') ?? 'us-east-1',
+      forcePathStyle: isOn(call, 'path-style'),
+      ...(endpoint !== undefined && { endpoint }),
     },
     credentials: () => credentialsFrom(reference, (key) => (key === 'ca.crt' ? ca : env[key])),
     time,
     log,
   })
-  return { bucket, folder: `${parts.join('/')}/`, sizesOnly: values['sizes-only'] }
-}
-
-function options(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        endpoint: { type: 'string' },
-        region: { type: 'string', default: 'us-east-1' },
-        'path-style': { type: 'boolean', default: false },
-        ca: { type: 'string' },
-        'sizes-only': { type: 'boolean', default: false },
-      },
-    })
-  } catch (error) {
-    throw new Rejected(`${wordsOf(error)}; usage: ${USAGE}`)
-  }
+  return { bucket, folder: `${parts.join('/')}/` }
 }

@@ -5,14 +5,16 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../crds/command.ts'
+import { ENDS } from '../../jobs/people/command.ts'
 import { jobWorld, runJob, type JobWorld } from './job-world.ts'
 
 const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
 
-t.test('a command that does not exist is a crash that says how to call it', async (t) => {
+t.test('a command that does not exist is not understood, which a Job tries again', async (t) => {
   const { code, log } = await runJob(['cluster', 'dance', 'ns/a'], {})
-  t.equal(code, EXIT.crash)
-  t.match(log, /usage: vec-operator <kind> <verb> <namespace>\/<name>/)
+  t.equal(code, ENDS.usage)
+  t.notOk(new Set<number>([EXIT.done, EXIT.over]).has(code))
+  t.match(log, /cluster dance is no command/)
 })
 
 t.test('a plan for another resource is not carried out', async (t) => {

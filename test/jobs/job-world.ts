@@ -132,6 +132,8 @@ export async function runJob(
     log: jobLog({ LOG_LEVEL: 'DEBUG', LOG_FORMAT: 'text' }, output),
     time,
     signal,
+    print: output.write,
+    complain: output.write,
   })
   return { code, log }
 }

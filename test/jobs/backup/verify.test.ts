@@ -2,6 +2,7 @@
 import t from 'tap'
 import { EXIT } from '../../../crds/command.ts'
 import type { Manifest } from '../../../crds/manifest.ts'
+import { ENDS } from '../../../jobs/people/command.ts'
 import { stage, type Stage } from './stage.ts'
 
 const TARGET = 's3://backups/nightly/b'
@@ -90,8 +91,8 @@ for (const [target, ...flags] of [['backups/nightly/b'], ['s3://backups'], [TARG
   t.test(`"${[target, ...flags].join(' ')}" is answered with how to call it`, async (t) => {
     const { world } = await stage(t)
     const { code, log } = await world.verify(target ?? '', ...flags)
-    t.equal(code, EXIT.over)
-    t.match(log, /usage: vec-operator backup verify s3:/)
+    t.equal(code, ENDS.usage)
+    t.match(log, /s3:\/\/<bucket>\/<prefix>\/<name>/)
   })
 }
 

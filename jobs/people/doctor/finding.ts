@@ -1,0 +1,34 @@
+/** What the doctor found, and what a check is given. */
+import { KubernetesError } from '../../../crds/errors.ts'
+import type { Kubernetes } from '../../clients/kubernetes.ts'
+
+export interface Finding {
+  /** What was looked at, in a word or two. */
+  about: string
+  /** `wrong` fails the command; a `warning` is to be looked at. */
+  level: 'fine' | 'warning' | 'wrong'
+  says: string
+}
+
+export interface Patient {
+  kubernetes: Kubernetes
+  /** Only this namespace; absent for all. */
+  namespace?: string
+  /** Release of this program. */
+  release: string
+  signal: AbortSignal
+}
+
+export type Check = (patient: Patient) => Promise<Finding[]>
+
+/** What cannot be read is told, and the other checks go on. */
+export function unread(about: string, error: unknown): Finding[] {
+  if (!(error instanceof KubernetesError)) throw error
+  const level = error.status === 403 ? 'warning' : 'wrong'
+  return [{ about, level, says: error.message }]
+}
+
+/** A kind by its plural, in the namespace that is looked at or in all. */
+export function place(apiVersion: string, plural: string, { namespace }: Patient) {
+  return { apiVersion, plural, ...(namespace !== undefined && { namespace }) }
+}

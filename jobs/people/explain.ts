@@ -1,0 +1,65 @@
+/** `explain <message>`: what a reason or a message of a resource means, and what to do about it. */
+import { REASONS } from '../../crds/reasons/all.ts'
+import { placeOf } from '../../crds/reasons/page.ts'
+import { isOfForm, type Reason } from '../../crds/reasons/reason.ts'
+import { ENDS, isOn, JSON_FLAG, type PeopleCall, type PeopleCommand } from './command.ts'
+
+export const explain: PeopleCommand = {
+  name: 'explain',
+  operands: '<message or reason>...',
+  takes: { least: 1, most: Infinity },
+  summary: 'say what a condition or an Event means, and what to do',
+  details: ['Needs no cluster. Quotes are not needed: the words are put together.'],
+  flags: JSON_FLAG,
+  run: async (call) => tell(call, found(call.operands.join(' '))),
+}
+
+interface Explained extends Reason {
+  kind: string
+}
+
+/** Of a word, the reasons of that name; of a text, those whose messages have that form. */
+export function found(text: string): Explained[] {
+  const all = Object.entries(REASONS).flatMap(([kind, reasons]) =>
+    reasons.map((reason) => ({ kind, ...reason })),
+  )
+  const named = all.filter(({ reason }) => reason.toLowerCase() === text.trim().toLowerCase())
+  if (named.length > 0) return named
+  // As `kubectl describe` has it, the reason may stand before the message.
+  const texts = [text, text.replace(/^\S+\s+/, '')]
+  return all.filter(({ messages }) =>
+    messages.some((form) => texts.some((words) => isOfForm(form, words))),
+  )
+}
+
+function tell(call: PeopleCall, reasons: Explained[]): number {
+  if (isOn(call, 'json')) {
+    call.print(`${JSON.stringify(reasons, null, 2)}\n`)
+  } else if (reasons.length === 0) {
+    call.print('Nothing known says this. docs/reasons.md has every reason and message.\n')
+  } else {
+    call.print(together(reasons).map(paragraph).join('\n'))
+  }
+  return reasons.length === 0 ? ENDS.wrong : ENDS.fine
+}
+
+/** What several kinds say in the same words is said once. */
+function together(reasons: Explained[]): Explained[] {
+  const groups = new Map<string, Explained>()
+  for (const one of reasons) {
+    const words = JSON.stringify([one.reason, placeOf(one), one.cause, one.cure])
+    const known = groups.get(words)
+    groups.set(words, known === undefined ? one : { ...one, kind: `${known.kind}, ${one.kind}` })
+  }
+  return [...groups.values()]
+}
+
+function paragraph(one: Explained): string {
+  return [
+    `${one.reason} (${one.kind}: ${placeOf(one)})`,
+    ...one.messages.map((message) => `  says    ${message}`),
+    `  why     ${one.cause}`,
+    `  do      ${one.cure}`,
+    '',
+  ].join('\n')
+}

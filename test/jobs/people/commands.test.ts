@@ -1,0 +1,127 @@
+/** The command line for people: what it says of itself, and what it answers where nothing is reached. */
+import { spawnSync } from 'node:child_process'
+import { chmodSync, statSync, symlinkSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { REASONS } from '../../../crds/reasons/all.ts'
+import { ENDS } from '../../../jobs/people/command.ts'
+import { PEOPLE_COMMANDS } from '../../../jobs/people/cli.ts'
+import { found } from '../../../jobs/people/explain.ts'
+import { typed } from './person.ts'
+
+const CLI = fileURLToPath(new URL('../../../jobs/cli.ts', import.meta.url))
+
+for (const args of [[], ['--help'], ['help']]) {
+  t.test(`"${args.join(' ')}" shows every command`, async (t) => {
+    const { code, out } = await typed(args)
+    t.equal(code, ENDS.fine)
+    for (const { name, summary } of PEOPLE_COMMANDS) {
+      t.ok(out.includes(`  ${name}`), name)
+      t.ok(out.includes(summary), summary)
+    }
+  })
+}
+
+for (const { name, flags } of PEOPLE_COMMANDS) {
+  t.test(`${name} --help names its flags and the exit codes`, async (t) => {
+    const { code, out } = await typed([...name.split(' '), '--help'])
+    t.equal(code, ENDS.fine)
+    t.match(out, `Usage: vec-operator ${name}`)
+    t.match(out, /Exit codes: 0 fine; 1 /)
+    for (const flag of Object.keys(flags)) t.match(out, `--${flag}`)
+  })
+
+  t.test(`${name} with a flag it does not know is not understood`, async (t) => {
+    const { code, out, err } = await typed([...name.split(' '), '--frobnicate'])
+    t.strictSame({ code, out }, { code: ENDS.usage, out: '' })
+    t.match(err, /Unknown option '--frobnicate'.*usage: vec-operator/s)
+  })
+}
+
+t.test('--version tells the release', async (t) => {
+  t.match(await typed(['--version']), { code: ENDS.fine, out: /^vec-operator \d+\.\d+\.\d+/ })
+})
+
+for (const args of [['dance'], ['backup'], ['backup', 'dance'], ['cluster', 'dance', 'ns/a']]) {
+  t.test(`"${args.join(' ')}" is no command`, async (t) => {
+    const { code, err } = await typed(args)
+    t.equal(code, ENDS.usage)
+    t.match(err, /is no command\nusage: vec-operator --help/)
+  })
+}
+
+t.test('a kubeconfig that is not there is told, without a stack', async (t) => {
+  const { code, out, err } = await typed(['status'], { KUBECONFIG: '/does/not/exist' })
+  t.strictSame({ code, out }, { code: ENDS.wrong, out: '' })
+  t.match(err, /^vec-operator: no kubeconfig that can be used: .*\n$/)
+})
+
+for (const shell of ['bash', 'zsh']) {
+  t.test(`the completion for ${shell} offers commands, kinds and flags`, async (t) => {
+    const { code, out } = await typed(['completion', shell])
+    t.equal(code, ENDS.fine)
+    // zsh reads the script by its emulation of bash.
+    const script = `${out.replace(/^autoload.*\n/, '')}
+      ask() { COMP_WORDS=(vec-operator "$@"); COMP_CWORD=$#; _vec_operator; echo "\${COMPREPLY[*]}"; }
+      ask ''; ask backup ''; ask status ''; ask backup now nightly --`
+    const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
+    t.strictSame(stdout.split('\n').slice(0, 2), [
+      'status doctor explain backup completion --help --version',
+      'now verify',
+    ])
+    t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)
+    t.match(stdout.split('\n')[3], /^--kubeconfig .*--dry-run/)
+  })
+}
+
+t.test('a completion for another shell is not understood', async (t) => {
+  t.match(await typed(['completion', 'fish']), { code: ENDS.usage, err: /neither bash nor zsh/ })
+})
+
+t.test('kubectl finds the CLI by the name kubectl-vec_operator', async (t) => {
+  const folder = t.testdir({})
+  symlinkSync(CLI, join(folder, 'kubectl-vec_operator'))
+  if ((statSync(CLI).mode & 0o100) === 0) chmodSync(CLI, 0o755)
+  const path = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter)
+  const { status, stdout } = spawnSync('kubectl-vec_operator', ['explain', 'UpToDate'], {
+    encoding: 'utf8',
+    env: { PATH: path },
+  })
+  t.equal(status, ENDS.fine)
+  t.match(stdout, /^UpToDate \(VecCluster: Applied=True\)/)
+})
+
+t.test('explain knows a reason in whatever case, and says why and what to do', async (t) => {
+  const { code, out } = await typed(['explain', 'shardswouldbelost'])
+  t.equal(code, ENDS.fine)
+  t.match(out, /^ShardsWouldBeLost \(VecCluster: Applied=False, Warning Event\)\n/)
+  t.match(out, /\n {2}why .*\n {2}do .*accept/)
+})
+
+t.test('explain finds a message by its form, also with the reason before it', async (t) => {
+  for (const words of ['', 'ClusterNotReady ']) {
+    const [one, ...more] = found(`${words}cluster prod/docs is Upgrading, not Running`)
+    t.match(one, { kind: 'VecBackup', reason: 'ClusterNotReady' })
+    t.ok(more.every(({ reason }) => reason === 'ClusterNotReady'))
+  }
+})
+
+t.test('explain finds every reason that there is', async (t) => {
+  for (const [kind, reasons] of Object.entries(REASONS)) {
+    for (const { reason } of reasons) {
+      t.ok(
+        found(reason).some((one) => one.kind === kind),
+        `${kind} ${reason}`,
+      )
+    }
+  }
+})
+
+t.test('explain of what nothing says is not there', async (t) => {
+  t.match(await typed(['explain', 'the', 'moon', 'is', 'full']), {
+    code: ENDS.wrong,
+    out: /Nothing known says this/,
+  })
+  t.match(await typed(['explain', 'moon', '--json']), { code: ENDS.wrong, out: '[]\n' })
+})

@@ -1,0 +1,50 @@
+/** A person at a terminal: a kubeconfig for the embedded API, and a run of the CLI in this process. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { main } from '../../../jobs/cli.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import type { EmbeddedApi } from '../../world/api/server.ts'
+import { instantTime } from '../job-world.ts'
+
+export interface Heard {
+  code: number
+  /** Standard output. */
+  out: string
+  /** Standard error. */
+  err: string
+}
+
+/** Without a cluster: for commands that need none. */
+export async function typed(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Heard> {
+  let [out, err] = ['', '']
+  const code = await main({
+    arguments: [...args],
+    env,
+    log: jobLog({ LOG_LEVEL: 'INFO', LOG_FORMAT: 'text' }, { write: (line) => (out += line) }),
+    time: instantTime(),
+    signal: new AbortController().signal,
+    print: (text) => (out += text),
+    complain: (text) => (err += text),
+  })
+  return { code, out, err }
+}
+
+/** A person whose kubeconfig names this API, in a namespace of it. */
+export function personAt(t: Test, api: EmbeddedApi, namespace: string) {
+  const file = join(t.testdir({}), 'kubeconfig')
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'here',
+    contexts: [
+      { name: 'here', context: { cluster: 'a', user: 'a', namespace } },
+      { name: 'elsewhere', context: { cluster: 'a', user: 'a', namespace: 'elsewhere' } },
+    ],
+    // client-node takes plain HTTP only together with this.
+    clusters: [{ name: 'a', cluster: { server: api.url, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'a', user: { token: api.token } }],
+  }
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 })
+  return (...args: string[]) => typed(args, { KUBECONFIG: file })
+}
