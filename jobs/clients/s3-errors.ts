@@ -38,8 +38,8 @@ export function storageError(error: unknown, call: S3Call): StorageError {
   const refusal = refusalIn(error)
   const where = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
   if (refusal.status === undefined) {
-    const words = withoutCode(wordsOf(error)).slice(0, MAX_MESSAGE) || refusal.name
-    return new StorageError(`${call.name} ${where} got no answer: ${words}`, {
+    const words = plainWords(wordsOf(error)).slice(0, MAX_MESSAGE) || refusal.name
+    return new StorageError(`${call.name} ${where} got no answer: ${words}${trustHint(error)}`, {
       cause: new Error(words),
     })
   }
@@ -57,13 +57,13 @@ export function storageError(error: unknown, call: S3Call): StorageError {
   )
 }
 
-/** The SDK speaks of its own parts where people want to know of the store. */
-function withoutCode(words: string): string {
+/** SDK and Node speak of their own parts where people want to know of the store. */
+function plainWords(words: string): string {
   const silent = /socket timed out after (\d+) ms of inactivity/.exec(words)
   if (silent !== null) return `the store was silent for ${Number(silent[1]) / 1000} s`
   const lost = /did not establish a connection .* timeout of (\d+) ms/.exec(words)
   if (lost !== null) return `no connection within ${Number(lost[1]) / 1000} s`
-  return words
+  return words.replace(/; if the root CA is installed locally.*/, '')
 }
 
 /** Whether the same call may well succeed a little later. */
@@ -97,6 +97,15 @@ function hint(refusal: Refusal, { bucket, region }: S3Call): string {
     return ' (check the credentials, the bucket policy, endpoint and forcePathStyle)'
   }
   return ''
+}
+
+/** Node's codes of what is wrong with a chain of certificates. */
+const UNTRUSTED = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/
+
+function trustHint(error: unknown): string {
+  const { code } = Object(error) as { code?: unknown }
+  const isUntrusted = typeof code === 'string' && UNTRUSTED.test(code)
+  return isUntrusted ? ' (trust its authority by the key ca.crt of the Secret)' : ''
 }
 
 function refusalIn(error: unknown): Refusal {

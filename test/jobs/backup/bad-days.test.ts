@@ -76,13 +76,17 @@ const PASSING: [string, BadBucket][] = [
       operation === 'UploadPart' && count % 2 === 0 ? { lost: true } : undefined,
   ],
   [
+    'a store that is slow to a trickle',
+    ({ operation }) => (operation === 'UploadPart' ? { trickle: MIB } : undefined),
+  ],
+  [
     'an upload completed whose answer is lost',
     ({ operation }, count) =>
       operation === 'CompleteMultipartUpload' && count < 1000 ? { lost: true } : undefined,
   ],
 ]
 for (const [what, bad] of PASSING) {
-  t.test(`${what} is tried again, and the backup is whole`, async (t) => {
+  t.test(`${what} is waited for or tried again, and the backup is whole`, async (t) => {
     const { world, s3, store } = await stage(t, { nodes: 1, snapshotBytes: 20 * MIB })
     let count = 0
     let completed = 0

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import type { BackupResult } from '../../../crds/command.ts'
 import type { Manifest } from '../../../crds/manifest.ts'
-import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { startBucketServer, type BucketServerOptions } from '../../doubles/bucket/server.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
 import { setSnapshotBytes } from '../../doubles/engine/snapshots.ts'
@@ -16,6 +16,7 @@ interface StageOptions extends Partial<Omit<BackupWorldOptions, 'ports' | 'endpo
   made?: string[]
   replicationFactor?: number
   snapshotBytes?: number
+  store?: BucketServerOptions
 }
 
 export type Stage = Awaited<ReturnType<typeof stage>>
@@ -29,7 +30,7 @@ export async function stage(t: Test, options: StageOptions = {}) {
   )
   for (const name of made) engine.createCollection(name, count, replicationFactor)
   setSnapshotBytes(engine, snapshotBytes)
-  const s3 = await startBucketServer()
+  const s3 = await startBucketServer(options.store)
   t.teardown(async () => {
     await Promise.all(nodes.map((node) => node.close()))
     await s3.close()
