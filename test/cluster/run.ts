@@ -8,6 +8,8 @@ import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
 import { runCorpus, type Store } from '../crds/corpus-run.ts'
 import { accessKeyScenarios } from '../scenarios/access-key.ts'
+import { backupEnd, backupExpiry } from '../scenarios/backup-end.ts'
+import { backupFaults } from '../scenarios/backup-faults.ts'
 import { backupWaits } from '../scenarios/backup-waits.ts'
 import { backupScenarios } from '../scenarios/backup.ts'
 import { clusterFaults } from '../scenarios/cluster-faults.ts'
@@ -67,6 +69,9 @@ if (world !== undefined) {
     ...accessKeyScenarios,
     ...backupScenarios,
     ...backupWaits,
+    ...backupFaults,
+    ...backupEnd,
+    ...backupExpiry,
     ...clusterFaults,
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

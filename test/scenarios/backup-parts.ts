@@ -136,6 +136,20 @@ export function isUpload({ method, key, query }: BucketCall): boolean {
   return method === 'PUT' && key.endsWith('.snapshot') && (query['partNumber'] ?? '1') === '1'
 }
 
+/** Holds the uploads under a prefix until they are released. */
+export function heldUpload(bucket: WorldBucket, prefix = '') {
+  const { promise: hold, resolve: release } = Promise.withResolvers<undefined>()
+  const isHeld = (call: BucketCall) => isUpload(call) && call.key.startsWith(prefix)
+  bucket.misbehave((call) => (isHeld(call) ? { hold } : undefined))
+  return {
+    begun: () => bucket.calls().some(isHeld),
+    release() {
+      bucket.misbehave()
+      release(undefined)
+    },
+  }
+}
+
 /** The companion CLI proves a backup from the bucket alone, as a person runs it. */
 export async function verify(bucket: WorldBucket, path: string) {
   const { endpoint, accessKeyId, secretAccessKey } = bucket.access

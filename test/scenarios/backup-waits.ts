@@ -1,11 +1,10 @@
 /** What a VecBackup waits for and whose credentials it may use: cluster, Secrets, its turn, other namespaces. */
-import type { WorldBucket } from '../world/world.ts'
 import {
   backupResource,
   backupStatus,
   eventually,
   fill,
-  isUpload,
+  heldUpload,
   said,
   untilEnded,
   untilSaid,
@@ -46,19 +45,6 @@ const waits: Scenario = {
     })
     await untilEnded(world, reference)
   },
-}
-
-/** Holds the upload of the first snapshot of each backup until it is released. */
-function heldUpload(bucket: WorldBucket) {
-  const { promise: hold, resolve: release } = Promise.withResolvers<undefined>()
-  bucket.misbehave((call) => (isUpload(call) ? { hold } : undefined))
-  return {
-    begun: () => bucket.calls().some(isUpload),
-    release() {
-      bucket.misbehave()
-      release(undefined)
-    },
-  }
 }
 
 const turns: Scenario = {

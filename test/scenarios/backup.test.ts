@@ -1,6 +1,8 @@
 /** Backups and their schedules in the embedded world. */
 import t from 'tap'
 import { startEmbeddedWorld } from '../world/embedded.ts'
+import { backupEnd } from './backup-end.ts'
+import { backupFaults } from './backup-faults.ts'
 import { backupWaits } from './backup-waits.ts'
 import { backupScenarios } from './backup.ts'
 import { runScenarios } from './run.ts'
@@ -11,7 +13,7 @@ const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 
-const scenarios = [...backupScenarios, ...backupWaits]
+const scenarios = [...backupScenarios, ...backupWaits, ...backupFaults, ...backupEnd]
 await runScenarios(
   t,
   world,

@@ -10,6 +10,8 @@ export interface Scenario {
   title: string
   /** It stops or replaces a part that all others use, so nothing may run beside it. */
   alone?: boolean
+  /** The one world that can show it. */
+  only?: World['kind']
   run: (world: World, t: Test) => Promise<void>
 }
 

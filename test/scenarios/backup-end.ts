@@ -1,0 +1,140 @@
+/** The end of a VecBackup: what deletion, expiry and a namespace that ends do to its objects. */
+import { backupResource, deleted, eventually, fill, untilEnded } from './backup-parts.ts'
+import { eventsAbout, running, type Scenario } from './scenario.ts'
+
+const RETAIN = { 'vec-operator.dev/retain-objects': 'true' }
+/** A Secret is looked at again after a minute. */
+const SECRET_SECONDS = 65
+const DAY_SECONDS = 86_400
+/** Expiry is checked every five minutes. */
+const EXPIRY_SECONDS = 330
+
+const retained: Scenario = {
+  title: 'the annotation retain-objects keeps the objects when the backup goes, and only then',
+  async run(world, t) {
+    const namespace = await world.namespace('retained')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const kept = backupResource('VecBackup', { namespace, name: 'kept' }, bucket)
+    const gone = backupResource('VecBackup', { namespace, name: 'gone' }, bucket)
+    await world.apply(kept.of({}, RETAIN))
+    await world.apply(gone.of())
+    for (const { reference } of [kept, gone]) await untilEnded(world, reference)
+    const before = await bucket.keys('kept/')
+    t.ok(before.length > 0)
+    for (const { reference } of [kept, gone]) await deleted(world, reference)
+    t.strictSame(await bucket.keys(), before)
+  },
+}
+
+const outlives: Scenario = {
+  title: 'a backup that has ended outlives its cluster, and is purged without it',
+  async run(world, t) {
+    const namespace = await world.namespace('outlives')
+    const bucket = await world.bucket(namespace)
+    const cluster = await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of())
+    const before = await untilEnded(world, reference)
+    await deleted(world, cluster)
+    t.strictSame((await world.get(reference)) && (await untilEnded(world, reference)), before)
+    await deleted(world, reference)
+    t.strictSame(await bucket.keys(), [])
+  },
+}
+
+const unlocked: Scenario = {
+  title:
+    'deleted without its credentials Secret a backup goes with a warning, and its objects stay',
+  async run(world, t) {
+    const namespace = await world.namespace('unlocked')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of())
+    await untilEnded(world, reference)
+    const before = await bucket.keys()
+    await world.delete({ apiVersion: 'v1', kind: 'Secret', namespace, name: 'bucket' })
+    await world.pass(SECRET_SECONDS)
+    await deleted(world, reference)
+    t.strictSame(await bucket.keys(), before)
+    const message = `Secret ${namespace}/bucket not found: the objects in s3://${bucket.name}/b stay`
+    t.match(await eventsAbout(world, reference), { CredentialsMissing: message })
+    t.match(await world.serviceLog(), message)
+  },
+}
+
+const barred: Scenario = {
+  title:
+    'a store that refuses the purge is asked again: the backup stays, says why, and goes when it may',
+  async run(world, t) {
+    const namespace = await world.namespace('barred')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of())
+    await untilEnded(world, reference)
+    bucket.misbehave(({ query }) =>
+      'delete' in query ? { status: 403, code: 'AccessDenied' } : undefined,
+    )
+    await world.delete(reference)
+    await eventually(world, 'the refusal is told', async () =>
+      /403 AccessDenied.*retain-objects: "true" leaves the objects/.test(
+        (await eventsAbout(world, reference))['PurgeFailed'] ?? '',
+      ),
+    )
+    t.ok(await world.get(reference))
+    bucket.misbehave()
+    await world.until(reference, 'gone', (object) => object === undefined, 180)
+    t.strictSame(await bucket.keys(), [])
+  },
+}
+
+const namespaceEnds: Scenario = {
+  title: 'a namespace deleted with a backup in it goes, and the objects with it',
+  async run(world, t) {
+    const home = await world.namespace('home')
+    const namespace = await world.namespace('ending')
+    const bucket = await world.bucket(namespace)
+    await running(world, home, 'a')
+    await fill(world, home, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of({ clusterRef: { name: 'a', namespace: home } }))
+    await untilEnded(world, reference)
+    const itself = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: namespace }
+    await world.delete(itself)
+    await world.until(itself, 'gone', (object) => object === undefined, 400)
+    t.strictSame(await bucket.keys(), [])
+  },
+}
+
+const expires: Scenario = {
+  title: 'with retentionDays a backup expires so many days after completion and deletes itself',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('expires')
+    const bucket = await world.bucket(namespace)
+    const cluster = await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of({ retentionDays: 1 }))
+    const { completionTime = '', expiresAt = '' } = await untilEnded(world, reference)
+    t.equal(Date.parse(expiresAt) - Date.parse(completionTime), DAY_SECONDS * 1000)
+    await deleted(world, cluster)
+    // Nobody waits a day in a world whose time is the machine's.
+    if (world.kind === 'cluster') return
+    await world.pass(DAY_SECONDS - EXPIRY_SECONDS)
+    t.ok(await world.get(reference), 'not before its time')
+    await world.until(reference, 'gone', (object) => object === undefined, 2 * EXPIRY_SECONDS)
+    t.strictSame(await bucket.keys(), [])
+  },
+}
+
+export const backupEnd: Scenario[] = [retained, outlives, unlocked, barred, namespaceEnds]
+
+/** It lets a day pass, which is long for a world in which much else goes on. */
+export const backupExpiry: Scenario[] = [expires]

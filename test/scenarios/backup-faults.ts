@@ -1,0 +1,202 @@
+/** Bad days of a VecBackup: Jobs that are killed, buckets that refuse, and names that are taken. */
+import type { World, WorldBucket } from '../world/world.ts'
+import {
+  backupResource,
+  deleted,
+  engineFiles,
+  eventually,
+  fill,
+  heldUpload,
+  isUpload,
+  said,
+  untilEnded,
+  uploads,
+  verify,
+} from './backup-parts.ts'
+import { jobsIn, running, type Scenario } from './scenario.ts'
+
+async function backupJobs(world: World, namespace: string): Promise<string[]> {
+  return (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup-run'))
+}
+
+const killed: Scenario = {
+  title: 'a backup Job that is killed goes on where it stood and moves nothing twice',
+  async run(world, t) {
+    const namespace = await world.namespace('killed-backup')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    const held = heldUpload(bucket, 'b/two/')
+    await world.apply(of())
+    await eventually(world, 'the second collection is being uploaded', held.begun)
+    const [job = ''] = await backupJobs(world, namespace)
+    await world.faults.killJobPod(namespace, job)
+    held.release()
+    await untilEnded(world, reference)
+    t.strictSame(await backupJobs(world, namespace), [job], 'the same Job, another pod')
+    const [first = '', ...rest] = Object.keys(uploads(bucket)).filter((key) =>
+      key.startsWith('b/one/'),
+    )
+    t.strictSame(rest, [])
+    t.equal(uploads(bucket)[first], 1, 'what was whole is not moved again')
+    t.match(await world.logs(namespace, job), /collection one is in the bucket already/)
+    const snapshots = (await bucket.keys()).filter((key) => key.endsWith('.snapshot'))
+    t.equal(snapshots.length, 2, 'nothing is left of the attempt that was killed')
+    for (const name of ['one', 'two']) {
+      t.strictSame(await engineFiles(world, namespace, 1, name), [])
+    }
+    t.equal((await verify(bucket, 'b')).code, 0)
+  },
+}
+
+const deletedEarly: Scenario = {
+  title:
+    'a backup deleted while it runs: its Job stops first, then its own prefix is emptied, and no other',
+  async run(world, t) {
+    const namespace = await world.namespace('deleted-backup')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    const others = ['n/b', 'n/b-b/x.snapshot', 'n/bb/x.snapshot', 'b/x.snapshot']
+    for (const key of others) await bucket.put(key, 'not ours')
+    const held = heldUpload(bucket, 'n/b/two/')
+    const s3 = { ...bucket.target, prefix: 'n' }
+    await world.apply(of({ storage: { s3 } }))
+    await eventually(world, 'the second collection is being uploaded', held.begun)
+    t.ok((await bucket.keys('n/b/')).length > 0)
+    await deleted(world, reference)
+    held.release()
+    t.strictSame(await bucket.keys(), others.toSorted())
+    t.strictSame(await backupJobs(world, namespace), [])
+    t.strictSame(await engineFiles(world, namespace, 1, 'two'), [], 'the engine’s file goes too')
+  },
+}
+
+const refusedByStore: Scenario = {
+  title:
+    'a wrong key, a missing bucket, a wrong region: Failed, with a sentence that says what to mend',
+  async run(world, t) {
+    const namespace = await world.namespace('refused-backup')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    await world.apply({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { namespace, name: 'wrong' },
+      stringData: {
+        id: bucket.access.accessKeyId,
+        secret: 'not-the-secret-of-this-store',
+      },
+    })
+    const keys = { accessKeyIdKey: 'id', secretAccessKeyKey: 'secret' }
+    const cases: [name: string, target: object, error: RegExp][] = [
+      [
+        'wrong-key',
+        { credentialsSecretRef: { name: 'wrong', ...keys } },
+        /403 SignatureDoesNotMatch.*\(check the credentials, the bucket policy, endpoint and forcePathStyle\)/,
+      ],
+      ['no-bucket', { bucket: 'nowhere' }, /404 NoSuchBucket.*there is no bucket nowhere/],
+      ['wrong-region', { region: 'eu-north-7' }, /answered 40\d .*eu-north-7/],
+    ]
+    for (const [name, target] of cases) {
+      const { of } = backupResource('VecBackup', { namespace, name }, bucket)
+      await world.apply(of({ storage: { s3: { ...bucket.target, ...target } } }))
+    }
+    for (const [name, , error] of cases) {
+      const { reference } = backupResource('VecBackup', { namespace, name }, bucket)
+      const status = await untilEnded(world, reference, 'Failed')
+      t.match(status.error, error, name)
+      t.notOk(status.error?.includes('not-the-secret'))
+      t.match(said(await world.get(reference))?.message, /Backed up 0\/\d collections/)
+    }
+  },
+}
+
+const restless: Scenario = {
+  title: 'a store that is busy, answers 503 or cuts connections is asked again until it is done',
+  async run(world, t) {
+    const namespace = await world.namespace('restless')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const faults = [
+      { status: 503, code: 'SlowDown' },
+      { cut: true as const },
+      { status: 500, code: 'InternalError' },
+    ]
+    bucket.misbehave((call) => (isUpload(call) ? faults.shift() : undefined))
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of())
+    await untilEnded(world, reference)
+    t.strictSame(faults, [])
+    t.strictSame(Object.values(uploads(bucket)), [4])
+    t.equal((await verify(bucket, 'b')).code, 0)
+  },
+}
+
+const forbidden: Scenario = {
+  title:
+    'a bucket that refuses half way ends the backup as Failed, and what was done stands in the manifest',
+  // The Job waits for credentials that are being renewed, in the time of the machine.
+  only: 'cluster',
+  async run(world, t) {
+    const namespace = await world.namespace('forbidden')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    bucket.misbehave((call) => {
+      const isSecond = isUpload(call) && call.key.startsWith('b/two/')
+      return isSecond ? { status: 403, code: 'AccessDenied' } : undefined
+    })
+    await world.apply(of())
+    const status = await untilEnded(world, reference, 'Failed')
+    t.match(status.error, /s3:\/\/.*\/b\/two\/.* answered 403 AccessDenied \(check the credentials/)
+    t.match(status.collections, [
+      { name: 'one', status: 'Completed' },
+      { name: 'two', status: 'Failed', error: /AccessDenied/ },
+    ])
+    bucket.misbehave()
+    t.match(await bucket.json('b/manifest.json'), { collections: [{ name: 'one' }] })
+    t.strictSame(await engineFiles(world, namespace, 1, 'two'), [])
+    t.equal((await verify(bucket, 'b')).code, 0)
+  },
+}
+
+/** The name another namespace already uses in the same bucket. */
+const namesake: Scenario = {
+  title:
+    'a prefix has one owner: a namesake from another namespace neither writes there nor purges it',
+  async run(world, t) {
+    const namespace = await world.namespace('owner')
+    const other = await world.namespace('namesake')
+    const bucket: WorldBucket = await world.bucket(namespace)
+    await bucket.admit(other)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const first = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(first.of())
+    await untilEnded(world, first.reference)
+    const keys = await bucket.keys()
+
+    const second = backupResource('VecBackup', { namespace: other, name: 'b' }, bucket)
+    await world.apply(second.of({ clusterRef: { name: 'a', namespace } }))
+    const { error } = await untilEnded(world, second.reference, 'Failed')
+    t.match(error, `prefix holds another backup (VecBackup ${namespace}/b)`)
+    await deleted(world, second.reference)
+    t.strictSame(await bucket.keys(), keys)
+    t.equal((await verify(bucket, 'b')).code, 0)
+  },
+}
+
+export const backupFaults: Scenario[] = [
+  killed,
+  deletedEarly,
+  refusedByStore,
+  restless,
+  forbidden,
+  namesake,
+]
