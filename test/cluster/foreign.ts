@@ -6,13 +6,11 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
+import { NotHere } from '../world/world.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import type { Ground } from './ground.ts'
 import { run } from './process.ts'
 import { prepareHelm, type Log } from './tools.ts'
-
-/** What it says when a scenario asks for what only the local cluster can do. */
-export class NotHere extends Error {}
 
 /** IMAGE names the operator's image, as it was loaded into the cluster. */
 export async function openForeignGround(

@@ -48,6 +48,9 @@ export interface WorldBucket {
   misbehave(decide?: (call: BucketCall) => BucketFault | undefined): void
 }
 
+/** Thrown where a scenario asks for what this world cannot show; the message says why. */
+export class NotHere extends Error {}
+
 export interface World {
   readonly kind: 'embedded' | 'cluster'
   /** What is real here and what is a stand-in, a line each. */
