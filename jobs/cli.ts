@@ -14,16 +14,19 @@ import {
   UpgradePlan,
   decodePlan,
 } from '../crds/command.ts'
+import type { Connection } from '../crds/connection.ts'
 import { Rejected } from '../crds/errors.ts'
+import { MigrationPlan } from '../crds/migration-command.ts'
 import { run as backUp } from './backup/run.ts'
 import { mountedEngineCredentials } from './clients/credentials.ts'
-import { EngineConnections, directRoute, proxyRoute } from './clients/engine-route.ts'
+import { EngineConnections, directRoute, proxyRoute, routeTo } from './clients/engine-route.ts'
 import { Engine } from './clients/engine.ts'
 import { Helm } from './clients/helm.ts'
 import { Kubernetes, podAccess } from './clients/kubernetes.ts'
 import { uninstall } from './cluster/uninstall.ts'
 import { upgrade } from './cluster/upgrade.ts'
 import { jobLog } from './log.ts'
+import { run as migrate } from './migration/run.ts'
 import { Gone, Reporter, type Subject } from './report.ts'
 import { systemTime, type Time } from './time.ts'
 import type { Outcome, Tools } from './tools.ts'
@@ -50,6 +53,7 @@ const COMMANDS: Record<string, Command> = {
   'cluster upgrade': command('upgrade', UpgradePlan, upgrade),
   'cluster uninstall': command('uninstall', UninstallPlan, uninstall),
   'backup run': command('run', BackupPlan, backUp),
+  'migration run': command('run', MigrationPlan, migrate),
 }
 
 /** Runs one command and answers with its exit code. */
@@ -120,7 +124,7 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
   return {
     kubernetes,
     helm: new Helm(log, { env }),
-    engineOn: enginesOf(kubernetes, env, log),
+    ...enginesOf(kubernetes, env, log),
     bucketAt: async (target) => {
       // Only what touches a bucket pays for the SDK: 0.2 s, and 30 MB of memory.
       const [{ Bucket }, { mountedBucketCredentials }] = await Promise.all([
@@ -139,15 +143,24 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
 }
 
 /** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy goes around. */
-function enginesOf(kubernetes: Kubernetes, env: NodeJS.ProcessEnv, log: Logger): Tools['engineOn'] {
+function enginesOf(
+  kubernetes: Kubernetes,
+  env: NodeJS.ProcessEnv,
+  log: Logger,
+): Pick<Tools, 'engineOn' | 'engineAt'> {
   const connections = new EngineConnections()
-  const credentials = mountedEngineCredentials(env)
-  return (connection, ordinal) => {
-    const route =
-      env['VEC_ENGINE_ROUTE'] === 'proxy'
-        ? proxyRoute(kubernetes, connection, ordinal)
-        : directRoute(connections, connection, ordinal)
-    return new Engine({ route, credentials, log })
+  const routeOf = (at: Connection | string, ordinal?: number) => {
+    if (typeof at === 'string') return routeTo(at, connections)
+    return env['VEC_ENGINE_ROUTE'] === 'proxy'
+      ? proxyRoute(kubernetes, at, ordinal)
+      : directRoute(connections, at, ordinal)
+  }
+  const own = mountedEngineCredentials(env)
+  return {
+    engineOn: (connection, ordinal) =>
+      new Engine({ route: routeOf(connection, ordinal), credentials: own, log }),
+    engineAt: ({ at, ...mounts }) =>
+      new Engine({ route: routeOf(at), credentials: mountedEngineCredentials(env, mounts), log }),
   }
 }
 

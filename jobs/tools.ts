@@ -2,6 +2,7 @@
 import type { Logger } from 'pino'
 import type { Connection } from '../crds/connection.ts'
 import type { S3Target } from '../crds/storage.ts'
+import type { Mounted } from './clients/credentials.ts'
 import type { Engine } from './clients/engine.ts'
 import type { Helm } from './clients/helm.ts'
 import type { Kubernetes } from './clients/kubernetes.ts'
@@ -9,11 +10,21 @@ import type { Bucket } from './clients/s3.ts'
 import type { Reporter } from './report.ts'
 import type { Time } from './time.ts'
 
+export interface EnginePlace {
+  /** The client Service of a cluster, or an address. */
+  at: Connection | string
+  key?: Mounted | undefined
+  /** Certificate authority; without one, those the system trusts. */
+  ca?: Mounted | undefined
+}
+
 export interface Tools {
   kubernetes: Kubernetes
   helm: Helm
-  /** The engine on one pod of a cluster. */
-  engineOn(connection: Connection, ordinal: number): Engine
+  /** The engine on one pod of a cluster, or without an ordinal the one behind its client Service. */
+  engineOn(connection: Connection, ordinal?: number): Engine
+  /** Any engine, with the credentials that are mounted for it. */
+  engineAt(place: EnginePlace): Engine
   /** The bucket of a resource, by the credentials that are mounted for it. */
   bucketAt(target: Omit<S3Target, 'prefix'>): Promise<Bucket>
   reporter: Reporter

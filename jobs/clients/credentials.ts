@@ -9,15 +9,27 @@ import type { Secret } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import type { EngineCredentials } from './engine.ts'
 
-/** The key and the certificate authority of the cluster's engine; each may be missing. */
+/** Where a credential is mounted: the folder of its Secret, and the key within. */
+export interface Mounted {
+  credential: string
+  file: string
+}
+
+/** Those of the cluster a Job works on. */
+export const CLUSTER_MOUNTS = {
+  key: { credential: 'engine', file: KEY_SECRET_KEY },
+  ca: { credential: 'tls', file: 'ca.crt' },
+}
+
+/** The key and the certificate authority of an engine; each may be missing. */
 export function mountedEngineCredentials(
   env: NodeJS.ProcessEnv = process.env,
+  { key, ca }: { key?: Mounted | undefined; ca?: Mounted | undefined } = CLUSTER_MOUNTS,
 ): () => Promise<EngineCredentials> {
   const folder = env['VEC_CREDENTIALS'] ?? '/var/run/vec'
-  return async () => ({
-    key: await mounted(folder, 'engine', KEY_SECRET_KEY),
-    ca: await mounted(folder, 'tls', 'ca.crt'),
-  })
+  const read = async (place: Mounted | undefined) =>
+    place && mounted(folder, place.credential, place.file)
+  return async () => ({ key: await read(key), ca: await read(ca) })
 }
 
 export type ReadSecret = (namespace: string, name: string) => Promise<Secret | undefined>

@@ -30,6 +30,12 @@ export interface PageWanted {
   bare?: true
 }
 
+/** A shard key and how many shards it has. */
+export interface ShardKeyShards {
+  key: ShardKey
+  shards: number
+}
+
 /** How the engine begins its answer, and how it ends: what stands between is not looked at. */
 const HEAD = Buffer.from('{"result":{"points":[')
 const MIDDLE = Buffer.from('],"next_page_offset":')
@@ -56,8 +62,7 @@ export class EnginePoints {
     }
     const options = { body: fields, timeoutMs: LONG_CALL_MS, signal }
     const answer = await this.#engine.bytes('POST', path, options)
-    const page = this.#read(path, () => quickPage(answer, limit) ?? slowPage(answer))
-    return page
+    return this.#read(path, () => quickPage(answer, limit) ?? slowPage(answer))
   }
 
   /** Writes an array of points, given in pieces; answers once all of it is applied. */
@@ -74,6 +79,17 @@ export class EnginePoints {
     const stream = { contentType: 'application/json', contentLength, source }
     const options = { stream, timeoutMs: LONG_CALL_MS, signal }
     await this.#engine.call('PUT', `${pathOf(collection)}?wait=true`, Type.Object({}), options)
+  }
+
+  /** None where sharding is not custom. */
+  async shardKeys(collection: string, signal?: AbortSignal): Promise<ShardKeyShards[]> {
+    const placement = await this.#engine.collectionCluster(collection, signal)
+    const keys = new Map<ShardKey, Set<number>>()
+    for (const { shard_key, shard_id } of [...placement.local_shards, ...placement.remote_shards]) {
+      if (shard_key === undefined) continue
+      keys.set(shard_key, (keys.get(shard_key) ?? new Set()).add(shard_id))
+    }
+    return [...keys].map(([key, ids]) => ({ key, shards: ids.size }))
   }
 
   /** Every point, counted one by one. */
@@ -185,12 +201,14 @@ function idAt(text: Buffer, start: number): string {
   return text.toString('utf8', id.start, id.end)
 }
 
-// Newer than the types.
-const { rawJSON } = JSON as unknown as { rawJSON(text: string): object }
+interface WithRaw {
+  rawJSON(text: string): object
+}
 
 /** A number of any size, as it stands in its JSON. */
 function raw(json: string): object {
-  return rawJSON(json)
+  // Newer than the types.
+  return (JSON as unknown as WithRaw).rawJSON(json)
 }
 
 function pathOf(collection: string): string {

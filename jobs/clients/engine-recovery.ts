@@ -134,14 +134,14 @@ export class EngineRecovery {
     await this.#engine.call('PUT', path, Free, { body, timeoutMs: LONG_CALL_MS, signal })
   }
 
-  /** Its shards get the next ids there are, one after the other, each on one node. */
+  /** Its shards get the next ids there are, one after the other, each on so many nodes: one. */
   async createShardKey(
     collection: string,
-    { key, shards }: { key: ShardKey; shards: number },
+    { key, shards, copies = 1 }: { key: ShardKey; shards: number; copies?: number | undefined },
     signal?: AbortSignal,
   ): Promise<void> {
     const path = `${pathOf(collection)}/shards?timeout=${CREATE_SECONDS}`
-    const body = { shard_key: key, shards_number: shards, replication_factor: 1 }
+    const body = { shard_key: key, shards_number: shards, replication_factor: copies }
     await this.#engine.call('PUT', path, Type.Boolean(), {
       body,
       timeoutMs: AGREED_CALL_MS,

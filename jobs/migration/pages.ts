@@ -1,0 +1,73 @@
+/**
+ * Pages of points: how many points the next one may have, and reading it. Bounded by count, by what
+ * the engines allow, and by bytes, for points are of any size.
+ */
+import type { ShardKey } from '../../crds/manifest.ts'
+import type { Page } from '../clients/engine-points.ts'
+import { isTooLarge, paced } from './pace.ts'
+import type { Work } from './work.ts'
+
+/** A page of this many bytes costs two calls hardly more than their bytes. */
+const PAGE_BYTES = 4 * 1024 * 1024
+/** Nothing is known of the size of the first points. */
+const FIRST_LIMIT = 4
+const GROWTH = 4
+
+export class PageSize {
+  readonly #most: number
+  #limit: number
+
+  /** At most so many points. */
+  constructor(most: number) {
+    this.#most = most
+    this.#limit = Math.min(most, FIRST_LIMIT)
+  }
+
+  get limit(): number {
+    return this.#limit
+  }
+
+  /** A page came: the next may be larger when this one was small. */
+  took({ count, points }: Page): void {
+    if (count === 0) return
+    const fitting = Math.floor((PAGE_BYTES * count) / points.length)
+    this.#limit = clamp(Math.min(fitting, this.#limit * GROWTH), this.#most)
+  }
+
+  halve(): void {
+    this.#limit = clamp(Math.floor(this.#limit / 2), this.#most)
+  }
+}
+
+export interface Place {
+  /** Name at the source. */
+  name: string
+  targetName: string
+  shardKey?: ShardKey | undefined
+}
+
+/** The page that begins with this id; smaller ones are asked for until the source gives one. */
+export async function readPage(
+  { name, shardKey }: Place,
+  offset: string | undefined,
+  size: PageSize,
+  work: Work,
+): Promise<Page> {
+  const { source, tools } = work
+  for (;;) {
+    const { limit } = size
+    try {
+      const wanted = { limit, offset, shardKey }
+      const page = await paced(work, () => source.points.scroll(name, wanted, tools.signal))
+      size.took(page)
+      return page
+    } catch (error) {
+      if (limit === 1 || !isTooLarge(error)) throw error
+      size.halve()
+    }
+  }
+}
+
+function clamp(limit: number, most: number): number {
+  return Math.max(1, Math.min(limit, most))
+}

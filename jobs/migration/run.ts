@@ -1,0 +1,145 @@
+/**
+ * `migration run`: collections copied point by point, one after the other, into a managed cluster. A
+ * collection that fails does not stop the others; an attempt that was killed is gone on with.
+ */
+import { Type } from '@sinclair/typebox'
+import type { MigratedCollection, MigrationPlan } from '../../crds/migration-command.ts'
+import { EngineError } from '../../crds/errors.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import { isTold, reasonOf } from '../failures.ts'
+import { Patience, explained, patiently } from '../patience.ts'
+import { Gone, type Report } from '../report.ts'
+import type { Outcome, Tools } from '../tools.ts'
+import { chosenCollections } from './chosen.ts'
+import { copyPoints } from './copy.ts'
+import { prove } from './proof.ts'
+import { mostPoints, placesOf, readShape, refuseDeleted } from './shape.ts'
+import { Tally } from './tally.ts'
+import { finishTarget, prepareTarget } from './target.ts'
+import { Order, sidesOf, type Work } from './work.ts'
+
+export async function run(plan: MigrationPlan, tools: Tools): Promise<Outcome> {
+  const report = await attempt(plan, tools)
+  tools.log.info({ state: report.state, error: report.migration?.error }, report.message ?? '')
+  await tools.reporter.ended(report)
+  return report.state
+}
+
+type End = Report & { state: 'Done' | 'Failed' }
+
+const Own = Type.Object({ spec: Order })
+
+async function attempt(plan: MigrationPlan, tools: Tools): Promise<End> {
+  const earlier = tools.reporter.earlier?.migration
+  const startedAt = earlier?.startedAt ?? tools.time.now().toISOString()
+  let tally = new Tally(tools, startedAt, earlier?.collections)
+  try {
+    const order = await readOrder(plan, tools)
+    const start = { plan, tools, order, ...sidesOf(plan, tools), patience: new Patience() }
+    const collections = await begin({ ...start, tally })
+    tally = new Tally(tools, startedAt, collections)
+    const work: Work = { ...start, tally }
+    await tally.noted()
+    for (const collection of collections) await migrate(collection, work)
+    await tally.told()
+    return endOf(tally)
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    if (!isTold(error)) throw error
+    const message = explained(error.message)
+    const result = tally.result()
+    return {
+      state: 'Failed',
+      reason: reasonOf(error),
+      message,
+      migration: { ...result, error: result.error ?? message },
+    }
+  }
+}
+
+async function readOrder(plan: MigrationPlan, { kubernetes }: Tools): Promise<Order> {
+  const { resource, namespace, name } = plan
+  const collection = { apiVersion: API_VERSION, plural: resource, namespace }
+  const found = await kubernetes.get(collection, name, Own)
+  if (found === undefined) throw new Gone(`${resource} ${namespace}/${name} is gone`)
+  return found.spec
+}
+
+/** The collections to copy, with their points; those an earlier pod ended with stay as they are. */
+async function begin(work: Work): Promise<MigratedCollection[]> {
+  const { target, tools } = work
+  await patiently(work, async () => {
+    if (await target.engine.readyz(tools.signal)) return
+    throw new EngineError(
+      `target cluster not ready: ${target.engine.node} does not answer /readyz with 200`,
+    )
+  })
+  const chosen = await chosenCollections(work)
+  const known = new Map(
+    tools.reporter.earlier?.migration?.collections.map((collection) => [
+      collection.name,
+      collection,
+    ]),
+  )
+  return chosen.map((collection) => {
+    const before = known.get(collection.name)
+    return before !== undefined && isOver(before) ? before : collection
+  })
+}
+
+function isOver({ status }: MigratedCollection): boolean {
+  return status === 'Completed' || status === 'Failed'
+}
+
+async function migrate(collection: MigratedCollection, work: Work): Promise<void> {
+  if (isOver(collection)) return
+  const { name } = collection
+  const { tally, tools } = work
+  try {
+    const proof = await copyAndProve(name, work)
+    tools.log.info({ collection: name }, `collection ${name}: ${proof}`)
+    tally.completed(name, proof)
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    if (!isTold(error)) throw error
+    const message = `${name}: ${explained(error.message)}`
+    tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
+    tally.failed(name, message)
+  }
+  tally.tell()
+  await tally.told()
+}
+
+async function copyAndProve(name: string, work: Work): Promise<string> {
+  const { tally, tools } = work
+  const stood = tools.reporter.earlier?.migration?.position
+  try {
+    const shape = await readShape(name, work)
+    const position = await prepareTarget(
+      shape,
+      stood?.collection === name ? stood : undefined,
+      work,
+    )
+    const places = placesOf(shape, work)
+    tally.begin(position)
+    await tally.noted()
+    tools.log.info({ ...position }, tally.line())
+    const most = await mostPoints(shape, work)
+    tally.copied(name, await copyPoints(position, { places, most }, work))
+    const { said, difference } = await prove(places, position, work)
+    await finishTarget(shape, position, work)
+    if (difference !== undefined) throw new EngineError(difference)
+    return said
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    await refuseDeleted(error, name, work)
+    throw error
+  }
+}
+
+function endOf(tally: Tally): End {
+  const migration = tally.result()
+  const message = tally.summary()
+  if (migration.failed === 0) return { state: 'Done', message, migration }
+  return { state: 'Failed', reason: 'MigrationFailed', message, migration }
+}

@@ -1,0 +1,73 @@
+/** What a collection of the source is: its configuration, its shard keys, and what it lets us read. */
+import { EngineError, Rejected } from '../../crds/errors.ts'
+import type { ShardKey } from '../../crds/manifest.ts'
+import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import type { Plain } from '../../crds/rules/objects.ts'
+import type { ShardKeyShards } from '../clients/engine-points.ts'
+import { methodOf } from './fit.ts'
+import { paced } from './pace.ts'
+import type { Place } from './pages.ts'
+import { targetNameOf, type Work } from './work.ts'
+
+export interface Shape {
+  name: string
+  info: CollectionInfo
+  /** Under custom sharding; else empty. In an order that stays. */
+  keys: ShardKeyShards[]
+}
+
+export async function readShape(name: string, work: Work): Promise<Shape> {
+  const { source, tools } = work
+  const info = await paced(work, () => source.collections.collectionInfo(name, tools.signal))
+  if (info === undefined) throw deleted(name)
+  if (methodOf(info.config.params) !== 'custom') return { name, info, keys: [] }
+  const keys = await paced(work, () => source.points.shardKeys(name, tools.signal))
+  for (const { key } of keys) refuseUnsafe(key)
+  return { name, info, keys: keys.toSorted((one, other) => order(one.key, other.key)) }
+}
+
+/** Where points are copied from and to: one place for each shard key. */
+export function placesOf({ name, info, keys }: Shape, work: Work): Place[] {
+  const place = { name, targetName: targetNameOf(name, work.order) }
+  if (methodOf(info.config.params) !== 'custom') return [place]
+  return keys.map(({ key }) => ({ ...place, shardKey: key }))
+}
+
+/** The most points for a page and a batch: as the spec says, or less where an engine allows less. */
+export async function mostPoints(shape: Shape, work: Work): Promise<number> {
+  const { target, tools, order } = work
+  const name = targetNameOf(shape.name, order)
+  const live = await paced(work, () => target.collections.collectionInfo(name, tools.signal))
+  const read = limitOf(shape.info, 'max_query_limit')
+  const written = live === undefined ? Infinity : limitOf(live, 'upsert_max_batchsize')
+  return Math.max(1, Math.min(order.batchSize, read, written))
+}
+
+/** A 404 under way may be a node that starts; one about the collection is for good. */
+export async function refuseDeleted(error: unknown, name: string, work: Work): Promise<void> {
+  if (!(error instanceof EngineError) || error.status !== 404) return
+  const { source, tools } = work
+  const names = await paced(work, () => source.engine.collections(tools.signal))
+  if (!names.includes(name)) throw deleted(name)
+}
+
+function deleted(name: string): Rejected {
+  return new Rejected(`collection ${name} was deleted at the source during the migration`)
+}
+
+function limitOf({ config }: CollectionInfo, field: string): number {
+  const strict: Plain = config.strict_mode_config ?? {}
+  const limit = strict[field]
+  return strict['enabled'] === true && typeof limit === 'number' ? limit : Infinity
+}
+
+function refuseUnsafe(key: ShardKey): void {
+  if (typeof key !== 'number' || Number.isSafeInteger(key)) return
+  throw new Rejected(`shard key ${key} is above 2^53, which cannot be read for sure`)
+}
+
+/** Numbers first; a pod that comes after a killed one must find the same order. */
+function order(one: ShardKey, other: ShardKey): number {
+  if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1
+  return one < other ? -1 : one > other ? 1 : 0
+}

@@ -1,0 +1,153 @@
+/**
+ * The target collection: made from the configuration of the source, with shard keys, payload indexes
+ * and read fan-out, or checked before the first batch when it is there.
+ */
+import { EngineError, Rejected } from '../../crds/errors.ts'
+import type { ShardKey } from '../../crds/manifest.ts'
+import type { MigrationPosition } from '../../crds/migration-command.ts'
+import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import { declared, type Plain } from '../../crds/rules/objects.ts'
+import { fanOutBody, recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
+import { methodOf, misfits } from './fit.ts'
+import { paced } from './pace.ts'
+import type { Shape } from './shape.ts'
+import { targetNameOf, type Work } from './work.ts'
+
+/**
+ * Makes the target ready for points and answers with where to begin. `earlier` is where a pod before
+ * this one stood.
+ */
+export async function prepareTarget(
+  shape: Shape,
+  earlier: MigrationPosition | undefined,
+  work: Work,
+): Promise<MigrationPosition> {
+  const { order, tally, target, tools } = work
+  const name = targetNameOf(shape.name, order)
+  await refuseAlias(name, work)
+  const live = await liveTarget(name, work)
+  if (live === undefined && !order.createMissing) {
+    throw new Rejected(`Collection missing on target and createMissing is false: ${name}`)
+  }
+  if (live !== undefined) refuseMisfit(name, shape, live)
+  const begin: MigrationPosition = { collection: shape.name, isOurs: true, before: 0, copied: 0 }
+  if (live === undefined || earlier?.isOurs === true) {
+    // One that is gone is made anew, and then nothing of it is copied yet.
+    const position = live === undefined ? begin : (earlier ?? begin)
+    tally.begin(position)
+    await tally.noted()
+    await makeTarget(name, shape, live, work)
+    return position
+  }
+  await addShardKeys(name, shape, work)
+  if (earlier !== undefined) return earlier
+  const before = await paced(work, () => target.points.count(name, undefined, tools.signal))
+  return { ...begin, isOurs: false, before }
+}
+
+/** What would have held up the copying; only on a collection this migration made. */
+export async function finishTarget(
+  shape: Shape,
+  { isOurs }: MigrationPosition,
+  work: Work,
+): Promise<void> {
+  const strict = declared(shape.info.config.strict_mode_config ?? {})
+  if (!isOurs || strict === undefined) return
+  const { target, tools, order } = work
+  const body = { strict_mode_config: strict }
+  const name = targetNameOf(shape.name, order)
+  await paced(work, () => target.collections.patchCollection(name, body, tools.signal))
+}
+
+async function liveTarget(name: string, work: Work): Promise<CollectionInfo | undefined> {
+  const { target, tools } = work
+  return paced(work, () => target.collections.collectionInfo(name, tools.signal))
+}
+
+/** An alias would be followed, to a collection nobody named. */
+async function refuseAlias(name: string, work: Work): Promise<void> {
+  const { target, tools } = work
+  const aliases = await paced(work, () => target.collections.aliases(tools.signal))
+  const alias = aliases.find(({ alias_name }) => alias_name === name)
+  if (alias === undefined) return
+  throw new Rejected(`${name} is an alias of ${alias.collection_name} on the target`)
+}
+
+function refuseMisfit(name: string, shape: Shape, live: CollectionInfo): void {
+  const reasons = misfits(shape.info.config.params, live.config.params)
+  if (reasons.length === 0) return
+  throw new Rejected(
+    `the target collection ${name} does not fit: ${reasons.join('; ')} (use collectionMapping or drop it)`,
+  )
+}
+
+/** Each step may be repeated. */
+async function makeTarget(
+  name: string,
+  shape: Shape,
+  live: CollectionInfo | undefined,
+  work: Work,
+): Promise<void> {
+  const { target, tools } = work
+  const { collections } = target
+  if (live === undefined) await createTarget(name, shape, work)
+  await addShardKeys(name, shape, work)
+  const fanOut = fanOutBody(shape.info.config)
+  if (fanOut !== undefined) {
+    await paced(work, () => collections.patchCollection(name, fanOut, tools.signal))
+  }
+  for (const [field, { data_type: dataType, params }] of Object.entries(
+    shape.info.payload_schema,
+  )) {
+    const body = recreateIndex(field, { dataType, ...(params != null && { params }) })
+    await paced(work, () => collections.putIndex(name, body, tools.signal))
+  }
+}
+
+async function createTarget(name: string, shape: Shape, work: Work): Promise<void> {
+  const { order, target, tools } = work
+  const { params } = shape.info.config
+  // Under custom sharding it is the number of shards of each key.
+  const ofSource = methodOf(params) === 'custom' ? params['shard_number'] : undefined
+  const { shardNumber = ofSource, replicationFactor, writeConsistencyFactor } = order.target ?? {}
+  const wished: Plain = {
+    shard_number: shardNumber,
+    replication_factor: replicationFactor,
+    write_consistency_factor: writeConsistencyFactor,
+  }
+  // Its limits are for those who use it, not for this copying: they are set at the end.
+  const body = recreateBody({ ...shape.info.config, strict_mode_config: undefined }, wished)
+  tools.log.info({ collection: name }, `creates collection ${name} as it is at the source`)
+  await paced(work, async () => {
+    try {
+      await target.collections.createCollection(name, body, tools.signal)
+    } catch (error) {
+      // It was made by the call whose answer was lost.
+      if (!(error instanceof EngineError) || error.status !== 409) throw error
+    }
+  })
+}
+
+async function addShardKeys(name: string, { keys }: Shape, work: Work): Promise<void> {
+  if (keys.length === 0) return
+  const { order, target, tools } = work
+  const there = await paced(work, () => target.points.shardKeys(name, tools.signal))
+  const missing = keys.filter(({ key }) => !there.some((other) => other.key === key))
+  if (missing.length > 0 && !order.createMissing) {
+    throw new Rejected(
+      `Collection missing on target and createMissing is false: ${name} has no shard key ${names(missing)}`,
+    )
+  }
+  for (const { key, shards } of missing) {
+    const wanted = {
+      key,
+      shards: order.target?.shardNumber ?? shards,
+      copies: order.target?.replicationFactor,
+    }
+    await paced(work, () => target.recovery.createShardKey(name, wanted, tools.signal))
+  }
+}
+
+function names(keys: readonly { key: ShardKey }[]): string {
+  return keys.map(({ key }) => JSON.stringify(key)).join(', ')
+}
