@@ -1,5 +1,6 @@
 /** What the VecCollection room reads and writes, by the real clients; one list of claims for all. */
 import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { VecCluster } from '../crds/cluster.ts'
 import { VecCollection } from '../crds/collection.ts'
 import { AnyObject } from '../crds/kubernetes.ts'
 import { clusterOf } from '../hooks/collection/claims.ts'
@@ -10,7 +11,7 @@ import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { commonPorts } from './common-ports.ts'
 import { engineOn, type EngineTools } from './engines.ts'
 import { leasePorts } from './leases.ts'
-import { collections, served } from './places.ts'
+import { clusters, collections, served } from './places.ts'
 import { waited, type Timers } from './timers.ts'
 import { watched, type WritesUnderWay } from './writes-under-way.ts'
 
@@ -28,7 +29,6 @@ const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function collectionPorts(tools: CollectionTools): CollectionPorts {
   const { kubernetes, namespaces, now, timers, writes } = tools
-  const common = commonPorts(tools)
   const claims = new Claims(() => collectionsIn(kubernetes, namespaces), now)
   return {
     engine: (connection) =>
@@ -38,13 +38,13 @@ export function collectionPorts(tools: CollectionTools): CollectionPorts {
         const cluster = clusterOf(collection)
         return cluster.namespace === namespace && cluster.name === name
       }),
-    cluster: ({ namespace, name }) => common.cluster(namespace, name),
+    cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, VecCluster.schema),
     // From the question on: its answer may be older than a Lease that is taken meanwhile.
     writeHolder: (cluster) =>
       writes.during(cluster, 'a write that is about to be made', () =>
         holderNow(cluster, 'write', leasePorts(kubernetes), now()),
       ),
-    writeEvent: common.writeEvent,
+    writeEvent: commonPorts(tools).writeEvent,
     now,
     wait: (milliseconds, signal) => waited(timers, milliseconds, signal),
   }

@@ -7,25 +7,29 @@ import { KubernetesError } from '../crds/errors.ts'
 import { AnyObject, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
 import { MANAGED_BY } from '../crds/names.ts'
 import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
-import { backups, clusters, events, jobs, namespaces, statefulSets } from './places.ts'
+import { backups, clusters, events, jobs, namespaces, statefulSets, type Place } from './places.ts'
 import type { Log } from './start-mark.ts'
 
 export interface CommonTools {
   kubernetes: Kubernetes
+  /** Those the service may read; empty means all. */
+  namespaces: string[]
   log: Log
 }
 
-export type CommonPorts = ReturnType<typeof commonPorts>
-
 /** All of it live; what is gone, or whose kind is gone, is undefined. */
-export function commonPorts({ kubernetes, log }: CommonTools) {
+export function commonPorts({ kubernetes, namespaces: known, log }: CommonTools) {
+  // What stands where we may not read is not there for us: who names it waits, and says for what.
+  const read =
+    <Schema extends TSchema>(kind: Place, schema: Schema) =>
+    async (namespace: string, name: string): Promise<Static<Schema> | undefined> =>
+      known.length === 0 || known.includes(namespace)
+        ? kubernetes.get(kind(namespace), name, schema)
+        : undefined
   return {
-    cluster: (namespace: string, name: string) =>
-      kubernetes.get(clusters(namespace), name, VecCluster.schema),
-    statefulSet: (namespace: string, name: string) =>
-      kubernetes.get(statefulSets(namespace), name, StatefulSet),
-    backup: (namespace: string, name: string) =>
-      kubernetes.get(backups(namespace), name, VecBackup.schema),
+    cluster: read(clusters, VecCluster.schema),
+    statefulSet: read(statefulSets, StatefulSet),
+    backup: read(backups, VecBackup.schema),
     namespaceEnds: async (name: string) => {
       const found = await kubernetes.get(namespaces(), name, AnyObject)
       return found === undefined || found.metadata.deletionTimestamp !== undefined
@@ -59,7 +63,10 @@ export function hasStatus(error: unknown, ...statuses: number[]): boolean {
 }
 
 /** An Event tells people what happened; nothing may depend on whether it was written. */
-async function writeEvent({ kubernetes, log }: CommonTools, event: KubernetesEvent): Promise<void> {
+async function writeEvent(
+  { kubernetes, log }: Pick<CommonTools, 'kubernetes' | 'log'>,
+  event: KubernetesEvent,
+): Promise<void> {
   const { metadata, at, ...rest } = event
   const component = MANAGED_BY
   try {

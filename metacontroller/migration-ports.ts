@@ -2,7 +2,7 @@
 import { EngineError } from '../crds/errors.ts'
 import { VecMigration } from '../crds/migration.ts'
 import type { MigrationPorts } from '../hooks/migration/ports.ts'
-import { commonPorts } from './common-ports.ts'
+import { commonPorts, type CommonTools } from './common-ports.ts'
 import { copyPorts } from './copies.ts'
 import { engineOn, type EngineTools } from './engines.ts'
 import { leasePorts } from './leases.ts'
@@ -11,7 +11,7 @@ import { migrations } from './places.ts'
 /** A hook waits no longer to hear whether an engine is ready. */
 const READY_MS = 2_000
 
-export function migrationPorts(tools: EngineTools): MigrationPorts {
+export function migrationPorts(tools: EngineTools & CommonTools): MigrationPorts {
   const { kubernetes, secret } = tools
   return {
     ...commonPorts(tools),

@@ -8,7 +8,7 @@ import { API_VERSION } from '../crds/names.ts'
 import { VecRestore } from '../crds/restore.ts'
 import type { Collection } from '../jobs/clients/kubernetes.ts'
 
-type Place = (namespace?: string) => Collection
+export type Place = (namespace?: string) => Collection
 
 export const namespaces = place('v1', 'namespaces')
 export const secrets = place('v1', 'secrets')

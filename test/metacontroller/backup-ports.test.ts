@@ -126,6 +126,18 @@ t.test('a service of one namespace sees the restores of that one', async (t) => 
   t.match(await ports.restoresOf(BACKUP), [{ namespace: 'other', name: 'across' }])
 })
 
+t.test('what stands in a namespace that is not served is not there', async (t) => {
+  const { api, ports } = await stage(t, { namespaces: ['other'] })
+  await makeBackup(api)
+  t.equal(await ports.backup('ns', 'b'), undefined)
+  const cluster = { apiVersion: API_VERSION, kind: 'VecCluster', spec: { version: '1.18.3' } }
+  await api.create({ ...cluster, metadata: metadataOf('a') })
+  await api.create({ ...cluster, metadata: metadataOf('a', 'other') })
+  t.equal(await ports.cluster('ns', 'a'), undefined)
+  t.match(await ports.cluster('other', 'a'), { metadata: { namespace: 'other' } })
+  t.equal(await ports.statefulSet('ns', 'vec-a'), undefined)
+})
+
 t.test('restores that cannot be listed are not none', async (t) => {
   const { ports, server } = await stage(t)
   await server.close()

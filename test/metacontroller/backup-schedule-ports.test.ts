@@ -27,7 +27,7 @@ async function stage(t: Test) {
     const metadata = { name, namespace, labels, ownerReferences: owners }
     await api.create({ apiVersion: API_VERSION, kind: 'VecBackup', metadata, spec })
   }
-  const ports = backupSchedulePorts({ kubernetes, log: pino({ level: 'silent' }) })
+  const ports = backupSchedulePorts({ kubernetes, namespaces: [], log: pino({ level: 'silent' }) })
   return { ...embedded, ports, make }
 }
 

@@ -33,7 +33,7 @@ async function stage(t: Test, status?: number) {
   const metadata = { name: 'vec-a-0', namespace: 'ns' }
   await api.create({ apiVersion: 'v1', kind: 'Pod', metadata, spec })
   const log = pino({ level: 'silent' })
-  const tools = { kubernetes, connections, secret, freshSecret: secret, log }
+  const tools = { kubernetes, connections, secret, freshSecret: secret, namespaces: [], log }
   return { ...embedded, tools, ports: migrationPorts({ ...tools, route: 'proxy' }) }
 }
 
