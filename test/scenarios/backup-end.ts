@@ -114,7 +114,6 @@ const namespaceEnds: Scenario = {
 
 const expires: Scenario = {
   title: 'with retentionDays a backup expires so many days after completion and deletes itself',
-  alone: true,
   async run(world, t) {
     const namespace = await world.namespace('expires')
     const bucket = await world.bucket(namespace)

@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3'
 import type { ApiClient } from '../client.ts'
 import { applyObject } from '../apply.ts'
-import type { WorldBucket } from '../world.ts'
+import { NotHere, type WorldBucket } from '../world.ts'
 import { openGate, type Gate } from './gate.ts'
 
 export interface StoreAccess {
@@ -128,7 +128,7 @@ function faultsOf(
 ): Pick<WorldBucket, 'calls' | 'misbehave'> {
   const here = () => {
     if (gate !== undefined) return gate
-    throw new Error('the store is somebody’s: nobody may stand before it')
+    throw new NotHere('what the store is called for is seen on the local cluster only')
   }
   return {
     calls: () => here().calls(bucket),
