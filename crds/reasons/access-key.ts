@@ -7,6 +7,7 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
   {
     reason: 'TokenIssued',
     condition: { type: 'Ready', status: 'True' },
+    event: 'Normal',
     messages: ['Secret <name> holds a current token'],
     cause: 'The Secret has a token that is good until status.expiresAt.',
     cure: NOTHING_TO_DO,
@@ -46,6 +47,7 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
   {
     reason: 'ApiKeyMissing',
     condition: NOT_READY,
+    event: 'Warning',
     messages: ['cluster <namespace>/<name> has no apiKey to sign with'],
     cause: 'Tokens are signed with the API key of the cluster, and it has none.',
     cure: 'Set spec.apiKey.autoGenerate or spec.apiKey.secretRef on the VecCluster.',
@@ -53,6 +55,7 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
   {
     reason: 'JwtRbacDisabled',
     condition: NOT_READY,
+    event: 'Warning',
     messages: ['cluster <namespace>/<name> has apiKey.jwtRbac false'],
     cause: 'The engine reads no tokens.',
     cure: 'Set spec.apiKey.jwtRbac: true on the VecCluster.',

@@ -21,6 +21,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'HelmRunning',
     condition: NOT_APPLIED,
+    event: 'Normal',
     messages: ['a helm Job was just made', 'helm run <n> was started', 'helm run <n> is under way'],
     cause: 'The Job of the helm run works. It waits for the engine up to ten minutes.',
     cure: 'Nothing; `kubectl logs job/<name>` shows what helm does.',
@@ -168,6 +169,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'AllReplicasReady',
     condition: { type: 'Ready', status: 'True' },
+    event: 'Normal',
     messages: ['<n>/<n> replicas ready'],
     cause: 'As many pods are ready as spec.replicas wants.',
     cure: NOTHING_TO_DO,
@@ -175,6 +177,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'ReplicasNotReady',
     condition: { type: 'Ready', status: 'False' },
+    event: 'Warning',
     messages: ['<n>/<n> replicas ready'],
     cause: 'A pod is starting, or was lost.',
     cure: 'Look at the pods of StatefulSet vec-<name>.',

@@ -2,7 +2,7 @@
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import { hasKey } from '../../crds/connection.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
-import type { Secret } from '../../crds/kubernetes.ts'
+import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, keySecretName } from '../../crds/names.ts'
 import { allows } from '../allow.ts'
 import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
@@ -51,12 +51,15 @@ export async function sync(
     reason: 'TokenIssued',
     message,
   })
-  const length = Buffer.byteLength(signingKey)
-  if (length >= SAFE_KEY_BYTES || status.keyFingerprint === accessKey.status?.keyFingerprint) {
-    return desired
-  }
-  return { ...desired, events: [shortKey(accessKey, length, status.keyFingerprint ?? '', context)] }
+  const events = [
+    ...issued(accessKey, message, status.issuedAt, context),
+    ...shortKey(accessKey, Buffer.byteLength(signingKey), status.keyFingerprint, context),
+  ]
+  return events.length === 0 ? desired : { ...desired, events }
 }
+
+/** Who waits tells so in the condition only. */
+const WAITS = new Set(['ClusterNotFound', 'SecretNotFound'])
 
 function phaseWith(held: Secret | undefined): 'Pending' | 'Ready' {
   return held === undefined ? 'Pending' : 'Ready'
@@ -120,7 +123,7 @@ function troubled(
   }
   const desired = answer(observed, [], status, context, { status: 'False', reason, message })
   const isNews = conditionOf(observed.accessKey, 'Ready')?.message !== message
-  if (phase !== 'Failed' || !isNews) return desired
+  if (WAITS.has(reason) || !isNews) return desired
   const event = { type: 'Warning' as const, reason, message, transition: message }
   return { ...desired, events: [eventOn(observed.accessKey, event, context.now)] }
 }
@@ -147,13 +150,27 @@ function untilRenewal({ renewAt }: AccessKeyStatus, now: Date): number {
   return Math.min(KEY_RENEWAL_SECONDS, Math.max(-secondsSince(renewAt, now), 1))
 }
 
-function shortKey(accessKey: VecAccessKey, length: number, fingerprint: string, { now }: Context) {
+/** One for each token that the Secret came to hold. */
+function issued(
+  accessKey: VecAccessKey,
+  message: string,
+  issuedAt: string | undefined,
+  { now }: Context,
+): KubernetesEvent[] {
+  if (conditionOf(accessKey, 'Ready')?.reason === 'TokenIssued') return []
+  const transition = issuedAt ?? ''
+  return [eventOn(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)]
+}
+
+/** One for each key that is too short to sign with. */
+function shortKey(
+  accessKey: VecAccessKey,
+  length: number,
+  fingerprint: string | undefined,
+  { now }: Context,
+): KubernetesEvent[] {
+  if (length >= SAFE_KEY_BYTES || fingerprint === accessKey.status?.keyFingerprint) return []
   const message = `the signing key has ${length} bytes; use at least ${SAFE_KEY_BYTES}`
-  const event = {
-    type: 'Warning' as const,
-    reason: 'ShortApiKey',
-    message,
-    transition: fingerprint,
-  }
-  return eventOn(accessKey, event, now)
+  const event = { type: 'Warning' as const, reason: 'ShortApiKey', message }
+  return [eventOn(accessKey, { ...event, transition: fingerprint ?? '' }, now)]
 }

@@ -278,13 +278,31 @@ t.test('a cluster of another namespace may name the namespaces it allows', async
 
 t.test('a key shorter than 32 bytes is a warning, once per key', async (t) => {
   const desired = await settled({ signingKey: 'short' })
-  t.match(desired.events, [{ type: 'Warning', reason: 'ShortApiKey', message: /5 bytes/ }])
+  t.match(desired.events, [
+    { type: 'Normal', reason: 'TokenIssued' },
+    { type: 'Warning', reason: 'ShortApiKey', message: /5 bytes/ },
+  ])
   const again = await settled({
     signingKey: 'short',
     accessKey: { ...accessKey(), status: desired.status },
   })
   t.equal(again.events, undefined)
 })
+
+t.test(
+  'a token that the Secret came to hold is an Event, and so is what forbids one',
+  async (t) => {
+    const desired = await settled({})
+    t.match(desired.events, [{ type: 'Normal', reason: 'TokenIssued', message: /current token/ }])
+    const again = await settled({ accessKey: { ...accessKey(), status: desired.status } })
+    t.equal(again.events, undefined)
+
+    const closed = await sync(observed({ cluster: cluster() }), context)
+    t.match(closed.events, [{ type: 'Warning', reason: 'ApiKeyMissing' }])
+    const waiting = await sync({ accessKey: accessKey(), children: [] }, context)
+    t.equal(waiting.events, undefined)
+  },
+)
 
 t.test('secretName names the Secret; an older one of ours is kept, not deleted', async (t) => {
   const named = accessKey({ access: 'r', secretName: 'token-for-app' })

@@ -285,6 +285,42 @@ t.test('working consensus is a condition', async (t) => {
   t.equal(condition(sync(running({ consensus }), context), 'Consensus')?.[0], 'True')
 })
 
+t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
+  const first = sync(ready(), context)
+  const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 was started' }
+  t.match(first.events, [started])
+  const { hash: plan } = wantedRun(ready(), settings)
+  const seen = cluster({ status: first.status })
+  t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])
+})
+
+t.test('a pod that is lost or is back is an Event, at most once a minute each', async (t) => {
+  const before = (status: 'True' | 'False') => ({
+    conditions: [
+      {
+        ...{ type: 'Ready', status, reason: 'x', message: '' },
+        lastTransitionTime: ago(60),
+        observedGeneration: 1,
+      },
+    ],
+  })
+  const readyEvents = (count: number, status: 'True' | 'False', now = context.now) => {
+    const parts = { statefulSet: statefulSet(1, { readyReplicas: count }) }
+    const observed = running({ cluster: cluster({ status: before(status) }), ...parts })
+    const { events = [] } = sync(observed, { ...context, now })
+    return events.filter(({ reason }) => /Ready$/.test(reason))
+  }
+  const [lost] = readyEvents(0, 'True')
+  t.match(lost, { type: 'Warning', reason: 'ReplicasNotReady', message: '0/1 replicas ready' })
+  const [back] = readyEvents(1, 'False')
+  t.match(back, { type: 'Normal', reason: 'AllReplicasReady' })
+  t.strictSame(readyEvents(0, 'False'), [])
+  const soon = new Date(context.now.getTime() + 1000)
+  t.equal(readyEvents(0, 'True', soon)[0]?.metadata.name, lost?.metadata.name)
+  const later = new Date(context.now.getTime() + 60_000)
+  t.not(readyEvents(0, 'True', later)[0]?.metadata.name, lost?.metadata.name)
+})
+
 t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t) => {
   const { hash: plan } = wantedRun(ready(), settings)
   const jobs = [helmJob({ plan, ended: ['Failed', 10] })]
