@@ -35,7 +35,7 @@ export function drawing({ resource, cluster, engine, jobs }: Picture, now: Date)
     ...(cluster === undefined
       ? []
       : [
-          isCluster ? '' : `\n${headline(cluster, now)}`,
+          isCluster ? '\n' : `\n${headline(cluster, now)}`,
           columns([
             ['  version', cluster.version],
             ['  endpoint', cluster.endpoint === '' ? '-' : cluster.endpoint],
