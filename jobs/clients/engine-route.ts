@@ -10,6 +10,7 @@ import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
 import { deadline, retryAfterOf, wordsOf } from './call.ts'
 import type { Answer, Kubernetes } from './kubernetes.ts'
+import { masked } from './masked.ts'
 
 export interface EngineCall {
   method: Dispatcher.HttpMethod
@@ -95,8 +96,9 @@ export function directRoute(
 
 /** To any address, such as the source of a migration. */
 export function routeTo(base: string, connections: EngineConnections): Route {
+  const node = masked(base)
   return {
-    node: base,
+    node,
     async send({ method, path, headers, body, timeoutMs, signal }, ca) {
       const end = deadline(timeoutMs, signal)
       try {
@@ -111,7 +113,7 @@ export function routeTo(base: string, connections: EngineConnections): Route {
         const text = await answer.body.text()
         return { status, text, retryAfterSeconds: retryAfterOf(told['retry-after']) }
       } catch (cause) {
-        throw noAnswer(`${method} ${base}${path}`, cause, signal)
+        throw noAnswer(`${method} ${node}${path}`, cause, signal)
       } finally {
         end.clear()
       }
@@ -133,7 +135,7 @@ export function routeTo(base: string, connections: EngineConnections): Route {
         return { status, body: answer.body, retryAfterSeconds: retryAfterOf(told['retry-after']) }
       } catch (cause) {
         end.clear()
-        throw noAnswer(`${method} ${base}${path}`, cause, signal)
+        throw noAnswer(`${method} ${node}${path}`, cause, signal)
       }
     },
   }

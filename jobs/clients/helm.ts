@@ -8,6 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { HelmError } from '../../crds/errors.ts'
 import { HELM_TIMEOUT_SECONDS } from '../../crds/limits.ts'
+import { masked } from './masked.ts'
 
 /** Past its own time-out, helm gets so long to mark the release as failed. */
 const MARGIN_MS = 60_000
@@ -99,7 +100,7 @@ export class Helm {
     signal?.throwIfAborted()
     const { command, env, limitMs } = this.#options
     // Values stay out of the log: a person may have written a secret into config.
-    this.#log.debug({ command: [command, ...args].join(' ') }, 'helm runs')
+    this.#log.debug({ command: masked([command, ...args].join(' ')) }, 'helm runs')
     const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
     const output = collect(child.stdout)
     const errors = collect(child.stderr)
@@ -177,7 +178,8 @@ function clean(text: string): string {
         .replace(QUOTED_CONFIG, '$1"…"'),
     )
     .filter((line) => line !== '' && !NOISE.test(line))
-  const message = [...new Set(lines)].join('\n')
+  // helm quotes the address of a repository, and with it the password in it.
+  const message = masked([...new Set(lines)].join('\n'))
   return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE - 2)} …`
 }
 
