@@ -1,7 +1,7 @@
 /** What a VecBackup's conditions and Events say. */
 import { NOTHING_TO_DO, type Reason } from './reason.ts'
+import { NOT_COMPLETE, transferReasons } from './transfer.ts'
 
-const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
 const NOT_PURGED = { type: 'Purged', status: 'False' } as const
 
 export const BACKUP_REASONS: readonly Reason[] = [
@@ -55,66 +55,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     cause: 'Everything is there, and the Job is on its way.',
     cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
   },
-  {
-    reason: 'WaitingForTurn',
-    condition: NOT_COMPLETE,
-    messages: ['waits for <kind> <namespace>/<name>'],
-    cause: 'Another backup or a restore works on this cluster.',
-    cure: 'Wait for the one it names; it ends by itself.',
-  },
-  {
-    reason: 'ClusterNotFound',
-    condition: NOT_COMPLETE,
-    messages: [
-      'cluster <namespace>/<name> not found',
-      'cluster <namespace>/<name> is being deleted',
-    ],
-    cause: 'There is no VecCluster that spec.clusterRef names.',
-    cure: 'Make the cluster, or delete this backup: its spec is immutable.',
-  },
-  {
-    reason: 'ClusterNotReady',
-    condition: NOT_COMPLETE,
-    messages: ['cluster <namespace>/<name> is <phase>, not Running'],
-    cause: 'A backup needs every node of the cluster.',
-    cure: 'Look at the VecCluster; the backup goes on by itself.',
-  },
-  {
-    reason: 'NotAllowed',
-    messages: [
-      'cluster <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
-    ],
-    cause: 'The cluster of another namespace does not let this one use its key.',
-    cure: 'Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, and make another VecBackup.',
-  },
-  {
-    reason: 'SecretNotFound',
-    condition: NOT_COMPLETE,
-    messages: ['Secret <namespace>/<name> not found'],
-    cause: 'The credentials of the bucket, or the key of the cluster, are not there.',
-    cure: 'Make the Secret that it names.',
-  },
-  {
-    reason: 'SecretNotUsable',
-    condition: NOT_COMPLETE,
-    messages: ['Secret <namespace>/<name> has no value in key <key>'],
-    cause: 'The Secret lacks a key, or it is empty.',
-    cure: 'Write the key, or name another in credentialsSecretRef in a new VecBackup.',
-  },
-  {
-    reason: 'JobNotStarted',
-    condition: NOT_COMPLETE,
-    event: 'Warning',
-    messages: [
-      'Job <name> runs another image: it is made again',
-      'Job <name> missed its turn: it is made again',
-      'Job <name> has another plan than is wanted now: it is made again',
-      'Job <name> reported nothing for 600 s: it is made again',
-    ],
-    cause:
-      'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',
-    cure: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
-  },
+  ...transferReasons({ kind: 'VecBackup', noun: 'backup', clusterField: 'spec.clusterRef' }),
   {
     reason: 'StoppingJob',
     condition: NOT_PURGED,

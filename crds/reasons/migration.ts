@@ -1,4 +1,76 @@
 /** What a VecMigration's conditions and Events say. */
-import type { Reason } from './reason.ts'
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+import { NOT_COMPLETE, transferReasons } from './transfer.ts'
 
-export const MIGRATION_REASONS: readonly Reason[] = []
+export const MIGRATION_REASONS: readonly Reason[] = [
+  {
+    reason: 'MigrationCompleted',
+    condition: { type: 'Complete', status: 'True' },
+    event: 'Normal',
+    messages: ['Copied <n>/<n>'],
+    cause: 'Every collection was copied and compared.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'MigrationFailed',
+    condition: NOT_COMPLETE,
+    event: 'Warning',
+    messages: [
+      'Copied <n>/<n>',
+      'Job crashed <n> times',
+      'Collections not present in source: <collections>',
+      'Collection missing on target and createMissing is false: <name>',
+      'the target collection <name> does not fit: <reasons> (use collectionMapping or drop it)',
+      '<name> would be copied onto itself: use collectionMapping',
+      'both <name> and <name> would be copied to <name>',
+      '<name> is an alias of <name> on the target',
+    ],
+    cause: 'status.error has the first error, status.collections all of them.',
+    cure: 'Mend what it names and make another VecMigration: this one is not tried again.',
+  },
+  {
+    reason: 'MigrationStarted',
+    event: 'Normal',
+    messages: ['copies <n> points of <n> collections from <source>'],
+    cause: 'The collections were counted, and points are being copied.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'MigrationRunning',
+    condition: NOT_COMPLETE,
+    messages: ['the points of its collections are being counted'],
+    cause: 'The Job works; its message tells how far it is.',
+    cure: 'Nothing; `kubectl logs job/<name>` has each step.',
+  },
+  {
+    reason: 'MigrationStarting',
+    condition: NOT_COMPLETE,
+    messages: [
+      'the Job was just made',
+      'the rights of the Job are being made',
+      'the points of its collections are being counted',
+      'Job <name> was started',
+      'Job <name> is starting',
+    ],
+    cause: 'Everything is there, and the Job is on its way.',
+    cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
+  },
+  ...transferReasons({
+    kind: 'VecMigration',
+    noun: 'migration',
+    clusterField: 'spec.targetClusterRef',
+  }).map(alsoOfTargets),
+]
+
+/** Of the target it is said that it is the target, and its engine is asked too. */
+function alsoOfTargets(reason: Reason): Reason {
+  if (reason.reason !== 'ClusterNotReady') return reason
+  return {
+    ...reason,
+    messages: [
+      ...reason.messages,
+      'target cluster not ready: cluster <namespace>/<name> is <phase>, not Running',
+      'target cluster not ready: cluster <namespace>/<name> does not answer /readyz with 200',
+    ],
+  }
+}

@@ -1,4 +1,92 @@
 /** What a VecRestore's conditions and Events say. */
-import type { Reason } from './reason.ts'
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+import { NOT_COMPLETE, transferReasons } from './transfer.ts'
 
-export const RESTORE_REASONS: readonly Reason[] = []
+export const RESTORE_REASONS: readonly Reason[] = [
+  {
+    reason: 'RestoreCompleted',
+    condition: { type: 'Complete', status: 'True' },
+    event: 'Normal',
+    messages: ['Restored <n>/<n>'],
+    cause: 'Every collection is there, with its copies, indexes and aliases.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'RestoreFailed',
+    condition: NOT_COMPLETE,
+    event: 'Warning',
+    messages: [
+      'Restored <n>/<n>',
+      'Job crashed <n> times',
+      'Backup was taken from <n> nodes but target cluster has <n>',
+      'Collections not present in backup: <collections>',
+      'collection <name> is at the target with other <part> than in the backup: <value> instead of <value>',
+      '<name> is an alias of collection <name> at the target: use collectionMapping',
+    ],
+    cause: 'status.error has the first error, status.restoredCollections all of them.',
+    cure: 'Mend what it names and make another VecRestore: this one is not tried again.',
+  },
+  {
+    reason: 'RestoreStarted',
+    event: 'Normal',
+    messages: ['reads <backup>'],
+    cause: 'The Job has reported that it works.',
+    cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'RestoreRunning',
+    condition: NOT_COMPLETE,
+    messages: ['the restore has started'],
+    cause: 'The Job works; its message tells how far it is.',
+    cure: 'Nothing; `kubectl logs job/<name>` has each step.',
+  },
+  {
+    reason: 'RestoreStarting',
+    condition: NOT_COMPLETE,
+    messages: [
+      'the Job was just made',
+      'the rights of the Job are being made',
+      'the Leases of the cluster are being taken',
+      'the Leases of the cluster are held: looks once more who is at work there',
+      'Job <name> was started',
+      'Job <name> is starting',
+    ],
+    cause: 'Everything is there, and the Job is on its way.',
+    cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
+  },
+  {
+    reason: 'BackupNotFound',
+    condition: NOT_COMPLETE,
+    messages: ['backup <namespace>/<name> not found', 'backup <namespace>/<name> is being deleted'],
+    cause: 'There is no VecBackup that spec.backupRef names.',
+    cure: 'Make the VecRestore anew with spec.source, where its objects are still in the bucket.',
+  },
+  {
+    reason: 'BackupNotCompleted',
+    condition: NOT_COMPLETE,
+    messages: ['backup is <phase>, not Completed: <namespace>/<name>'],
+    cause:
+      'The backup has not ended yet. One that Failed ends the restore, and this is in status.error.',
+    cure: 'Wait for the backup; after a Failed one name another in a new VecRestore.',
+  },
+  ...transferReasons({
+    kind: 'VecRestore',
+    noun: 'restore',
+    clusterField: 'spec.targetClusterRef',
+  }).map(alsoOfBackups),
+]
+
+/** The VecBackup has the same annotation; its default is its own namespace. */
+function alsoOfBackups(reason: Reason): Reason {
+  if (reason.reason !== 'NotAllowed') return reason
+  return {
+    ...reason,
+    messages: [
+      ...reason.messages,
+      'backup <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
+    ],
+    cause:
+      'The cluster, or the backup, of another namespace does not let this one use its credentials.',
+    cure: 'Add this namespace to that annotation of the VecCluster or VecBackup, and make another VecRestore.',
+  }
+}

@@ -1,0 +1,77 @@
+/** What a VecBackup, a VecRestore and a VecMigration say alike: what each waits for, and its Job. */
+import type { Reason } from './reason.ts'
+
+export const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
+
+interface Words {
+  kind: string
+  /** As people say it: `backup`. */
+  noun: string
+  /** The field of the spec that names the cluster. */
+  clusterField: string
+}
+
+export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
+  return [
+    {
+      reason: 'WaitingForTurn',
+      condition: NOT_COMPLETE,
+      messages: ['waits for <kind> <namespace>/<name>'],
+      cause: 'Somebody else works on this cluster, and the two must not meet.',
+      cure: 'Wait for the one it names; it ends by itself.',
+    },
+    {
+      reason: 'ClusterNotFound',
+      condition: NOT_COMPLETE,
+      messages: [
+        'cluster <namespace>/<name> not found',
+        'cluster <namespace>/<name> is being deleted',
+      ],
+      cause: `There is no VecCluster that ${clusterField} names.`,
+      cure: `Make the cluster, or delete this ${kind}: its spec is immutable.`,
+    },
+    {
+      reason: 'ClusterNotReady',
+      condition: NOT_COMPLETE,
+      messages: ['cluster <namespace>/<name> is <phase>, not Running'],
+      cause: `A ${noun} needs every node of the cluster.`,
+      cure: `Look at the VecCluster; the ${noun} goes on by itself.`,
+    },
+    {
+      reason: 'NotAllowed',
+      messages: [
+        'cluster <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
+      ],
+      cause: 'The cluster of another namespace does not let this one use its key.',
+      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, and make another ${kind}.`,
+    },
+    {
+      reason: 'SecretNotFound',
+      condition: NOT_COMPLETE,
+      messages: ['Secret <namespace>/<name> not found'],
+      cause: 'Credentials of a bucket, or the key of an engine, are not there.',
+      cure: 'Make the Secret that it names.',
+    },
+    {
+      reason: 'SecretNotUsable',
+      condition: NOT_COMPLETE,
+      messages: ['Secret <namespace>/<name> has no value in key <key>'],
+      cause: 'The Secret lacks a key, or it is empty.',
+      cure: `Write the key, or name another one in a new ${kind}.`,
+    },
+    {
+      reason: 'JobNotStarted',
+      condition: NOT_COMPLETE,
+      event: 'Warning',
+      messages: [
+        'Job <name> runs another image: it is made again',
+        'Job <name> missed its turn: it is made again',
+        'Job <name> has another plan than is wanted now: it is made again',
+        'Job <name> reported nothing for 600 s: it is made again',
+      ],
+      cause:
+        'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',
+      cure: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
+    },
+  ]
+}
