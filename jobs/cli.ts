@@ -17,6 +17,8 @@ import {
 import type { Connection } from '../crds/connection.ts'
 import { Rejected } from '../crds/errors.ts'
 import { MigrationPlan } from '../crds/migration-command.ts'
+import { RestorePlan } from '../crds/restore-command.ts'
+import { Bar } from './bar.ts'
 import { run as backUp } from './backup/run.ts'
 import { mountedEngineCredentials } from './clients/credentials.ts'
 import { EngineConnections, directRoute, proxyRoute, routeTo } from './clients/engine-route.ts'
@@ -25,9 +27,10 @@ import { Helm } from './clients/helm.ts'
 import { Kubernetes, podAccess } from './clients/kubernetes.ts'
 import { uninstall } from './cluster/uninstall.ts'
 import { upgrade } from './cluster/upgrade.ts'
-import { jobLog } from './log.ts'
+import { jobLog, standardOutput } from './log.ts'
 import { run as migrate } from './migration/run.ts'
 import { Gone, Reporter, type Subject } from './report.ts'
+import { run as restore } from './restore/run.ts'
 import { systemTime, type Time } from './time.ts'
 import type { Outcome, Tools } from './tools.ts'
 
@@ -35,6 +38,8 @@ export interface Surroundings {
   arguments: string[]
   env: NodeJS.ProcessEnv
   log: Logger
+  /** Where a terminal watches. */
+  bar?: Bar | undefined
   time: Time
   /** Aborts on SIGTERM. */
   signal: AbortSignal
@@ -53,6 +58,7 @@ const COMMANDS: Record<string, Command> = {
   'cluster upgrade': command('upgrade', UpgradePlan, upgrade),
   'cluster uninstall': command('uninstall', UninstallPlan, uninstall),
   'backup run': command('run', BackupPlan, backUp),
+  'restore run': command('run', RestorePlan, restore),
   'migration run': command('run', MigrationPlan, migrate),
 }
 
@@ -117,7 +123,7 @@ function command<Schema extends TSchema>(
 }
 
 function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): Tools {
-  const { env, log, time, signal } = surroundings
+  const { env, log, bar, time, signal } = surroundings
   const kubernetes = new Kubernetes(podAccess(env), log)
   const runner = env[JOB_ENV.podUid] ?? ''
   const job = env[JOB_ENV.jobUid] ?? ''
@@ -137,6 +143,7 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
     reporter: new Reporter({ kubernetes, subject, verb, runner, job, time, log, signal }),
     time,
     log,
+    bar,
     runner,
     signal,
   }
@@ -173,12 +180,15 @@ if (import.meta.main) {
   const controller = new AbortController()
   process.once('SIGTERM', () => controller.abort(new Error('SIGTERM')))
   process.once('SIGINT', () => controller.abort(new Error('SIGINT')))
+  const bar = process.stdout.isTTY ? new Bar(process.stdout) : undefined
   const code = await main({
     arguments: process.argv.slice(2),
     env: process.env,
     log: jobLog(
       isOfJob(process.argv.slice(2)) ? process.env : { LOG_FORMAT: 'text', ...process.env },
+      bar?.above(standardOutput()),
     ),
+    bar,
     time: systemTime,
     signal: controller.signal,
   })

@@ -1,0 +1,121 @@
+/** What proves a collection, and what makes it whole again: fan-out, counts, colour, aliases (facts 6.4, step 7). */
+import { EngineError } from '../../crds/errors.ts'
+import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/limits.ts'
+import type { ManifestCollection } from '../../crds/manifest.ts'
+import { fanOutBody } from '../../crds/rules/recreate.ts'
+import type { LiveCollection } from '../clients/engine-recovery.ts'
+import { patiently } from '../patience.ts'
+import { collectionsOn, recoveryOn, snapshotsOn, type Wanted, type Work } from './work.ts'
+
+/** A count is of one moment, and may be behind what was settled. */
+const COUNT_TRIES = 6
+const COUNT_POLL_MS = 5_000
+/** Idle for so long although there is something to optimise: it waits for an update. */
+const GREY_SECONDS = 15
+
+/** Answers how many points are back. */
+export async function finish({ source, name }: Wanted, work: Work): Promise<number | undefined> {
+  const { tally } = work
+  const body = fanOutBody(source.config)
+  if (body !== undefined) await patch(name, body, work)
+  tally.step('counts its points')
+  const points = await provenCount(name, source, work)
+  if (work.waitForIndexing) tally.step('waits until it is green')
+  await untilGreen(name, work)
+  await restoreAliases(name, source, work)
+  return points
+}
+
+async function provenCount(
+  name: string,
+  { exactPointsCount, pointsCount }: ManifestCollection,
+  work: Work,
+): Promise<number | undefined> {
+  const { time, signal, log } = work.tools
+  for (let tries = 1; ; tries += 1) {
+    const count = await patiently(work, () => snapshotsOn(work, 0).exactCount(name, signal))
+    const fields = { collection: name, points: count, recorded: exactPointsCount ?? pointsCount }
+    if (count === undefined) {
+      work.tally.note(`points of ${name} were not counted: its strict mode forbids it`)
+      return undefined
+    }
+    if (exactPointsCount === undefined || count === exactPointsCount) {
+      log.info(fields, `${name} has ${count} points`)
+      // The recorded number is then of several moments, or approximate: it is shown, and proves nothing.
+      if (exactPointsCount === undefined && count !== pointsCount) {
+        work.tally.note(
+          `${name} has ${count} points; about ${pointsCount ?? 'unknown'} were recorded`,
+        )
+      }
+      return count
+    }
+    if (tries === COUNT_TRIES) {
+      throw new EngineError(
+        `${name} has ${count} points after the restore, but the backup has ${exactPointsCount}`,
+      )
+    }
+    await time.sleep(COUNT_POLL_MS, signal)
+  }
+}
+
+async function untilGreen(name: string, work: Work): Promise<void> {
+  const { time, signal } = work.tools
+  for (let waited = 0; ; waited += GREEN_POLL_SECONDS) {
+    const live = await patiently(work, () => recoveryOn(work, 0).collection(name, signal))
+    if (live === undefined)
+      throw new EngineError(`collection ${name} was deleted during the restore`)
+    if (live.status === 'red') throw new EngineError(`${name} is red: ${reasonOf(live)}`)
+    if (live.status === 'green' || !work.waitForIndexing) return
+    if (live.status === 'grey' && waited % GREY_SECONDS === 0 && waited > 0) {
+      work.tools.log.info({ collection: name }, 'wakes the optimisers')
+      await patch(name, { optimizers_config: {} }, work)
+    }
+    if (waited >= GREEN_TIMEOUT_SECONDS)
+      throw new EngineError('Collection did not turn green in time')
+    work.tally.tell()
+    await time.sleep(GREEN_POLL_SECONDS * 1000, signal)
+    await work.tally.told()
+  }
+}
+
+/** The engine's own words. */
+function reasonOf({ optimizer_status }: LiveCollection): string {
+  const { error } = Object(optimizer_status) as { error?: unknown }
+  return typeof error === 'string' ? error : JSON.stringify(optimizer_status)
+}
+
+/** One that points elsewhere by now stays: moving it would move somebody's readers without a word. */
+async function restoreAliases(
+  name: string,
+  { aliases }: ManifestCollection,
+  work: Work,
+): Promise<void> {
+  const { signal } = work.tools
+  const engine = collectionsOn(work, 0)
+  const [held, names] = await patiently(work, async () =>
+    Promise.all([engine.aliases(signal), recoveryNames(work)]),
+  )
+  const free = aliases.filter((alias) => {
+    const owner = names.includes(alias)
+      ? alias
+      : held.find(({ alias_name }) => alias_name === alias)?.collection_name
+    if (owner !== undefined && owner !== name) {
+      const what = owner === alias ? 'is a collection' : `points to ${owner}`
+      work.tally.note(`alias ${alias} ${what} and was left as it is`)
+    }
+    return owner === undefined
+  })
+  if (free.length === 0) return
+  const actions = free.map((alias) => ({
+    create_alias: { collection_name: name, alias_name: alias },
+  }))
+  await patiently(work, () => engine.updateAliases(actions, signal))
+}
+
+function recoveryNames(work: Work): Promise<string[]> {
+  return work.tools.engineOn(work.plan.cluster, 0).collections(work.tools.signal)
+}
+
+async function patch(name: string, body: Record<string, unknown>, work: Work): Promise<void> {
+  await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, work.tools.signal))
+}

@@ -1,0 +1,133 @@
+/**
+ * What is looked at before anything is touched, collection by collection: the objects in the bucket, what
+ * stands at the target under that name, and what the priority would do to it.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { EngineError, Rejected } from '../../crds/errors.ts'
+import type { ManifestCollection } from '../../crds/manifest.ts'
+import { humanSize } from '../../crds/size.ts'
+import type { LiveCollection } from '../clients/engine-recovery.ts'
+import { patiently } from '../patience.ts'
+import { disagreement, firstCopies, look, type Copies, type Sight } from './settled.ts'
+import { collectionsOn, engineOn, ordinals, recoveryOn, type Wanted, type Work } from './work.ts'
+
+/** Throws with the first reason why this collection cannot be restored. */
+export async function checkCollection({ source, name }: Wanted, work: Work): Promise<void> {
+  await checkObjects(source, work)
+  const found = await patiently(work, () => existing(name, work))
+  if (found !== undefined) checkSameShape(name, source, found.live)
+  const sight = found && (await patiently(work, () => seen(name, work)))
+  // Where nodes disagree, that is repaired first, and looked at then.
+  if (sight !== undefined && disagreement(sight) === undefined) checkSameShards(name, source, sight)
+  refusePriority(source, sight && firstCopies(sight), work)
+}
+
+/** The collection at the target; undefined when there is none. An alias is none, and cannot become one. */
+export async function existing(
+  name: string,
+  work: Work,
+): Promise<{ live: LiveCollection } | undefined> {
+  const { signal } = work.tools
+  const names = await engineOn(work, 0).collections(signal)
+  if (names.includes(name)) {
+    const live = await recoveryOn(work, 0).collection(name, signal)
+    return live && { live }
+  }
+  const aliases = await collectionsOn(work, 0).aliases(signal)
+  const alias = aliases.find(({ alias_name }) => alias_name === name)
+  if (alias === undefined) return undefined
+  throw new Rejected(
+    `${name} is an alias of collection ${alias.collection_name} at the target: use collectionMapping`,
+  )
+}
+
+async function seen(name: string, work: Work): Promise<Sight> {
+  const sight = await look(name, work)
+  if (typeof sight === 'string') throw new EngineError(sight)
+  return sight
+}
+
+async function checkObjects({ snapshots }: ManifestCollection, work: Work): Promise<void> {
+  const { bucket, tools } = work
+  for (const { key, sizeBytes } of snapshots) {
+    const size = await bucket.size(key, tools.signal)
+    if (size === sizeBytes) continue
+    const address = `s3://${bucket.name}/${key}`
+    if (size === undefined) throw new Rejected(`${address} is missing`)
+    throw new Rejected(`${address} has ${size} bytes, not the ${sizeBytes} of the manifest`)
+  }
+}
+
+/** The engine takes a snapshot only into vectors that are exactly the same. */
+function checkSameShape(name: string, source: ManifestCollection, live: LiveCollection): void {
+  const [recorded, found] = [source.config.params, live.config.params]
+  for (const part of ['vectors', 'sparse_vectors', 'shard_number', 'sharding_method']) {
+    const [one, other] = [recorded[part] ?? initial(part), found[part] ?? initial(part)]
+    if (isDeepStrictEqual(one, other)) continue
+    throw new Rejected(
+      `collection ${name} is at the target with other ${part} than in the backup: ${JSON.stringify(other)} instead of ${JSON.stringify(one)}`.slice(
+        0,
+        1024,
+      ),
+    )
+  }
+}
+
+/** What an absent part means. */
+function initial(part: string): unknown {
+  return part === 'sharding_method' ? 'auto' : {}
+}
+
+/** With other ids or keys, points would land among those of another key (facts 6.4). */
+function checkSameShards(name: string, { shards }: ManifestCollection, sight: Sight): void {
+  const recorded = shards.map(({ shardId, shardKey }) => [shardId, shardKey ?? null])
+  const found = [...firstCopies(sight).keys()].map((id) => [id, sight.keys.get(id) ?? null])
+  if (isDeepStrictEqual(recorded.sort(byId), found.sort(byId))) return
+  throw new Rejected(
+    `collection ${name} is at the target with other shards or shard keys than in the backup`,
+  )
+}
+
+function byId([one]: unknown[], [other]: unknown[]): number {
+  return Number(one) - Number(other)
+}
+
+/** Only where every shard has one copy, on the very node that its snapshot goes to, do they do no harm. */
+export function refusePriority(
+  { name, shards }: ManifestCollection,
+  copies: Copies | undefined,
+  { priority, plan }: Pick<Work, 'priority' | 'plan'>,
+): void {
+  if (priority === 'snapshot' || plan.cluster.replicas === 1) return
+  const isHarmless = shards.every(({ shardId, nodes }) => {
+    const holders = [...(copies?.get(shardId)?.keys() ?? [])]
+    return nodes.length === 1 && isDeepStrictEqual(holders, nodes)
+  })
+  if (isHarmless) return
+  const why =
+    priority === 'replica'
+      ? 'it stops the consensus of engines from 1.18 on for good'
+      : 'it leaves copies that differ'
+  throw new Rejected(
+    `priority ${priority} is refused for collection ${name}: ${why} where another node holds, or will hold, a copy; use snapshot`,
+  )
+}
+
+/** Throws where the snapshots of a node are larger than all its disks. */
+export async function checkRoom(wanted: Wanted[], work: Work): Promise<void> {
+  for (const ordinal of ordinals(work)) {
+    const largest = Math.max(
+      0,
+      ...wanted.flatMap(({ source }) =>
+        source.snapshots
+          .filter(({ nodeIndex }) => nodeIndex === ordinal)
+          .map(({ sizeBytes }) => sizeBytes),
+      ),
+    )
+    const disk = await patiently(work, () => recoveryOn(work, ordinal).diskBytes(work.tools.signal))
+    if (disk === undefined || largest <= disk) continue
+    throw new Rejected(
+      `node ${ordinal} has disks of ${humanSize(disk)}, but a snapshot of ${humanSize(largest)} is to go there`,
+    )
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * The collection that snapshots are taken into: made at replication factor 1 as the backup recorded it,
+ * with shard keys of the recorded ids and its payload indexes; or the one that is there, made ready.
+ */
+import { EngineError } from '../../crds/errors.ts'
+import type { ManifestCollection, ShardKey } from '../../crds/manifest.ts'
+import { recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
+import { isPassing, patiently } from '../patience.ts'
+import { existing } from './fitting.ts'
+import { firstCopies, settled, type Sight } from './settled.ts'
+import { collectionsOn, recoveryOn, type Wanted, type Work } from './work.ts'
+
+/** Of keys that are made to skip ids, and deleted again. */
+const GAP = '__vec_operator_gap'
+
+/** Steps 1 to 4 of facts 6.4. What an earlier attempt had only begun to make is made anew. */
+export async function makeReady(wanted: Wanted, work: Work, isOurs: boolean): Promise<void> {
+  const { source, name } = wanted
+  const { log } = work.tools
+  if (isOurs) {
+    log.info({ collection: name }, 'removes what an earlier attempt began to make')
+    await patiently(work, () => collectionsOn(work, 0).deleteCollection(name, work.tools.signal))
+  }
+  const found = await patiently(work, () => existing(name, work))
+  if (found === undefined) await make(wanted, work)
+  else await singleCopies(name, found.live.config.params['replication_factor'], work)
+  await buildIndexes(name, source, work)
+  const sight = await settled(name, work)
+  checkShards(wanted, sight)
+}
+
+async function make({ source, name }: Wanted, work: Work): Promise<void> {
+  const { signal, log } = work.tools
+  await work.tally.begun()
+  log.info({ collection: name }, `makes collection ${name} with one copy of each shard`)
+  const body = recreateBody(source.config, { replication_factor: 1 })
+  await agreed(
+    work,
+    () => collectionsOn(work, 0).createCollection(name, body, signal),
+    async () => (await existing(name, work)) !== undefined,
+  )
+  for (const { key, shards } of keysInOrder(source.shardKeys)) {
+    await agreed(
+      work,
+      () => recoveryOn(work, 0).createShardKey(name, { key, shards }, signal),
+      async () => (await keysOf(name, work)).has(key),
+    )
+  }
+  for (const key of await keysOf(name, work)) {
+    if (typeof key !== 'string' || !key.startsWith(GAP)) continue
+    await agreed(
+      work,
+      () => recoveryOn(work, 0).deleteShardKey(name, key, signal),
+      async () => !(await keysOf(name, work)).has(key),
+    )
+  }
+}
+
+/** Ids are handed out one after the other from 1 on: before a gap stands a key that goes again. */
+export function keysInOrder(
+  recorded: ManifestCollection['shardKeys'],
+): { key: ShardKey; shards: number }[] {
+  const sorted = recorded.toSorted((one, other) => firstOf(one) - firstOf(other))
+  const keys: { key: ShardKey; shards: number }[] = []
+  let next = 1
+  for (const { key, shardIds } of sorted) {
+    const first = firstOf({ shardIds })
+    if (first > next) keys.push({ key: `${GAP}${next}`, shards: first - next })
+    keys.push({ key, shards: shardIds.length })
+    next = first + shardIds.length
+  }
+  return keys
+}
+
+function firstOf({ shardIds }: { shardIds: number[] }): number {
+  return Math.min(...shardIds)
+}
+
+async function keysOf(name: string, work: Work): Promise<Set<string | number>> {
+  const placement = await recoveryOn(work, 0).placement(name, work.tools.signal)
+  const shards = [...placement.local_shards, ...placement.remote_shards]
+  return new Set(shards.flatMap(({ shard_key }) => (shard_key == null ? [] : [shard_key])))
+}
+
+/** With more, each recovery would have whole shards copied to and fro. */
+async function singleCopies(name: string, factor: unknown, work: Work): Promise<void> {
+  work.tools.log.info(
+    { collection: name, factor },
+    `collection ${name} is there: it is restored over`,
+  )
+  if (factor === 1) return
+  const body = { params: { replication_factor: 1 } }
+  await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, work.tools.signal))
+}
+
+/** The engine shows the indexes of a snapshot, but knows only those that it was told of. */
+async function buildIndexes(
+  name: string,
+  { payloadIndexes }: ManifestCollection,
+  work: Work,
+): Promise<void> {
+  for (const [field, index] of Object.entries(payloadIndexes)) {
+    const { dataType, params } = index
+    const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
+    await patiently(work, () => recoveryOn(work, 0).buildIndex(name, body, work.tools.signal))
+  }
+}
+
+/** Every recorded shard is there under its id and key, or nothing may be recovered. */
+function checkShards({ source, name }: Wanted, sight: Sight): void {
+  const copies = firstCopies(sight)
+  for (const { shardId, shardKey } of source.shards) {
+    if (copies.has(shardId) && sight.keys.get(shardId) === shardKey) continue
+    throw new EngineError(`collection ${name} was made without shard ${shardId} of the backup`)
+  }
+  const more = [...copies.keys()].filter(
+    (id) => !source.shards.some(({ shardId }) => shardId === id),
+  )
+  if (more.length > 0) {
+    throw new EngineError(
+      `collection ${name} has shards that the backup has not: ${more.join(', ')}`,
+    )
+  }
+}
+
+/** A change that may have been made although the call failed: that is looked at before it is repeated. */
+async function agreed(
+  work: Work,
+  change: () => Promise<void>,
+  isMade: () => Promise<boolean>,
+): Promise<void> {
+  await patiently(work, async () => {
+    try {
+      await change()
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error
+      const mayBeMade = [400, 409].includes(error.status ?? 0) || isPassing(error)
+      if (!mayBeMade || !(await isMade())) throw error
+    }
+  })
+}

@@ -1,0 +1,106 @@
+/**
+ * What is restored: the manifest, and the choice the spec makes of it. A manifest comes from a bucket,
+ * so nothing in it is trusted that would lead out of its own folder.
+ */
+import { Rejected } from '../../crds/errors.ts'
+import { manifestKey } from '../../crds/layout.ts'
+import { checkedManifest, type Manifest } from '../../crds/manifest.ts'
+import type { RestorePlan } from '../../crds/restore-command.ts'
+import type { RestoreSpec } from '../../crds/restore.ts'
+import { humanSize } from '../../crds/size.ts'
+import type { Bucket } from '../clients/s3.ts'
+import type { Wanted } from './work.ts'
+
+/** The Job has 512 MiB; a thousand collections of a thousand shards need less than this. */
+const MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+const SHOWN = 10
+
+/** Folder of the manifest, as keys begin. */
+export function folderOf({ source }: Pick<RestorePlan, 'source'>): string {
+  const parts = source.path.split('/').filter((part) => part !== '')
+  return parts.length === 0 ? '' : `${parts.join('/')}/`
+}
+
+export async function readManifest(
+  bucket: Bucket,
+  folder: string,
+  plan: RestorePlan,
+  signal: AbortSignal,
+): Promise<Manifest> {
+  const key = manifestKey(folder)
+  const address = `s3://${bucket.name}/${key}`
+  const size = await bucket.size(key, signal)
+  if (size === undefined) throw new Rejected(`there is no ${address}: the backup was not finished`)
+  if (size > MAX_MANIFEST_BYTES) {
+    throw new Rejected(
+      `${address} has ${humanSize(size)}, more than ${humanSize(MAX_MANIFEST_BYTES)}`,
+    )
+  }
+  const manifest = checkedManifest(await bucket.getJson(key, signal))
+  if (plan.backup !== undefined && manifest.uid !== plan.backup.uid) {
+    throw new Rejected(`${address} is that of another backup: its uid is ${manifest.uid}`)
+  }
+  refuseStrayKeys(manifest, folder)
+  refuseTwins(manifest)
+  if (manifest.nodeCount !== plan.cluster.replicas) {
+    throw new Rejected(
+      `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${plan.cluster.replicas}`,
+    )
+  }
+  return manifest
+}
+
+/** The collections the spec asks for, each under the name it gets. */
+export function chosen(
+  { collections }: Manifest,
+  spec: Pick<RestoreSpec, 'collections' | 'collectionMapping'>,
+): Wanted[] {
+  const byName = new Map(collections.map((collection) => [collection.name, collection]))
+  const names = [...new Set(spec.collections ?? byName.keys())]
+  const missing = names.filter((name) => !byName.has(name))
+  if (missing.length > 0) throw new Rejected(`Collections not present in backup: ${some(missing)}`)
+  const mapping = new Map(Object.entries(spec.collectionMapping))
+  // A name that was misspelt would be restored over the collection it was to be kept apart from.
+  const idle = [...mapping.keys()].filter((name) => !names.includes(name))
+  if (idle.length > 0) {
+    throw new Rejected(`collectionMapping names collections that are not restored: ${some(idle)}`)
+  }
+  const wanted = names.flatMap((name) => {
+    const source = byName.get(name)
+    return source === undefined ? [] : [{ source, name: mapping.get(name) ?? name }]
+  })
+  refuseClashes(wanted)
+  return wanted
+}
+
+function refuseClashes(wanted: Wanted[]): void {
+  for (const [name, sources] of Map.groupBy(wanted, (one) => one.name)) {
+    if (sources.length < 2) continue
+    const names = sources.map(({ source }) => source.name)
+    throw new Rejected(`collectionMapping: ${names.join(' and ')} would both become ${name}`)
+  }
+}
+
+function refuseTwins({ collections }: Manifest): void {
+  const seen = new Set<string>()
+  for (const { name } of collections) {
+    if (seen.has(name)) throw new Rejected(`manifest.json: collection ${name} is in it twice`)
+    seen.add(name)
+  }
+}
+
+/** The credentials may read more of the bucket than this backup. */
+function refuseStrayKeys({ collections }: Manifest, folder: string): void {
+  for (const { snapshots } of collections) {
+    for (const { key } of snapshots) {
+      const steps = key.split('/')
+      if (key.startsWith(folder) && !steps.includes('..') && !steps.includes('.')) continue
+      throw new Rejected(`manifest.json: key ${key} is not in the folder of this backup`)
+    }
+  }
+}
+
+function some(names: string[]): string {
+  const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : ''
+  return names.slice(0, SHOWN).join(', ') + more
+}

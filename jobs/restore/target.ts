@@ -1,0 +1,81 @@
+/** Whether the target is fit to be restored into: what is true of it for every collection. */
+import { EngineError, Rejected } from '../../crds/errors.ts'
+import type { Manifest } from '../../crds/manifest.ts'
+import { patiently } from '../patience.ts'
+import { engineOn, ordinals, recoveryOn, type Work } from './work.ts'
+
+type Reach = Pick<Work, 'plan' | 'tools' | 'patience'>
+
+/** Before it, snapshots are lost on nodes that hold no data of a shard (facts 6.3). */
+const FIRST_FOR_SEVERAL = '1.17.1'
+
+/** Throws with the first reason why not; waits, within bounds, for nodes that are restarted. */
+export async function checkTarget(manifest: Manifest, reach: Reach): Promise<void> {
+  const version = await patiently(reach, () => agreedVersion(reach))
+  refuseVersion(version, manifest, reach.plan.cluster.replicas)
+  await patiently(reach, () => checkConsensus(reach))
+}
+
+async function agreedVersion(reach: Reach): Promise<string> {
+  const versions = new Set<string>()
+  for (const ordinal of ordinals(reach)) {
+    versions.add(await engineOn(reach, ordinal).version(reach.tools.signal))
+  }
+  const [version = '', ...others] = versions
+  if (others.length === 0) return version
+  throw new EngineError(`the nodes run different versions: ${[...versions].join(', ')}`)
+}
+
+/** A snapshot is read by the minor version that wrote it, and by the next one. */
+export function refuseVersion(
+  version: string,
+  { engineVersion }: Pick<Manifest, 'engineVersion'>,
+  nodes: number,
+): void {
+  const [major, minor] = numbers(version)
+  const [taken, takenMinor] = numbers(engineVersion)
+  if (major !== taken || minor < takenMinor || minor > takenMinor + 1) {
+    throw new Rejected(
+      `Backup was taken by engine ${engineVersion} but the target runs ${version}: a snapshot is read by the same minor version or the next one`,
+    )
+  }
+  if (nodes > 1 && isOlder(version, FIRST_FOR_SEVERAL)) {
+    throw new Rejected(
+      `the target runs engine ${version} on ${nodes} nodes: a restore into several nodes needs ${FIRST_FOR_SEVERAL}`,
+    )
+  }
+}
+
+/** As many peers as pods, one leader, and a consensus thread that works on each of them. */
+async function checkConsensus(reach: Reach): Promise<void> {
+  const { cluster } = reach.plan
+  for (const ordinal of ordinals(reach)) {
+    const view = await recoveryOn(reach, ordinal).view(reach.tools.signal)
+    if (view.status === 'disabled') {
+      if (cluster.replicas === 1) continue
+      throw new Rejected(`node ${ordinal} runs alone: distributed mode is disabled`)
+    }
+    const { consensus_thread_status: thread, err } = view.consensus_thread_status
+    if (thread !== 'working') {
+      throw new Rejected(`consensus is ${thread} on node ${ordinal}: ${err ?? 'no reason given'}`)
+    }
+    const peers = Object.keys(view.peers).length
+    if (peers !== cluster.replicas) {
+      throw new EngineError(
+        `node ${ordinal} knows of ${peers} peers, but the target has ${cluster.replicas} pods`,
+      )
+    }
+    if (view.raft_info.leader == null) throw new EngineError(`node ${ordinal} knows of no leader`)
+  }
+}
+
+function numbers(version: string): [number, number, number] {
+  const [major = 0, minor = 0, patch = 0] = version.split(/[.-]/).map(Number)
+  return [major, minor, patch]
+}
+
+function isOlder(one: string, other: string): boolean {
+  const [left, right] = [numbers(one), numbers(other)]
+  const index = left.findIndex((number, place) => number !== right[place])
+  return index !== -1 && (left[index] ?? 0) < (right[index] ?? 0)
+}

@@ -1,0 +1,60 @@
+/** What the parts of one run of `restore run` share. */
+import type { ManifestCollection } from '../../crds/manifest.ts'
+import type { RestorePlan } from '../../crds/restore-command.ts'
+import { EngineCollections } from '../clients/engine-collections.ts'
+import { EngineRecovery, type SnapshotPriority } from '../clients/engine-recovery.ts'
+import { EngineSnapshots } from '../clients/engine-snapshots.ts'
+import type { Engine } from '../clients/engine.ts'
+import type { Bucket } from '../clients/s3.ts'
+import type { Patience } from '../patience.ts'
+import type { Tools } from '../tools.ts'
+import type { Tally } from './tally.ts'
+
+export interface Work {
+  plan: RestorePlan
+  tools: Tools
+  bucket: Bucket
+  /** Of manifest.json, with a slash at its end. */
+  folder: string
+  priority: SnapshotPriority
+  waitForIndexing: boolean
+  tally: Tally
+  patience: Patience
+  /** How each node gets its snapshots, once that was found out. */
+  ways: Map<number, 'fetch' | 'upload'>
+}
+
+/** One collection that is to be restored. */
+export interface Wanted {
+  /** In the backup. */
+  source: ManifestCollection
+  /** Name at the target. */
+  name: string
+}
+
+type Reach = Pick<Work, 'plan' | 'tools'>
+
+export function ordinals({ plan }: Pick<Work, 'plan'>): number[] {
+  return Array.from({ length: plan.cluster.replicas }, (_, ordinal) => ordinal)
+}
+
+export function engineOn({ plan, tools }: Reach, ordinal: number): Engine {
+  return tools.engineOn(plan.cluster, ordinal)
+}
+
+export function recoveryOn(reach: Reach, ordinal: number): EngineRecovery {
+  return new EngineRecovery(engineOn(reach, ordinal))
+}
+
+export function collectionsOn(reach: Reach, ordinal: number): EngineCollections {
+  return new EngineCollections(engineOn(reach, ordinal))
+}
+
+export function snapshotsOn(reach: Reach, ordinal: number): EngineSnapshots {
+  return new EngineSnapshots(engineOn(reach, ordinal))
+}
+
+/** Bytes of all its snapshots. */
+export function bytesOf({ snapshots }: ManifestCollection): number {
+  return snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+}
