@@ -8,8 +8,11 @@ import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
 import { runCorpus, type Store } from '../crds/corpus-run.ts'
 import { accessKeyScenarios } from '../scenarios/access-key.ts'
+import { backupCron } from '../scenarios/backup-cron.ts'
 import { backupEnd, backupExpiry } from '../scenarios/backup-end.ts'
 import { backupFaults } from '../scenarios/backup-faults.ts'
+import { backupRetention } from '../scenarios/backup-retention.ts'
+import { backupSchedule } from '../scenarios/backup-schedule.ts'
 import { backupWaits } from '../scenarios/backup-waits.ts'
 import { backupScenarios } from '../scenarios/backup.ts'
 import { clusterFaults } from '../scenarios/cluster-faults.ts'
@@ -72,6 +75,9 @@ if (world !== undefined) {
     ...backupFaults,
     ...backupEnd,
     ...backupExpiry,
+    ...backupSchedule,
+    ...backupRetention,
+    ...backupCron,
     ...clusterFaults,
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

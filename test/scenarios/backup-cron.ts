@@ -1,0 +1,101 @@
+/** Side by side with real CronJobs: the slots of a VecBackupSchedule are the slots they choose. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import type { Reference, World } from '../world/world.ts'
+import { backupResource, deleted } from './backup-parts.ts'
+import { backupsOf, slotIn } from './backup-schedule.ts'
+import type { Scenario } from './scenario.ts'
+
+/** What both have in their spec, and whether it is suspended over the first slots. */
+const PAIRS: Record<string, { spec: object; isLate?: true }> = {
+  allow: { spec: { schedule: '* * * * *', concurrencyPolicy: 'Allow' } },
+  second: { spec: { schedule: '*/2 * * * *', concurrencyPolicy: 'Allow' } },
+  never: { spec: { schedule: '59 23 31 12 *', concurrencyPolicy: 'Allow' } },
+  forbid: { spec: { schedule: '* * * * *', concurrencyPolicy: 'Forbid' } },
+  replace: { spec: { schedule: '* * * * *', concurrencyPolicy: 'Replace' } },
+  resumed: { spec: { schedule: '* * * * *', concurrencyPolicy: 'Allow' }, isLate: true },
+  skipped: {
+    spec: { schedule: '* * * * *', concurrencyPolicy: 'Allow', startingDeadlineSeconds: 15 },
+    isLate: true,
+  },
+}
+
+function cronJob(namespace: string, name: string, spec: object): object {
+  const container = { name: 'none', image: 'none' }
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'CronJob',
+    metadata: { namespace, name },
+    spec: {
+      ...spec,
+      timeZone: 'Etc/UTC',
+      // It never ends, as our backups that wait for a cluster.
+      jobTemplate: {
+        spec: {
+          suspend: true,
+          template: { spec: { restartPolicy: 'Never', containers: [container] } },
+        },
+      },
+    },
+  }
+}
+
+/** Slots of the Jobs a CronJob has: their names end with the minutes since 1970. */
+async function slotsOfCronJob(world: World, { namespace, name }: Reference): Promise<string[]> {
+  const jobs = (await world.list('batch/v1', 'Job', namespace)) as AnyObject[]
+  return jobs
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .filter(({ metadata }) => metadata.ownerReferences?.some((owner) => owner.name === name))
+    .map(({ metadata }) => Number(metadata.name.split('-').at(-1)) * 60_000)
+    .map((time) => new Date(time).toISOString().replace('.000', ''))
+    .sort()
+}
+
+async function slotsOfSchedule(world: World, reference: Reference): Promise<string[]> {
+  return (await backupsOf(world, reference)).map(slotIn)
+}
+
+/** No slot is near: both sides have seen the last one, and neither the next. */
+async function midMinute(world: World): Promise<void> {
+  do await world.pass(1)
+  while (Math.abs(new Date().getUTCSeconds() - 35) > 5)
+}
+
+const sideBySide: Scenario = {
+  title: 'our slots are the slots CronJob chooses',
+  // Only there is a real controller-manager.
+  only: 'cluster',
+  async run(world, t) {
+    const namespace = await world.namespace('cron')
+    const bucket = await world.bucket(namespace)
+    const pairs = Object.entries(PAIRS).map(([name, { spec, isLate = false }]) => {
+      const { reference, of } = backupResource('VecBackupSchedule', { namespace, name }, bucket)
+      const cron = { ...reference, apiVersion: 'batch/v1', kind: 'CronJob' }
+      const ours = { ...spec, suspend: isLate, clusterRef: { name: 'nowhere' } }
+      return { name, reference, cron, isLate, both: { ...spec, suspend: isLate }, ours: of(ours) }
+    })
+    await midMinute(world)
+    for (const { name, both, ours } of pairs) {
+      await world.apply(cronJob(namespace, name, both))
+      await world.apply(ours)
+    }
+    await world.pass(120)
+    await midMinute(world)
+    for (const { reference, cron, isLate } of pairs) {
+      if (!isLate) continue
+      for (const one of [cron, reference]) await world.patch(one, { spec: { suspend: false } })
+    }
+    await world.pass(70)
+    await midMinute(world)
+    for (const { name, reference, cron } of pairs) {
+      const expected = await slotsOfCronJob(world, cron)
+      t.equal(expected.length > 0, name !== 'never', `CronJob ${name}: ${expected.join(' ')}`)
+      t.strictSame(await slotsOfSchedule(world, reference), expected, name)
+    }
+    for (const { reference, cron } of pairs) {
+      await world.delete(cron)
+      await deleted(world, reference)
+    }
+  },
+}
+
+export const backupCron: Scenario[] = [sideBySide]

@@ -1,0 +1,128 @@
+/** What a VecBackupSchedule keeps of its finished backups, and what becomes of the rest. */
+import {
+  backupResource,
+  backupStatus,
+  deleted,
+  eventually,
+  fill,
+  isUpload,
+  scheduleStatus,
+} from './backup-parts.ts'
+import { backupsOf } from './backup-schedule.ts'
+import { eventsAbout, running, type Scenario } from './scenario.ts'
+
+const pruned: Scenario = {
+  title: 'keepLast: older backups are pruned together with their objects, also while suspended',
+  async run(world, t) {
+    const namespace = await world.namespace('pruned')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
+    await world.apply(of({ schedule: '* * * * *' }))
+    const finished = async () => (await backupsOf(world, reference)).filter(isCompleted)
+    await eventually(world, 'three backups', async () => (await finished()).length >= 3, 400)
+    await world.patch(reference, { spec: { suspend: true } })
+    await world.until(reference, 'Suspended', (object) => {
+      const { phase, activeBackup } = scheduleStatus(object)
+      return phase === 'Suspended' && activeBackup === undefined
+    })
+    const all = (await finished()).map(({ metadata }) => metadata.name)
+    await world.patch(reference, { spec: { retentionPolicy: { keepLast: 2 } } })
+    await eventually(world, 'two are left', async () => {
+      const left = (await finished()).map(({ metadata }) => metadata.name)
+      return left.join() === all.slice(-2).join()
+    })
+    await eventually(world, 'only their objects are left', async () => {
+      const folders = (await bucket.keys()).map((key) => key.split('/')[0])
+      return [...new Set(folders)].join() === all.slice(-2).join()
+    })
+    t.match(await eventsAbout(world, reference), { BackupDropped: /no rule of spec/ })
+    const object = await world.until(
+      reference,
+      'told',
+      (found) => scheduleStatus(found).recentBackups?.length === 2,
+    )
+    t.equal(scheduleStatus(object).lastBackupName, all.at(-1))
+    await deleted(world, reference)
+  },
+}
+
+const newestCompleted: Scenario = {
+  title: 'a failed backup never pushes the newest completed one out',
+  async run(world, t) {
+    const namespace = await world.namespace('pushed')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
+    await world.apply(of({ schedule: '* * * * *', retentionPolicy: { keepLast: 1 } }))
+    await eventually(world, 'one is completed', async () =>
+      (await backupsOf(world, reference)).some(isCompleted),
+    )
+    // The store is full from now on.
+    bucket.misbehave((call) =>
+      isUpload(call) ? { status: 507, code: 'InsufficientStorage' } : undefined,
+    )
+    const failed = async () =>
+      (await backupsOf(world, reference)).filter(({ status }) => status?.phase === 'Failed')
+    const seen = new Set<string>()
+    await eventually(
+      world,
+      'two have failed, one after the other',
+      async () => {
+        for (const { metadata } of await failed()) seen.add(metadata.name)
+        return seen.size >= 2
+      },
+      300,
+    )
+    await eventually(world, 'one of each kind is left', async () => {
+      const left = (await backupsOf(world, reference)).filter(
+        ({ status }) => status?.completionTime,
+      )
+      return left.length === 2 && left.some(isCompleted)
+    })
+    const [error] = (await failed()).map(({ status }) => status?.error)
+    t.match(error, /507 InsufficientStorage.*the store is full/)
+    t.equal(scheduleStatus(await world.get(reference)).lastBackupStatus, 'Failed')
+    bucket.misbehave()
+    await deleted(world, reference)
+  },
+}
+
+const retained: Scenario = {
+  title:
+    'retain-objects on a schedule stands on each of its backups, and keeps their objects when it goes',
+  async run(world, t) {
+    const namespace = await world.namespace('retains')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
+    const retain = { 'vec-operator.dev/retain-objects': 'true' }
+    await world.apply(of({ schedule: '* * * * *' }, retain))
+    await eventually(world, 'one is completed', async () =>
+      (await backupsOf(world, reference)).some(isCompleted),
+    )
+    await world.patch(reference, { spec: { suspend: true } })
+    const [backup] = await backupsOf(world, reference)
+    t.match(backup?.metadata.annotations, retain)
+    const name = backup?.metadata.name ?? ''
+    const before = await bucket.keys(`${name}/`)
+    t.ok(before.length > 0)
+    await world.delete(reference)
+    await world.until(
+      { ...reference, kind: 'VecBackup', name },
+      'gone with its schedule',
+      (object) => object === undefined,
+      180,
+    )
+    t.strictSame(await bucket.keys(`${name}/`), before)
+  },
+}
+
+function isCompleted(backup: Parameters<typeof backupStatus>[0]): boolean {
+  return backupStatus(backup).phase === 'Completed'
+}
+
+export const backupRetention: Scenario[] = [pruned, newestCompleted, retained]

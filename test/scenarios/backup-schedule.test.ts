@@ -1,0 +1,20 @@
+/** Schedules of backups in the embedded world. */
+import t from 'tap'
+import { startEmbeddedWorld } from '../world/embedded.ts'
+import { backupRetention } from './backup-retention.ts'
+import { backupSchedule } from './backup-schedule.ts'
+import { runScenarios } from './run.ts'
+
+/** A part of the scenarios, by a pattern over their titles. */
+const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
+
+const world = await startEmbeddedWorld()
+t.teardown(() => world.close())
+
+const scenarios = [...backupSchedule, ...backupRetention]
+await runScenarios(
+  t,
+  world,
+  scenarios.filter(({ title }) => chosen.test(title)),
+  4,
+)
