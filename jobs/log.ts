@@ -16,7 +16,7 @@ const NAMES: Record<number, string> = { 20: 'DEBUG', 30: 'INFO', 40: 'WARNING', 
 /** `LOG_LEVEL` is DEBUG, INFO, WARNING or ERROR; `LOG_FORMAT` is json or text. */
 export function jobLog(
   env: NodeJS.ProcessEnv = process.env,
-  output: DestinationStream = destination({ fd: 1, sync: true }),
+  output: DestinationStream = standardOutput(),
 ): Logger {
   return pino(
     {
@@ -27,6 +27,10 @@ export function jobLog(
     },
     env['LOG_FORMAT'] === 'text' ? { write: (line) => output.write(asText(line)) } : output,
   )
+}
+
+export function standardOutput(): DestinationStream {
+  return destination({ fd: 1, sync: true })
 }
 
 /** `time LEVEL message key=value ...`, from a line of JSON. */

@@ -2,6 +2,7 @@
 import type { Logger } from 'pino'
 import type { Connection } from '../crds/connection.ts'
 import type { S3Target } from '../crds/storage.ts'
+import type { Bar } from './bar.ts'
 import type { Mounted } from './clients/credentials.ts'
 import type { Engine } from './clients/engine.ts'
 import type { Helm } from './clients/helm.ts'
@@ -30,6 +31,8 @@ export interface Tools {
   reporter: Reporter
   time: Time
   log: Logger
+  /** Where a terminal watches. */
+  bar?: Bar | undefined
   /** uid of this pod. */
   runner: string
   /** Aborts on SIGTERM: clean up and let the error pass. */

@@ -17,7 +17,7 @@ import type { Outcome, Tools } from '../tools.ts'
 import { backUpCollection } from './collection.ts'
 import { claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
-import { agreedVersion, chosenCollections } from './source.ts'
+import { agreedVersion, chosenCollections, pointsOf } from './source.ts'
 import type { Work } from './work.ts'
 
 export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
@@ -47,6 +47,7 @@ async function attempt(plan: BackupPlan, tools: Tools, bucket: Bucket): Promise<
     tally = new Tally(tools, owner.startedAt, owner.collections)
     const work: Work = { ...base, tally }
     const engineVersion = await agreedVersion(work)
+    tally.expect(await pointsOf(owner.collections, work))
     const taken = await backUpAll(owner, work)
     await tools.reporter.confirm()
     await writeManifest(owner, engineVersion, taken, work)

@@ -1,7 +1,7 @@
 /** The cluster that is backed up: its collections, and the one version all its nodes run. */
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import { patiently } from '../patience.ts'
-import { engineOn, ordinals, type Work } from './work.ts'
+import { engineOn, ordinals, snapshotsOn, type Work } from './work.ts'
 
 /**
  * Names to back up: those that are asked for, else all. One that is asked for and not there stays in
@@ -15,6 +15,26 @@ export async function chosenCollections(
   return patiently(work, async () =>
     (await engineOn(work, 0).collections(work.tools.signal)).toSorted(),
   )
+}
+
+/** Points of each collection, to guess its bytes by; none where the engine does not tell. */
+export async function pointsOf(names: string[], work: Work): Promise<Map<string, number>> {
+  const { signal, log } = work.tools
+  const points = new Map<string, number>()
+  for (const name of names) {
+    try {
+      const { points_count } = await snapshotsOn(work, 0).collection(name, signal)
+      points.set(name, points_count ?? 0)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof EngineError)) throw error
+      // One that was deleted has no bytes; an engine that is away is waited for where it matters.
+      if (error.status === 404) continue
+      log.info({ reason: error.message }, 'the bytes to come are not known')
+      return new Map()
+    }
+  }
+  return points
 }
 
 /** An alias would be followed, and its name is not that of a collection. */

@@ -1,26 +1,31 @@
 /**
  * What of a backup is done, and how it is told: in the annotation as much as it has room for, failures
- * first; in the log a line every few seconds.
+ * first; in the log a line every few seconds, or a bar where a terminal watches.
  */
 import type { BackedUpCollection, BackupResult } from '../../crds/command.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
+import { estimatedBytes } from './estimate.ts'
 
 /** What a person must see first stands first. */
 const ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const LINE_EVERY_MS = 5_000
 
-type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter'>
+type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter' | 'bar'>
 type Current = NonNullable<BackupResult['current']>
 
 export class Tally {
   readonly #tools: TallyTools
   readonly #startedAt: string
   readonly #collections: Map<string, BackedUpCollection>
+  /** By collection, where the engine told. */
+  #points = new Map<string, number>()
   #current: Current | undefined
+  /** Of the nodes of the present collection that are done. */
+  #bytesBefore = 0
   #firstError: string | undefined
   /** When the bytes of the present snapshot began to flow. */
   #since = 0
@@ -33,10 +38,16 @@ export class Tally {
     this.#collections = new Map(names.map((name) => [name, { name, status: 'Pending' }]))
   }
 
+  /** What is to come, for an estimate of all bytes. */
+  expect(points: Map<string, number>): void {
+    this.#points = points
+  }
+
   begin(collection: string, nodes: number): void {
     this.#collections.set(collection, { name: collection, status: 'InProgress' })
     const number = [...this.#collections.keys()].indexOf(collection) + 1
     this.#current = { collection, number, node: 0, nodes, bytes: 0, bytesTotal: 0 }
+    this.#bytesBefore = 0
   }
 
   completed({ name, snapshots }: ManifestCollection): void {
@@ -54,12 +65,15 @@ export class Tally {
 
   failed(name: string, error: string): void {
     this.#firstError ??= error
+    // It has no share in the backup any more.
+    this.#points.delete(name)
     this.#collections.set(name, { name, status: 'Failed', error: error.slice(0, MAX_ERROR) })
   }
 
   /** A snapshot of one node begins to flow. */
   flows(node: number, bytesTotal: number): void {
     if (this.#current === undefined) return
+    if (node > this.#current.node) this.#bytesBefore += this.#current.bytes
     this.#current = { ...this.#current, node, bytes: 0, bytesTotal }
     this.#since = this.#now()
     this.#toldAt = this.#since
@@ -70,10 +84,12 @@ export class Tally {
     this.#teller.check()
     if (this.#current === undefined) return
     this.#current.bytes += bytes
+    const { bar, log } = this.#tools
+    bar?.show(() => this.#measured(), this.#current.bytes / this.#current.bytesTotal)
     if (this.#now() - this.#toldAt < LINE_EVERY_MS) return
     this.#toldAt = this.#now()
-    this.#measure(this.#current)
-    this.#tools.log.info({ ...this.#current }, this.line())
+    const line = this.#measured()
+    if (bar === undefined) log.info({ ...this.#current, ...this.#inAll() }, line)
     this.tell()
   }
 
@@ -99,7 +115,10 @@ export class Tally {
     const place = `collection ${number} of ${total} (${collection})`
     if (bytesTotal === 0) return place
     const amount = `${humanSize(bytes)} of ${humanSize(bytesTotal)}`
-    return `${place}, node ${node + 1} of ${nodes}: ${amount}${pace}`
+    const { allBytes, allBytesTotal } = this.#inAll()
+    const about = allBytesTotal === undefined ? '' : ` of about ${humanSize(allBytesTotal)}`
+    const all = `in all ${humanSize(allBytes)}${about}`
+    return `${place}, node ${node + 1} of ${nodes}: ${amount}${pace}; ${all}`
   }
 
   /** How it ended, for the condition: `Backed up n/m collections`. */
@@ -133,6 +152,26 @@ export class Tally {
       },
       ...(this.#current !== undefined && { current: { ...this.#current } }),
     }
+  }
+
+  /** Bytes of all collections: moved so far, and about as many as there will be. */
+  #inAll(): { allBytes: number; allBytesTotal?: number } {
+    const known = new Map<string, number>()
+    for (const { name, bytes, status } of this.#collections.values()) {
+      if (status === 'Completed' && bytes !== undefined) known.set(name, bytes)
+    }
+    const done = [...known.values()].reduce((sum, bytes) => sum + bytes, 0)
+    const { collection = '', nodes = 0, bytes = 0, bytesTotal = 0 } = this.#current ?? {}
+    // Its other nodes will have about as many.
+    if (bytesTotal > 0) known.set(collection, bytesTotal * nodes)
+    const total = estimatedBytes(this.#points, known)
+    const allBytes = done + this.#bytesBefore + bytes
+    return { allBytes, ...(total !== undefined && { allBytesTotal: Math.max(total, allBytes) }) }
+  }
+
+  #measured(): string {
+    if (this.#current !== undefined) this.#measure(this.#current)
+    return this.line()
   }
 
   #measure(current: Current): void {

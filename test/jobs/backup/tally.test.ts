@@ -4,16 +4,17 @@ import { Value } from '@sinclair/typebox/value'
 import { BackupResult } from '../../../crds/command.ts'
 import type { ManifestCollection } from '../../../crds/manifest.ts'
 import { Tally } from '../../../jobs/backup/tally.ts'
+import { Bar } from '../../../jobs/bar.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import type { Reporter } from '../../../jobs/report.ts'
 import { instantTime } from '../job-world.ts'
 
-function tallyOf(names: string[], log: string[] = []) {
+function tallyOf(names: string[], log: string[] = [], bar?: Bar) {
   const time = instantTime()
   const said: string[] = []
   const reporter = { progress: async (line: string) => void said.push(line) } as unknown as Reporter
   const output = { write: (line: string) => void log.push(line) }
-  const tools = { time, reporter, log: jobLog({ LOG_FORMAT: 'text' }, output) }
+  const tools = { time, reporter, bar, log: jobLog({ LOG_FORMAT: 'text' }, output) }
   return { tally: new Tally(tools, '2030-01-01T00:00:00Z', names), time, said }
 }
 
@@ -80,8 +81,48 @@ t.test('every few seconds a line says which, how much, how fast and how long', a
   await time.sleep(10_000)
   tally.moved(49_999_000)
   await tally.told()
-  const line = 'collection 2 of 2 (docs), node 2 of 3: 47.7 MiB of 95.4 MiB, 5.0 MB/s, 10 s left'
+  const line =
+    'collection 2 of 2 (docs), node 2 of 3: 47.7 MiB of 95.4 MiB, 5.0 MB/s, 10 s left; in all 47.7 MiB'
   t.match(log[0], line)
   t.strictSame(said, [line])
   t.match(tally.result().current, { bytesPerSecond: 5_000_000, secondsLeft: 10, node: 1 })
+})
+
+t.test(
+  'bytes of total over all collections: what is to come is guessed by its points',
+  async (t) => {
+    const { tally } = tallyOf(['a', 'b', 'c', 'd'])
+    const points = { a: 300, b: 600, c: 100, d: 5000 }
+    tally.expect(new Map(Object.entries(points)))
+    tally.failed('d', 'no')
+    tally.begin('a', 3)
+    tally.flows(0, 1000)
+    t.match(tally.line(), /; in all 0 B of about 9\.8 KiB$/, '3000 bytes are of 300 points')
+    tally.moved(1000)
+    tally.flows(1, 1000)
+    tally.moved(500)
+    t.match(tally.line(), /: 500 B of 1000 B; in all 1\.5 KiB of about 9\.8 KiB$/)
+    tally.completed(taken('a'))
+    tally.begin('b', 3)
+    tally.flows(0, 2000)
+    tally.moved(2000)
+    t.match(tally.line(), /; in all 4\.9 KiB of about 9\.8 KiB$/)
+  },
+)
+
+t.test('a bar when a terminal watches, and no line every few seconds', async (t) => {
+  const log: string[] = []
+  const shown: string[] = []
+  const terminal = { columns: 70, write: (text: string) => shown.push(text) }
+  const { tally, time } = tallyOf(['docs'], log, new Bar(terminal, () => time.now().getTime()))
+  tally.begin('docs', 1)
+  tally.flows(0, 100_000_000)
+  await time.sleep(10_000)
+  tally.moved(50_000_000)
+  tally.moved(1)
+  await tally.told()
+  t.strictSame(shown, [
+    '\r\u001b[2K[############------------] collection 1 of 1 (docs), node 1 of 1: 47.',
+  ])
+  t.strictSame(log, [])
 })
