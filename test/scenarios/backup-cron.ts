@@ -1,5 +1,4 @@
 /** Side by side with real CronJobs: the slots of a VecBackupSchedule are the slots they choose. */
-import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { Reference, World } from '../world/world.ts'
 import { backupResource, deleted } from './backup-parts.ts'
 import { backupsOf, slotIn } from './backup-schedule.ts'
@@ -41,7 +40,7 @@ function cronJob(namespace: string, name: string, spec: object): object {
 
 /** Slots of the Jobs a CronJob has: their names end with the minutes since 1970. */
 async function slotsOfCronJob(world: World, { namespace, name }: Reference): Promise<string[]> {
-  const jobs = (await world.list('batch/v1', 'Job', namespace)) as AnyObject[]
+  const jobs = await world.list('batch/v1', 'Job', namespace)
   return jobs
     .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     .filter(({ metadata }) => metadata.ownerReferences?.some((owner) => owner.name === name))
