@@ -1,6 +1,7 @@
 /**
- * Preloaded into a process (`--import`), it makes every host name that ends in `.test` this machine's:
- * for stores that are reached by the name of a bucket. A resolver is an edge of the process.
+ * Preloaded into a process (`--import`), it makes host names this machine's: those that end in `.test`,
+ * for stores that are reached by the name of a bucket, and under another address those of a cluster,
+ * for an engine on its own port beside others. A resolver is an edge of the process.
  */
 import dns, { type LookupOptions } from 'node:dns'
 import { syncBuiltinESMExports } from 'node:module'
@@ -9,10 +10,16 @@ type Found = (error: NodeJS.ErrnoException | null, ...found: unknown[]) => void
 
 const real = dns.lookup as (host: string, options: LookupOptions, found: Found) => void
 
+const ADDRESSES = [
+  ['.test', '127.0.0.1'],
+  ['.svc.cluster.local', '127.0.0.2'],
+] as const
+
 function lookup(host: string, options: LookupOptions, found: Found): void {
-  if (!host.endsWith('.test')) real(host, options, found)
-  else if (options.all === true) found(null, [{ address: '127.0.0.1', family: 4 }])
-  else found(null, '127.0.0.1', 4)
+  const [, address] = ADDRESSES.find(([ending]) => host.endsWith(ending)) ?? []
+  if (address === undefined) real(host, options, found)
+  else if (options.all === true) found(null, [{ address, family: 4 }])
+  else found(null, address, 4)
 }
 
 Object.assign(dns, { lookup })

@@ -31,7 +31,17 @@ const STORAGE = {
   },
 }
 
-export async function realSubject(bin: string, { size, service }: Setting): Promise<Subject> {
+export interface RealSubject extends Subject {
+  /** Where each node answers gRPC, by ordinal. */
+  grpcUrls: string[]
+}
+
+/** `port`: of the first node, for who must find it where it always is. */
+export async function realSubject(
+  bin: string,
+  { size, service }: Setting,
+  { host = '127.0.0.1', port }: { host?: string; port?: number } = {},
+): Promise<RealSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-engine-'))
   const records: ProcessRecord[] = []
   const close = async () => {
@@ -40,11 +50,13 @@ export async function realSubject(bin: string, { size, service }: Setting): Prom
   }
   try {
     const urls: string[] = []
+    const grpcUrls: string[] = []
     let first: string | undefined
     for (let ordinal = 0; ordinal < nodesOf(size); ordinal += 1) {
-      const http = await freePort()
+      const http = (ordinal === 0 ? port : undefined) ?? (await freePort())
+      const grpc = await freePort()
       const p2p = await freePort()
-      const uri = `http://127.0.0.1:${p2p}`
+      const uri = `http://${host}:${p2p}`
       const home = join(folder, String(ordinal))
       mkdirSync(home)
       const config = {
@@ -55,7 +67,7 @@ export async function realSubject(bin: string, { size, service }: Setting): Prom
           storage_path: join(home, 'storage'),
           snapshots_path: join(home, 'snapshots'),
         },
-        service: { ...service, host: '127.0.0.1', http_port: http, grpc_port: await freePort() },
+        service: { ...service, host, http_port: http, grpc_port: grpc },
         cluster: { enabled: size !== 'alone', p2p: { port: p2p } },
       }
       const file = join(home, 'config.yaml')
@@ -68,11 +80,12 @@ export async function realSubject(bin: string, { size, service }: Setting): Prom
       const record = startProcess({ ...spec, env }, folder)
       records.push(record)
       first ??= uri
-      const url = `http://127.0.0.1:${http}`
+      const url = `http://${host}:${http}`
       urls.push(url)
+      grpcUrls.push(`http://${host}:${grpc}`)
       await waitFor(`node ${ordinal}`, () => isReady(url), { process: record })
     }
-    return { urls, close }
+    return { urls, grpcUrls, close }
   } catch (error) {
     await close()
     throw error

@@ -81,7 +81,9 @@ function needOf({ method, path }: EngineRequest): Need {
 }
 
 function isRead(method: string, rest: string[]): boolean {
-  return method === 'GET' || ['scroll', 'count'].includes(rest[0] ?? '')
+  const [verb] = rest
+  if (method === 'POST' && verb === undefined) return true
+  return method === 'GET' || ['scroll', 'count', 'query'].includes(verb ?? '')
 }
 
 const GONE = 'Invalid JWT, stateful validation failed'

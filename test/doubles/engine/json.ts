@@ -1,4 +1,4 @@
-/** JSON that keeps integers beyond 2^53: ids are 64 bits wide. */
+/** JSON that keeps integers beyond 2^53, for ids are 64 bits wide, and reals without a fraction. */
 
 interface RawJson {
   rawJSON: string
@@ -18,9 +18,9 @@ const json = JSON as unknown as WithRaw
 
 export function parseJson(text: string): unknown {
   return json.parse(text, (_, value, { source = '' }) => {
-    const isLost =
-      typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source)
-    return isLost ? json.rawJSON(source) : value
+    if (typeof value !== 'number') return value
+    const isLost = !Number.isSafeInteger(value) && /^-?\d+$/.test(source)
+    return isLost || /^-?\d+\.0+$/.test(source) ? json.rawJSON(source) : value
   })
 }
 

@@ -1,5 +1,6 @@
-/** Points, as far as counts, pages of ids and tokens with value_exists need them. */
+/** Points, as far as counts, pages, copies and tokens with value_exists need them. */
 import { refuse } from './answers.ts'
+import type { Collection, ShardKey } from './collection.ts'
 import { integerText } from './json.ts'
 import { isObject } from './read.ts'
 
@@ -7,6 +8,8 @@ export interface Point {
   id: unknown
   vector: unknown
   payload: Record<string, unknown>
+  /** Under custom sharding. */
+  shard_key?: ShardKey
 }
 
 export interface Condition {
@@ -45,19 +48,58 @@ export function matches({ payload }: Point, { must = [] }: Filter = {}): boolean
   })
 }
 
-/** Points of an upsert, checked against the vectors of their collection. */
-export function readPoints(body: unknown, vectors: unknown): Point[] {
-  const { points } = body as { points?: unknown }
+/** Points of an upsert, checked against the vectors and the shard keys of their collection. */
+export function readPoints(body: unknown, collection: Collection): Point[] {
+  const { points, shard_key: key } = body as { points?: unknown; shard_key?: ShardKey }
   if (!Array.isArray(points) || points.length === 0)
     refuse(400, 'Bad request: Empty update request')
+  checkKey(collection, key, 'Wrong input')
+  if (key === undefined && isCustom(collection)) refuse(400, 'Wrong input: Shard key not specified')
   return (points as Partial<Point>[]).map(({ id, vector, payload }) => {
-    const size = isObject(vectors) ? vectors['size'] : undefined
-    if (Array.isArray(vector) && typeof size === 'number' && vector.length !== size) {
-      refuse(
-        400,
-        `Wrong input: Vector dimension error: expected dim: ${size}, got ${vector.length}`,
-      )
-    }
-    return { id, vector, payload: payload ?? {} }
+    checkVector(vector, collection)
+    return { id, vector, payload: payload ?? {}, ...(key !== undefined && { shard_key: key }) }
   })
+}
+
+/** A key nobody made is an error; none at all stands for every key. */
+export function checkKey(
+  { shards }: Collection,
+  key: ShardKey | undefined,
+  kind: 'Wrong input' | 'Bad request',
+): void {
+  if (key === undefined || shards.some((shard) => shard.key === key)) return
+  refuse(400, `${kind}: Shard key ${JSON.stringify(key)} not found`)
+}
+
+function isCustom({ config }: Collection): boolean {
+  return config.params['sharding_method'] === 'custom'
+}
+
+function checkVector(vector: unknown, { config }: Collection): void {
+  const { vectors } = config.params
+  const single = vectors['size']
+  if (Array.isArray(vector)) checkSize(vector, single)
+  if (!isObject(vector)) return
+  for (const [name, value] of Object.entries(vector)) {
+    if (isReadAsSparse(value)) {
+      refuse(400, 'Wrong input: Conversion between sparse and regular vectors failed')
+    }
+    const known = vectors[name]
+    if (isObject(known) && Array.isArray(value)) checkSize(value, known['size'])
+  }
+}
+
+/** Of a multivector each of its vectors is measured. */
+function checkSize(vector: unknown[], size: unknown): void {
+  const [first] = vector
+  const length = Array.isArray(first) ? first.length : vector.length
+  if (typeof size !== 'number' || length === size) return
+  refuse(400, `Wrong input: Vector dimension error: expected dim: ${size}, got ${length}`)
+}
+
+/** Two lists, the first of whole numbers: the engine takes them for indices and values. */
+function isReadAsSparse(value: unknown): boolean {
+  const [indices, values, ...more] = Array.isArray(value) ? (value as unknown[]) : []
+  if (!Array.isArray(indices) || !Array.isArray(values) || more.length > 0) return false
+  return indices.every((index) => typeof index === 'number' && Number.isInteger(index))
 }

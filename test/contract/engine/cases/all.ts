@@ -4,6 +4,7 @@ import { ACCESS } from './access.ts'
 import { ALIASES } from './aliases.ts'
 import { COLLECTIONS } from './collections.ts'
 import { INDEXES } from './indexes.ts'
+import { MIGRATION } from './migration.ts'
 import { PATCHES } from './patch.ts'
 import { POINTS_CASES } from './points.ts'
 import { SERVICE } from './service.ts'
@@ -16,6 +17,7 @@ export const CASES: Case[] = [
   ...INDEXES,
   ...ALIASES,
   ...POINTS_CASES,
+  ...MIGRATION,
   ...SHARD_KEYS,
   ...ACCESS,
 ]

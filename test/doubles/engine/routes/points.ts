@@ -1,14 +1,27 @@
-/** /collections/{c}/points: as much as counts, pages of ids and tokens need (facts 7). */
+/** /collections/{c}/points: as much as counts, pages, copies and tokens need (facts 7). */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
-import type { Collection } from '../collection.ts'
+import type { Collection, ShardKey } from '../collection.ts'
 import { integerText } from '../json.ts'
-import { compareIds, matches, readPoints, sameId, type Filter, type Point } from '../points.ts'
+import {
+  checkKey,
+  compareIds,
+  matches,
+  readPoints,
+  sameId,
+  type Filter,
+  type Point,
+} from '../points.ts'
+import { checkBatch, checkExact, checkPage } from '../strict.ts'
 import { found } from './collections.ts'
 
 interface Selection {
   filter?: Filter
   points?: unknown[]
+  ids?: unknown[]
+  query?: { sample?: string }
+  shard_key?: ShardKey
+  exact?: boolean
   limit?: number
   offset?: unknown
   with_payload?: boolean
@@ -33,7 +46,12 @@ export function pointRoutes(
     case 'POST delete':
       remove(found(cluster, name), selection)
       return ok({ operation_id: cluster.nextOperation(), status })
+    case 'POST ':
+      return ok(retrieved(found(cluster, name), selection))
+    case 'POST query':
+      return ok(sampled(found(cluster, name), selection))
     case 'POST count':
+      checkExact(found(cluster, name), selection.exact ?? true)
       return ok({ count: selected(found(cluster, name), selection).length })
     case 'POST scroll':
       return ok(page(found(cluster, name), selection))
@@ -43,10 +61,11 @@ export function pointRoutes(
 }
 
 function upsert(collection: Collection, body: unknown): void {
-  for (const point of readPoints(body, collection.config.params.vectors)) {
-    collection.points = collection.points.filter(({ id }) => !sameId(id, point.id))
-    collection.points.push(point)
-  }
+  const written = readPoints(body, collection)
+  checkBatch(collection, written.length)
+  const isWritten = ({ id, shard_key: key }: Point) =>
+    written.some((point) => point.shard_key === key && sameId(point.id, id))
+  collection.points = [...collection.points.filter((point) => !isWritten(point)), ...written]
   collection.points.sort((one, other) => compareIds(one.id, other.id))
 }
 
@@ -56,8 +75,11 @@ function remove(collection: Collection, { points, filter }: Selection): void {
   )
 }
 
-function selected({ points }: Collection, { filter }: Selection): Point[] {
-  return points.filter((point) => matches(point, filter))
+function selected(collection: Collection, { filter, shard_key: key }: Selection): Point[] {
+  checkKey(collection, key, 'Bad request')
+  return collection.points.filter(
+    (point) => matches(point, filter) && (key === undefined || point.shard_key === key),
+  )
 }
 
 function page(collection: Collection, selection: Selection): object {
@@ -66,16 +88,41 @@ function page(collection: Collection, selection: Selection): object {
     const wrong = `[scroll_request.limit: value ${limit} invalid, must be 1 or larger]`
     refuse(422, `Validation error in JSON body: ${wrong}`)
   }
+  checkPage(collection, limit)
   const all = selected(collection, selection)
   const rest = offset === null ? all : all.filter(({ id }) => compareIds(id, offset) >= 0)
-  const { with_payload: withPayload = true, with_vector: withVector = false } = selection
   return {
-    points: rest.slice(0, limit).map(({ id, payload, vector }) => ({
-      id,
-      ...(withPayload && { payload }),
-      ...(withVector && { vector }),
-    })),
+    points: rest.slice(0, limit).map((point) => shown(point, selection)),
     next_page_offset: rest[limit]?.id ?? null,
+  }
+}
+
+/** In the order they were asked for; what is not there is left out. */
+function retrieved(collection: Collection, selection: Selection): object[] {
+  const all = selected(collection, selection)
+  return (selection.ids ?? []).flatMap((id) => {
+    const point = all.find((one) => sameId(one.id, id))
+    return point === undefined ? [] : [shown(point, selection)]
+  })
+}
+
+function sampled(collection: Collection, selection: Selection): object {
+  const { limit = DEFAULT_PAGE, query } = selection
+  if (query?.sample !== 'random') refuse(400, 'Bad request: the double knows random samples only')
+  const all = selected(collection, selection).map((point) => ({ point, at: Math.random() }))
+  const chosen = all.toSorted((one, other) => one.at - other.at).slice(0, limit)
+  return { points: chosen.map(({ point }) => ({ id: point.id, version: 0, score: 1 })) }
+}
+
+function shown({ id, payload, vector, shard_key: key }: Point, selection: Selection): object {
+  const { with_payload: withPayload, with_vector: withVector } = selection
+  // Scroll shows payloads unless it is told not to; who retrieves by id asks for them.
+  const hasPayload = withPayload ?? selection.ids === undefined
+  return {
+    id,
+    ...(hasPayload && { payload }),
+    ...(withVector === true && { vector }),
+    ...(key !== undefined && { shard_key: key }),
   }
 }
 
