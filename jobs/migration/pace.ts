@@ -14,10 +14,11 @@ const MAX_HELD_UP = 120
 /** Below this nothing in between refuses a body, whatever cut the connection. */
 const LARGE_BYTES = 8 * 1024 * 1024
 
-/** Calls until there is an answer, within bounds. */
+/** Calls until there is an answer, within bounds; held up by a limited rate no more often than that. */
 export async function paced<Result>(
   { tools, patience, tally }: Pick<Work, 'tools' | 'patience' | 'tally'>,
   ask: () => Promise<Result>,
+  maxHeldUp = MAX_HELD_UP,
 ): Promise<Result> {
   const { log, time, signal } = tools
   const limit = patience.share()
@@ -30,7 +31,7 @@ export async function paced<Result>(
       signal.throwIfAborted()
       const asked = retryAfterOf(error)
       heldUp += asked === undefined ? 0 : 1
-      const isOver = asked === undefined ? waited >= limit : heldUp > MAX_HELD_UP
+      const isOver = asked === undefined ? waited >= limit : heldUp > maxHeldUp
       if (!isPassing(error) || isTooLarge(error) || error.status === 404 || isOver) throw error
       const ms = asked ?? pause
       log.info({ reason: error.message, seconds: ms / 1000 }, 'waits for the engine')
@@ -50,13 +51,15 @@ export function isTooLarge(error: unknown, bytes = 0): boolean {
   // The engine closes the connection on a body above its limit, and its answer may be lost (facts 0).
   if (status === undefined) return bytes > LARGE_BYTES && /EPIPE|ECONNRESET|closed/i.test(message)
   if (status === 413) return true
-  return (
-    [400, 429].includes(status) &&
-    /larger than allowed|exceeded limit|split your request|max_batch|batchsize|limit exceeded \d/i.test(
-      message,
-    )
-  )
+  return [400, 429].includes(status) && TOO_LARGE.test(message)
 }
+
+/** Held up by a limited rate: what is asked for at once may be more than ever has room. */
+export function isHeldUp(error: unknown): boolean {
+  return error instanceof EngineError && error.status === 429
+}
+
+const TOO_LARGE = /larger than allowed|exceeded limit|split your request|limit exceeded \d/i
 
 function retryAfterOf(error: unknown): number | undefined {
   if (!(error instanceof EngineError) || error.retryAfterSeconds === undefined) return undefined

@@ -4,6 +4,7 @@
  */
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
+import { countPoints } from './counting.ts'
 import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
 import { samePoint } from './same-point.ts'
@@ -66,8 +67,8 @@ async function countBoth({ name, targetName, shardKey }: Place, before: number, 
   const { source, target, tools } = work
   for (let look = 1; ; look += 1) {
     const counts = {
-      source: await paced(work, () => source.points.count(name, shardKey, tools.signal)),
-      target: await paced(work, () => target.points.count(targetName, shardKey, tools.signal)),
+      source: await countPoints(source, { name, shardKey }, work),
+      target: await countPoints(target, { name: targetName, shardKey }, work),
     }
     // What the target held before may have been overwritten, or not.
     const fit = counts.target >= counts.source && counts.target <= counts.source + before

@@ -8,6 +8,7 @@ import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import { declared, type Plain } from '../../crds/rules/objects.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
+import { countPoints } from './counting.ts'
 import { methodOf, misfits } from './fit.ts'
 import { paced } from './pace.ts'
 import type { Shape } from './shape.ts'
@@ -22,7 +23,7 @@ export async function prepareTarget(
   earlier: MigrationPosition | undefined,
   work: Work,
 ): Promise<MigrationPosition> {
-  const { order, tally, target, tools } = work
+  const { order, tally, target } = work
   const name = targetNameOf(shape.name, order)
   await refuseAlias(name, work)
   const live = await liveTarget(name, work)
@@ -41,7 +42,7 @@ export async function prepareTarget(
   }
   await addShardKeys(name, shape, work)
   if (earlier !== undefined) return earlier
-  const before = await paced(work, () => target.points.count(name, undefined, tools.signal))
+  const before = await countPoints(target, { name }, work)
   return { ...begin, isOurs: false, before }
 }
 

@@ -5,7 +5,7 @@
 import { EngineError } from '../../crds/errors.ts'
 import type { Page } from '../clients/engine-points.ts'
 import { itemsOf } from '../clients/raw-json.ts'
-import { isTooLarge, paced } from './pace.ts'
+import { isHeldUp, isTooLarge, paced } from './pace.ts'
 import type { PageSize, Place } from './pages.ts'
 import type { Work } from './work.ts'
 
@@ -14,6 +14,9 @@ const MAX_WRITES = 2
 const MAX_BYTES = 32 * 1024 * 1024
 /** The engine takes no body above 32 MiB; below, it parses as well as ever. */
 const MAX_BODY = 16 * 1024 * 1024
+
+/** So often a batch waits for a limited rate before it is tried in halves. */
+const HELD_UP_BEFORE_HALVES = 2
 
 interface Batch {
   page: Page
@@ -91,9 +94,9 @@ async function writePage(page: Page, place: Place, size: PageSize, work: Work): 
     await writeParts(points, place, work)
   } else {
     try {
-      await write([points], place, work)
+      await write([points], place, work, count)
     } catch (error) {
-      if (!isTooLarge(error, points.length)) throw error
+      if (!isDivisible(error, points, count)) throw error
       if (count === 1) throw tooLarge(points, error)
       size.halve()
       await writeParts(points, place, work)
@@ -113,9 +116,9 @@ async function writeParts(points: Buffer, place: Place, work: Work): Promise<voi
     const isOne = to - from === 1
     try {
       if (!isOne && bytes.length > MAX_BODY) throw HALVE
-      await write([OPENING, bytes, CLOSING], place, work)
+      await write([OPENING, bytes, CLOSING], place, work, to - from)
     } catch (error) {
-      if (error !== HALVE && !isTooLarge(error, bytes.length)) throw error
+      if (error !== HALVE && !isDivisible(error, bytes, to - from)) throw error
       if (isOne) throw tooLarge(bytes, error)
       parts.push([middle, to], [from, middle])
     }
@@ -126,13 +129,20 @@ const HALVE = new Error('in halves')
 const OPENING = Buffer.from('[')
 const CLOSING = Buffer.from(']')
 
+/** Whether half of it may be taken: it is too large, or too much for a rate that is limited. */
+function isDivisible(error: unknown, bytes: Buffer, count: number): boolean {
+  return isTooLarge(error, bytes.length) || (count > 1 && isHeldUp(error))
+}
+
 async function write(
   points: readonly Uint8Array[],
   { targetName, shardKey }: Place,
   work: Work,
+  count: number,
 ): Promise<void> {
   const { target, tools } = work
-  await paced(work, () => target.points.upsert(targetName, points, shardKey, tools.signal))
+  const call = () => target.points.upsert(targetName, points, shardKey, tools.signal)
+  await (count > 1 ? paced(work, call, HELD_UP_BEFORE_HALVES) : paced(work, call))
 }
 
 function tooLarge(point: Buffer, cause: unknown): unknown {
