@@ -71,7 +71,7 @@ export async function eventually(
   world: World,
   what: string,
   isTrue: () => boolean | Promise<boolean>,
-  seconds = 120,
+  seconds = 300,
 ): Promise<void> {
   for (let left = seconds; !(await isTrue()); left -= 1) {
     if (left <= 0) throw new Error(`not so after ${seconds} s: ${what}`)
