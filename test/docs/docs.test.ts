@@ -1,0 +1,220 @@
+/** What the pages say can be done, can be done: commands, files, flags, values, samples and links exist. */
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import t, { type Test } from 'tap'
+import { parse, parseAllDocuments } from 'yaml'
+import { definitionOf } from '../../crds/definition.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
+import { RESOURCES } from '../../crds/resources.ts'
+import { PEOPLE_COMMANDS, commandOf } from '../../jobs/people/cli.ts'
+import { helpOf } from '../../jobs/people/usage.ts'
+import { admit } from '../world/admission/admit.ts'
+import { ROOT, commandsIn, pages } from './pages.ts'
+
+const PAGES = pages()
+const { scripts } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as {
+  scripts: Record<string, string>
+}
+const values: unknown = parse(readFileSync(`${ROOT}chart/values.yaml`, 'utf8'))
+
+for (const page of PAGES) {
+  t.test(`${page.path}: every link leads somewhere`, async (t) => {
+    for (const link of page.links) {
+      const [file = '', anchor] = link.split('#')
+      const path = file === '' ? page.path : normalize(join(dirname(page.path), file))
+      t.ok(existsSync(ROOT + path), link)
+      if (anchor === undefined) continue
+      t.ok(PAGES.find((one) => one.path === path)?.anchors.has(anchor), link)
+    }
+  })
+
+  t.test(`${page.path}: every command can be typed`, async (t) => {
+    for (const { text } of page.blocks.filter(({ language }) => language === 'sh')) {
+      for (const command of commandsIn(text)) check(t, command)
+    }
+  })
+
+  t.test(`${page.path}: every resource in it is admitted`, async (t) => {
+    for (const { text } of page.blocks.filter(({ language }) => language === 'yaml')) {
+      for (const document of parseAllDocuments(text)) {
+        t.strictSame(document.errors, [])
+        const object = document.toJS() as AnyObject
+        if (object.apiVersion === API_VERSION) admitted(t, object)
+      }
+    }
+  })
+
+  t.test(`${page.path}: every annotation it names exists`, async (t) => {
+    const known = new Set<string>([...Object.values(ANNOTATIONS), ...NAMES])
+    for (const [name] of page.text.matchAll(/vec-operator\.dev\/[a-z][a-z0-9-]*/g)) {
+      t.ok(known.has(name), name)
+    }
+  })
+}
+
+/** Names below the API group that are no annotations: its version, a label, the finalizer it has not. */
+const NAMES = [API_VERSION, 'vec-operator.dev/schedule', 'vec-operator.dev/finalizer']
+
+t.test('the index names every page', async (t) => {
+  const index = PAGES.find(({ path }) => path === 'docs/README.md')
+  const named = new Set(index?.links.map((link) => normalize(join('docs', link))))
+  for (const { path } of PAGES.filter((page) => page.path.startsWith('docs/'))) {
+    t.ok(path === 'docs/README.md' || named.has(path), path)
+  }
+})
+
+t.test('the help of every command for people stands in its page, as it is printed', async (t) => {
+  const page = PAGES.find(({ path }) => path === 'docs/command-line.md')
+  const shown = page?.blocks.filter(({ language }) => language === '').map(({ text }) => text)
+  t.strictSame(shown, PEOPLE_COMMANDS.map(helpOf))
+})
+
+t.test('every kind that has a page is told where its reasons are', async (t) => {
+  for (const page of PAGES.filter(({ path }) => path.startsWith('docs/kinds/'))) {
+    t.ok(
+      page.links.some((link) => link.startsWith('../reasons.md#')),
+      page.path,
+    )
+  }
+})
+
+function check(t: Test, command: string[]): void {
+  const [program = '', ...args] = command.filter((word) => !/^[A-Z_]+=/.test(word))
+  const said = command.join(' ')
+  switch (program) {
+    case 'npm':
+      npm(t, args, said)
+      break
+    case 'npx':
+      if (args[0] === 'vec-operator') people(t, args.slice(1), said)
+      else if (args[0] === 'tap') t.ok(existsSync(`${ROOT}${args[1] ?? ''}`), said)
+      else t.fail(said)
+      break
+    case 'vec-operator':
+      people(t, args, said)
+      break
+    case 'kubectl':
+      if (args[0] === 'vec-operator') people(t, args.slice(1), said)
+      else kubectl(t, args, said)
+      break
+    case 'helm':
+      helm(t, args, said)
+      break
+    default:
+      t.ok(OTHERS.has(program), said)
+  }
+}
+
+/** Programs of others, which are taken at their word. */
+const OTHERS = new Set([
+  'kind',
+  'docker',
+  'curl',
+  'base64',
+  'ln',
+  'openssl',
+  'git',
+  'export',
+  'source',
+])
+
+function npm(t: Test, [verb = '', ...rest]: string[], said: string): void {
+  if (verb === 'ci') return
+  const script = verb === 'run' ? (rest[0] ?? '') : verb
+  t.ok(scripts[script] !== undefined, said)
+}
+
+/** A command for people, with flags it knows and as many operands as it takes. */
+function people(t: Test, args: string[], said: string): void {
+  const command = commandOf(args)
+  if (command === undefined) {
+    t.match(args[0], /^--(help|version)$/, said)
+    return
+  }
+  const rest = args.slice(command.name.split(' ').length)
+  const flags = Object.entries(command.flags)
+  let operands = 0
+  for (let at = 0; at < rest.length; at += 1) {
+    const word = rest[at] ?? ''
+    if (!word.startsWith('-')) operands += 1
+    else {
+      const flag = flags.find(
+        ([long, { short }]) => word === `--${long}` || word === `-${short ?? ''}`,
+      )
+      t.ok(flag !== undefined || word === '--help', said)
+      if (flag?.[1].type === 'string') at += 1
+    }
+  }
+  const { least, most } = command.takes
+  t.ok(operands >= least && operands <= most, said)
+}
+
+const BUILT_IN = new Set([
+  ...['pvc', 'pods', 'secret', 'service', 'deployment', 'statefulset', 'job', 'events', 'crd'],
+  ...['namespace', 'compositecontrollers', 'configmap', 'leases', 'generic'],
+])
+
+/** Files that are applied exist; kinds are Kubernetes' or ours. */
+function kubectl(t: Test, args: string[], said: string): void {
+  for (const flag of ['-f', '-k']) {
+    const file = args[args.indexOf(flag) + 1] ?? ''
+    if (!args.includes(flag) || file === '-' || /^https?:/.test(file)) continue
+    t.ok(existsSync(ROOT + file), said)
+  }
+  const [verb = '', second = '', third = ''] = args.filter((word) => !word.startsWith('-'))
+  const place = verb === 'rollout' || verb === 'create' ? third || second : second
+  const first = verb === 'create' ? second : place
+  if (
+    ![
+      'get',
+      'delete',
+      'describe',
+      'patch',
+      'annotate',
+      'wait',
+      'rollout',
+      'create',
+      'edit',
+    ].includes(verb)
+  )
+    return
+  if (args.includes('-f')) return
+  for (const kind of (first.split('/')[0] ?? '').split(',')) {
+    t.ok(BUILT_IN.has(kind) || ours(kind), `${said}: ${kind}`)
+  }
+}
+
+function ours(word: string): boolean {
+  return RESOURCES.some(({ singular, plural, shortName }) =>
+    [singular, plural, shortName].includes(word),
+  )
+}
+
+/** Values that are set exist in the chart. */
+function helm(t: Test, args: string[], said: string): void {
+  for (const [at, word] of args.entries()) {
+    if (word !== '--set') continue
+    const [path = ''] = (args[at + 1] ?? '').split('=')
+    const found = path
+      .replace(/\[\d+\].*$/, '')
+      .split('.')
+      .reduce<unknown>(
+        (value, key) => (value as Record<string, unknown> | undefined)?.[key],
+        values,
+      )
+    t.not(found, undefined, `${said}: ${path}`)
+  }
+  if (args.includes('chart/')) t.ok(existsSync(`${ROOT}chart/Chart.yaml`), said)
+}
+
+function admitted(t: Test, object: AnyObject): void {
+  const resource = RESOURCES.find(({ kind }) => kind === object.kind)
+  if (resource === undefined) {
+    t.fail(`${object.kind} is no kind of ours`)
+    return
+  }
+  const { metadata } = object
+  const whole = { ...object, metadata: { namespace: 'default', ...metadata } }
+  t.doesNotThrow(() => admit(definitionOf(resource, '0.1.0'), whole), metadata.name)
+}

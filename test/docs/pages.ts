@@ -1,0 +1,72 @@
+/** The pages people read, taken apart: their blocks of code, their links, their headings. */
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+export interface Page {
+  /** Within the repository. */
+  path: string
+  text: string
+  blocks: Block[]
+  /** Targets of links, without those to other hosts. */
+  links: string[]
+  /** What a link may name after `#`. */
+  anchors: Set<string>
+}
+
+export interface Block {
+  language: string
+  text: string
+}
+
+const PAGES = ['README.md', 'docs/**/*.md', 'chart/README.md', 'crds/README.md', '*/README.md']
+
+export function pages(): Page[] {
+  const paths = new Set(PAGES.flatMap((pattern) => globSync(pattern, { cwd: ROOT })))
+  const own = [...paths].filter((path) => !/^(node_modules|dist)\//.test(path))
+  return own.toSorted().map((path) => page(path, readFileSync(ROOT + path, 'utf8')))
+}
+
+function page(path: string, text: string): Page {
+  const blocks = [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(
+    ([, language = '', body = '']) => ({ language, text: body }),
+  )
+  const prose = text.replaceAll(/^```.*?^```$/gms, '')
+  const links = [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
+  return {
+    path,
+    text,
+    blocks,
+    links: links.filter((target) => !/^[a-z]+:/.test(target)),
+    anchors: new Set([...prose.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) => anchorOf(title))),
+  }
+}
+
+/** As GitHub makes it from a heading. */
+function anchorOf(title: string): string {
+  const words = title.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+  return words.trim().replaceAll(' ', '-')
+}
+
+/** The commands of a block of shell, each as its words; what is piped or chained stands alone. */
+export function commandsIn(text: string): string[][] {
+  return text
+    .replaceAll(/\\\n\s*/g, ' ')
+    .split('\n')
+    .map((line) => line.replace(/(^|\s)#.*$/, ''))
+    .flatMap(chained)
+    .map(words)
+    .filter((command) => command.length > 0)
+}
+
+/** Between quotes and in `$(...)` nothing ends a command. */
+function chained(line: string): string[] {
+  const parts = line.match(/(?:"[^"]*"|'[^']*'|\$\([^)]*\)|[^"'&|;]|&(?!&))+/g)
+  return parts ?? []
+}
+
+function words(command: string): string[] {
+  const found = command.match(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g) ?? []
+  return found.map((word) => word.replaceAll(/^["']|["']$/g, '')).filter((word) => word !== '&')
+}
