@@ -25,7 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
 async function up(install: boolean, audit: boolean): Promise<number> {
   const started = Date.now()
   const log = (line: string) => console.log(`${seconds(started)} ${line}`)
-  const cluster = await startLocalCluster({ detached: true, audit, log })
+  const cluster = await startLocalCluster({ detached: true, log, ...(audit && { audit: 'all' }) })
   if (install) await installOperator(cluster, { log })
   log('up')
   printAccess(cluster)

@@ -12,6 +12,8 @@ export interface Ground {
   api: ApiClient
   /** Path of a real helm. */
   helm: string
+  /** Log of what accounts asked of the API server; only where the cluster is ours. */
+  auditLog?: string
   /** What is real here and what is a stand-in, a line each. */
   parts: string[]
   /** The S3 store, as pods and this machine reach it; throws where none is named. */
@@ -33,7 +35,7 @@ export interface Ground {
 export async function openGround(env: NodeJS.ProcessEnv, log: Log): Promise<Ground> {
   const { KUBECONFIG: kubeconfig } = env
   if (kubeconfig !== undefined && kubeconfig !== '') return openForeignGround(kubeconfig, env, log)
-  return localGround(await startLocalCluster({ log, replace: true }), log)
+  return localGround(await startLocalCluster({ log, replace: true, audit: 'accounts' }), log)
 }
 
 function localGround(cluster: LocalCluster, log: Log): Ground {
@@ -42,6 +44,7 @@ function localGround(cluster: LocalCluster, log: Log): Ground {
   return {
     api,
     helm: cluster.tools.helm,
+    auditLog: cluster.auditLog,
     store: () => cluster.s3,
     gateHost: cluster.nodeAddress,
     parts: [

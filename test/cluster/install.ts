@@ -55,10 +55,14 @@ export async function installOperator(
   await installDefinitions(cluster, real)
   await loadEngines(cluster, log)
   const chartRepository = await serveEngineChart(cluster)
-  await installChart(cluster, log, [`engineChart.repository=${chartRepository}`, ...values])
+  await installChart(cluster, log, [
+    `engineChart.repository=${chartRepository}`,
+    'metacontroller.rbac.create=true',
+    ...values,
+  ])
 
-  const stop = real === undefined ? await startLoop(cluster) : startMetacontroller(cluster, real)
-  return { chartRepository, stop }
+  const start = real === undefined ? startLoop : () => startMetacontroller(cluster, real)
+  return { chartRepository, stop: await start(cluster) }
 }
 
 /** Puts a chart of another release in place of the one that is installed, as a person would. */

@@ -3,7 +3,14 @@
  * and S3 on this machine, hands out what is needed to use it, and takes all of it down again.
  */
 import { cleanUp } from './cleanup.ts'
-import { caFile, kubeconfigFile, startApi, startControllers } from './control-plane.ts'
+import {
+  caFile,
+  kubeconfigFile,
+  startApi,
+  startControllers,
+  writeKubeconfig,
+  type Audit,
+} from './control-plane.ts'
 import { startDns, withClusterDns } from './dns.ts'
 import { busyboxImage } from './images.ts'
 import { NODE_ADDRESS, openNetwork, podNetworkNamespaces } from './network.ts'
@@ -22,8 +29,8 @@ export interface LocalClusterOptions {
   readonly detached?: boolean
   /** Takes down a cluster that a person left up, in place of refusing to start. */
   readonly replace?: boolean
-  /** Writes every API request, without bodies, to auditLog. */
-  readonly audit?: boolean
+  /** Whose API requests are written to auditLog, without bodies. */
+  readonly audit?: Audit
 }
 
 export type ProcessName =
@@ -54,6 +61,8 @@ export interface LocalCluster extends Connection {
   readonly tools: Tools
   kubectl(args: readonly string[], options?: RunOptions): Promise<string>
   helm(args: readonly string[], options?: RunOptions): Promise<string>
+  /** Lets a process be a ServiceAccount, as in a pod; answers with its kubeconfig. */
+  kubeconfigOf(namespace: string, account: string): Promise<string>
   /** Makes an image archive known to the node. */
   loadImage(archive: string): Promise<void>
   /** Ends a process of the cluster and starts it with the same command line. */
@@ -80,7 +89,7 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
   })
   const forget = cleanUpOnSignal(ground, log)
   try {
-    const connection = await bringUp(ground, tools, { sandbox, audit: options.audit ?? false, log })
+    const connection = await bringUp(ground, tools, { sandbox, audit: options.audit, log })
     ground.update({ connection })
     if (options.detached ?? false) ground.update({ owner: undefined })
     return handle(ground, tools, connection, forget)
@@ -114,7 +123,7 @@ async function makeRoom(replace: boolean, log: Log): Promise<void> {
 
 interface BringUp {
   readonly sandbox: { readonly name: string; readonly archive: string }
-  readonly audit: boolean
+  readonly audit: Audit | undefined
   readonly log: Log
 }
 
@@ -122,7 +131,7 @@ interface BringUp {
 async function bringUp(ground: Ground, tools: Tools, { sandbox, audit, log }: BringUp) {
   await openNetwork(ground)
   const [api, s3] = await all([
-    startApi(ground, tools, { auditLog: audit }),
+    startApi(ground, tools, { audit }),
     startS3(ground, tools),
     startContainerd(ground, sandbox.name).then(() => importImage(ground, sandbox.archive)),
   ])
@@ -164,6 +173,11 @@ function handle(
     kubectl: (args, options) => run(tools.kubectl, args, { ...options, env }),
     helm: (args, options) =>
       run(tools.helm, args, { ...options, env: { ...options?.env, ...env } }),
+    kubeconfigOf: async (namespace, account) => {
+      const token = ['create', 'token', account, '--namespace', namespace, '--duration', '24h']
+      const made = (await run(tools.kubectl, token, { env })).trim()
+      return writeKubeconfig(ground, connection.server, made, `kubeconfig-${account}`)
+    },
     loadImage: (archive) => importImage(ground, archive),
     restart: async (name) => {
       await ground.restart(name)

@@ -57,12 +57,22 @@ export const startOwnLoop: StartLoop = async (cluster) => {
   return () => cluster.stopHostProcess('loop')
 }
 
-export function startMetacontroller(cluster: LocalCluster, real: RealMetacontroller): StopLoop {
+/** Name of its namespace and of its account: the chart's default. */
+const METACONTROLLER = 'metacontroller'
+
+/** With no other rights than the chart gives it (metacontroller.rbac.create). */
+export async function startMetacontroller(
+  cluster: LocalCluster,
+  real: RealMetacontroller,
+): Promise<StopLoop> {
+  const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: ACCOUNT })
+  await cluster.kubectl(['apply', '-f', '-'], { input })
+  const kubeconfig = await cluster.kubeconfigOf(METACONTROLLER, METACONTROLLER)
   cluster.startHostProcess({
     name: 'metacontroller',
     command: real.bin,
     args: [
-      `--kubeconfig=${cluster.kubeconfig}`,
+      `--kubeconfig=${kubeconfig}`,
       // A new CompositeController is to start soon after its CRD.
       '--discovery-interval=1s',
       '--client-go-qps=100',
@@ -73,6 +83,15 @@ export function startMetacontroller(cluster: LocalCluster, real: RealMetacontrol
   })
   return () => cluster.stopHostProcess('metacontroller')
 }
+
+const ACCOUNT = [
+  { apiVersion: 'v1', kind: 'Namespace', metadata: { name: METACONTROLLER } },
+  {
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: METACONTROLLER, namespace: METACONTROLLER },
+  },
+]
 
 const ANYTHING = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
 const COMPOSITE_CONTROLLERS = {

@@ -3,6 +3,9 @@
  * real here; all that was started is ended, also after a failure or Ctrl-C.
  */
 import t from 'tap'
+import { readAudit } from '../audit/calls.ts'
+import { holders, type Roles } from '../audit/holders.ts'
+import { verdictOn, type Rule } from '../audit/verdict.ts'
 import { chartDifferences } from '../chart/compare.ts'
 import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
@@ -22,6 +25,7 @@ import { collectionScenarios } from '../scenarios/collection.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
+import { NAMESPACE, RELEASE } from './install.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
@@ -82,6 +86,27 @@ if (world !== undefined) {
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))
   await runScenarios(t, world, wanted, AT_ONCE)
+  const { auditLog } = ground
+  const skip =
+    (auditLog === undefined && 'the cluster is not ours: it shows no audit log') ||
+    (wanted.length < scenarios.length && 'only a part of the scenarios was run')
+  await t.test('every call was allowed, and every right was used', { skip }, async (t) => {
+    const known = await holders(rolesOn(ground), { release: RELEASE, namespace: NAMESPACE })
+    const { problems, notes } = verdictOn(await readAudit(auditLog ?? ''), known)
+    for (const note of notes) t.comment(note)
+    t.strictSame(problems, [])
+  })
+}
+
+/** The ClusterRoles that the chart made. */
+function rolesOn({ api }: Ground): Roles {
+  const apiVersion = 'rbac.authorization.k8s.io/v1'
+  return {
+    rules: async (name) => {
+      const role = await api.get({ apiVersion, kind: 'ClusterRole', namespace: '', name })
+      return (role?.['rules'] ?? []) as Rule[]
+    },
+  }
 }
 
 function storeOf({ api }: Ground): Store {

@@ -1,0 +1,96 @@
+import t from 'tap'
+import { sumUp, type Calls } from './calls.ts'
+import { holders } from './holders.ts'
+import { verdictOn, type Holder } from './verdict.ts'
+
+const USER = 'system:serviceaccount:vec-system:vec-operator'
+
+function entry(verb: string, resource: string, more: { decision?: string; group?: string } = {}) {
+  return JSON.stringify({
+    verb,
+    requestURI: `/path/${resource}`,
+    user: { username: USER },
+    objectRef: { resource, ...(more.group !== undefined && { apiGroup: more.group }) },
+    annotations: { 'authorization.k8s.io/decision': more.decision ?? 'allow' },
+  })
+}
+
+const holder: Holder = {
+  name: 'the service',
+  user: /:vec-operator$/,
+  rules: [
+    { apiGroups: [''], resources: ['secrets'], verbs: ['get', 'delete'] },
+    { apiGroups: ['vec-operator.dev'], resources: ['vecclusters'], verbs: ['list'] },
+    { apiGroups: ['rbac.authorization.k8s.io'], resources: ['clusterroles'], verbs: ['bind'] },
+  ],
+  rare: [],
+}
+
+const listed = entry('list', 'vecclusters', { group: 'vec-operator.dev' })
+
+t.test(
+  'calls that are alike are counted once; discovery and half a line are no calls',
+  async (t) => {
+    const discovery = JSON.stringify({ verb: 'get', requestURI: '/api', user: { username: USER } })
+    const calls = await sumUp([entry('get', 'secrets'), entry('get', 'secrets'), discovery, '{"ve'])
+    t.strictSame(calls, [
+      {
+        ...{ user: USER, verb: 'get', group: '', resource: 'secrets' },
+        ...{ allowed: true, count: 2, example: '/path/secrets' },
+      },
+    ] satisfies Calls[])
+  },
+)
+
+t.test('all is well where every right was used and no call was refused', async (t) => {
+  const calls = await sumUp([entry('get', 'secrets'), entry('delete', 'secrets'), listed])
+  t.strictSame(verdictOn(calls, [holder]), { problems: [], notes: [] })
+})
+
+t.test('a call that was refused is a problem, with the path of the first', async (t) => {
+  const refused = entry('create', 'pods', { decision: 'forbid' })
+  const all = [entry('get', 'secrets'), entry('delete', 'secrets'), listed, refused, refused]
+  t.strictSame(verdictOn(await sumUp(all), [holder]).problems, [
+    'the service was refused 2 times: create pods, /path/pods',
+  ])
+})
+
+t.test('a right that was never used is a problem, unless a reason is given for it', async (t) => {
+  const calls = await sumUp([entry('get', 'secrets'), listed])
+  t.strictSame(verdictOn(calls, [holder]).problems, [
+    'the service may and never did: delete secrets',
+  ])
+  const rare = [[/^delete secrets$/, 'rarely']] as const
+  t.strictSame(verdictOn(calls, [{ ...holder, rare }]), {
+    problems: [],
+    notes: ['the service did not use: delete secrets (rarely)'],
+  })
+})
+
+t.test(
+  'rights on a kind of which there was no resource, and of who was not there, are no verdict',
+  async (t) => {
+    const calls = await sumUp([entry('get', 'secrets'), entry('delete', 'secrets')])
+    const absent = { ...holder, name: 'Metacontroller', user: /:metacontroller$/ }
+    t.strictSame(verdictOn(calls, [holder, absent]), {
+      problems: [],
+      notes: ['the service saw no vecclusters', 'Metacontroller made no call'],
+    })
+  },
+)
+
+t.test(
+  'the holders are the service, Metacontroller and the accounts of Jobs, each by its name',
+  async (t) => {
+    const found = await holders(
+      { rules: async () => [] },
+      { release: 'vec-operator', namespace: 'vec-system' },
+    )
+    const who = (user: string) => found.filter((one) => one.user.test(user)).map(({ name }) => name)
+    t.strictSame(who(USER), ['the service'])
+    t.strictSame(who('system:serviceaccount:metacontroller:metacontroller'), ['Metacontroller'])
+    t.strictSame(who('system:serviceaccount:shop:cluster-0123456789ab'), ['Jobs of a VecCluster'])
+    t.strictSame(who('system:serviceaccount:shop:backup-0123456789ab'), ['Jobs of a VecBackup'])
+    t.strictSame(who('system:serviceaccount:shop:default'), [])
+  },
+)

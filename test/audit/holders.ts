@@ -1,0 +1,70 @@
+/** Who acts for the operator on a cluster, with the rights that the chart and the hooks give each. */
+import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/names.ts'
+import { RESOURCES } from '../../crds/resources.ts'
+import type { Holder, Rule } from './verdict.ts'
+
+export interface Roles {
+  /** Rules of a ClusterRole by its name. */
+  rules: (name: string) => Promise<Rule[]>
+}
+
+const ACCOUNT = '^system:serviceaccount:'
+const CACHED = 'it reads its cache'
+const RENDERED = 'rendered by some releases of the chart, or by spec.metrics'
+const ADOPTS = 'adopts or releases a child'
+const SHOWN = 'test/metacontroller/rights.test.ts shows which call needs it'
+
+/** For a release of that name in that namespace. */
+export async function holders(
+  { rules }: Roles,
+  { release, namespace }: { release: string; namespace: string },
+): Promise<Holder[]> {
+  const helm = await rules(HELM_CLUSTER_ROLE)
+  return [
+    {
+      name: 'the service',
+      user: new RegExp(`${ACCOUNT}${namespace}:${release}$`),
+      rules: [...(await rules(release)), ...(await rules(`${release}-crds`))],
+      // Copies, foreign Leases, expiry: what no scenario may happen to need.
+      rare: [[/^(update|delete|create|get|list) /, SHOWN]],
+    },
+    {
+      name: 'Metacontroller',
+      user: new RegExp(`${ACCOUNT}metacontroller:metacontroller$`),
+      rules: await rules(`${release}-metacontroller`),
+      rare: [
+        [/^get \S+\.(metacontroller\.k8s\.io|apiextensions\.k8s\.io|apps)$/, CACHED],
+        [/^get (namespaces|secrets)$/, CACHED],
+        [/^(get|update) (serviceaccounts|(jobs|roles|rolebindings)\.\S+)$/, ADOPTS],
+        [/^delete secrets$/, 'an access key that is deleted takes its Secret along'],
+        [/^patch events$/, 'an Event that is repeated'],
+        [new RegExp(`^patch \\S+\\.${API_GROUP}$`), 'it gives it to Jobs'],
+        [/^update \S+\/finalizers\./, 'only with the plugin OwnerReferencesPermissionEnforcement'],
+        [/^update vecaccesskeys\./, 'a finalizer of a release that had one'],
+        [/^(create|delete) vecbackups\./, 'a schedule makes and prunes them, by the hour'],
+      ],
+    },
+    ...jobs(helm),
+  ]
+}
+
+/** The accounts of Jobs: each may read and patch the resource it works for, and helm what it renders. */
+function jobs(helm: Rule[]): Holder[] {
+  const working = RESOURCES.filter(({ kind }) =>
+    /^Vec(Cluster|Backup|Restore|Migration)$/.test(kind),
+  )
+  return working.map(({ kind, plural }) => {
+    const report = { apiGroups: [API_GROUP], resources: [plural], verbs: ['get', 'patch'] }
+    const word = kind.slice('Vec'.length).toLowerCase()
+    return {
+      name: `Jobs of a ${kind}`,
+      user: new RegExp(`${ACCOUNT}[^:]+:${word}-[0-9a-f]+$`),
+      rules: kind === 'VecCluster' ? [report, ...helm] : [report],
+      rare: [
+        [/ (poddisruptionbudgets|ingresses|servicemonitors)\./, RENDERED],
+        [/^(list|get) pods$/, 'asked before a release that is stuck is healed'],
+        [/^patch (secrets|services|configmaps|serviceaccounts)$/, 'where an upgrade changes them'],
+      ],
+    }
+  })
+}

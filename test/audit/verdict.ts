@@ -1,0 +1,78 @@
+/** Whether accounts have the rights they need, and none that they do not: what they did against what they may. */
+import { API_GROUP } from '../../crds/names.ts'
+import type { Calls } from './calls.ts'
+
+/** A rule of a Role or ClusterRole. */
+export interface Rule {
+  apiGroups?: string[]
+  resources?: string[]
+  verbs: string[]
+}
+
+/** Somebody with rights: one account, or all that are alike. */
+export interface Holder {
+  name: string
+  user: RegExp
+  rules: Rule[]
+  /** Rights that a run need not use, by a pattern over `verb resource.group`, each with the reason. */
+  rare: readonly (readonly [right: RegExp, reason: string])[]
+}
+
+export interface Verdict {
+  /** Calls that were refused, and rights that nobody used: none if all is well. */
+  problems: string[]
+  /** What the run did not show. */
+  notes: string[]
+}
+
+/** Not verbs of calls: they say what may be written into a Role or RoleBinding. */
+const OF_ROLES = new Set(['bind', 'escalate'])
+
+export function verdictOn(calls: readonly Calls[], holders: readonly Holder[]): Verdict {
+  const verdicts = holders.map((holder) => {
+    const own = calls.filter(({ user }) => holder.user.test(user))
+    if (own.length === 0) return { problems: [], notes: [`${holder.name} made no call`] }
+    const refused = own.filter(({ allowed }) => !allowed)
+    const problems = refused.map(
+      (call) => `${holder.name} was refused ${call.count} times: ${rightOf(call)}, ${call.example}`,
+    )
+    const { unused, notes } = unusedBy(holder, own)
+    return { problems: [...problems, ...unused], notes }
+  })
+  return {
+    problems: verdicts.flatMap(({ problems }) => problems),
+    notes: verdicts.flatMap(({ notes }) => notes),
+  }
+}
+
+function unusedBy({ name, rules, rare }: Holder, calls: readonly Calls[]) {
+  const used = new Set(calls.filter(({ allowed }) => allowed).map(rightOf))
+  const shown = new Set(calls.map(({ resource }) => resource.split('/')[0]))
+  const unused: string[] = []
+  const notes: string[] = []
+  for (const right of new Set(rules.flatMap(rightsOf))) {
+    if (used.has(right)) continue
+    const reason = rare.find(([pattern]) => pattern.test(right))?.[1]
+    const plural = right.match(OURS)?.[1]
+    if (reason !== undefined) notes.push(`${name} did not use: ${right} (${reason})`)
+    else if (plural !== undefined && !shown.has(plural)) notes.push(`${name} saw no ${plural}`)
+    else unused.push(`${name} may and never did: ${right}`)
+  }
+  return { unused, notes: [...new Set(notes)] }
+}
+
+/** Plural of one of the seven kinds, of a right about it. */
+const OURS = new RegExp(`^\\S+ ([a-z]+)(?:/[a-z]+)?\\.${API_GROUP}$`)
+
+function rightsOf({ apiGroups = [], resources = [], verbs }: Rule): string[] {
+  return apiGroups.flatMap((group) =>
+    resources.flatMap((resource) =>
+      verbs.filter((verb) => !OF_ROLES.has(verb)).map((verb) => rightOf({ verb, group, resource })),
+    ),
+  )
+}
+
+/** Such as `patch vecclusters.vec-operator.dev`, or `get secrets`. */
+function rightOf({ verb, group, resource }: Pick<Calls, 'verb' | 'group' | 'resource'>): string {
+  return group === '' ? `${verb} ${resource}` : `${verb} ${resource}.${group}`
+}
