@@ -25,6 +25,7 @@ const RETRIES_MS = [5_000, 20_000, 60_000]
 /** After SIGTERM a snapshot that is being made is awaited so long, to delete it by its name. */
 const LAST_WAIT_MS = 25_000
 const STILL_EVERY_MS = 30_000
+const STALL_EVERY_MS = 5_000
 
 /** The snapshot of a node, taken now, or by an earlier attempt when the collection is as it was. */
 export async function backUpNode(
@@ -170,6 +171,7 @@ async function upload(
   log.info({ key, bytes: snapshot.size }, tally.line())
   const seen = { sha256: '' }
   const bytes = await engine.download(collection, snapshot, signal)
+  const still = setInterval(() => tally.still(), STALL_EVERY_MS)
   try {
     const source = measured(bytes, {
       snapshot,
@@ -179,6 +181,7 @@ async function upload(
     })
     await bucket.upload({ key, source, sizeBytes: snapshot.size, signal })
   } finally {
+    clearInterval(still)
     bytes.destroy()
   }
   const seconds = (time.now().getTime() - begun) / 1000

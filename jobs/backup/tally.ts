@@ -84,9 +84,16 @@ export class Tally {
     this.#teller.check()
     if (this.#current === undefined) return
     this.#current.bytes += bytes
-    const { bar, log } = this.#tools
+    const { bar } = this.#tools
     bar?.show(() => this.#measured(), this.#current.bytes / this.#current.bytesTotal)
-    if (this.#now() - this.#toldAt < LINE_EVERY_MS) return
+    this.still()
+  }
+
+  /** Tells every few seconds, also while nothing moves: who waits for a store must not look dead. */
+  still(): void {
+    const isDue = this.#now() - this.#toldAt >= LINE_EVERY_MS
+    if (this.#current === undefined || !isDue) return
+    const { bar, log } = this.#tools
     this.#toldAt = this.#now()
     const line = this.#measured()
     if (bar === undefined) log.info({ ...this.#current, ...this.#inAll() }, line)
@@ -175,6 +182,8 @@ export class Tally {
   }
 
   #measure(current: Current): void {
+    // Nobody knows how long nothing takes.
+    if (current.bytes === 0) return
     const seconds = Math.max(1, this.#now() - this.#since) / 1000
     current.bytesPerSecond = Math.round(current.bytes / seconds)
     const left = Math.max(0, current.bytesTotal - current.bytes)

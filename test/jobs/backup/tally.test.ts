@@ -54,6 +54,21 @@ t.test('2,000 collections are summarised: failures first, the rest counted', asy
   t.equal(tally.summary(), 'Backed up 1900/2000 collections')
 })
 
+t.test('while no byte moves it is told where the backup stands, every few seconds', async (t) => {
+  const log: string[] = []
+  const { tally, time, said } = tallyOf(['a', 'b'], log)
+  tally.begin('a', 3)
+  tally.flows(1, 2048)
+  await time.sleep(4_000)
+  tally.still()
+  t.strictSame(log, [])
+  await time.sleep(2_000)
+  tally.still()
+  await tally.told()
+  t.match(said, [/^collection 1 of 2 \(a\), node 2 of 3: 0 B of 2 KiB; in all 0 B$/])
+  t.match(log, [/collection 1 of 2 \(a\), node 2 of 3/])
+})
+
 t.test('few collections are listed whole, in their order', async (t) => {
   const { tally } = tallyOf(['a', 'b', 'c', 'd'])
   tally.failed('b', 'no')
