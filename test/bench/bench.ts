@@ -9,12 +9,13 @@ import { parseArgs } from 'node:util'
 import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
 import { idle } from './idle.ts'
+import { migration } from './migration.ts'
 import type { Part } from './part.ts'
 import { ROOT } from './processes.ts'
 import { print, type Figure } from './table.ts'
 
 /** In the order of their measurement. */
-const PARTS: Part[] = [clusters, collections, idle]
+const PARTS: Part[] = [clusters, collections, idle, migration]
 
 const USAGE = `Usage: npm run bench -- [options]
   --only NAME   only this part; repeatable:

@@ -9,7 +9,7 @@ export const ROOT = new URL('../..', import.meta.url).pathname
 export const TOKEN = 'token-of-the-bench'
 
 /** dist/ is where builds go; in a folder of its own this one disturbs no other. */
-const BUILD = join(ROOT, 'dist', 'bench')
+export const BUILD = join(ROOT, 'dist', 'bench')
 
 /** Of /proc, on every Linux there is. */
 const TICKS_PER_SECOND = 100
@@ -107,14 +107,14 @@ async function urlOf(child: ChildProcess): Promise<string> {
 }
 
 /** taskset replaces itself by what it starts, so the pid is that of Node. */
-function memoryOf(pid: number): { now: number; peak: number } {
+export function memoryOf(pid: number): { now: number; peak: number } {
   const text = readFileSync(`/proc/${pid}/status`, 'utf8')
   const mebibytes = (field: string) =>
     Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(text)?.[1] ?? 0) / 1024
   return { now: mebibytes('VmRSS'), peak: mebibytes('VmHWM') }
 }
 
-function cpuOf(pid: number): number {
+export function cpuOf(pid: number): number {
   // The name of the process stands in brackets and may hold spaces; user and system time follow.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND

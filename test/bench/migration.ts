@@ -1,0 +1,243 @@
+/**
+ * A migration between two real engines (ENGINE_BIN), in turns with the tool a user would take instead,
+ * qdrant/migration (MIGRATION_TOOL), at its default settings and at its best. All start with an absent
+ * target collection and are timed from the start of their process to its end, so that ours includes
+ * the proof.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { JOB_ENV, encodePlan } from '../../crds/command.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import type { MigrationPlan } from '../../crds/migration-command.ts'
+import { VecMigration } from '../../crds/migration.ts'
+import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
+import { realSubject, type RealSubject } from '../contract/engine/real.ts'
+import { startApi } from '../world/api/server.ts'
+import { ApiClient } from '../world/client.ts'
+import { MovableClock } from '../world/clock.ts'
+import type { Part, Plan } from './part.ts'
+import { BUILD, build, ROOT } from './processes.ts'
+import { median, type Figure } from './table.ts'
+
+const POINTS = 60_000
+const DIMENSIONS = 384
+const FILL_BATCH = 500
+const RSS_EVERY_MS = 50
+/** What test/doubles/loopback-names.ts makes of the Service of a cluster. */
+const TARGET_HOST = '127.0.0.2'
+const BEST_BATCH = 500
+
+export const migration: Part = {
+  name: 'migration',
+  title: `A VecMigration of ${POINTS} points`,
+  columns: ['Job', 'qdrant/migration'],
+  measure: async (plan) => {
+    const engine = process.env['ENGINE_BIN']
+    if (engine === undefined) {
+      process.stdout.write('migration: ENGINE_BIN names no engine: not measured\n')
+      return []
+    }
+    build()
+    return withEngines(engine, (engines) => compare(plan, engines))
+  },
+}
+
+interface Engines {
+  source: RealSubject
+  target: RealSubject
+}
+
+interface Run {
+  /** Points per second, from the start of the process to its end. */
+  rate: number
+  /** The most memory it ever had, in MiB. */
+  peak: number
+}
+
+async function withEngines<Result>(
+  bin: string,
+  measure: (engines: Engines) => Promise<Result>,
+): Promise<Result> {
+  const setting = { size: 'one', service: {} } as const
+  const source = await realSubject(bin, setting)
+  try {
+    const target = await realSubject(bin, setting, { host: TARGET_HOST, port: HTTP_PORT })
+    try {
+      return await measure({ source, target })
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.close()
+  }
+}
+
+async function compare({ pairs }: Plan, engines: Engines): Promise<Figure[]> {
+  await fill(engines.source.urls[0] ?? '')
+  const job = await migrationJob(engines)
+  const tool = process.env['MIGRATION_TOOL']
+  const runs = { job: [] as Run[], standard: [] as Run[], best: [] as Run[] }
+  try {
+    for (let pair = 0; pair < pairs; pair += 1) {
+      runs.job.push(await measured(engines, job.command))
+      if (tool === undefined) continue
+      runs.standard.push(await measured(engines, toolCommand(tool, engines)))
+      runs.best.push(await measured(engines, toolCommand(tool, engines, BEST_BATCH)))
+    }
+  } finally {
+    await job.close()
+  }
+  return figuresOf(runs)
+}
+
+function figuresOf({ job, standard, best }: Record<'job' | 'standard' | 'best', Run[]>): Figure[] {
+  const rates = job.map(({ rate }) => rate)
+  const beside = (what: string, others: Run[], factor: number): Figure => {
+    const value = median(rates)
+    const figure = { what, unit: '/s', value, best: Math.max(...rates) }
+    if (others.length === 0) return figure
+    const yardstick = median(others.map(({ rate }) => rate))
+    const target = Math.round(factor * yardstick)
+    return { ...figure, yardstick, target, met: value >= target }
+  }
+  const peak = Math.max(...job.map(({ peak: most }) => most))
+  const tools = [...standard, ...best].map(({ peak: most }) => most)
+  return [
+    beside('points, beside its default settings', standard, 1.8),
+    beside(`points, beside its best (batches of ${BEST_BATCH})`, best, 1.1),
+    {
+      ...{ what: 'RSS, peak', unit: 'MiB', value: peak, target: 256, met: peak < 256 },
+      ...(tools.length > 0 && { yardstick: Math.max(...tools) }),
+    },
+  ]
+}
+
+interface Command {
+  file: string
+  args: string[]
+  env: NodeJS.ProcessEnv
+}
+
+/** One run into an absent collection; it must have brought every point. */
+async function measured({ target }: Engines, { file, args, env }: Command): Promise<Run> {
+  const url = target.urls[0] ?? ''
+  for (const name of ['docs', '_migration_offsets'])
+    await call(url, 'DELETE', `/collections/${name}`)
+  const began = performance.now()
+  const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const output = Promise.all([text(child.stdout), text(child.stderr)])
+  let peak = 0
+  const looking = setInterval(() => (peak = Math.max(peak, peakOf(child.pid))), RSS_EVERY_MS)
+  const [code] = (await once(child, 'exit')) as [number | null]
+  const seconds = (performance.now() - began) / 1000
+  clearInterval(looking)
+  if (code !== 0) throw new Error(`${file} ended with ${code}: ${(await output).join('\n')}`)
+  const count = await call(url, 'POST', '/collections/docs/points/count', { exact: true })
+  if ((count as { count: number }).count !== POINTS) throw new Error(`${file}: not all points came`)
+  return { rate: POINTS / seconds, peak }
+}
+
+function peakOf(pid: number | undefined): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? 0) / 1024
+  } catch {
+    return 0
+  }
+}
+
+function toolCommand(tool: string, { source, target }: Engines, batch?: number): Command {
+  const args = [
+    'qdrant',
+    ...['--source.url', source.grpcUrls[0] ?? '', '--source.collection', 'docs'],
+    ...['--target.url', target.grpcUrls[0] ?? '', '--target.collection', 'docs'],
+    ...(batch === undefined ? [] : ['--migration.batch-size', String(batch)]),
+  ]
+  return { file: tool, args, env: { PATH: process.env['PATH'], HOME: process.env['HOME'] } }
+}
+
+/** The Job as its pod would run it, but for the names of the cluster. */
+async function migrationJob({ source }: Engines) {
+  const server = await startApi(new MovableClock(new Date()))
+  const api = new ApiClient({ server: server.url, token: server.token })
+  const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
+  const token = join(folder, 'token')
+  writeFileSync(token, server.token)
+  const close = async () => {
+    await api.close()
+    await server.close()
+    rmSync(folder, { recursive: true })
+  }
+  const url = source.urls[0] ?? ''
+  const metadata = { name: 'm', namespace: 'ns' }
+  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
+  await api.create(definitionOf(VecMigration, '0.0.0'))
+  const { uid = '' } = (
+    await api.create({
+      apiVersion: API_VERSION,
+      kind: 'VecMigration',
+      metadata,
+      spec: { source: { endpoint: { url } }, targetClusterRef: { name: 'a' } },
+    })
+  ).metadata
+  let run = 0
+  const planOf = (): MigrationPlan => ({
+    ...{ resource: 'vecmigrations', ...metadata, uid, hash: 'hash' },
+    run: (run += 1),
+    source: { url },
+    target: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
+  })
+  const names = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
+  return {
+    close,
+    get command(): Command {
+      return {
+        file: process.execPath,
+        args: ['--import', names, join(BUILD, 'jobs', 'cli.js'), 'migration', 'run', 'ns/m'],
+        env: {
+          VEC_API_SERVER: server.url,
+          VEC_API_TOKEN_FILE: token,
+          // As the hook sets them.
+          NODE_OPTIONS: '--use-system-ca --max-semi-space-size=1',
+          MALLOC_ARENA_MAX: '2',
+          [JOB_ENV.plan]: encodePlan(planOf(), 'spec'),
+          [JOB_ENV.podUid]: 'pod',
+          [JOB_ENV.jobUid]: `job-${run}`,
+        },
+      }
+    },
+  }
+}
+
+/** The same points at every run: a generator of Lehmer's. */
+async function fill(url: string): Promise<void> {
+  const vectors = { size: DIMENSIONS, distance: 'Cosine' }
+  await call(url, 'PUT', '/collections/docs', { vectors })
+  let seed = 42
+  const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647
+  for (let from = 0; from < POINTS; from += FILL_BATCH) {
+    const points = Array.from({ length: FILL_BATCH }, (_, n) => ({
+      id: from + n,
+      vector: Array.from({ length: DIMENSIONS }, () => Math.fround(random() * 2 - 1)),
+      payload: { title: `document ${from + n}`, tenant: (from + n) % 100, score: random() },
+    }))
+    await call(url, 'PUT', '/collections/docs/points?wait=true', { points })
+  }
+}
+
+async function call(url: string, method: string, path: string, body?: object): Promise<unknown> {
+  const response = await fetch(url + path, {
+    method,
+    headers: { 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  }).catch((cause: unknown) => {
+    throw new Error(`${method} ${path}: ${String((cause as Error).cause)}`, { cause })
+  })
+  const answer = await response.text()
+  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${answer}`)
+  return (JSON.parse(answer) as { result: unknown }).result
+}

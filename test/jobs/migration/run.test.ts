@@ -1,0 +1,236 @@
+/** `migration run` on good days: what is at the target, what is told, and how a killed one is gone on with. */
+import t from 'tap'
+import { EXIT, JOB_ENV, encodePlan } from '../../../crds/command.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import { instantTime, runJob } from '../job-world.ts'
+import { SMALL, fill, manyPoints, stage, type Stage } from './stage.ts'
+
+/** Points no number of JavaScript could hold, nested Unicode, and words that look like the end of a page. */
+const ODD = `[
+  {"id":18446744073709551615,"vector":[0.1,2.5],"payload":{"big":9007199254740993,"least":-9223372036854775808}},
+  {"id":"6f1c5a3e-0000-4000-8000-000000000001","vector":[1.5,2],"payload":{"one":1.0,"é":{"😀":[null,{"a":"\\u0000"}]}}},
+  {"id":7,"vector":[1.5,2],"payload":{"text":"],\\"next_page_offset\\":null},\\"status\\":\\"ok\\"","next_page_offset":[7]}}
+]`
+
+t.test('64-bit ids, UUIDs and every number arrive as they were', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 2 } })
+  await fill(source, 'docs', ODD)
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.equal(await target.points('docs'), await source.points('docs'))
+  t.match(await target.points('docs'), /18446744073709551615.*9007199254740993|9007199254740993/)
+  t.match(await world.progress(), { state: 'Done', message: 'Copied 1/1' })
+  t.strictSame((await world.result()).collections, [
+    {
+      name: 'docs',
+      targetName: 'docs',
+      status: 'Completed',
+      pointsTotal: 3,
+      pointsCopied: 3,
+      proof: '3 points on both sides; 3 compared whole',
+    },
+  ])
+})
+
+t.test('collections: default all of the source, each under its mapped name', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { collectionMapping: { b: 'c d%' } } })
+  await fill(source, 'a', manyPoints(3))
+  await fill(source, 'b', manyPoints(2))
+  await fill(source, 'empty', [])
+  source.engine.aliases.set('live', 'a')
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.strictSame([...target.engine.collections.keys()].sort(), ['a', 'c d%', 'empty'])
+  t.equal(target.engine.aliases.size, 0)
+  t.match(await world.result(), { total: 3, completed: 3, pointsTotal: 5, pointsCopied: 5 })
+  t.match(log, /collection empty: 0 points on both sides; 0 compared whole/)
+})
+
+t.test('a missing collection is made from the configuration of the source', async (t) => {
+  const spec = { target: { shardNumber: 3, replicationFactor: 2 } }
+  const { source, target, world } = await stage(t, { spec })
+  const body = {
+    vectors: { title: { size: 2, distance: 'Cosine', on_disk: true, hnsw_config: { m: 8 } } },
+    sparse_vectors: { words: { modifier: 'idf' } },
+    shard_number: 1,
+    on_disk_payload: false,
+    hnsw_config: { ef_construct: 200 },
+    optimizers_config: { indexing_threshold: 0 },
+    wal_config: { wal_capacity_mb: 8 },
+    quantization_config: { scalar: { type: 'int8' } },
+    strict_mode_config: { enabled: true, max_query_limit: 4, upsert_max_batchsize: 4 },
+    metadata: { owner: 'us' },
+  }
+  const points = [{ id: 1, vector: { title: [0.6, 0.8], words: { indices: [3], values: [0.5] } } }]
+  await fill(source, 'docs', points, body)
+  await source.call('PATCH', '/collections/docs', { params: { read_fan_out_factor: 2 } })
+  const index = { field_name: 'n', field_schema: { type: 'integer', lookup: false, range: true } }
+  await source.call('PUT', '/collections/docs/index', index)
+  await source.call('PUT', '/collections/docs/index', {
+    field_name: 'tag',
+    field_schema: 'keyword',
+  })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  const [made, like] = [target, source].map(({ engine }) => engine.find('docs'))
+  t.strictSame(made?.config, {
+    ...like?.config,
+    params: {
+      ...like?.config.params,
+      shard_number: 3,
+      replication_factor: 2,
+    },
+  })
+  t.strictSame(Object.keys(made?.payloadSchema ?? {}), ['n', 'tag'])
+  t.strictSame(made?.points, like?.points)
+})
+
+async function withKeys(source: Stage['source']): Promise<void> {
+  await fill(source, 'docs', [], { ...SMALL, sharding_method: 'custom', shard_number: 1 })
+  for (const [key, shards] of [['b', 2] as const, [7, 1] as const, ['empty', 1] as const]) {
+    const body = { shard_key: key, shards_number: shards }
+    await source.call('PUT', '/collections/docs/shards', body)
+  }
+  const write = (key: string | number, points: object[]) =>
+    source.call('PUT', '/collections/docs/points', { points, shard_key: key })
+  await write('b', manyPoints(5))
+  await write(7, manyPoints(3, 4))
+}
+
+t.test('points are grouped by shard key, also where one id is under several', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 2 } })
+  await withKeys(source)
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  for (const key of ['b', 7]) {
+    t.equal(await target.points('docs', key), await source.points('docs', key))
+  }
+  t.strictSame(
+    target.engine.find('docs')?.shards.map(({ key }) => key),
+    [7, 'b', 'b', 'empty'],
+  )
+  t.match(await world.result(), { pointsCopied: 8, collections: [{ proof: /^8 points on both/ }] })
+})
+
+t.test('pages of batchSize points, read ahead, are written by two upserts at once', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 50 } })
+  await fill(source, 'docs', manyPoints(500))
+  let writing = 0
+  let most = 0
+  let readMeanwhile = false
+  target.node.misbehave((request) => {
+    if (!isUpsert(request)) return undefined
+    most = Math.max(most, (writing += 1))
+    setTimeout(() => (writing -= 1), 25)
+    return { delayMs: 25 }
+  })
+  source.node.misbehave(({ path }) => {
+    if (path[3] !== 'scroll') return undefined
+    setTimeout(() => (readMeanwhile ||= writing === 2), 5)
+    return { delayMs: 10 }
+  })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.equal(most, 2)
+  t.ok(readMeanwhile)
+  t.equal(await target.points('docs'), await source.points('docs'))
+})
+
+function isUpsert({ method, path }: EngineRequest): boolean {
+  return method === 'PUT' && path[2] === 'points'
+}
+
+t.test(
+  'progress is written every 20 batches, but not more often than every few seconds',
+  async (t) => {
+    const { source, target, world } = await stage(t, { spec: { batchSize: 1 } })
+    await fill(source, 'docs', manyPoints(100))
+    const start = Date.parse('2030-01-01T00:00:00Z')
+    let upserts = 0
+    target.node.misbehave((request) => {
+      upserts += isUpsert(request) ? 1 : 0
+      return undefined
+    })
+    // A second for each upsert.
+    const time = { ...instantTime(), now: () => new Date(start + 1000 * upserts) }
+    const { code, log } = await world.run({ time })
+    t.equal(code, EXIT.done, log)
+    const patches = log.split('\n').filter((line) => /api call method=PATCH/.test(line)).length
+    t.ok(patches > 5 && patches < 16, `${patches} reports`)
+    t.match(log, /collection 1 of 1 \(docs\): \d+ of 100 points, \d+ points\/s/)
+  },
+)
+
+t.test('a killed Job goes on where it stood, and ends with what is there', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 10 } })
+  await fill(source, 'a', manyPoints(20))
+  await fill(source, 'docs', manyPoints(400))
+  const stop = new AbortController()
+  const start = Date.parse('2030-01-01T00:00:00Z')
+  let upserts = 0
+  const firsts: number[] = []
+  target.node.misbehave((request) => {
+    if (!isUpsert(request)) return undefined
+    upserts += 1
+    if (upserts === 40) stop.abort(new Error('SIGTERM'))
+    return undefined
+  })
+  const time = { ...instantTime(), now: () => new Date(start + 1000 * upserts) }
+  const killed = await world.run({ time, signal: stop.signal })
+  t.equal(killed.code, EXIT.crash, killed.log)
+  const stood = (await world.result()).position
+  t.match(stood, { collection: 'docs', isOurs: true, before: 0 })
+  t.ok((stood?.copied ?? 0) > 100, 'it stood in the middle')
+  source.node.misbehave(({ path, body }) => {
+    const { offset } = (body ?? {}) as { offset?: number }
+    if (path[3] === 'scroll' && offset !== undefined) firsts.push(offset)
+    return undefined
+  })
+  const { code, log } = await world.run({ pod: 'pod-2' })
+  t.equal(code, EXIT.done, log)
+  t.equal(await target.points('docs'), await source.points('docs'))
+  t.match(await world.result(), {
+    completed: 2,
+    pointsCopied: 420,
+    collections: [
+      { name: 'a', status: 'Completed' },
+      { name: 'docs', status: 'Completed' },
+    ],
+  })
+})
+
+t.test('a pod that finds its run ended does nothing', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(1))
+  t.equal((await world.run()).code, EXIT.done)
+  target.engine.removeCollection('docs')
+  t.equal((await world.run({ pod: 'pod-2' })).code, EXIT.done)
+  t.equal(target.engine.collections.size, 0)
+})
+
+t.test('points are merged into a collection that fits and has some already', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(5))
+  await fill(target, 'docs', manyPoints(4, 4))
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.match((await world.result()).collections, [
+    { proof: '5 points at the source, 7 at the target, 4 of them before; 5 compared whole' },
+  ])
+})
+
+t.test('API key and CA of the source are those of its own Secrets', async (t) => {
+  const config = { service: { api_key: 'full', read_only_api_key: 'read' } }
+  const { source, target, world } = await stage(t, {
+    sourceConfig: config,
+    targetConfig: { service: { api_key: 'other' } },
+  })
+  await fill(source, 'docs', manyPoints(2))
+  world.credential('source-engine', 'token', 'read')
+  world.credential('engine', 'api-key', 'other')
+  const plan = { ...world.plan, source: { url: source.url, apiKey: 'token' } }
+  const env = { ...world.env, [JOB_ENV.plan]: encodePlan(plan, 'spec') }
+  const { code, log } = await runJob(['migration', 'run', 'ns/m'], env)
+  t.equal(code, EXIT.done, log)
+  t.equal(await target.points('docs'), await source.points('docs'))
+})

@@ -1,0 +1,101 @@
+/** Two engine doubles and a VecMigration from the one, by its address, into the other. */
+import type { Test } from 'tap'
+import type { VecMigration } from '../../../crds/migration.ts'
+import type { EngineConfig } from '../../doubles/engine/config.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { startEngineNode, type EngineNode } from '../../doubles/engine/node.ts'
+import { migrationWorld, type MigrationWorldOptions } from './migration-world.ts'
+
+interface StageOptions {
+  spec?: Partial<VecMigration['spec']>
+  plan?: MigrationWorldOptions['plan']
+  sourceConfig?: EngineConfig
+  targetConfig?: EngineConfig
+}
+
+export type Stage = Awaited<ReturnType<typeof stage>>
+
+export async function stage(t: Test, options: StageOptions = {}) {
+  const source = await side(t, 'vec-source', options.sourceConfig)
+  const target = await side(t, 'vec-a', options.targetConfig)
+  const world = await migrationWorld(t, {
+    source: source.url,
+    ports: [target.node.port],
+    ...(options.spec !== undefined && { spec: options.spec }),
+    ...(options.plan !== undefined && { plan: { source: { url: source.url }, ...options.plan } }),
+  })
+  return { source, target, world }
+}
+
+export interface StageSide {
+  engine: EngineCluster
+  node: EngineNode
+  url: string
+  /** As a person with the full key; throws on a refusal. */
+  call(method: string, path: string, body?: object | string): Promise<unknown>
+  /** Every point of a collection, in the order of ids, as the bytes of the engine. */
+  points(collection: string, shardKey?: string | number): Promise<string>
+}
+
+async function side(t: Test, name: string, config?: EngineConfig): Promise<StageSide> {
+  const engine = new EngineCluster({ name, staleMs: 0 })
+  const node = await startEngineNode({
+    ordinal: 0,
+    cluster: engine,
+    ...(config !== undefined && { config }),
+  })
+  t.teardown(() => node.close())
+  const url = `http://127.0.0.1:${node.port}`
+  return { engine, node, url, ...callsOf(url, config?.service?.api_key) }
+}
+
+/** Also for real engines. */
+export function callsOf(url: string, key?: string): Pick<StageSide, 'call' | 'points'> {
+  const send = async (method: string, path: string, body?: object | string) => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { 'content-type': 'application/json', ...(key !== undefined && { 'api-key': key }) },
+      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`)
+    return text
+  }
+  return {
+    call: async (method, path, body) =>
+      (JSON.parse(await send(method, path, body)) as { result: unknown }).result,
+    async points(collection, shardKey) {
+      const body = {
+        limit: 100_000,
+        with_vector: true,
+        ...(shardKey !== undefined && { shard_key: shardKey }),
+      }
+      const text = await send('POST', `/collections/${collection}/points/scroll`, body)
+      return text.slice(text.indexOf('['), text.lastIndexOf('],"next_page_offset"') + 1)
+    },
+  }
+}
+
+/** So many small points, numbered from one. */
+export function manyPoints(count: number, from = 1): object[] {
+  return Array.from({ length: count }, (_, n) => ({
+    id: from + n,
+    vector: [n / 8, 1.5],
+    payload: { n: from + n },
+  }))
+}
+
+export const SMALL = { vectors: { size: 2, distance: 'Dot' } }
+
+/** Makes a collection with points in it. */
+export async function fill(
+  { call }: Pick<StageSide, 'call'>,
+  name: string,
+  points: object[] | string,
+  body: object = SMALL,
+): Promise<void> {
+  await call('PUT', `/collections/${name}`, body)
+  if (points.length === 0) return
+  const list = typeof points === 'string' ? points : JSON.stringify(points)
+  await call('PUT', `/collections/${name}/points?wait=true`, `{"points":${list}}`)
+}
