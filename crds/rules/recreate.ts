@@ -16,7 +16,7 @@ const PATCH_ONLY = ['read_fan_out_factor', 'read_fan_out_delay_ms']
  * some of it would be refused, and some would hang the call.
  */
 export function recreateBody(config: ShownConfig, params: Plain = {}): CollectionBody {
-  const { params: read, optimizer_config: optimizers, ...parts } = config
+  const { params: read, optimizer_config: optimizers, metadata, ...parts } = config
   const { vectors, sparse_vectors: sparse, ...rest } = { ...read, ...params }
   const plain = { ...rest, ...parts, optimizers_config: optimizers }
   const kept = Object.entries(plain).filter(([name]) => !PATCH_ONLY.includes(name))
@@ -24,6 +24,8 @@ export function recreateBody(config: ShownConfig, params: Plain = {}): Collectio
     ...withoutEmpty(Object.fromEntries(kept)),
     ...withoutEmpty({ vectors: isPlain(vectors) ? denseVectors(vectors) : undefined }),
     ...withoutEmpty({ sparse_vectors: isPlain(sparse) ? eachOf(sparse) : undefined }),
+    // A person's own: what is null in it stays null.
+    ...(isPlain(metadata) && { metadata }),
   }
 }
 

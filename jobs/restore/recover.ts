@@ -8,7 +8,7 @@ import { humanSize } from '../../crds/size.ts'
 import { isPassing } from '../patience.ts'
 import { settled, type Copies } from './settled.ts'
 import { bring } from './bring.ts'
-import { recoveryOn, type Wanted, type Work } from './work.ts'
+import { ordinals, recoveryOn, type Wanted, type Work } from './work.ts'
 
 /** A node that is restarted needs about so long to serve again. */
 const RETRIES_MS = [5_000, 20_000, 60_000]
@@ -26,8 +26,7 @@ export async function recoverNodes(
   const snapshots = source.snapshots.toSorted((one, other) => one.nodeIndex - other.nodeIndex)
   for (const snapshot of snapshots.slice(from)) {
     await recoverNode(name, snapshot, work)
-    tally.nodeDone(snapshot.sizeBytes)
-    await tally.told()
+    await tally.nodeDone(snapshot.sizeBytes)
   }
 }
 
@@ -37,7 +36,7 @@ async function recoverNode(name: string, snapshot: ManifestSnapshot, work: Work)
   work.tally.step(`node ${node + 1}: takes ${humanSize(sizeBytes)}`)
   for (const delay of [...RETRIES_MS, undefined]) {
     try {
-      await untilIdle(name, node, work)
+      await untilIdle(name, work)
       const begun = time.now().getTime()
       const way = await bring(name, snapshot, work)
       const seconds = (time.now().getTime() - begun) / 1000
@@ -70,8 +69,12 @@ export function misplaced(
   return undefined
 }
 
-/** An earlier pod's call may still be at work there, and nothing keeps two of them apart. */
-async function untilIdle(name: string, node: number, work: Work): Promise<void> {
+/** An earlier pod's call may still be at work on any node, and nothing keeps two of them apart. */
+async function untilIdle(name: string, work: Work): Promise<void> {
+  for (const node of ordinals(work)) await untilNodeIdle(name, node, work)
+}
+
+async function untilNodeIdle(name: string, node: number, work: Work): Promise<void> {
   const { time, log, signal } = work.tools
   for (let waited = 0; ; waited += POLL_MS) {
     if (!(await recoveryOn(work, node).isRecovering(name, signal))) return

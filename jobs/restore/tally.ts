@@ -87,8 +87,7 @@ export class Tally {
   /** The collection is about to be made: whoever comes after a kill may delete it. */
   async begun(): Promise<void> {
     if (this.#current !== undefined) this.#current.isOurs = true
-    await this.#teller.told()
-    await this.#tools.reporter.noted(this.line(), { restore: this.result() })
+    await this.#noted()
   }
 
   step(step: string): void {
@@ -104,13 +103,14 @@ export class Tally {
     this.tell()
   }
 
-  nodeDone(bytes: number): void {
+  /** A node has its snapshot: whoever comes after a kill goes on with the next one. */
+  async nodeDone(bytes: number): Promise<void> {
     this.#nodeBytes += bytes
     this.#moved += bytes
     this.#flowing = 0
     if (this.#current !== undefined) this.#current.nodesDone += 1
     this.#measure()
-    this.tell()
+    await this.#noted()
   }
 
   completed(name: string, points: number | undefined): void {
@@ -190,6 +190,11 @@ export class Tally {
       ...(this.#current !== undefined && { current: { ...this.#current } }),
       ...(this.#notes.length > 0 && { notes: [...this.#notes] }),
     }
+  }
+
+  async #noted(): Promise<void> {
+    await this.#teller.told()
+    await this.#tools.reporter.noted(this.line(), { restore: this.result() })
   }
 
   /** What an earlier attempt told of these collections stands. */

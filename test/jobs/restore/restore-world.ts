@@ -1,0 +1,87 @@
+/** What the tests of `restore run` share: the world of a backup, a VecRestore in it, and runs of the CLI. */
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import { JOB_ENV, encodePlan, parseProgress } from '../../../crds/command.ts'
+import { definitionOf } from '../../../crds/definition.ts'
+import { backupFolder } from '../../../crds/layout.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
+import type { RestorePlan, RestoreResult } from '../../../crds/restore-command.ts'
+import { VecRestore, type RestoreSpec } from '../../../crds/restore.ts'
+import { backupWorld, type BackupWorld, type BackupWorldOptions } from '../backup/backup-world.ts'
+import { runJob, type RunOptions } from '../job-world.ts'
+
+const CLI = fileURLToPath(new URL('../../../jobs/cli.ts', import.meta.url))
+
+export type RestoreWorld = Awaited<ReturnType<typeof restoreWorld>>
+export type Restore = Awaited<ReturnType<RestoreWorld['restore']>>
+
+export async function restoreWorld(t: Test, options: BackupWorldOptions) {
+  const world = await backupWorld(t, options)
+  await world.api.create(definitionOf(VecRestore, '0.0.0'))
+  let count = 0
+  return {
+    ...world,
+    /** A VecRestore of the backup, and what its Job is given. */
+    restore: (spec: Partial<RestoreSpec> = {}, changes: Partial<RestorePlan> = {}) =>
+      makeRestore(t, world, { name: `r${(count += 1)}`, spec, changes }),
+  }
+}
+
+interface Wish {
+  name: string
+  spec: Partial<RestoreSpec>
+  changes: Partial<RestorePlan>
+}
+
+async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }: Wish) {
+  const made = await world.api.create({
+    apiVersion: API_VERSION,
+    kind: 'VecRestore',
+    metadata: { namespace: 'ns', name },
+    spec: { backupRef: { name: 'b' }, targetClusterRef: { name: 'a' }, ...spec },
+  })
+  const uid = made.metadata.uid ?? ''
+  const { prefix, ...bucket } = world.plan.storage
+  const plan: RestorePlan = {
+    resource: 'vecrestores',
+    namespace: 'ns',
+    name,
+    uid,
+    run: 1,
+    hash: 'hash-1',
+    cluster: world.plan.cluster,
+    source: { ...bucket, path: backupFolder({ prefix, name: 'b' }).slice(0, -1) },
+    backup: { name: 'b', uid: world.uid },
+    ...changes,
+  }
+  const progress = async () => {
+    const found = await world.api.get({
+      apiVersion: API_VERSION,
+      kind: 'VecRestore',
+      namespace: 'ns',
+      name,
+    })
+    return parseProgress(found?.metadata.annotations?.[ANNOTATIONS.progress], uid)
+  }
+  const env = { ...world.env, [JOB_ENV.plan]: encodePlan(plan, 'spec') }
+  const args = ['restore', 'run', `ns/${name}`]
+  return {
+    plan,
+    progress,
+    result: async (): Promise<Partial<RestoreResult>> => (await progress())?.restore ?? {},
+    /** In this process. */
+    run: ({ pod, ...options }: RunOptions & { pod?: string } = {}) =>
+      runJob(args, { ...env, ...(pod !== undefined && { [JOB_ENV.podUid]: pod }) }, options),
+    /** As a process of its own. */
+    start(extra: NodeJS.ProcessEnv = {}) {
+      const child = spawn(process.execPath, [CLI, ...args], {
+        env: { ...env, LOG_FORMAT: 'text', ...extra },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      t.teardown(() => child.kill('SIGKILL'))
+      return { child, log: text(child.stdout) }
+    },
+  }
+}
