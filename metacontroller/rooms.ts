@@ -5,6 +5,8 @@ import { backupRoom } from '../hooks/backup/index.ts'
 import { backupScheduleRoom } from '../hooks/backup-schedule/index.ts'
 import { clusterRoom } from '../hooks/cluster/index.ts'
 import { collectionRoom } from '../hooks/collection/index.ts'
+import { migrationRoom } from '../hooks/migration/index.ts'
+import { restoreRoom } from '../hooks/restore/index.ts'
 import type { Room } from '../hooks/room.ts'
 import type { EngineConnections } from '../jobs/clients/engine-route.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
@@ -13,7 +15,9 @@ import { backupSchedulePorts } from './backup-schedule-ports.ts'
 import { collectionPorts } from './collection-ports.ts'
 import { consensusPort } from './consensus.ts'
 import type { OutsideCall, ServiceMetrics } from './metrics.ts'
+import { migrationPorts } from './migration-ports.ts'
 import { accessKeyPorts, clusterPorts, freshSecretPort, secretPort } from './ports.ts'
+import { restorePorts } from './restore-ports.ts'
 import { waited, type Timers } from './timers.ts'
 import { WritesUnderWay } from './writes-under-way.ts'
 
@@ -49,5 +53,7 @@ export function roomsOf(tools: RoomTools): Room[] {
     accessKeyRoom(accessKeyPorts(common)),
     backupRoom(backupPorts(buckets)),
     backupScheduleRoom(backupSchedulePorts(common)),
+    restoreRoom(restorePorts({ ...common, writes })),
+    migrationRoom(migrationPorts(engines)),
   ]
 }

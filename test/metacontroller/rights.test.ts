@@ -5,18 +5,22 @@ import { pino } from 'pino'
 import { parse } from 'yaml'
 import type { VecCollection } from '../../crds/collection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/names.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
 import type { BackupPorts } from '../../hooks/backup/ports.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/ports.ts'
+import type { WritePorts } from '../../hooks/carry-out.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { CollectionPorts } from '../../hooks/collection/ports.ts'
+import type { MigrationPorts } from '../../hooks/migration/ports.ts'
+import type { RestorePorts } from '../../hooks/restore/ports.ts'
 import { EngineConnections } from '../../jobs/clients/engine-route.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes.ts'
 import { systemTime } from '../../jobs/time.ts'
 import { backupPorts } from '../../metacontroller/backup-ports.ts'
 import { backupSchedulePorts } from '../../metacontroller/backup-schedule-ports.ts'
 import { collectionPorts } from '../../metacontroller/collection-ports.ts'
+import { migrationPorts } from '../../metacontroller/migration-ports.ts'
 import {
   accessKeyPorts,
   clusterPorts,
@@ -24,6 +28,7 @@ import {
   secretPort,
   servedClusters,
 } from '../../metacontroller/ports.ts'
+import { restorePorts } from '../../metacontroller/restore-ports.ts'
 import { systemTimers } from '../../metacontroller/timers.ts'
 import { WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
@@ -50,6 +55,9 @@ const copy: Secret = {
     ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'a', uid: 'uid' }],
   },
 }
+
+/** Only where Jobs move data is it asked whether a migration is one of them. */
+const MOVES = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'transfer' }
 
 const lease = {
   apiVersion: 'coordination.k8s.io/v1' as const,
@@ -86,7 +94,7 @@ const ofAccessKey: Uses<AccessKeyPorts> = {
   writeEvent: (ports) => ports.writeEvent(event),
 }
 
-const ofBackup: Uses<BackupPorts> = {
+const ofTransfer: Uses<WritePorts & Pick<BackupPorts, 'secret' | 'cluster' | 'writeEvent'>> = {
   lease: (ports) => ports.lease('ns', 'a'),
   jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
   takeLease: async (ports) => {
@@ -103,15 +111,33 @@ const ofBackup: Uses<BackupPorts> = {
   },
   deleteCopy: (ports) => ports.deleteCopy({ ...NAME, ownerUid: 'uid' }),
   cluster: (ports) => ports.cluster('ns', 'a'),
+  deleteJob: (ports) => ports.deleteJob(IDENTITY),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+const ofBackup: Uses<BackupPorts> = {
+  ...ofTransfer,
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
   restoresOf: (ports) => ports.restoresOf(NAME),
   namespaceEnds: (ports) => ports.namespaceEnds('ns'),
   purge: () => 'asks the bucket',
-  deleteJob: (ports) => ports.deleteJob(IDENTITY),
-  writeEvent: (ports) => ports.writeEvent(event),
   warn: (ports) => ports.warn(NAME, 'the objects stay'),
+}
+
+const ofRestore: Uses<RestorePorts> = {
+  ...ofTransfer,
+  statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  backup: (ports) => ports.backup('ns', 'a'),
+  restore: (ports) => ports.restore('ns', 'a'),
+  othersAt: (ports) => ports.othersAt(NAME),
+}
+
+const ofMigration: Uses<MigrationPorts> = {
+  ...ofTransfer,
+  migration: (ports) => ports.migration('ns', 'a'),
+  isReady: () => 'asks the engine',
 }
 
 const ofSchedule: Uses<BackupSchedulePorts> = {
@@ -148,6 +174,11 @@ t.test("the service's rights are those that its calls need, and no others", asyn
   await use(accessKeyPorts(tools), ofAccessKey)
   await use(backupPorts({ ...common, time: systemTime }), ofBackup)
   await use(backupSchedulePorts(common), ofSchedule)
+  const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { ...NAME, labels: MOVES } }
+  const containers = [{ name: 'a', image: 'vec-operator:test' }]
+  await api.create({ ...job, spec: { template: { spec: { restartPolicy: 'Never', containers } } } })
+  await use(restorePorts({ ...common, writes }), ofRestore)
+  await use(migrationPorts({ ...common, ...engines }), ofMigration)
   await servedClusters(kubernetes, [])
   await patchCluster(kubernetes, { ...copy, metadata: NAME }, {})
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { AnyObject } from '../../crds/kubernetes.ts'
+import { PLURALS } from '../../metacontroller/controllers.ts'
 import { startApi, type EmbeddedApi } from './api/server.ts'
 import { applyObject } from './apply.ts'
 import type { Buckets } from './buckets/buckets.ts'
@@ -22,7 +23,7 @@ import type { Reference, World, WorldBucket } from './world.ts'
 export interface EmbeddedOptions {
   /** Release of the operator. */
   version?: string
-  /** Plurals of the kinds that are served. */
+  /** Plurals of the kinds that are served; default: all, as in the chart. */
   kinds?: readonly string[]
   /** Environment every Job process gets besides its own. */
   env?: Record<string, string>
@@ -38,11 +39,9 @@ export interface EmbeddedWorld extends World {
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 const UNTIL_SECONDS = 120
-/** As the chart's values have it. */
-const KINDS = ['vecclusters', 'veccollections', 'vecaccesskeys', 'vecbackups', 'vecbackupschedules']
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
-  const { version = '0.1.0', kinds = KINDS, env = {} } = options
+  const { version = '0.1.0', kinds = PLURALS, env = {} } = options
   const folder = mkdtempSync(join(tmpdir(), 'vec-world-'))
   const clock = new MovableClock(new Date())
   const api = await startApi(clock)
