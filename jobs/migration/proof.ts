@@ -5,7 +5,7 @@
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import { countPoints } from './counting.ts'
-import { paced } from './pace.ts'
+import { isTooLarge, paced } from './pace.ts'
 import type { Place } from './pages.ts'
 import { samePoint } from './same-point.ts'
 import type { Work } from './work.ts'
@@ -98,8 +98,7 @@ async function compareSample(place: Place, share: number, work: Work): Promise<C
   const { source, target, tools, tally } = work
   const { name, targetName, shardKey } = place
   const fitting = Math.max(1, Math.floor(SAMPLE_BYTES / (tally.pointBytes() ?? 1)))
-  const wanted = Math.min(share, fitting)
-  const ids = await paced(work, () => source.points.sample(name, wanted, shardKey, tools.signal))
+  const ids = await sampleIds(place, Math.min(share, fitting), work)
   if (ids.length === 0) return { total: 0, different: [] }
   const ones = await paced(work, () => source.points.retrieve(name, ids, shardKey, tools.signal))
   const others = await paced(work, () =>
@@ -107,6 +106,18 @@ async function compareSample(place: Place, share: number, work: Work): Promise<C
   )
   const different = [...ones].filter(([id, point]) => !samePoint(point, others.get(id)))
   return { total: ones.size, different: different.map(([id]) => id) }
+}
+
+/** Fewer where the source allows no more at once. */
+async function sampleIds({ name, shardKey }: Place, wanted: number, work: Work): Promise<string[]> {
+  const { source, tools } = work
+  for (let limit = wanted; ; limit = Math.floor(limit / 2)) {
+    try {
+      return await paced(work, () => source.points.sample(name, limit, shardKey, tools.signal))
+    } catch (error) {
+      if (limit <= 1 || !isTooLarge(error)) throw error
+    }
+  }
 }
 
 function differenceOf({ total, different }: Compared): string[] {

@@ -93,6 +93,26 @@ export class Stage {
     }
   }
 
+  /** A file of a node. */
+  async bytes(path: string, node = 0): Promise<Buffer> {
+    const response = await fetch(`${this.#subject.urls[node] ?? ''}${path}`, {
+      headers: { 'accept-encoding': 'identity', ...(this.#key && { 'api-key': this.#key }) },
+    })
+    return Buffer.from(await response.arrayBuffer())
+  }
+
+  /** A file as the field `snapshot` of a form. */
+  async send(
+    path: string,
+    { file, bytes, node = 0 }: { file: string; bytes: Buffer; node?: number },
+  ): Promise<Answer> {
+    const form = new FormData()
+    form.append('snapshot', new Blob([new Uint8Array(bytes)]), file)
+    const url = `${this.#subject.urls[node] ?? ''}${path}`
+    const response = await fetch(url, { method: 'POST', body: form })
+    return { status: response.status, type: 'application/json', body: await response.json() }
+  }
+
   note(what: string, value: unknown): void {
     this.notes.push({ [what]: this.normal(value) })
   }

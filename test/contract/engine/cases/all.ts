@@ -7,6 +7,7 @@ import { INDEXES } from './indexes.ts'
 import { MIGRATION } from './migration.ts'
 import { PATCHES } from './patch.ts'
 import { POINTS_CASES } from './points.ts'
+import { RECOVERY } from './recovery.ts'
 import { SERVICE } from './service.ts'
 import { SHARD_KEYS } from './shard-keys.ts'
 
@@ -19,5 +20,6 @@ export const CASES: Case[] = [
   ...POINTS_CASES,
   ...MIGRATION,
   ...SHARD_KEYS,
+  ...RECOVERY,
   ...ACCESS,
 ]

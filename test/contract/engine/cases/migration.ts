@@ -139,6 +139,9 @@ export const MIGRATION: Case[] = [
       await scroll(stage, { limit: 3 })
       await scroll(stage, { limit: 2 })
       await stage.call('POST', `${POINTS}/count`, { body: { exact: true } })
+      const sample = { query: { sample: 'random' }, limit: 3 }
+      await stage.call('POST', `${POINTS}/query`, { body: sample })
+      await stage.call('POST', POINTS, { body: { ids: [1, 2, 3], with_payload: true } })
     },
   },
   {

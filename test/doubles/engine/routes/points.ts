@@ -109,6 +109,7 @@ function retrieved(collection: Collection, selection: Selection): object[] {
 function sampled(collection: Collection, selection: Selection): object {
   const { limit = DEFAULT_PAGE, query } = selection
   if (query?.sample !== 'random') refuse(400, 'Bad request: the double knows random samples only')
+  checkPage(collection, limit)
   const all = selected(collection, selection).map((point) => ({ point, at: Math.random() }))
   const chosen = all.toSorted((one, other) => one.at - other.at).slice(0, limit)
   return { points: chosen.map(({ point }) => ({ id: point.id, version: 0, score: 1 })) }

@@ -1,0 +1,378 @@
+/** `migration run` on bad days: every message of the specification from its cause, and nothing said done that is not. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import {
+  HTML,
+  TOO_MANY,
+  UNAVAILABLE,
+  type Misbehaviour,
+} from '../../doubles/engine/misbehaviour.ts'
+import { instantTime } from '../job-world.ts'
+import { SMALL, fill, manyPoints, stage, type Stage } from './stage.ts'
+
+const isUpsert = ({ method, path }: EngineRequest) => method === 'PUT' && path[2] === 'points'
+const isScroll = ({ path }: EngineRequest) => path[3] === 'scroll'
+
+/** Refused as a whole, before anything is made. */
+const REFUSALS: [string, Parameters<typeof stage>[1], RegExp][] = [
+  [
+    'a collection that the source does not list',
+    { spec: { collections: ['docs', 'gone', 'live'] } },
+    /^Collections not present in source: gone, live$/,
+  ],
+  [
+    'two collections for one name',
+    { spec: { collectionMapping: { other: 'docs' } } },
+    /^both docs and other would be copied to docs$/,
+  ],
+  [
+    'a wrong API key of the source',
+    { sourceConfig: { service: { api_key: 'full' } } },
+    /GET \/collections on http.* answered 401: Must provide an API key/,
+  ],
+]
+for (const [what, options, message] of REFUSALS) {
+  t.test(`${what} fails the migration before anything is made`, async (t) => {
+    const { source, target, world } = await stage(t, options)
+    await fill(source, 'docs', manyPoints(1))
+    await fill(source, 'other', manyPoints(1))
+    source.engine.aliases.set('live', 'docs')
+    const { code } = await world.run()
+    t.equal(code, EXIT.over)
+    t.match(await world.progress(), { state: 'Failed', message, migration: { error: message } })
+    t.equal(target.engine.collections.size, 0)
+  })
+}
+
+t.test('a token without read access is a 4xx from the source on points/scroll', async (t) => {
+  const { source, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(3))
+  source.node.misbehave((request) =>
+    isScroll(request)
+      ? { status: 403, body: '{"status":{"error":"Forbidden: Read access is required"},"time":0}' }
+      : undefined,
+  )
+  t.equal((await world.run()).code, EXIT.over)
+  const { error } = await world.result()
+  t.match(error, /POST .*points\/scroll on http.* answered 403: Forbidden: Read access is required/)
+})
+
+/** One collection fails, and the others do not. */
+const MISFITS: [string, object, Partial<Parameters<typeof stage>[1]>, RegExp][] = [
+  [
+    'another vector size',
+    { vectors: { size: 4, distance: 'Dot' } },
+    {},
+    /does not fit: dimension error: the unnamed vector has size 2, in the target 4 \(use collectionMapping or drop it\)/,
+  ],
+  [
+    'another distance',
+    { vectors: { size: 2, distance: 'Cosine' } },
+    {},
+    /the unnamed vector has distance Dot, in the target Cosine/,
+  ],
+  [
+    'other names of vectors',
+    { vectors: { title: { size: 2, distance: 'Dot' } } },
+    {},
+    /the unnamed vector is missing in the target/,
+  ],
+  [
+    'another datatype',
+    { vectors: { size: 2, distance: 'Dot', datatype: 'uint8' } },
+    {},
+    /the unnamed vector has datatype float32, in the target uint8/,
+  ],
+  [
+    'another sharding',
+    { ...SMALL, sharding_method: 'custom' },
+    {},
+    /its sharding is auto, in the target custom/,
+  ],
+]
+for (const [what, body, options, message] of MISFITS) {
+  t.test(`a target collection with ${what} is told before the first batch`, async (t) => {
+    const { source, target, world } = await stage(t, options)
+    await fill(source, 'docs', manyPoints(3))
+    await fill(source, 'other', manyPoints(3))
+    await fill(target, 'docs', [], body)
+    let upserts = 0
+    target.node.misbehave((request) => {
+      upserts += isUpsert(request) && request.path[1] === 'docs' ? 1 : 0
+      return undefined
+    })
+    t.equal((await world.run()).code, EXIT.over)
+    t.equal(upserts, 0)
+    t.match(await world.progress(), {
+      state: 'Failed',
+      message: 'Copied 1/2',
+      migration: {
+        error: message,
+        collections: [
+          { name: 'docs', status: 'Failed', error: message },
+          { name: 'other', status: 'Completed' },
+        ],
+      },
+    })
+  })
+}
+
+t.test('a sparse vector that the target lacks is told before the first batch', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', [], { ...SMALL, sparse_vectors: { words: {} } })
+  await fill(target, 'docs', [])
+  await world.run()
+  t.match((await world.result()).error, /sparse vector words is missing in the target/)
+})
+
+t.test('Collection missing on target and createMissing is false', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { createMissing: false } })
+  await fill(source, 'docs', manyPoints(3))
+  await fill(source, 'there', manyPoints(3))
+  await fill(target, 'there', [])
+  t.equal((await world.run()).code, EXIT.over)
+  t.match(await world.result(), {
+    error: /^docs: Collection missing on target and createMissing is false: docs$/,
+    completed: 1,
+  })
+  t.equal(target.engine.find('docs'), undefined)
+})
+
+t.test('an alias of the target is no name for a collection', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(1))
+  await fill(target, 'real', [])
+  target.engine.aliases.set('docs', 'real')
+  await world.run()
+  t.match((await world.result()).error, /docs is an alias of real on the target/)
+  t.equal(target.engine.find('real')?.points.length, 0)
+})
+
+t.test('target cluster not ready: waited for, and then told', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(1))
+  target.node.setReady(false)
+  const { code } = await world.run({ time: instantTime() })
+  t.equal(code, EXIT.over)
+  t.match(await world.progress(), { message: /^target cluster not ready: vec-a-0\.ns does not/ })
+  const later = await stage(t)
+  await fill(later.source, 'docs', manyPoints(1))
+  later.target.node.setReady(false)
+  const time = instantTime((slept) => slept > 3 && later.target.node.setReady(true))
+  t.equal((await later.world.run({ time })).code, EXIT.done)
+})
+
+/** What passes: the migration is whole in the end. */
+const PASSING: [string, (count: number) => Misbehaviour | undefined][] = [
+  ['is restarted', (count) => (count % 3 === 1 ? { cut: 'before' } : undefined)],
+  ['loses its answers', (count) => (count % 3 === 1 ? { cut: 'after' } : undefined)],
+  ['breaks off within an answer', (count) => (count % 3 === 1 ? { cut: 'within' } : undefined)],
+  ['is busy', (count) => (count % 3 === 1 ? UNAVAILABLE : undefined)],
+  ['limits its rate', (count) => (count % 3 === 1 ? TOO_MANY : undefined)],
+  ['stands behind a gateway with bad days', (count) => (count % 3 === 1 ? HTML : undefined)],
+]
+for (const [what, misbehave] of PASSING) {
+  for (const side of ['source', 'target'] as const) {
+    t.test(`a ${side} that ${what} slows the migration down instead of failing it`, async (t) => {
+      const scene = await stage(t, { spec: { batchSize: 10 } })
+      await fill(scene.source, 'docs', manyPoints(100))
+      let count = 0
+      const isMeant = side === 'source' ? isScroll : isUpsert
+      scene[side].node.misbehave((request) =>
+        isMeant(request) ? misbehave((count += 1)) : undefined,
+      )
+      const { code, log } = await scene.world.run({ time: instantTime() })
+      t.equal(code, EXIT.done, log)
+      t.equal(await scene.target.points('docs'), await scene.source.points('docs'))
+      t.match(log, /waits for the engine/)
+    })
+  }
+}
+
+t.test('Retry-After of a limited rate is kept to', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(4))
+  let count = 0
+  target.node.misbehave((request) =>
+    isUpsert(request) && (count += 1) === 1 ? TOO_MANY : undefined,
+  )
+  const { code, log } = await world.run({ time: instantTime() })
+  t.equal(code, EXIT.done)
+  t.match(log, /waits for the engine reason=.*seconds=60/)
+})
+
+t.test('pages and batches keep to the strict mode of both engines', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 100 } })
+  const strict = (fields: object) => ({
+    ...SMALL,
+    strict_mode_config: { enabled: true, ...fields },
+  })
+  await fill(source, 'docs', manyPoints(5), strict({ max_query_limit: 5 }))
+  const more = manyPoints(30, 6)
+  await source.call('PUT', '/collections/docs/points', { points: more })
+  await fill(target, 'docs', [], strict({ upsert_max_batchsize: 3 }))
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.equal(target.engine.find('docs')?.points.length, 35)
+  t.notMatch(log, /Limit exceeded/)
+})
+
+t.test('a batch above the whole rate is written in halves', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(40))
+  const strict = { enabled: true, write_rate_limit: 10_000 }
+  await fill(target, 'docs', [], { ...SMALL, strict_mode_config: strict })
+  const refused =
+    '{"status":{"error":"Rate limiting exceeded: Write rate limit exceeded, request larger than rate limiter capacity, please try to split your request"},"time":0}'
+  let whole = 0
+  target.node.misbehave((request) => {
+    if (!isUpsert(request)) return undefined
+    whole += 1
+    return whole === 2
+      ? { status: 429, body: refused, headers: { 'content-type': 'application/json' } }
+      : undefined
+  })
+  const { code, log } = await world.run({ time: instantTime() })
+  t.equal(code, EXIT.done, log)
+  t.equal(await target.points('docs'), await source.points('docs'))
+})
+
+t.test('points are counted by their ids where an exact count is forbidden', async (t) => {
+  const { source, world } = await stage(t)
+  const strict = { enabled: true, search_allow_exact: false, max_query_limit: 7 }
+  await fill(source, 'docs', manyPoints(7), { ...SMALL, strict_mode_config: strict })
+  await source.call('PUT', '/collections/docs/points', { points: manyPoints(20, 8) })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.match((await world.result()).collections, [{ proof: /^27 points on both sides; 6 compared/ }])
+})
+
+const MIB = 1024 * 1024
+
+t.test('points of any size are copied, in batches bounded by bytes', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 1000 } })
+  await fill(source, 'docs', manyPoints(200))
+  for (const id of [50, 51, 52, 150]) {
+    const payload = { text: 'x'.repeat((id === 150 ? 30 : 9) * MIB) }
+    await source.call('PUT', '/collections/docs/points', {
+      points: [{ id, vector: [1.5, 2.5], payload }],
+    })
+  }
+  const { code } = await world.run()
+  t.equal(code, EXIT.done)
+  t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
+})
+
+t.test('a point that the target does not take fails its collection with its id', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', [...manyPoints(3), { id: 77, vector: [1.5, 2], payload: { big: 1 } }])
+  const words = 'JSON payload (35651639 bytes) is larger than allowed (limit: 33554432 bytes).'
+  target.node.misbehave((request) => {
+    const { points = [] } = (request.body ?? {}) as { points?: { id: number }[] }
+    void points
+    return isUpsert(request)
+      ? { status: 400, body: JSON.stringify({ status: { error: words }, time: 0 }) }
+      : undefined
+  })
+  t.equal((await world.run()).code, EXIT.over)
+  t.match(
+    (await world.result()).error,
+    /^docs: the point 1 has \d+ bytes, more than the target takes/,
+  )
+})
+
+t.test('points written on the source meanwhile are a difference, not a success', async (t) => {
+  const { source, world } = await stage(t, { spec: { batchSize: 10 } })
+  await fill(source, 'docs', manyPoints(60, 100))
+  let pages = 0
+  source.node.misbehave((request) => {
+    if (isScroll(request) && (pages += 1) === 4) {
+      source.engine.find('docs')?.points.unshift({ id: 1, vector: [1, 1], payload: {} })
+    }
+    return undefined
+  })
+  const { code } = await world.run({ time: instantTime() })
+  t.equal(code, EXIT.over)
+  t.match(await world.result(), {
+    completed: 0,
+    pointsCopied: 60,
+    error: /^docs: the source has 61 points, the target 60.*\(were points written or deleted/,
+  })
+})
+
+t.test('a point that is another on the two sides is found by the sample', async (t) => {
+  const { source, target, world } = await stage(t)
+  await fill(source, 'docs', manyPoints(20))
+  source.node.misbehave(({ path }) => {
+    const [point] = target.engine.find('docs')?.points ?? []
+    if (path[3] === 'query' && point !== undefined) point.payload = { n: 'changed' }
+    return undefined
+  })
+  t.equal((await world.run()).code, EXIT.over)
+  t.match(
+    (await world.result()).error,
+    /^docs: 1 of 20 points compared are not the same, such as 1 \(were points/,
+  )
+})
+
+t.test('a collection that is deleted meanwhile fails alone', async (t) => {
+  const { source, world } = await stage(t, { spec: { batchSize: 10 } })
+  await fill(source, 'docs', manyPoints(60))
+  await fill(source, 'other', manyPoints(5))
+  let pages = 0
+  source.node.misbehave((request) => {
+    if (isScroll(request) && (pages += 1) === 3) source.engine.removeCollection('docs')
+    return undefined
+  })
+  t.equal((await world.run({ time: instantTime() })).code, EXIT.over)
+  t.match(await world.result(), {
+    completed: 1,
+    error: 'docs: collection docs was deleted at the source during the migration',
+  })
+})
+
+t.test('a source that stays away fails its collections within bounds', async (t) => {
+  const { source, world } = await stage(t)
+  for (const name of ['a', 'b', 'c']) await fill(source, name, manyPoints(3))
+  source.node.misbehave((request) => (isScroll(request) ? { cut: 'before' } : undefined))
+  let slept = 0
+  const time = instantTime(() => (slept += 1))
+  t.equal((await world.run({ time })).code, EXIT.over)
+  t.match(await world.result(), { failed: 3, error: /^a: POST .*points\/scroll.* got no answer/ })
+  t.ok(slept < 200, `${slept} pauses`)
+})
+
+t.test('a full disk of the target is told, not waited for', async (t) => {
+  const { source, target, world }: Stage = await stage(t)
+  await fill(source, 'docs', manyPoints(3))
+  const error =
+    'Service internal error: No space left on device: WAL buffer size exceeds available disk space'
+  target.node.misbehave((request) =>
+    isUpsert(request)
+      ? { status: 500, body: JSON.stringify({ status: { error }, time: 0 }) }
+      : undefined,
+  )
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.over)
+  t.match((await world.result()).error, /No space left on device/)
+  t.notMatch(log, /waits for the engine/)
+})
+
+t.test('another pod that took over ends this one', async (t) => {
+  const { source, target, world } = await stage(t, { spec: { batchSize: 1 } })
+  await fill(source, 'docs', manyPoints(300))
+  let upserts = 0
+  const start = Date.parse('2030-01-01T00:00:00Z')
+  const time = { ...instantTime(), now: () => new Date(start + 1000 * upserts) }
+  let second: Promise<unknown> | undefined
+  target.node.misbehave((request) => {
+    if (!isUpsert(request)) return undefined
+    upserts += 1
+    if (upserts === 50) second = world.run({ pod: 'pod-2' })
+    return undefined
+  })
+  t.equal((await world.run({ time })).code, EXIT.crash)
+  t.match(await second, { code: EXIT.done })
+  t.equal(await target.points('docs'), await source.points('docs'))
+})
