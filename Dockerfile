@@ -26,9 +26,17 @@ COPY metacontroller metacontroller
 RUN npm run build
 
 FROM ${NODE_IMAGE}
+ARG VERSION=dev
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="vec-operator" \
   org.opencontainers.image.description="Kubernetes operator for the Qdrant vector engine" \
-  org.opencontainers.image.licenses="Apache-2.0"
+  org.opencontainers.image.source="https://github.com/vec-operator/vec-operator" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}"
+# The slim base knows no certificate authority, and helm brings none: without them it trusts no
+# repository of charts.
+COPY --from=helm /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=helm /usr/bin/helm /usr/local/bin/helm
 WORKDIR /app
 COPY --from=modules /src/package.json ./

@@ -18,7 +18,7 @@ import { buildArchive, buildBase, fingerprint } from './buildah.ts'
 import type { Image } from './buildah.ts'
 import { program } from './packages.ts'
 import { run } from './process.ts'
-import { addBasics, addProgram, CERTIFICATES } from './rootfs.ts'
+import { addBasics, addCertificates, addProgram, CERTIFICATES } from './rootfs.ts'
 import type { Tools } from './tools.ts'
 
 const REPOSITORY = join(import.meta.dirname, '..', '..')
@@ -142,11 +142,14 @@ ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/root NODE_EXTRA_CA_CERTS=${CERTIFICA
 
 async function helmImage(helm: string): Promise<string> {
   return buildBase({
-    name: `localhost/vec-operator/helm:${fingerprint([helm])}`,
+    name: `localhost/vec-operator/helm:${fingerprint([helm], [CERTIFICATES, ROOTFS])}`,
     family: 'helm',
     fingerprint: '',
     dockerfile: { text: 'FROM scratch\nADD . /\n' },
-    context: (root) => addProgram(root, helm, 'usr/bin/helm'),
+    context: async (root) => {
+      addCertificates(root)
+      await addProgram(root, helm, 'usr/bin/helm')
+    },
   })
 }
 

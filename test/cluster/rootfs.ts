@@ -14,7 +14,7 @@ const GROUPS = 'root:x:0:\nnode:x:1000:\n'
 
 /** Busybox with all its names, users, certificates and the directories every program expects. */
 export async function addBasics(root: string): Promise<void> {
-  for (const folder of ['bin', 'etc/ssl/certs', 'home/node', 'root', 'usr/bin', 'usr/local/bin']) {
+  for (const folder of ['bin', 'etc', 'home/node', 'root', 'usr/bin', 'usr/local/bin']) {
     mkdirSync(join(root, folder), { recursive: true })
   }
   mkdirSync(join(root, 'tmp'), { mode: 0o1777 })
@@ -27,7 +27,15 @@ export async function addBasics(root: string): Promise<void> {
   await run('sh', ['-e'], { cwd: join(root, 'bin'), input: links.join('\n') })
   writeFileSync(join(root, 'etc/passwd'), USERS)
   writeFileSync(join(root, 'etc/group'), GROUPS)
-  if (existsSync(CERTIFICATES)) cpSync(CERTIFICATES, join(root, CERTIFICATES))
+  addCertificates(root)
+}
+
+/** The authorities this machine trusts; none where it knows of none. */
+export function addCertificates(root: string): void {
+  const target = join(root, CERTIFICATES)
+  mkdirSync(dirname(target), { recursive: true })
+  if (existsSync(CERTIFICATES)) cpSync(CERTIFICATES, target)
+  else writeFileSync(target, '')
 }
 
 /** A program, and the libraries it is linked to where the loader will look for them. */

@@ -1,0 +1,115 @@
+/** What a release is made of: the Dockerfile, the workflow and the bill of materials, as far as files tell. */
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { parse } from 'yaml'
+import { RESOURCES } from '../../crds/resources.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+
+interface Step {
+  uses?: string
+  run?: string
+}
+interface Workflow {
+  permissions: object
+  jobs: Record<string, { needs?: string; permissions: object; steps: Step[] }>
+}
+
+const dockerfile = text('Dockerfile')
+const workflow = parse(text('.github/workflows/release.yaml')) as Workflow
+const steps = Object.values(workflow.jobs).flatMap((job) => job.steps)
+const commands = steps.map(({ run }) => run ?? '').join('\n')
+
+t.test('the bases of the image are build arguments, pinned to a version', async (t) => {
+  const bases = [...dockerfile.matchAll(/^ARG (\w+_IMAGE)=(\S+)$/gm)]
+  t.strictSame(
+    bases.map(([, name]) => name),
+    ['NODE_IMAGE', 'HELM_IMAGE'],
+  )
+  for (const [, , image = ''] of bases) t.match(image, /^[^:]+\/[^:]+:\d+\.\d+\.\d+/)
+  for (const [, from = ''] of dockerfile.matchAll(/^FROM (\S+)/gm))
+    t.match(from, /^\$\{\w+_IMAGE\}$/)
+})
+
+t.test('the helm of the image is the helm of the tests', async (t) => {
+  const [, version = ''] = /alpine\/helm:(\S+)/.exec(dockerfile) ?? []
+  t.match(text('test/cluster/tools/helm/go.mod'), `helm.sh/helm/v3 v${version}`)
+})
+
+t.test(
+  'the image runs as uid 1000, by exec, with production packages and trusted authorities',
+  async (t) => {
+    t.match(dockerfile, /^USER 1000:1000$/m)
+    t.match(dockerfile, /^ENTRYPOINT \["node"\]$/m)
+    t.match(dockerfile, /^CMD \["metacontroller\/serve\.js"\]$/m)
+    t.match(dockerfile, 'npm ci --omit=dev')
+    t.match(dockerfile, 'COPY --from=helm /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/')
+    for (const label of ['title', 'description', 'source', 'licenses', 'version', 'revision']) {
+      t.match(dockerfile, `org.opencontainers.image.${label}=`)
+    }
+  },
+)
+
+t.test('every action is pinned by commit, and says of which version that is', async (t) => {
+  const used = text('.github/workflows/release.yaml').matchAll(/uses: (.*)$/gm)
+  let count = 0
+  for (const [, action = ''] of used) {
+    t.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)
+    count += 1
+  }
+  t.ok(count >= 4)
+})
+
+t.test(
+  'a release passes all checks first, and each job has only the rights it needs',
+  async (t) => {
+    t.strictSame(workflow.permissions, {})
+    t.ok(workflow.jobs['check']?.steps.some(({ run }) => run === '.ci/run'))
+    t.equal(workflow.jobs['image']?.needs, 'check')
+    t.equal(workflow.jobs['release']?.needs, 'image')
+    t.strictSame(workflow.jobs['check']?.permissions, { contents: 'read' })
+  },
+)
+
+t.test(
+  'a release has the image for two platforms, the chart, the CRDs and a bill of materials',
+  async (t) => {
+    t.match(commands, '--platform linux/amd64,linux/arm64')
+    t.match(commands, 'helm push dist-release/vec-operator-*.tgz')
+    t.match(commands, 'chart/crds/*.yaml')
+    t.match(commands, '.ci/sbom > dist-release/vec-operator.cdx.json')
+    t.equal(readdirSync(join(ROOT, 'chart/crds')).length, RESOURCES.length)
+  },
+)
+
+interface Package {
+  version?: string
+  dev?: boolean
+  optional?: boolean
+  devDependencies?: Record<string, string>
+}
+
+t.test('the bill of materials names every package of the image, and no other', async (t) => {
+  const run = promisify(execFile)
+  const { stdout } = await run(join(ROOT, '.ci/sbom'), { maxBuffer: 64 * 1024 * 1024 })
+  const bill = JSON.parse(stdout) as {
+    bomFormat: string
+    components: { name: string; version: string }[]
+  }
+  t.equal(bill.bomFormat, 'CycloneDX')
+  const { packages } = JSON.parse(text('package-lock.json')) as {
+    packages: Record<string, Package>
+  }
+  // Types that a package of the image also names: npm takes them for ours alone, and no file of them stays.
+  const own = Object.keys(packages['']?.devDependencies ?? {}).map((name) => `node_modules/${name}`)
+  const wanted = Object.entries(packages)
+    .filter(([path, { dev, optional }]) => path !== '' && dev !== true && optional !== true)
+    .filter(([path]) => !own.includes(path))
+    .map(([path, { version = '' }]) => `${path.replace(/.*node_modules\//, '')}@${version}`)
+  const named = bill.components.map(({ name, version }) => `${name}@${version}`)
+  t.strictSame([...new Set(named)].sort(), [...new Set(wanted)].sort())
+})
