@@ -1,5 +1,6 @@
 /** One of the seven kinds as people name it and look at it: whatever its state, its words come out. */
 import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { RESOURCES, type Resource } from '../../crds/resources.ts'
@@ -19,10 +20,13 @@ export const Shown = Type.Object({
     collectionName: Type.Optional(Type.String()),
   }),
   status: Type.Optional(
-    Type.Object({
-      phase: Type.Optional(Type.String()),
-      conditions: Type.Optional(Type.Array(Condition)),
-    }),
+    Type.Object(
+      {
+        phase: Type.Optional(Type.String()),
+        conditions: Type.Optional(Type.Array(Condition)),
+      },
+      { additionalProperties: Type.Unknown() },
+    ),
   ),
 })
 export type Shown = Static<typeof Shown>
@@ -96,4 +100,46 @@ function tellingOf(conditions: Condition[]): Condition | undefined {
   const known = ORDER.flatMap((type) => conditions.filter((one) => one.type === type))
   const main = known.find(({ type }) => type === 'Ready' || type === 'Complete')
   return known.find(({ status }) => status !== 'True') ?? main ?? conditions[0]
+}
+
+/** What stands in a status in so many words: addresses, times, sizes, the error. */
+export function factsOf({ status }: Pick<Shown, 'status'>): Record<string, string> {
+  return Object.fromEntries(wordsIn(status ?? {}).filter(([name]) => !SAID.has(name)))
+}
+
+/** Said elsewhere in the picture, or of no use to people. */
+const SAID = new Set(['phase', 'observedGeneration', 'appliedGeneration', 'appliedRun'])
+
+/** One of several things a resource works through: a collection of a backup, a backup of a schedule. */
+export interface Part {
+  name: string
+  status: string
+  says: string
+}
+
+/** The lists of a status whose items have a name and say how far they are. */
+export function partsOf({ status }: Pick<Shown, 'status'>): Part[] {
+  return Object.values(status ?? {}).flatMap((value) =>
+    (Value.Check(Parts, value) ? value : []).map(({ name, status: state, ...rest }) => ({
+      name,
+      status: state,
+      says: wordsIn(rest)
+        .map((words) => words.join(' '))
+        .join(', '),
+    })),
+  )
+}
+
+const Parts = Type.Array(
+  Type.Object(
+    { name: Type.String(), status: Type.String() },
+    { additionalProperties: Type.Unknown() },
+  ),
+)
+
+/** The fields that are a word or a number. */
+function wordsIn(fields: Record<string, unknown>): [name: string, word: string][] {
+  return Object.entries(fields).flatMap(([name, value]) =>
+    typeof value === 'string' || typeof value === 'number' ? [[name, String(value)]] : [],
+  )
 }

@@ -21,29 +21,35 @@ export function list(summaries: Summary[], namespace: string | undefined, now: D
 }
 
 export function drawing({ resource, cluster, engine, jobs }: Picture, now: Date): string {
-  const isCluster = resource.kind === 'VecCluster'
-  return [
-    headline(resource, now),
-    columns(
-      resource.conditions.map(({ type, status, reason, message }) => [
-        `${type}=${status}`,
-        reason,
-        oneLine(message),
-      ]),
-      '  ',
+  const conditions = resource.conditions.map(({ type, status, reason, message }) => [
+    `${type}=${status}`,
+    reason,
+    oneLine(message),
+  ])
+  const blocks = [
+    headline(resource, now) + columns(conditions, '  '),
+    factsText(resource.facts),
+    table(
+      ['PART', 'STATUS', ''],
+      resource.parts.map((part) => [part.name, part.status, oneLine(part.says)]),
     ),
-    ...(cluster === undefined
-      ? []
-      : [
-          isCluster ? '\n' : `\n${headline(cluster, now)}`,
-          columns([
-            ['  version', cluster.version],
-            ['  endpoint', cluster.endpoint === '' ? '-' : cluster.endpoint],
-          ]),
-        ]),
+    cluster === undefined ? '' : headline(cluster, now) + factsText(cluster.facts),
     ...(engine === undefined ? [] : [nodesText(engine), shardsText(engine)]),
     jobsText(jobs, now),
-  ].join('')
+  ]
+  return blocks.filter((block) => block !== '').join('\n')
+}
+
+function factsText(facts: Record<string, string>): string {
+  return columns(
+    Object.entries(facts).map(([name, value]) => [name, oneLine(value)]),
+    '  ',
+  )
+}
+
+/** Nothing where there are no rows. */
+function table(head: string[], rows: string[][]): string {
+  return rows.length === 0 ? '' : columns([head, ...rows])
 }
 
 function headline({ kind, namespace, name, phase, createdAt }: Summary, now: Date): string {
@@ -51,7 +57,7 @@ function headline({ kind, namespace, name, phase, createdAt }: Summary, now: Dat
 }
 
 function nodesText({ nodes }: EngineView): string {
-  if (nodes.length === 0) return '\nNodes: none\n'
+  if (nodes.length === 0) return 'Nodes: none\n'
   const rows = nodes.map((node) => [
     node.pod,
     node.ready ? 'yes' : 'no',
@@ -59,13 +65,13 @@ function nodesText({ nodes }: EngineView): string {
     node.peer === undefined ? '-' : `${node.peer}${node.isLeader === true ? ' leader' : ''}`,
     node.error === undefined ? (node.consensus ?? '-') : oneLine(node.error),
   ])
-  return `\n${columns([['NODE', 'READY', 'VERSION', 'PEER', 'CONSENSUS'], ...rows])}`
+  return table(['NODE', 'READY', 'VERSION', 'PEER', 'CONSENSUS'], rows)
 }
 
 /** A line for each shard, a column for each node. */
 function shardsText({ nodes, shards, notes }: EngineView): string {
   const said = notes.map((note) => `${note}\n`).join('')
-  if (shards.length === 0) return said === '' ? '' : `\n${said}`
+  if (shards.length === 0) return said
   const peers = peersOf(nodes, shards)
   const head = ['COLLECTION', 'SHARD', ...peers.map(({ name }) => name)]
   const rows = shards.map(({ collection, shard, key, copies }, at) => [
@@ -73,7 +79,7 @@ function shardsText({ nodes, shards, notes }: EngineView): string {
     key === undefined ? String(shard) : `${shard} (${key})`,
     ...peers.map(({ peer }) => copies[peer] ?? '-'),
   ])
-  return `\n${columns([head, ...rows])}${said}`
+  return table(head, rows) + said
 }
 
 /** Pods in their order, then peers that no pod says it is: one that left, or does not answer. */
@@ -91,7 +97,6 @@ function peersOf(nodes: NodeView[], shards: ShardView[]): { peer: string; name: 
 }
 
 function jobsText(jobs: Picture['jobs'], now: Date): string {
-  if (jobs.length === 0) return ''
   const rows = jobs.map(({ name, verb, state, createdAt, message }) => [
     name,
     verb,
@@ -99,5 +104,5 @@ function jobsText(jobs: Picture['jobs'], now: Date): string {
     age(createdAt, now),
     oneLine(message),
   ])
-  return `\n${columns([['JOB', 'VERB', 'STATE', 'AGE', 'REPORT'], ...rows])}`
+  return table(['JOB', 'VERB', 'STATE', 'AGE', 'REPORT'], rows)
 }

@@ -17,7 +17,17 @@ import {
   type PeopleCommand,
 } from './command.ts'
 import { engineView, type EngineView } from './engine-view.ts'
-import { Shown, clusterOf, listed, resourceOf, summaryOf, type Summary } from './resource.ts'
+import {
+  Shown,
+  clusterOf,
+  factsOf,
+  listed,
+  partsOf,
+  resourceOf,
+  summaryOf,
+  type Part,
+  type Summary,
+} from './resource.ts'
 import { drawing, list } from './status-text.ts'
 
 export const status: PeopleCommand = {
@@ -38,8 +48,9 @@ export const status: PeopleCommand = {
 
 /** One resource and what belongs to it. */
 export interface Picture {
-  resource: Summary & { conditions: Condition[] }
-  cluster?: Summary & { endpoint: string; version: string }
+  resource: Summary & { conditions: Condition[]; facts: Record<string, string>; parts: Part[] }
+  /** Where that is another resource. */
+  cluster?: Summary & { facts: Record<string, string> }
   engine?: EngineView
   jobs: JobView[]
 }
@@ -84,14 +95,16 @@ async function pictureOf(
     jobsOf(kubernetes, shown),
   ])
   const collection = kind === 'VecCollection' ? (shown.spec.collectionName ?? name) : undefined
+  const isOther = kind !== 'VecCluster'
   return {
-    resource: { ...summaryOf(shown), conditions: shown.status?.conditions ?? [] },
+    resource: {
+      ...summaryOf(shown),
+      conditions: shown.status?.conditions ?? [],
+      facts: factsOf(shown),
+      parts: partsOf(shown),
+    },
     ...(cluster !== undefined && {
-      cluster: {
-        ...summaryOf(cluster),
-        endpoint: cluster.status?.endpoint ?? '',
-        version: cluster.status?.version ?? cluster.spec.version,
-      },
+      ...(isOther && { cluster: { ...summaryOf(cluster), facts: factsOf(cluster) } }),
       engine: await engineView(kubernetes, { cluster, collection }, call),
     }),
     jobs,

@@ -1,5 +1,6 @@
 /** Whether Metacontroller is there, new enough and allowed enough calls, and calls hooks of this release. */
 import { Type, type Static } from '@sinclair/typebox'
+import { KubernetesError } from '../../../crds/errors.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
 import {
   COLLECTION_RECONCILE_SECONDS,
@@ -23,11 +24,18 @@ export const CompositeController = Type.Object({
 })
 export type CompositeController = Static<typeof CompositeController>
 
-/** The CompositeControllers of this operator. */
-export async function ownControllers({ kubernetes }: Patient): Promise<CompositeController[]> {
+/** The CompositeControllers of this operator; undefined where there is no such kind. */
+export async function ownControllers({
+  kubernetes,
+}: Patient): Promise<CompositeController[] | undefined> {
   const all = { apiVersion: 'metacontroller.k8s.io/v1alpha1', plural: 'compositecontrollers' }
-  const found = await kubernetes.list(all, CompositeController)
-  return found.filter(({ metadata }) => metadata.name.endsWith(`.${API_GROUP}`))
+  try {
+    const found = await kubernetes.list(all, CompositeController)
+    return found.filter(({ metadata }) => metadata.name.endsWith(`.${API_GROUP}`))
+  } catch (error) {
+    if (error instanceof KubernetesError && error.status === 404) return undefined
+    throw error
+  }
 }
 
 export function hookUrlOf({ spec }: CompositeController): URL | undefined {
@@ -41,6 +49,9 @@ export async function checkControllers(patient: Patient): Promise<Finding[]> {
   const { release } = patient
   try {
     const controllers = await ownControllers(patient)
+    if (controllers === undefined) {
+      return [{ about, level: 'wrong', says: 'no such kind: Metacontroller is not installed' }]
+    }
     const kinds = controllers.map(({ metadata }) => metadata.name.split('.')[0] ?? '')
     const missing = RESOURCES.map(({ plural }) => plural).filter((one) => !kinds.includes(one))
     const others = controllers.flatMap((controller) => {

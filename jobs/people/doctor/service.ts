@@ -19,7 +19,7 @@ export async function checkService(patient: Patient): Promise<Finding[]> {
     const address = await serviceAddress(patient)
     if (address === undefined) {
       const says =
-        'the hooks are not called by the name of a Service: it runs outside, or not at all'
+        'no CompositeController calls it by the name of a Service: it runs outside, or not at all'
       return [{ about, level: 'warning', says }]
     }
     const { scheme, name, namespace, port } = address
@@ -71,7 +71,7 @@ function namespacesIn(args: string[]): string[] {
 
 /** `http://name.namespace.svc.cluster.local:8080/...`, from the hooks of any CompositeController. */
 async function serviceAddress(patient: Patient): Promise<Address | undefined> {
-  const [controller] = await ownControllers(patient)
+  const [controller] = (await ownControllers(patient)) ?? []
   const url = controller && hookUrlOf(controller)
   const [name, namespace, svc = 'svc'] = url?.hostname.split('.') ?? []
   if (url === undefined || name === undefined || namespace === undefined || svc !== 'svc') {

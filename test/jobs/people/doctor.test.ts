@@ -155,7 +155,7 @@ t.test('doctor finds a hook service and an engine behind which there is no pod',
   t.match(out, /^x +cluster ns\/docs +Running; its engine \/readyz answered 503$/m)
 })
 
-t.test('doctor without Metacontroller says that its kinds are unknown', async (t) => {
+t.test('doctor without Metacontroller says so', async (t) => {
   const { type, api } = await scene(t)
   const definition = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' }
   await api.delete({ ...definition, namespace: '', name: COMPOSITE_CONTROLLERS.metadata.name })
@@ -163,7 +163,8 @@ t.test('doctor without Metacontroller says that its kinds are unknown', async (t
   const { code, out } = await type('doctor')
   t.equal(code, ENDS.wrong)
   t.match(out, /^! +Metacontroller +no StatefulSet or Deployment is labelled/m)
-  t.match(out, /^x +CompositeControllers +GET \S+ answered 404/m)
+  t.match(out, /^x +CompositeControllers +no such kind: Metacontroller is not installed$/m)
+  t.match(out, /^! +hook service +no CompositeController calls it/m)
 })
 
 t.test('doctor names what the caller may not do, and what needs it', async (t) => {

@@ -63,14 +63,17 @@ t.test('status of a collection shows its cluster, and its own shards only', asyn
   t.equal(code, ENDS.fine)
   t.match(out, new RegExp(`\\nVecCluster ${namespace}/docs {2}Running `))
   t.match(out, /\nCOLLECTION +SHARD/)
+  t.match(out, /\n  pointsCount +0\n/)
   t.notMatch(out, /\nJOB/)
 })
 
 t.test('status --json is what the drawing is made from', async (t) => {
   const { out } = await type('status', 'qc/docs', '--json')
   t.match(JSON.parse(out), {
-    resource: { kind: 'VecCluster', namespace, name: 'docs', phase: 'Running' },
-    cluster: { version: '1.18.3' },
+    resource: {
+      ...{ kind: 'VecCluster', namespace, name: 'docs', phase: 'Running' },
+      facts: { version: '1.18.3', endpoint: `http://vec-docs.${namespace}.svc.cluster.local:6333` },
+    },
     engine: {
       nodes: [{ pod: 'vec-docs-0', ready: true }, { pod: 'vec-docs-1' }],
       shards: [
