@@ -12,7 +12,7 @@ import type { Child, Settings } from '../protocol.ts'
 import { rightsOf } from '../rights.ts'
 import { copied } from './copies.ts'
 import type { Observed } from './observe.ts'
-import { sourceOf } from './places.ts'
+import { sourceOf } from '../../crds/rules/restore-places.ts'
 
 /** As the CompositeController declares them. */
 export const RESTORE_CHILD_KINDS = [

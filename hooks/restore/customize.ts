@@ -2,7 +2,7 @@
 import { API_VERSION } from '../../crds/names.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import type { RelatedRule } from '../protocol.ts'
-import { backupOf, targetOf } from './places.ts'
+import { backupOf, targetOf } from '../../crds/rules/restore-places.ts'
 
 export function customize(restore: VecRestore): RelatedRule[] {
   const target = targetOf(restore)

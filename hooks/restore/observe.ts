@@ -12,7 +12,7 @@ import { seeLease, type SeenLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
 import { copied } from './copies.ts'
-import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from './places.ts'
+import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 import type { RestorePorts } from './ports.ts'
 
 /** All that `sync` decides on. */

@@ -6,7 +6,7 @@ import { humanSize } from '../../crds/size.ts'
 import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
 import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
-import { sourceName } from './places.ts'
+import { sourceName } from '../../crds/rules/restore-places.ts'
 
 /** A status shows no more of an error than this; the log of the Job has it all. */
 const MAX_ERROR = 4096

@@ -1,8 +1,8 @@
 /** What a VecRestore names: its target, its backup, and the bucket that is read. */
-import type { VecBackup } from '../../crds/backup.ts'
-import { backupFolder } from '../../crds/layout.ts'
-import type { VecRestore } from '../../crds/restore.ts'
-import type { S3Source } from '../../crds/storage.ts'
+import type { VecBackup } from '../backup.ts'
+import { backupFolder } from '../layout.ts'
+import type { VecRestore } from '../restore.ts'
+import type { S3Source } from '../storage.ts'
 
 interface Place {
   namespace: string
