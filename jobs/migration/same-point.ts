@@ -12,16 +12,15 @@ interface WithSource {
   ): unknown
 }
 
-/** A number becomes its text, marked so that no string looks like it. */
+/** A number becomes its text, and is told apart from a string by a letter. */
 function canonical(json: string): string {
   // Newer than the types.
-  const point = (JSON as unknown as WithSource).parse(json, (_, value, { source }) =>
-    typeof value === 'number' ? { [NUMBER]: source } : sorted(value),
-  )
+  const point = (JSON as unknown as WithSource).parse(json, (_, value, { source }) => {
+    if (typeof value === 'number') return `n${source ?? ''}`
+    return typeof value === 'string' ? `s${value}` : sorted(value)
+  })
   return JSON.stringify(point)
 }
-
-const NUMBER = '\0number'
 
 function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value

@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -20,13 +20,13 @@ import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
 import { MovableClock } from '../world/clock.ts'
 import type { Part, Plan } from './part.ts'
-import { BUILD, build, ROOT } from './processes.ts'
+import { BUILD, build, cpuOf, memoryOf, ROOT } from './processes.ts'
 import { median, type Figure } from './table.ts'
 
 const POINTS = 60_000
 const DIMENSIONS = 384
 const FILL_BATCH = 500
-const RSS_EVERY_MS = 50
+const LOOK_EVERY_MS = 50
 /** What test/doubles/loopback-names.ts makes of the Service of a cluster. */
 const TARGET_HOST = '127.0.0.2'
 const BEST_BATCH = 500
@@ -54,6 +54,8 @@ interface Engines {
 interface Run {
   /** Points per second, from the start of the process to its end. */
   rate: number
+  /** The same by processor time, of the process and both engines: what else the machine does counts less. */
+  perCpuSecond: number
   /** The most memory it ever had, in MiB. */
   peak: number
 }
@@ -95,20 +97,26 @@ async function compare({ pairs }: Plan, engines: Engines): Promise<Figure[]> {
 }
 
 function figuresOf({ job, standard, best }: Record<'job' | 'standard' | 'best', Run[]>): Figure[] {
-  const rates = job.map(({ rate }) => rate)
-  const beside = (what: string, others: Run[], factor: number): Figure => {
-    const value = median(rates)
-    const figure = { what, unit: '/s', value, best: Math.max(...rates) }
+  const compared = (what: string, others: Run[], field: 'rate' | 'perCpuSecond'): Figure => {
+    const values = job.map((run) => run[field])
+    const figure = { what, unit: '/s', value: median(values), best: Math.max(...values) }
     if (others.length === 0) return figure
-    const yardstick = median(others.map(({ rate }) => rate))
+    return { ...figure, yardstick: median(others.map((run) => run[field])) }
+  }
+  const beside = (what: string, others: Run[], factor: number): Figure[] => {
+    const figure = compared(`points, ${what}`, others, 'rate')
+    const { value, yardstick = 0 } = figure
     const target = Math.round(factor * yardstick)
-    return { ...figure, yardstick, target, met: value >= target }
+    return [
+      { ...figure, ...(yardstick > 0 && { target, met: value >= target }) },
+      compared(`points per CPU second of all, ${what}`, others, 'perCpuSecond'),
+    ]
   }
   const peak = Math.max(...job.map(({ peak: most }) => most))
   const tools = [...standard, ...best].map(({ peak: most }) => most)
   return [
-    beside('points, beside its default settings', standard, 1.8),
-    beside(`points, beside its best (batches of ${BEST_BATCH})`, best, 1.1),
+    ...beside('beside its default settings', standard, 1.8),
+    ...beside(`beside its best (batches of ${BEST_BATCH})`, best, 1.1),
     {
       ...{ what: 'RSS, peak', unit: 'MiB', value: peak, target: 256, met: peak < 256 },
       ...(tools.length > 0 && { yardstick: Math.max(...tools) }),
@@ -123,30 +131,35 @@ interface Command {
 }
 
 /** One run into an absent collection; it must have brought every point. */
-async function measured({ target }: Engines, { file, args, env }: Command): Promise<Run> {
+async function measured(engines: Engines, { file, args, env }: Command): Promise<Run> {
+  const { source, target } = engines
   const url = target.urls[0] ?? ''
   for (const name of ['docs', '_migration_offsets'])
     await call(url, 'DELETE', `/collections/${name}`)
+  const ofEngines = () => [...source.pids, ...target.pids].reduce((sum, pid) => sum + cpuOf(pid), 0)
+  const before = ofEngines()
   const began = performance.now()
   const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   const output = Promise.all([text(child.stdout), text(child.stderr)])
-  let peak = 0
-  const looking = setInterval(() => (peak = Math.max(peak, peakOf(child.pid))), RSS_EVERY_MS)
+  const used = { peak: 0, cpu: 0 }
+  const looking = setInterval(() => look(child.pid ?? 0, used), LOOK_EVERY_MS)
   const [code] = (await once(child, 'exit')) as [number | null]
   const seconds = (performance.now() - began) / 1000
   clearInterval(looking)
+  const cpuSeconds = used.cpu + ofEngines() - before
   if (code !== 0) throw new Error(`${file} ended with ${code}: ${(await output).join('\n')}`)
   const count = await call(url, 'POST', '/collections/docs/points/count', { exact: true })
   if ((count as { count: number }).count !== POINTS) throw new Error(`${file}: not all points came`)
-  return { rate: POINTS / seconds, peak }
+  return { rate: POINTS / seconds, perCpuSecond: POINTS / cpuSeconds, peak: used.peak }
 }
 
-function peakOf(pid: number | undefined): number {
+/** What a process has used so far: it cannot be asked once it is gone. */
+function look(pid: number, used: { peak: number; cpu: number }): void {
   try {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-    return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? 0) / 1024
+    used.peak = memoryOf(pid).peak
+    used.cpu = cpuOf(pid)
   } catch {
-    return 0
+    // It has just ended.
   }
 }
 

@@ -34,6 +34,8 @@ const STORAGE = {
 export interface RealSubject extends Subject {
   /** Where each node answers gRPC, by ordinal. */
   grpcUrls: string[]
+  /** Process ids, by ordinal. */
+  pids: number[]
 }
 
 /** `port`: of the first node, for who must find it where it always is. */
@@ -85,7 +87,7 @@ export async function realSubject(
       grpcUrls.push(`http://${host}:${grpc}`)
       await waitFor(`node ${ordinal}`, () => isReady(url), { process: record })
     }
-    return { urls, grpcUrls, close }
+    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), close }
   } catch (error) {
     await close()
     throw error
