@@ -22,6 +22,7 @@ import { clusterFaults } from '../scenarios/cluster-faults.ts'
 import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
+import { migrationScenarios } from '../scenarios/migration.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
@@ -82,6 +83,7 @@ if (world !== undefined) {
     ...backupSchedule,
     ...backupRetention,
     ...backupCron,
+    ...migrationScenarios,
     ...clusterFaults,
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

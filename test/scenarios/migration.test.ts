@@ -1,0 +1,10 @@
+/** Migrations in the embedded world. */
+import t from 'tap'
+import { startEmbeddedWorld } from '../world/embedded.ts'
+import { migrationScenarios } from './migration.ts'
+import { runScenarios } from './run.ts'
+
+const world = await startEmbeddedWorld()
+t.teardown(() => world.close())
+
+await runScenarios(t, world, migrationScenarios, 4)

@@ -1,0 +1,149 @@
+/** VecMigration: copied and proved, waiting, killed and gone on, and never without its turn. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import type { MigrationStatus } from '../../crds/migration.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { Reference, World } from '../world/world.ts'
+import { fill, points, said, untilSaid } from './backup-parts.ts'
+import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
+
+const KEYED = { apiKey: { autoGenerate: true } }
+
+/** A VecMigration as a person writes it. */
+function migrationIn(namespace: string, name: string) {
+  const kind = 'VecMigration'
+  const reference: Reference = { apiVersion: API_VERSION, kind, namespace, name }
+  const of = (spec: object): object => ({
+    apiVersion: API_VERSION,
+    kind,
+    metadata: { namespace, name },
+    spec,
+  })
+  return { reference, of }
+}
+
+function statusOf(object: AnyObject | undefined): MigrationStatus {
+  return (object as { status?: MigrationStatus } | undefined)?.status ?? {}
+}
+
+async function untilCompleted(world: World, reference: Reference): Promise<MigrationStatus> {
+  const object = await world.until(
+    reference,
+    'ended',
+    (found) => ['Completed', 'Failed'].includes(statusOf(found).phase ?? ''),
+    300,
+  )
+  const status = statusOf(object)
+  if (status.phase !== 'Completed') throw new Error(JSON.stringify(status))
+  return status
+}
+
+/** Exact number of points, as the first node of a cluster counts them. */
+async function countIn(world: World, namespace: string, cluster: string, collection: string) {
+  const path = `/collections/${encodeURIComponent(collection)}/points/count`
+  const pod = { namespace, name: `vec-${cluster}-0` }
+  const answer = await world.engine(pod, 'POST', path, { exact: true })
+  return (answer as { result: { count: number } }).result.count
+}
+
+const copied: Scenario = {
+  title:
+    'collections are copied from a cluster of another namespace under other names, counted on both sides, and no key stays behind',
+  async run(world, t) {
+    const source = await world.namespace('copied-from')
+    const target = await world.namespace('copied-to')
+    await running(world, source, 'a', KEYED)
+    await running(world, target, 'b', KEYED)
+    for (const name of ['books', 'my cities']) {
+      const { upsert } = await fill(world, source, name)
+      await upsert({ points: points(name === 'books' ? 30 : 7) })
+    }
+    const { reference, of } = migrationIn(target, 'm')
+    await world.apply(
+      of({
+        source: { clusterRef: { name: 'a', namespace: source } },
+        targetClusterRef: { name: 'b' },
+        collectionMapping: { books: 'library' },
+        batchSize: 10,
+      }),
+    )
+    const status = await untilCompleted(world, reference)
+    t.match(status, {
+      source: `${source}/a`,
+      startTime: String,
+      completionTime: String,
+      collections: [
+        { name: 'books', targetName: 'library', status: 'Completed', pointsCopied: 30 },
+        { name: 'my cities', targetName: 'my cities', status: 'Completed', pointsCopied: 7 },
+      ],
+      progress: { collectionsTotal: 2, collectionsCompleted: 2, pointsCopied: 37, percentage: 100 },
+    })
+    t.match(said(await world.get(reference)), {
+      status: 'True',
+      reason: 'MigrationCompleted',
+      message: 'Copied 2/2',
+    })
+    t.equal(await countIn(world, target, 'b', 'library'), 30)
+    t.equal(await countIn(world, target, 'b', 'my cities'), 7)
+    t.equal(await countIn(world, source, 'a', 'books'), 30, 'the source is only read')
+    t.match(await eventsAbout(world, reference), { MigrationCompleted: /Copied 2\/2/ })
+
+    const secrets = await world.list('v1', 'Secret', target)
+    const names = secrets.map(({ metadata }) => metadata.name)
+    t.strictSame(
+      names.filter((name) => name.startsWith('migration')),
+      [],
+      'the copy of the key went with the end of the Job',
+    )
+    await world.delete(reference)
+    await world.until(reference, 'gone', (object) => object === undefined)
+    t.equal(await countIn(world, target, 'b', 'library'), 30, 'what was copied stays')
+  },
+}
+
+const waits: Scenario = {
+  title: 'a migration waits for its clusters without failing, and starts once both are there',
+  async run(world, t) {
+    const namespace = await world.namespace('migration-waits')
+    const { reference, of } = migrationIn(namespace, 'm')
+    await world.apply(
+      of({ source: { clusterRef: { name: 'a' } }, targetClusterRef: { name: 'b' } }),
+    )
+    const waiting = await untilSaid(world, reference, 'ClusterNotFound')
+    t.equal(statusOf(waiting).phase, 'Pending')
+    await running(world, namespace, 'a')
+    const { upsert } = await fill(world, namespace, 'docs')
+    await upsert({ points: points(5) })
+    t.strictSame(
+      (await jobsIn(world, namespace)).filter((name) => name.startsWith('migration')),
+      [],
+    )
+    await running(world, namespace, 'b')
+    t.match(await untilCompleted(world, reference), { progress: { pointsCopied: 5 } })
+    t.equal(await countIn(world, namespace, 'b', 'docs'), 5)
+  },
+}
+
+const killed: Scenario = {
+  title: 'a migration whose pod is killed goes on, and every point arrives once',
+  async run(world, t) {
+    const namespace = await world.namespace('migration-killed')
+    await Promise.all(['a', 'b'].map((name) => running(world, namespace, name)))
+    const { upsert } = await fill(world, namespace, 'docs')
+    await upsert({ points: points(2_000) })
+    const { reference, of } = migrationIn(namespace, 'm')
+    const source = { clusterRef: { name: 'a' } }
+    await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
+    await world.until(
+      reference,
+      'under way',
+      (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
+    )
+    const [job = ''] = (await jobsIn(world, namespace)).filter((one) => one.startsWith('migration'))
+    await world.faults.killJobPod(namespace, job)
+    const { progress } = await untilCompleted(world, reference)
+    t.match(progress, { pointsTotal: 2_000, pointsCopied: 2_000, percentage: 100 })
+    t.equal(await countIn(world, namespace, 'b', 'docs'), 2_000)
+  },
+}
+
+export const migrationScenarios: Scenario[] = [copied, waits, killed]
