@@ -169,10 +169,12 @@ export class Tally {
     }
     const done = [...known.values()].reduce((sum, bytes) => sum + bytes, 0)
     const { collection = '', nodes = 0, bytes = 0, bytesTotal = 0 } = this.#current ?? {}
+    // Once it is completed its bytes are among those.
+    const moving = known.has(collection) ? 0 : this.#bytesBefore + bytes
     // Its other nodes will have about as many.
-    if (bytesTotal > 0) known.set(collection, bytesTotal * nodes)
+    if (bytesTotal > 0 && !known.has(collection)) known.set(collection, bytesTotal * nodes)
     const total = estimatedBytes(this.#points, known)
-    const allBytes = done + this.#bytesBefore + bytes
+    const allBytes = done + moving
     return { allBytes, ...(total !== undefined && { allBytesTotal: Math.max(total, allBytes) }) }
   }
 

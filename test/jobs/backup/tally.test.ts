@@ -69,6 +69,18 @@ t.test('while no byte moves it is told where the backup stands, every few second
   t.match(log, [/collection 1 of 2 \(a\), node 2 of 3/])
 })
 
+t.test('the bytes of a collection that was just completed are counted once', async (t) => {
+  const { tally } = tallyOf(['a', 'b'])
+  tally.begin('a', 3)
+  for (const node of [0, 1, 2]) {
+    tally.flows(node, 1000)
+    tally.moved(1000)
+  }
+  t.match(tally.line(), /in all 2.9 KiB/)
+  tally.completed(taken('a'))
+  t.match(tally.line(), /in all 2.9 KiB/)
+})
+
 t.test('few collections are listed whole, in their order', async (t) => {
   const { tally } = tallyOf(['a', 'b', 'c', 'd'])
   tally.failed('b', 'no')
