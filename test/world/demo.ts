@@ -15,7 +15,7 @@ import { JobLogs } from './demo/logs.ts'
 import { phaseOf, referenceOf, sampleOf, SHOWN, take, TOUR, type Place } from './demo/tour.ts'
 import { Watcher } from './demo/watcher.ts'
 import { startEmbeddedWorld } from './embedded.ts'
-import type { World } from './world.ts'
+import { NotHere, type BucketCall, type World, type WorldBucket } from './world.ts'
 
 const USAGE = `Usage: npm run demo -- [options]
   --cluster       on a real cluster: that of KUBECONFIG, else one of its own (as npm run test:cluster)
@@ -44,6 +44,7 @@ type Samples = Place['samples']
 /** Logs of Jobs for people; inside Kubernetes they are JSON. */
 const READABLE = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
 const AFTER_SECONDS = 5
+const UPLOAD_SECONDS = 2
 const CLOSE_WITHIN_MS = 180_000
 
 /** Ends by Ctrl-C: as shells count it. */
@@ -97,10 +98,13 @@ async function show(world: Stage, samples: Samples, manner: Manner): Promise<voi
 }
 
 async function tour(
-  place: Place,
+  start: Place,
   { guide, watcher, signal }: { guide: Guide; watcher: Watcher; signal: AbortSignal },
 ): Promise<void> {
+  const bucket = await bucketOf(start)
+  const place: Place = { ...start, ...(bucket !== undefined && { bucket }) }
   for (const step of TOUR) {
+    if (step.needsBucket && bucket === undefined) continue
     await guide.announce(step, place.namespace)
     if (signal.aborted) return
     await take(step, place)
@@ -111,6 +115,24 @@ async function tour(
   // What the last step leaves to garbage collection.
   await place.world.pass(AFTER_SECONDS)
   await guide.end()
+}
+
+/** Undefined in somebody's cluster without a store. The first backup is slow enough to be watched. */
+async function bucketOf({ world, namespace }: Place): Promise<WorldBucket | undefined> {
+  try {
+    const bucket = await world.bucket(namespace)
+    if (world.kind === 'embedded') {
+      bucket.misbehave((call) => (isFirst(call) ? { hold: world.pass(UPLOAD_SECONDS) } : undefined))
+    }
+    return bucket
+  } catch (error) {
+    if (error instanceof NotHere) return undefined
+    throw error
+  }
+}
+
+function isFirst({ method, key }: BucketCall): boolean {
+  return method === 'PUT' && /^by-hand\/.*\.snapshot$/.test(key)
 }
 
 function guideOf(

@@ -38,12 +38,32 @@ metadata: { name: docs }
 spec: { version: 1.18.2, replicas: 2, cluster: { enabled: false } }
 `
 
-t.test('the tour shows a VecCluster Pending, Running, Upgrading, Running, gone', async (t) => {
+/** The phases the lines show of a resource, one after the other. */
+function phasesIn(output: string, resource: string): (string | undefined)[] {
+  const lines = output.matchAll(new RegExp(`^[\\d:]+ +${resource} +(\\w+)`, 'gm'))
+  const phases = [...lines].map(([, phase]) => phase)
+  return phases.filter((phase, index) => phase !== phases[index - 1])
+}
+
+t.test('the tour shows the life of a cluster, its backups and a schedule', async (t) => {
   const { code, output, left } = await start(t, ['--logs']).ended
   t.equal(code, 0, output)
-  const phases = [...output.matchAll(/^[\d:]+ +VecCluster \S+ +(\w+)/gm)].map(([, phase]) => phase)
-  const changes = phases.filter((phase, index) => phase !== phases[index - 1])
-  t.strictSame(changes, ['Pending', 'Running', 'Upgrading', 'Running', 'gone'])
+  t.strictSame(phasesIn(output, 'VecCluster \\S+'), [
+    'Pending',
+    'Running',
+    'Upgrading',
+    'Running',
+    'gone',
+  ])
+  t.strictSame(phasesIn(output, 'VecBackup demo-1/docs-before-upgrade'), [
+    'Pending',
+    'InProgress',
+    'Completed',
+    'gone',
+  ])
+  t.match(output, /InProgress +collection 1 of 1 \(books\), node \d of 3: /)
+  t.match(output, /VecBackup demo-1\/docs-nightly-\d{8}-\d{4}00 +Completed +Backed up 1\/1/)
+  t.strictSame(phasesIn(output, 'VecBackupSchedule \\S+'), ['Active', 'gone'])
   for (const command of ['apply -f docs/samples/cluster.yaml', 'edit', 'delete']) {
     t.match(output, `$ kubectl -n demo-1 ${command}`)
   }

@@ -73,10 +73,10 @@ function jobState(job: Shown): [phase: string, message: string] {
   return (job.status?.active ?? 0) > 0 ? ['Running', ''] : ['Pending', '']
 }
 
-/** Why a resource is not as its spec wants it, and how ready it is. */
+/** Why a resource is not as its spec wants it, how ready it is, and how far a backup is. */
 function messageOf(object: Shown): string {
   const applied = conditionOf(object, 'Applied')
-  const ready = conditionOf(object, 'Ready')
+  const ready = conditionOf(object, 'Ready') ?? conditionOf(object, 'Complete')
   const shown = applied?.status === 'False' ? [applied, ready] : [ready]
   return shown
     .map((condition) => condition?.message ?? '')
@@ -85,10 +85,11 @@ function messageOf(object: Shown): string {
 }
 
 /** The last report of a Job: verb, number and state. */
-function progressOf({ metadata }: AnyObject): string | undefined {
+function progressOf({ kind, metadata }: AnyObject): string | undefined {
   const text = metadata.annotations?.[ANNOTATIONS.progress]
   const progress = parseProgress(text, metadata.uid ?? '')
-  return progress && `helm ${progress.verb} ${progress.run} ${progress.state}`
+  const what = kind === 'VecCluster' ? 'helm' : kind.replace(/^Vec/, '').toLowerCase()
+  return progress && `${what} ${progress.verb} ${progress.run} ${progress.state}`
 }
 
 function conditionOf({ status }: Shown, type: string): Partial<Condition> | undefined {

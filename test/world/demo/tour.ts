@@ -2,9 +2,10 @@
  * The tour of the demo, as data: what a person would type, what it does to the world, and the phases
  * that follow. A new kind joins it with its sample and its steps.
  */
+import type { BackupScheduleStatus } from '../../../crds/backup-schedule.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/names.ts'
-import type { Reference, World } from '../world.ts'
+import type { Reference, World, WorldBucket } from '../world.ts'
 
 /** Where a tour takes place. */
 export interface Place {
@@ -12,6 +13,8 @@ export interface Place {
   namespace: string
   /** Objects of docs/samples, by file name without its ending. */
   samples: ReadonlyMap<string, AnyObject>
+  /** Absent where the world has no store. */
+  bucket?: WorldBucket
 }
 
 export interface Step {
@@ -27,10 +30,69 @@ export interface Step {
   shows?: (object: AnyObject | undefined, before: AnyObject | undefined) => boolean
   /** What must be true elsewhere before the tour goes on. */
   proves?: (place: Place) => Promise<void>
+  /** Left out where the world has no store for it. */
+  needsBucket?: true
   seconds: number
 }
 
 export const GONE = 'gone'
+
+const BACKUP_STEPS: Step[] = [
+  {
+    says: 'A VecBackup: a Job streams a snapshot of every node into a bucket and tells how far it is.',
+    types: 'apply -f docs/samples/backup.yaml',
+    sample: 'backup',
+    act: (place) => place.world.apply(stored(place, 'backup')),
+    phases: ['InProgress', 'Completed'],
+    proves: (place) => holds(place, /\/manifest\.json$/, 1),
+    needsBucket: true,
+    seconds: 300,
+  },
+  {
+    says: 'A VecBackupSchedule: at its slot, here each full minute, it makes a backup named after it.',
+    types: 'apply -f docs/samples/backup-schedule.yaml',
+    sample: 'backup-schedule',
+    act: (place) => place.world.apply(everyMinute(stored(place, 'backup-schedule'))),
+    phases: ['Active'],
+    shows: (object) => scheduleOf(object).lastBackupStatus === 'Completed',
+    needsBucket: true,
+    seconds: 300,
+  },
+  {
+    says: 'From now on it keeps one: with the next slot the older one goes, together with its objects.',
+    types: 'edit vecbackupschedule docs-nightly',
+    sample: 'backup-schedule',
+    act: (place) =>
+      place.world.patch(referenceOf(sampleOf(place, 'backup-schedule')), {
+        spec: { retentionPolicy: { keepLast: 1 } },
+      }),
+    phases: ['Active'],
+    shows: (object, before) =>
+      scheduleOf(object).lastBackupName !== scheduleOf(before).lastBackupName &&
+      scheduleOf(object).recentBackups?.length === 1,
+    needsBucket: true,
+    seconds: 300,
+  },
+  {
+    says: 'The schedule is deleted, and its backups with it.',
+    types: 'delete vecbackupschedule docs-nightly',
+    sample: 'backup-schedule',
+    act: (place) => place.world.delete(referenceOf(sampleOf(place, 'backup-schedule'))),
+    phases: [GONE],
+    needsBucket: true,
+    seconds: 180,
+  },
+  {
+    says: 'The first backup is deleted, and its objects with it: the bucket is empty.',
+    types: 'delete vecbackup docs-before-upgrade',
+    sample: 'backup',
+    act: (place) => place.world.delete(referenceOf(sampleOf(place, 'backup'))),
+    phases: [GONE],
+    proves: (place) => holds(place, /./, 0),
+    needsBucket: true,
+    seconds: 180,
+  },
+]
 
 export const TOUR: Step[] = [
   {
@@ -102,6 +164,7 @@ export const TOUR: Step[] = [
     shows: (object, before) => issueOf(object) !== issueOf(before),
     seconds: 300,
   },
+  ...BACKUP_STEPS,
   {
     says: 'The VecCollection is deleted, and the collection with it: its deletionPolicy says so.',
     types: 'delete veccollection books',
@@ -155,6 +218,8 @@ export async function take(step: Step, place: Place): Promise<void> {
   await step.proves?.(place)
 }
 
+/** Backups that are owned go after their owner. */
+const GONE_SECONDS = 60
 /** A collection is looked after once a minute, and a little earlier or later. */
 const LOOKED_AFTER_SECONDS = 75
 
@@ -180,6 +245,35 @@ function shortLived(key: AnyObject): AnyObject {
   return { ...key, spec: { ...spec, ttl: '90s' } } as AnyObject
 }
 
+/** The sample as it is applied: into the bucket of this world. */
+function stored(place: Place, name: string): AnyObject {
+  const sample = sampleOf(place, name) as AnyObject & {
+    spec: { storage: { s3: { prefix: string } } }
+  }
+  const s3 = { ...place.bucket?.target, prefix: sample.spec.storage.s3.prefix }
+  return { ...sample, spec: { ...sample.spec, storage: { s3 } } } as AnyObject
+}
+
+/** Nobody watches a demo until three o'clock at night. */
+function everyMinute(schedule: AnyObject): AnyObject {
+  const { spec } = schedule as AnyObject & { spec: object }
+  return { ...schedule, spec: { ...spec, schedule: '* * * * *' } } as AnyObject
+}
+
+function scheduleOf(object: AnyObject | undefined): BackupScheduleStatus {
+  return (object as { status?: BackupScheduleStatus } | undefined)?.status ?? {}
+}
+
+/** So many keys of the bucket look like that, once those that go have gone. */
+async function holds({ bucket, world }: Place, pattern: RegExp, count: number): Promise<void> {
+  for (let left = GONE_SECONDS; ; left -= 1) {
+    const keys = (await bucket?.keys()) ?? []
+    if (keys.filter((key) => pattern.test(key)).length === count) return
+    if (left <= 0) throw new Error(`the bucket still has ${keys.join(', ')}`)
+    await world.pass(1)
+  }
+}
+
 function issueOf(object: AnyObject | undefined): string | undefined {
   return (object as { status?: { issuedAt?: string } } | undefined)?.status?.issuedAt
 }
@@ -189,6 +283,8 @@ export const SHOWN = [
   { apiVersion: API_VERSION, kind: 'VecCluster' },
   { apiVersion: API_VERSION, kind: 'VecCollection' },
   { apiVersion: API_VERSION, kind: 'VecAccessKey' },
+  { apiVersion: API_VERSION, kind: 'VecBackupSchedule' },
+  { apiVersion: API_VERSION, kind: 'VecBackup' },
   { apiVersion: 'batch/v1', kind: 'Job' },
   { apiVersion: 'apps/v1', kind: 'StatefulSet' },
   { apiVersion: 'v1', kind: 'Pod' },
