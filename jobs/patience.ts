@@ -15,7 +15,11 @@ const LEAST_MS = 10_000
  * collections.
  */
 export class Patience {
-  #leftMs = RUN_MS
+  #leftMs: number
+
+  constructor(leftMs = RUN_MS) {
+    this.#leftMs = leftMs
+  }
 
   /** For one thing that is waited for. */
   share(): number {

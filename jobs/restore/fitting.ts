@@ -9,10 +9,17 @@ import { humanSize } from '../../crds/size.ts'
 import type { LiveCollection } from '../clients/engine-recovery.ts'
 import { patiently } from '../patience.ts'
 import { disagreement, firstCopies, look, type Copies, type Sight } from './settled.ts'
-import { collectionsOn, engineOn, ordinals, recoveryOn, type Wanted, type Work } from './work.ts'
+import {
+  collectionsOn,
+  engineOn,
+  ordinals,
+  recoveryOn,
+  type Inspection,
+  type Wanted,
+} from './work.ts'
 
 /** Throws with the first reason why this collection cannot be restored. */
-export async function checkCollection({ source, name }: Wanted, work: Work): Promise<void> {
+export async function checkCollection({ source, name }: Wanted, work: Inspection): Promise<void> {
   await checkObjects(source, work)
   const found = await patiently(work, () => existing(name, work))
   if (found !== undefined) checkSameShape(name, source, found.live)
@@ -25,7 +32,7 @@ export async function checkCollection({ source, name }: Wanted, work: Work): Pro
 /** The collection at the target; undefined when there is none. An alias is none, and cannot become one. */
 export async function existing(
   name: string,
-  work: Work,
+  work: Inspection,
 ): Promise<{ live: LiveCollection } | undefined> {
   const { signal } = work.tools
   const names = await engineOn(work, 0).collections(signal)
@@ -41,13 +48,13 @@ export async function existing(
   )
 }
 
-async function seen(name: string, work: Work): Promise<Sight> {
+async function seen(name: string, work: Inspection): Promise<Sight> {
   const sight = await look(name, work)
   if (typeof sight === 'string') throw new EngineError(sight)
   return sight
 }
 
-async function checkObjects({ snapshots }: ManifestCollection, work: Work): Promise<void> {
+async function checkObjects({ snapshots }: ManifestCollection, work: Inspection): Promise<void> {
   const { bucket, tools } = work
   for (const { key, sizeBytes } of snapshots) {
     const size = await bucket.size(key, tools.signal)
@@ -96,7 +103,7 @@ function byId([one]: unknown[], [other]: unknown[]): number {
 export function refusePriority(
   { name, shards }: ManifestCollection,
   copies: Copies | undefined,
-  { priority, plan }: Pick<Work, 'priority' | 'plan'>,
+  { priority, plan }: Pick<Inspection, 'priority' | 'plan'>,
 ): void {
   if (priority === 'snapshot' || plan.cluster.replicas === 1) return
   const isHarmless = shards.every(({ shardId, nodes }) => {
@@ -114,7 +121,7 @@ export function refusePriority(
 }
 
 /** Throws where the snapshots of a node are larger than all its disks. */
-export async function checkRoom(wanted: Wanted[], work: Work): Promise<void> {
+export async function checkRoom(wanted: Wanted[], work: Inspection): Promise<void> {
   for (const ordinal of ordinals(work)) {
     const largest = Math.max(
       0,

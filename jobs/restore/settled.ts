@@ -6,7 +6,7 @@ import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { MovingPlacement, NodeView } from '../clients/engine-recovery.ts'
 import { isPassing } from '../patience.ts'
 import { repair } from './repair.ts'
-import { ordinals, recoveryOn, type Work } from './work.ts'
+import { ordinals, recoveryOn, type Reach, type Work } from './work.ts'
 
 /** State of each copy, by ordinal of its node, of each shard. A peer that is none of the pods is itself. */
 export type Copies = Map<number, Map<number, string>>
@@ -65,7 +65,7 @@ export async function settled(
 }
 
 /** What the nodes say; a text where they cannot be asked at this moment. */
-export async function look(collection: string, work: Work): Promise<Sight | string> {
+export async function look(collection: string, work: Reach): Promise<Sight | string> {
   try {
     const placements: MovingPlacement[] = []
     const views: NodeView[] = []

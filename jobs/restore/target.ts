@@ -2,9 +2,9 @@
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { Manifest } from '../../crds/manifest.ts'
 import { patiently } from '../patience.ts'
-import { engineOn, ordinals, recoveryOn, type Work } from './work.ts'
+import { engineOn, ordinals, recoveryOn, type Inspection } from './work.ts'
 
-type Reach = Pick<Work, 'plan' | 'tools' | 'patience'>
+type Reach = Pick<Inspection, 'plan' | 'tools' | 'patience'>
 
 /** Before it, snapshots are lost on nodes that hold no data of a shard (facts 6.3). */
 const FIRST_FOR_SEVERAL = '1.17.1'

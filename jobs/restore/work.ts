@@ -32,7 +32,12 @@ export interface Wanted {
   name: string
 }
 
-type Reach = Pick<Work, 'plan' | 'tools'>
+/** All it takes to look at bucket and target, and to touch nothing. */
+export interface Inspection extends Pick<Work, 'plan' | 'bucket' | 'priority' | 'patience'> {
+  tools: Pick<Tools, 'engineOn' | 'signal' | 'log' | 'time'>
+}
+
+export type Reach = Pick<Inspection, 'plan' | 'tools'>
 
 export function ordinals({ plan }: Pick<Work, 'plan'>): number[] {
   return Array.from({ length: plan.cluster.replicas }, (_, ordinal) => ordinal)
