@@ -42,15 +42,17 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
   const lines: Record<string, unknown>[] = []
   const write = (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>)
   const sleeps: number[] = []
+  const statuses: (number | undefined)[] = []
   const ports = backupPorts({
     ...{ kubernetes, namespaces },
     secret: secretPort(kubernetes, () => clock.now()),
     time: { now: () => clock.now(), sleep: async (ms) => void sleeps.push(ms) },
     log: pino({ level: 'warn' }, { write }),
+    called: ({ status }) => statuses.push(status),
   })
   const makeSecret = (stringData: Record<string, string> = KEYS) =>
     api.create({ apiVersion: 'v1', kind: 'Secret', metadata: metadataOf('bucket'), stringData })
-  return { ...embedded, ports, lines, sleeps, makeSecret }
+  return { ...embedded, ports, lines, sleeps, statuses, makeSecret }
 }
 
 function metadataOf(name: string, namespace = 'ns') {
@@ -198,13 +200,14 @@ t.test('without the Secret a purge is an error, not the end', async (t) => {
 })
 
 t.test('a store that is busy is asked twice, and then again by the next hook', async (t) => {
-  const { ports, makeSecret, sleeps } = await stage(t)
+  const { ports, makeSecret, sleeps, statuses } = await stage(t)
   const { s3, target } = await bucketOf(t)
   await makeSecret()
   s3.misbehave(() => ({ status: 503, code: 'SlowDown' }))
   await t.rejects(ports.purge(target, signal), { code: 'StorageError', status: 503 })
   t.equal(s3.calls.length, 2)
   t.equal(sleeps.length, 1)
+  t.strictSame(statuses, [503, 503], 'both are told to the metrics')
   s3.misbehave()
   t.strictSame(await ports.purge(target, signal), { done: true })
 })
