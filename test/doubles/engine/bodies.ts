@@ -318,6 +318,38 @@ export const DropShardKey = struct(
   { required: ['shard_key'] },
 )
 
+/** Body of `PUT /collections/{c}/snapshots/recover`. */
+export const RecoverSnapshot = struct(
+  'SnapshotRecover',
+  {
+    location: string,
+    priority: oneOf('no_sync', 'snapshot', 'replica'),
+    checksum: checked(string, (text) =>
+      /^[0-9a-f]{64}$/i.test(text) ? undefined : 'invalid_sha256_hash',
+    ),
+    api_key: string,
+  },
+  { required: ['location'] },
+)
+
+const shardMove = struct(
+  'MoveShard',
+  { shard_id: integer('u32'), from_peer_id: integer('u64'), to_peer_id: integer('u64') },
+  { required: ['shard_id', 'from_peer_id', 'to_peer_id'] },
+)
+const replica = struct(
+  'Replica',
+  { shard_id: integer('u32'), peer_id: integer('u64') },
+  { required: ['shard_id', 'peer_id'] },
+)
+
+/** Body of `POST /collections/{c}/cluster`, as far as restores go. */
+export const ChangeCluster = untagged<Fields>(
+  'ClusterOperations',
+  struct('Replicate', { replicate_shard: shardMove }, { required: ['replicate_shard'] }),
+  struct('Drop', { drop_replica: replica }, { required: ['drop_replica'] }),
+)
+
 const action = (name: string, ...fields: string[]) =>
   struct(
     'AliasOperation',

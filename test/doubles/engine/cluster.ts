@@ -33,6 +33,8 @@ interface State {
 
 /** As seen on idle collections (facts 0). */
 const STALE_MS = 5
+/** Normally it is less than 0.2 s (facts 6.4). */
+const SETTLE_MS = 20
 
 export class EngineCluster {
   readonly name: string
@@ -42,6 +44,8 @@ export class EngineCluster {
   /** From alias to collection. */
   readonly aliases: Map<string, string>
   staleMs: number
+  /** For so long after a recovery nodes have not applied what it changed. */
+  settleMs = SETTLE_MS
   readonly now: () => Date
   readonly #peers: Map<number, Peer>
   /** Ordinals whose consensus thread is dead, with its last words. */
@@ -106,6 +110,15 @@ export class EngineCluster {
   addCollection(name: string, body: Fields): void {
     const nodes = this.enabled ? this.#peers.size : 1
     this.#add(name, newConfig(body, nodes), randomInt(Math.max(nodes, 1)))
+  }
+
+  /** As a snapshot says it was made, with copies where they happen to come. */
+  addRecovered(name: string, config: Config, payloadSchema: Record<string, Fields>): Collection {
+    this.#add(name, structuredClone(config), randomInt(Math.max(this.#peers.size, 1)))
+    const collection = this.collections.get(name)
+    if (collection === undefined) throw new Error(`${name} was not made`)
+    collection.payloadSchema = structuredClone(payloadSchema)
+    return collection
   }
 
   /** By its name or by an alias. */

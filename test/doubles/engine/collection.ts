@@ -12,6 +12,10 @@ export interface Shard {
   peers: number[]
   /** Of copies that are not Active. */
   states?: Record<number, string>
+  /** A copy on its way, and until when (milliseconds). */
+  arriving?: { from: number; to: number; until: number }[]
+  /** What only some nodes take for a copy, by ordinal of who does. */
+  phantoms?: Record<number, number[]>
 }
 
 export type ShardKey = string | number
@@ -33,6 +37,8 @@ export interface Collection {
   points: Point[]
   /** What readers still see for a moment after a PATCH, and until when. */
   stale?: { config: Config; until: number }
+  /** Nodes have not applied the last change before that moment (milliseconds). */
+  unsettledUntil?: number
 }
 
 const HNSW = {

@@ -16,6 +16,7 @@ import { clusterRoutes } from './routes/cluster.ts'
 import { collectionRoutes } from './routes/collections.ts'
 import { indexRoutes } from './routes/indexes.ts'
 import { pointRoutes } from './routes/points.ts'
+import { recoveryRoutes } from './routes/recovery.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { shardKeyRoutes } from './routes/shard-keys.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
@@ -79,7 +80,7 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
     else if (bad !== undefined && 'status' in bad) write(response, bad)
     else {
-      const body = bodyOf(bytes)
+      const body = formOf(incoming, bytes) ?? bodyOf(bytes)
       const result = await refusals(async () =>
         body instanceof Refusal ? body.answer : answer(incoming, { ...request, body }),
       )
@@ -130,6 +131,7 @@ export function answerAs(
       aliasRoutes(request, cluster) ??
       indexRoutes(request, cluster) ??
       pointRoutes(request, cluster) ??
+      (await recoveryRoutes(request, cluster, ordinal)) ??
       snapshotRoutes(request, cluster, ordinal) ??
       shardKeyRoutes(request, cluster) ??
       (await collectionRoutes(request, cluster, ordinal)) ??
@@ -164,6 +166,17 @@ function requestOf(incoming: IncomingMessage): EngineRequest {
     query: Object.fromEntries(searchParams),
     body: {},
   }
+}
+
+/** The one file of a form; undefined for what is none. */
+function formOf({ headers }: IncomingMessage, bytes: Buffer): object | undefined {
+  const type = headers['content-type'] ?? ''
+  const boundary = /^multipart\/form-data; *boundary="?([^"]+)/.exec(type)?.[1]
+  if (boundary === undefined) return undefined
+  const start = bytes.indexOf('\r\n\r\n')
+  const end = bytes.lastIndexOf(`\r\n--${boundary}--`)
+  const file = /filename="([^"]*)"/.exec(bytes.subarray(0, start).toString())?.[1] ?? ''
+  return { file, base64: bytes.subarray(start + 4, end).toString('base64') }
 }
 
 function bodyOf(bytes: Buffer): unknown {

@@ -1,9 +1,10 @@
 /**
- * Snapshot files, by node: one of another is unknown there (facts 6.1). A file tells which shards it
- * holds and is filled up to a size, so that it can be as large as a test wants.
+ * Snapshot files, by node: one of another is unknown there (facts 6.1). A file begins with a line that
+ * tells what it holds, and is filled up to a size, so that it can be as large as a test wants.
  */
 import { createHash } from 'node:crypto'
 import type { EngineCluster } from './cluster.ts'
+import { contentOf } from './recovery.ts'
 
 export interface SnapshotFile {
   name: string
@@ -49,12 +50,9 @@ export function makeSnapshot(
   collection: string,
 ): SnapshotFile {
   const peer = cluster.peer(ordinal).id
-  const shards = (cluster.find(collection)?.shards ?? []).filter(({ peers }) =>
-    peers.includes(peer),
-  )
   const creation_time = cluster.now().toISOString().slice(0, 19)
   const name = `${collection}-${peer}-${creation_time.replaceAll(/[T:]/g, '-')}.snapshot`
-  const head = Buffer.from(JSON.stringify({ collection, shards: shards.map(({ id }) => id) }))
+  const head = Buffer.from(`${JSON.stringify(contentOf(cluster, ordinal, collection))}\n`)
   const content = Buffer.alloc(Math.max(head.length, shelfOf(cluster).bytes), `${ordinal} ${name}`)
   head.copy(content)
   const checksum = createHash('sha256').update(content).digest('hex')

@@ -1,5 +1,6 @@
 /** GET /cluster: the peers, and the state of this node's consensus thread. */
 import { ok, type EngineAnswer, type EngineRequest } from '../answers.ts'
+import type { Collection } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 
 export function clusterRoutes(
@@ -9,6 +10,10 @@ export function clusterRoutes(
 ): EngineAnswer | undefined {
   if (method !== 'GET' || path.join('/') !== 'cluster') return undefined
   return ok(cluster.enabled ? view(cluster, ordinal) : { status: 'disabled' })
+}
+
+function isUnsettled({ unsettledUntil = 0 }: Collection): boolean {
+  return unsettledUntil > Date.now()
 }
 
 function view(cluster: EngineCluster, ordinal: number): object {
@@ -22,7 +27,7 @@ function view(cluster: EngineCluster, ordinal: number): object {
     raft_info: {
       term: 1,
       commit: cluster.peers().length + cluster.collections.size,
-      pending_operations: 0,
+      pending_operations: [...cluster.collections.values()].some(isUnsettled) ? 1 : 0,
       leader: leader?.id ?? null,
       role: leader?.id === id ? 'Leader' : 'Follower',
       is_voter: true,

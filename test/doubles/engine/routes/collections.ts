@@ -10,7 +10,7 @@ import {
   type EngineRequest,
 } from '../answers.ts'
 import { CreateCollection, UpdateCollection } from '../bodies.ts'
-import { newConfig, hasEmptyHnsw, patchConfig, type Collection } from '../collection.ts'
+import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
 
@@ -117,6 +117,15 @@ async function patch(
   return answered(cluster, hasEmptyHnsw(body), timeout)
 }
 
+function stateOf(shard: Shard, peer: number): string {
+  if (onTheirWay(shard).some(({ to }) => to === peer)) return 'Partial'
+  return shard.states?.[peer] ?? 'Active'
+}
+
+function onTheirWay({ arriving = [] }: Shard) {
+  return arriving.filter(({ until }) => until > Date.now())
+}
+
 /** Applied, and yet the call may wait for something that never comes (facts 3.1). */
 async function answered(
   { enabled }: EngineCluster,
@@ -144,11 +153,12 @@ function placement(
   ordinal: number,
 ): object {
   const { id } = cluster.peer(ordinal)
-  const copies = shards.flatMap(({ id: shard_id, key, peers, states = {} }) => {
+  const copies = shards.flatMap((each) => {
+    const { id: shard_id, key, peers, phantoms = {} } = each
     const shard = { shard_id, ...(key !== undefined && { shard_key: key }) }
-    return peers.map((peer_id) => ({
+    return [...peers, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
-      copy: { ...shard, state: states[peer_id] ?? 'Active' },
+      copy: { ...shard, state: stateOf(each, peer_id) },
     }))
   })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id
@@ -160,6 +170,8 @@ function placement(
     remote_shards: copies
       .filter((each) => !isHere(each))
       .map(({ peer_id, copy }) => ({ ...copy, peer_id })),
-    shard_transfers: [],
+    shard_transfers: shards.flatMap((each) =>
+      onTheirWay(each).map(({ from, to }) => ({ shard_id: each.id, from, to, sync: true })),
+    ),
   }
 }

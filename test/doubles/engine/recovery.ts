@@ -1,0 +1,153 @@
+/**
+ * What the recovery of a snapshot does to a collection of several nodes, as the real engine was seen to
+ * do it (facts 6.3), with the damage that comes of haste and of priorities.
+ */
+import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { refuse } from './answers.ts'
+import type { EngineCluster } from './cluster.ts'
+import type { Collection, Config, Fields, Shard, ShardKey } from './collection.ts'
+import { integerText, parseJson } from './json.ts'
+import type { Point } from './points.ts'
+
+/** The first line of a snapshot: of every shard its id, of those the node held the points. */
+interface Content {
+  collection: string
+  config: Config
+  payloadSchema: Record<string, Fields>
+  shards: { id: number; key?: ShardKey; points?: Point[] }[]
+}
+
+export type Priority = 'snapshot' | 'replica' | 'no_sync'
+
+export interface Taking {
+  ordinal: number
+  name: string
+  bytes: Buffer
+  priority: Priority
+  checksum?: string | undefined
+}
+
+export function contentOf(cluster: EngineCluster, ordinal: number, name: string): object {
+  const collection = cluster.find(name)
+  if (collection === undefined) return {}
+  const { id: peer } = cluster.peer(ordinal)
+  const { config, payloadSchema, shards } = collection
+  const content: Content = {
+    collection: name,
+    config,
+    payloadSchema,
+    shards: shards.map((shard) => ({
+      id: shard.id,
+      ...(shard.key !== undefined && { key: shard.key }),
+      ...(isHeld(cluster, shard, peer) && { points: pointsIn(collection, shard) }),
+    })),
+  }
+  return content
+}
+
+/** Takes a snapshot as this node's own; what is wrong with it is said before anything is touched. */
+export function takeSnapshot(cluster: EngineCluster, taking: Taking): void {
+  const { ordinal, name, bytes, priority, checksum } = taking
+  const content = readContent(bytes)
+  const actual = createHash('sha256').update(bytes).digest('hex')
+  if (checksum !== undefined && checksum !== actual) {
+    refuse(400, `Wrong input: Snapshot checksum mismatch: expected ${checksum}, got ${actual}`)
+  }
+  const known = cluster.find(name)
+  if (known !== undefined) refuseOther(known.config, content.config)
+  const collection = known ?? cluster.addRecovered(name, content.config, content.payloadSchema)
+  const isHasty = (collection.unsettledUntil ?? 0) > Date.now()
+  for (const shard of collection.shards) {
+    const given = content.shards.find(({ id }) => id === shard.id)
+    // Those before it have been replaced by then.
+    if (given === undefined) {
+      refuse(500, `Service internal error: No shard found: ${shard.id} at ./snapshots/tmp`)
+    }
+    if (given.points === undefined) continue
+    replacePoints(collection, shard, given.points)
+    place(cluster, { collection, shard, ordinal, priority, isHasty })
+  }
+  collection.unsettledUntil = Date.now() + cluster.settleMs
+}
+
+function pointsIn(collection: Collection, shard: Shard): Point[] {
+  return collection.points.filter((point) => shardOf(collection, point) === shard)
+}
+
+function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
+  const others = collection.points.filter((point) => shardOf(collection, point) !== shard)
+  collection.points = [...others, ...points]
+}
+
+/** The same on every call, and in every collection with as many shards. */
+function shardOf({ shards }: Collection, { id, shard_key: key }: Point): Shard | undefined {
+  const choice = shards.filter((shard) => shard.key === key)
+  const digest = createHash('sha256')
+    .update(integerText(id) ?? String(id))
+    .digest()
+  return choice[digest.readUInt32BE(0) % Math.max(choice.length, 1)]
+}
+
+interface Placing {
+  collection: Collection
+  shard: Shard
+  ordinal: number
+  priority: Priority
+  /** The nodes have not yet applied the recovery before. */
+  isHasty: boolean
+}
+
+/** The node becomes a holder, whether it was one before or not. */
+function place(cluster: EngineCluster, placing: Placing): void {
+  const { collection, shard, ordinal, priority, isHasty } = placing
+  const { id: peer } = cluster.peer(ordinal)
+  const others = shard.peers.filter((other) => other !== peer)
+  if (others.length === 0 || !cluster.enabled) {
+    shard.peers = [peer]
+    return
+  }
+  if (priority === 'replica') stopAll(cluster)
+  if (priority === 'no_sync') {
+    shard.peers = [...others, peer]
+    return
+  }
+  const factor = Number(collection.config.params['replication_factor'])
+  const [dropped] = others.slice(factor - 1)
+  shard.peers = [peer, ...others.slice(0, factor - 1)]
+  // Another node never hears of it: for good it lists the holder that was.
+  const deaf = cluster.peers().find(({ id }) => id !== peer)
+  if (isHasty && dropped !== undefined && deaf !== undefined) {
+    shard.phantoms = { [deaf.ordinal]: [dropped] }
+  }
+}
+
+/** For good: the entry is refused again at each restart. */
+function stopAll(cluster: EngineCluster): never {
+  for (const { ordinal } of cluster.peers()) {
+    cluster.stopConsensus(ordinal, 'Failed to handle committed entries')
+  }
+  return refuse(500, 'Service internal error: Channel closed: sending on a closed channel')
+}
+
+function isHeld({ enabled }: EngineCluster, { peers }: Shard, peer: number): boolean {
+  return !enabled || peers.includes(peer)
+}
+
+function readContent(bytes: Buffer): Content {
+  const line = bytes.subarray(0, Math.max(bytes.indexOf('\n'), 0)).toString()
+  try {
+    return parseJson(line) as Content
+  } catch {
+    const words = 'Failed to unpack tar archive: Malformed tar archive, reached unknown entry'
+    return refuse(500, `Service internal error: ${words}`)
+  }
+}
+
+function refuseOther({ params: found }: Config, { params: given }: Config): void {
+  const isSame =
+    isDeepStrictEqual({ ...found.vectors }, { ...given.vectors }) &&
+    found['shard_number'] === given['shard_number']
+  if (isSame) return
+  refuse(400, 'Wrong input: Snapshot is not compatible with existing collection: other vectors')
+}

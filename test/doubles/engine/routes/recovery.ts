@@ -1,0 +1,120 @@
+/** Taking snapshots by address or as a form, copies of shards, and what telemetry tells of them. */
+import { failed, ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
+import { ChangeCluster, RecoverSnapshot } from '../bodies.ts'
+import type { EngineCluster } from '../cluster.ts'
+import type { Shard } from '../collection.ts'
+import { readBody } from '../read.ts'
+import { takeSnapshot, type Priority } from '../recovery.ts'
+import { snapshotFiles } from '../snapshots.ts'
+import { found, timeoutOf } from './collections.ts'
+
+/** A copy of a small shard is there after so long. */
+const COPY_MS = 30
+const DISK_KIB = 100 * 1024 * 1024
+
+export async function recoveryRoutes(
+  request: EngineRequest,
+  cluster: EngineCluster,
+  ordinal: number,
+): Promise<EngineAnswer | undefined> {
+  const { method, path } = request
+  const [root = '', name = '', part = '', verb = ''] = path
+  switch (`${method} ${path.length} ${root} ${part} ${verb}`.trim()) {
+    case 'GET 1 telemetry':
+      return ok(telemetry(cluster))
+    case 'PUT 4 collections snapshots recover':
+      return recover(request, cluster, { ordinal, name })
+    case 'POST 4 collections snapshots upload':
+      return upload(request, cluster, { ordinal, name })
+    case 'POST 3 collections cluster':
+      return change(request, cluster, name)
+    default:
+      return undefined
+  }
+}
+
+interface Place {
+  ordinal: number
+  name: string
+}
+
+async function recover(
+  request: EngineRequest,
+  cluster: EngineCluster,
+  place: Place,
+): Promise<EngineAnswer> {
+  const body = readBody(RecoverSnapshot, request.body)
+  const { location = '', priority = 'snapshot', checksum } = body as Record<string, string>
+  const bytes = await fetched(location)
+  if (!Buffer.isBuffer(bytes)) return bytes
+  takeSnapshot(cluster, { ...place, bytes, priority: priority as Priority, checksum })
+  return ok(true)
+}
+
+async function fetched(location: string): Promise<Buffer | EngineAnswer> {
+  try {
+    const response = await fetch(location)
+    if (response.ok) return Buffer.from(await response.arrayBuffer())
+    const status = `${response.status} ${response.statusText}`
+    return failed(400, `Wrong input: Failed to download tar from ${location}: status - ${status}`)
+  } catch {
+    const words = `Http request error: error sending request for url (${location})`
+    return failed(500, `Service internal error: ${words}`)
+  }
+}
+
+/** The file stays in the folder under its own name. */
+function upload({ query, body }: EngineRequest, cluster: EngineCluster, place: Place) {
+  const { file, base64 } = body as { file: string; base64: string }
+  const content = Buffer.from(base64, 'base64')
+  const { checksum, priority = 'snapshot' } = query
+  takeSnapshot(cluster, { ...place, bytes: content, priority: priority as Priority, checksum })
+  const made = { name: file, creation_time: '', size: content.length, checksum: '', content }
+  snapshotFiles(cluster).set(`${place.ordinal}/${place.name}/${file}`, made)
+  return ok(true)
+}
+
+function change(request: EngineRequest, cluster: EngineCluster, name: string): EngineAnswer {
+  timeoutOf(request)
+  const { shards } = found(cluster, name)
+  const body = readBody(ChangeCluster, request.body) as Record<string, Record<string, number>>
+  const { replicate_shard: copy, drop_replica: drop } = body
+  const { shard_id: id = -1 } = copy ?? drop ?? {}
+  const shard =
+    shards.find((one) => one.id === id) ?? refuse(400, `Bad request: Shard ${id} does not exist`)
+  if (copy !== undefined) {
+    const { from_peer_id: from = 0, to_peer_id: to = 0 } = copy
+    for (const peer of [from, to]) checkPeer(cluster, peer)
+    shard.peers.push(to)
+    shard.arriving = [...(shard.arriving ?? []), { from, to, until: Date.now() + COPY_MS }]
+  } else dropReplica(shard, drop?.['peer_id'] ?? 0)
+  return ok(true)
+}
+
+function checkPeer(cluster: EngineCluster, peer: number): void {
+  if (cluster.peers().some(({ id }) => id === peer)) return
+  refuse(400, `Bad request: Peer ${peer} does not exist`)
+}
+
+function dropReplica(shard: Shard, peer: number): void {
+  if (Object.values(shard.phantoms ?? {}).some((peers) => peers.includes(peer))) {
+    delete shard.phantoms
+    return
+  }
+  if (!shard.peers.includes(peer)) {
+    refuse(400, `Bad request: Peer ${peer} has no replica of shard ${shard.id}`)
+  }
+  if (shard.peers.length === 1) {
+    const words = `Shard ${shard.id} must have at least one active replica after removing ${peer}`
+    refuse(400, `Bad request: ${words}`)
+  }
+  shard.peers = shard.peers.filter((other) => other !== peer)
+}
+
+function telemetry({ collections }: EngineCluster): object {
+  const idle = { running_snapshots: 0, running_snapshot_recovery: 0, total_snapshot_creations: 0 }
+  return {
+    app: { name: 'qdrant', system: { disk_size: DISK_KIB } },
+    collections: { snapshots: [...collections.keys()].map((id) => ({ id, ...idle })) },
+  }
+}
