@@ -4,7 +4,7 @@
  */
 import { parseArgs } from 'node:util'
 import type { Logger } from 'pino'
-import { KubernetesError, Rejected, StorageError } from '../../crds/errors.ts'
+import { EngineError, KubernetesError, Rejected, StorageError } from '../../crds/errors.ts'
 import { wordsOf } from '../clients/call.ts'
 import { Kubernetes } from '../clients/kubernetes.ts'
 import { peopleAccess } from '../clients/kubernetes-service.ts'
@@ -16,10 +16,11 @@ import { completionOf } from './completion.ts'
 import { doctor } from './doctor.ts'
 import { explain } from './explain.ts'
 import { ownRelease } from './release.ts'
+import { restorePlan } from './restore-plan.ts'
 import { status } from './status.ts'
 import { PROGRAM, helpOf, overview } from './usage.ts'
 
-const SERVED = [status, doctor, explain, backupNow, backupVerify]
+const SERVED = [status, doctor, explain, backupNow, backupVerify, restorePlan]
 export const PEOPLE_COMMANDS: readonly PeopleCommand[] = [...SERVED, completionOf(SERVED)]
 
 export interface Surroundings {
@@ -122,5 +123,6 @@ async function reach(call: Omit<PeopleCall, 'reach'>) {
 
 /** What a person can mend; anything else is a defect. */
 function isForPeople(error: unknown): boolean {
-  return [Complaint, KubernetesError, Rejected, StorageError].some((kind) => error instanceof kind)
+  const kinds = [Complaint, EngineError, KubernetesError, Rejected, StorageError]
+  return kinds.some((kind) => error instanceof kind)
 }

@@ -3,14 +3,13 @@ import { Type } from '@sinclair/typebox'
 import { connectionOf } from '../../crds/connection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { EngineError, KubernetesError } from '../../crds/errors.ts'
-import { AnyObject, Secret } from '../../crds/kubernetes.ts'
+import { AnyObject } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
-import { secretEngineCredentials } from '../clients/credentials.ts'
-import { proxyRoute } from '../clients/engine-route.ts'
-import { Engine } from '../clients/engine.ts'
+import type { Engine } from '../clients/engine.ts'
 import type { Placement } from '../clients/engine-answers.ts'
 import type { Kubernetes } from '../clients/kubernetes.ts'
 import type { PeopleCall } from './command.ts'
+import { enginesOf } from './engines.ts'
 
 export interface NodeView {
   pod: string
@@ -64,7 +63,7 @@ export async function engineView(
   { cluster, collection }: Target,
   call: Pick<PeopleCall, 'log' | 'signal'>,
 ): Promise<EngineView> {
-  const engineOn = enginesOf(kubernetes, cluster, call)
+  const engineOn = enginesOf(kubernetes, connectionOf(cluster), call)
   const pods = await podsOf(kubernetes, cluster)
   const nodes = await Promise.all(
     pods.map(async (pod) => nodeView(pod, engineOn(pod.ordinal), call.signal)),
@@ -73,18 +72,6 @@ export async function engineView(
   const ordinal = pods[asked]?.ordinal
   if (ordinal === undefined) return { nodes, shards: [], notes: [] }
   return { nodes, ...(await shardsOf(engineOn(ordinal), collection, call.signal)) }
-}
-
-/** Through the API server: that works with no more than a kubeconfig. */
-function enginesOf(kubernetes: Kubernetes, cluster: VecCluster, { log }: Pick<PeopleCall, 'log'>) {
-  const connection = connectionOf(cluster)
-  const secret = (namespace: string, name: string) =>
-    kubernetes.get({ apiVersion: 'v1', plural: 'secrets', namespace }, name, Secret)
-  // Read once for all calls of this command.
-  let known: ReturnType<typeof secretEngineCredentials> | undefined
-  const credentials = () => (known ??= secretEngineCredentials(connection, secret))
-  return (ordinal: number) =>
-    new Engine({ route: proxyRoute(kubernetes, connection, ordinal), credentials, log })
 }
 
 interface PodView {

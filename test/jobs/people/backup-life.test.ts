@@ -1,5 +1,8 @@
-/** A backup that a person has made from a schedule, from `backup now` to `backup verify`. */
+/** A backup that a person has made from a schedule, from `backup now` to `restore plan`. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { stringify } from 'yaml'
 import { API_VERSION } from '../../../crds/names.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
 import { backupResource, fill } from '../../scenarios/backup-parts.ts'
@@ -8,7 +11,7 @@ import { startEmbeddedWorld } from '../../world/embedded.ts'
 import { personAt, typed } from './person.ts'
 
 t.test(
-  'a backup made by hand runs, can be looked at and verified, and outlives retention',
+  'a backup made by hand runs, outlives retention, can be verified and planned to be restored',
   async (t) => {
     const world = await startEmbeddedWorld()
     t.teardown(() => world.close())
@@ -34,8 +37,37 @@ t.test(
     t.match(out, /\nPART +STATUS\ndocs +Completed +size /)
     t.match(out, /\nbackup-run-\S+ +run +Complete +\S+ +Done/)
     const schedule = await type('status', `qbs/${reference.name}`)
-    t.match(schedule.out, /\nPART +STATUS\ns-\d{8}-\d{6} +Completed/)
+    t.match(schedule.out, /\nPART +STATUS\n(.*\n)?s-\d{8}-\d{6} +Completed/)
 
+    const file = join(t.testdirName, 'restore.yaml')
+    const plan = async (changes: object, spec: object = { backupRef: { name: 'by-hand' } }) => {
+      writeFileSync(file, stringify({ ...RESTORE, spec: { ...RESTORE.spec, ...spec, ...changes } }))
+      return type('restore', 'plan', '--file', file)
+    }
+    const planned = await plan({ collectionMapping: { docs: 'docs-again' } })
+    t.equal(planned.code, ENDS.fine, planned.err)
+    t.match(planned.out, /^backup by-hand of \S+, engine 1\.18\.3, 1 nodes\ninto cluster \S+\/a\n/)
+    t.match(planned.out, /\nok +docs +docs-again +\S+ \S+ +is made\n/)
+    t.match(planned.out, /1 of 1 collections fit, .* nothing was touched\n$/)
+    t.match((await plan({})).out, /\nok +docs +docs +\S+ \S+ +replaces what is there\n/)
+    t.match(await plan({ collections: ['nope'] }), {
+      code: ENDS.wrong,
+      err: 'vec-operator: Collections not present in backup: nope\n',
+    })
+    t.match(await plan({ targetClusterRef: { name: 'none' } }), {
+      code: ENDS.wrong,
+      err: /cluster \S+\/none not found/,
+    })
+    t.match(await plan({ backupRef: { name: 'none' } }), { err: /backup \S+\/none not found/ })
+    t.match(await plan({ priority: 'best' }), {
+      code: ENDS.wrong,
+      err: /restore\.yaml: \.spec\.priority/,
+    })
+    t.match(await type('restore', 'plan'), {
+      code: ENDS.usage,
+      err: /either the name .* or --file/,
+    })
+    t.match(await type('restore', 'plan', 'none'), { err: /VecRestore \S+\/none not found/ })
     const [, path = ''] = /s3Path +(\S+)\n/.exec(out) ?? []
     const { endpoint, accessKeyId, secretAccessKey } = bucket.access
     const verified = await typed(
@@ -44,9 +76,25 @@ t.test(
     )
     t.equal(verified.code, ENDS.fine, verified.out + verified.err)
     t.match(verified.out, /all \d+ objects are whole/)
-    for (const heard of [out, schedule.out, verified.out]) t.notMatch(heard, secretAccessKey)
+
+    // What does not fit is named, and nothing is changed.
+    const [key = ''] = (await bucket.keys()).filter((one) => /by-hand.*snapshot$/.test(one))
+    await bucket.put(key, 'short')
+    const spoilt = await plan({})
+    t.equal(spoilt.code, ENDS.wrong)
+    t.match(spoilt.out, /\nx +docs .* has 5 bytes, not the \d+ of the manifest\n/)
+    t.match(spoilt.out, /0 of 1 collections fit/)
+    for (const heard of [out, schedule.out, verified.out, planned.out])
+      t.notMatch(heard, secretAccessKey)
   },
 )
+
+const RESTORE = {
+  apiVersion: API_VERSION,
+  kind: 'VecRestore',
+  metadata: { name: 'back' },
+  spec: { targetClusterRef: { name: 'a' } },
+}
 
 function phaseOf(object: unknown): string | undefined {
   return (object as { status?: { phase?: string } } | undefined)?.status?.phase
