@@ -23,6 +23,7 @@ import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
+import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
@@ -84,6 +85,7 @@ if (world !== undefined) {
     ...backupRetention,
     ...backupCron,
     ...migrationScenarios,
+    ...restoreScenarios,
     ...clusterFaults,
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

@@ -1,0 +1,146 @@
+/** VecRestore: a backup that comes back whole, in its turn, and read in peace. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { RestoreStatus } from '../../crds/restore.ts'
+import type { Reference, World } from '../world/world.ts'
+import { backupResource, backupStatus, fill, points, said, untilEnded } from './backup-parts.ts'
+import { eventsAbout, running, type Scenario } from './scenario.ts'
+
+const TWO_NODES = { replicas: 2, cluster: { enabled: true }, apiKey: { autoGenerate: true } }
+
+/** A VecRestore as a person writes it. */
+function restoreIn(namespace: string, name: string) {
+  const kind = 'VecRestore'
+  const reference: Reference = { apiVersion: API_VERSION, kind, namespace, name }
+  const of = (spec: object): object => ({
+    apiVersion: API_VERSION,
+    kind,
+    metadata: { namespace, name },
+    spec,
+  })
+  return { reference, of }
+}
+
+function statusOf(object: AnyObject | undefined): RestoreStatus {
+  return (object as { status?: RestoreStatus } | undefined)?.status ?? {}
+}
+
+async function untilCompleted(world: World, reference: Reference): Promise<RestoreStatus> {
+  const object = await world.until(
+    reference,
+    'ended',
+    (found) => ['Completed', 'Failed'].includes(statusOf(found).phase ?? ''),
+    600,
+  )
+  const status = statusOf(object)
+  if (status.phase !== 'Completed') throw new Error(JSON.stringify(status))
+  return status
+}
+
+/** Two clusters of two nodes, and a finished backup of the first. */
+async function backedUp(world: World, namespace: string) {
+  const bucket = await world.bucket(namespace)
+  await Promise.all(['a', 'b'].map((name) => running(world, namespace, name, TWO_NODES)))
+  const { upsert } = await fill(world, namespace, 'books', {
+    shard_number: 2,
+    replication_factor: 2,
+  })
+  await upsert({ points: points(30) })
+  const backup = backupResource('VecBackup', { namespace, name: 'one' }, bucket)
+  await world.apply(backup.of())
+  await untilEnded(world, backup.reference)
+  return { bucket, backup }
+}
+
+const whole: Scenario = {
+  title:
+    'a backup comes back in another cluster of as many nodes: points, copies, indexes and aliases',
+  async run(world, t) {
+    const namespace = await world.namespace('restored')
+    await backedUp(world, namespace)
+    const { reference, of } = restoreIn(namespace, 'r')
+    await world.apply(of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
+    const status = await untilCompleted(world, reference)
+    t.match(status, {
+      sourceBackup: 'one',
+      startTime: String,
+      completionTime: String,
+      restoredCollections: [{ name: 'books', status: 'Completed', pointsCount: 30 }],
+      progress: { collectionsTotal: 1, collectionsCompleted: 1, percentage: 100 },
+    })
+    t.match(said(await world.get(reference)), {
+      status: 'True',
+      reason: 'RestoreCompleted',
+      message: 'Restored 1/1',
+    })
+    for (const pod of ['vec-b-0', 'vec-b-1']) {
+      const path = '/collections/books%20today/points/count'
+      t.match(
+        await world.engine({ namespace, name: pod }, 'POST', path, { exact: true }),
+        { result: { count: 30 } },
+        `${pod} has them all, by the alias`,
+      )
+    }
+    t.match(await world.engine({ namespace, name: 'vec-b-0' }, 'GET', '/collections/books'), {
+      result: {
+        config: { params: { shard_number: 2, replication_factor: 2 } },
+        payload_schema: { author: { data_type: 'keyword' } },
+      },
+    })
+    t.match(await eventsAbout(world, reference), { RestoreCompleted: /Restored 1\/1/ })
+    const shown = JSON.stringify([await world.get(reference), await world.serviceLog()])
+    t.notMatch(shown, /X-Amz-Signature/, 'no presigned address is shown')
+  },
+}
+
+const inTurn: Scenario = {
+  title:
+    'while a restore reads a backup, its objects stay though it is deleted, and a backup of that cluster waits',
+  async run(world, t) {
+    const namespace = await world.namespace('in-turn')
+    const { bucket, backup } = await backedUp(world, namespace)
+    const { promise: hold, resolve: release } = Promise.withResolvers<undefined>()
+    const isRead = ({ method, key }: { method: string; key: string }) =>
+      method === 'GET' && key.endsWith('.snapshot')
+    bucket.misbehave((call) => (isRead(call) ? { hold } : undefined))
+    const { reference, of } = restoreIn(namespace, 'r')
+    await world.apply(of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
+    await world.until(
+      reference,
+      'Restoring',
+      (object) => statusOf(object).phase === 'Restoring',
+      180,
+    )
+
+    const other = backupResource('VecBackup', { namespace, name: 'two' }, bucket)
+    await world.apply(other.of({ clusterRef: { name: 'b' } }))
+    const waiting = await world.until(
+      other.reference,
+      'waiting for its turn',
+      (object) => said(object)?.reason === 'WaitingForTurn',
+      180,
+    )
+    t.equal(said(waiting)?.message, `waits for VecRestore ${namespace}/r`)
+
+    await world.delete(backup.reference)
+    const purged = (object: AnyObject | undefined) =>
+      backupStatus(object).conditions?.find(({ type }) => type === 'Purged')
+    const kept = await world.until(
+      backup.reference,
+      'kept',
+      (object) => purged(object)?.reason === 'WaitingForRestore',
+      180,
+    )
+    t.equal(purged(kept)?.message, `waits for VecRestore ${namespace}/r`)
+    t.ok((await bucket.keys('one/')).includes('one/manifest.json'))
+
+    bucket.misbehave()
+    release(undefined)
+    await untilCompleted(world, reference)
+    await world.until(backup.reference, 'gone', (object) => object === undefined, 300)
+    t.strictSame(await bucket.keys('one/'), [])
+    await untilEnded(world, other.reference)
+  },
+}
+
+export const restoreScenarios: Scenario[] = [whole, inTurn]
