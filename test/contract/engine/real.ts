@@ -36,6 +36,8 @@ export interface RealSubject extends Subject {
   grpcUrls: string[]
   /** Process ids, by ordinal. */
   pids: number[]
+  /** Kills a node and starts it again on what it has stored; answers once it is ready. */
+  restart(ordinal: number): Promise<void>
 }
 
 /** `port`: of the first node, for who must find it where it always is. */
@@ -87,7 +89,17 @@ export async function realSubject(
       grpcUrls.push(`http://${host}:${grpc}`)
       await waitFor(`node ${ordinal}`, () => isReady(url), { process: record })
     }
-    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), close }
+    const restart = async (ordinal: number) => {
+      const record = records[ordinal]
+      if (record === undefined) throw new Error(`there is no node ${ordinal}`)
+      process.kill(record.pid, 'SIGKILL')
+      await stopProcess(record)
+      records[ordinal] = startProcess(record, folder)
+      await waitFor(`node ${ordinal}`, () => isReady(urls[ordinal] ?? ''), {
+        process: records[ordinal],
+      })
+    }
+    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), restart, close }
   } catch (error) {
     await close()
     throw error

@@ -269,8 +269,6 @@ t.test('a point that the target does not take fails its collection with its id',
   await fill(source, 'docs', [...manyPoints(3), { id: 77, vector: [1.5, 2], payload: { big: 1 } }])
   const words = 'JSON payload (35651639 bytes) is larger than allowed (limit: 33554432 bytes).'
   target.node.misbehave((request) => {
-    const { points = [] } = (request.body ?? {}) as { points?: { id: number }[] }
-    void points
     return isUpsert(request)
       ? { status: 400, body: JSON.stringify({ status: { error: words }, time: 0 }) }
       : undefined

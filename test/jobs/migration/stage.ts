@@ -34,7 +34,7 @@ export interface StageSide {
   /** As a person with the full key; throws on a refusal. */
   call(method: string, path: string, body?: object | string): Promise<unknown>
   /** Every point of a collection, in the order of ids, as the bytes of the engine. */
-  points(collection: string, shardKey?: string | number): Promise<string>
+  points(collection: string, shardKey?: string | number, limit?: number): Promise<string>
 }
 
 async function side(t: Test, name: string, config?: EngineConfig): Promise<StageSide> {
@@ -64,9 +64,9 @@ export function callsOf(url: string, key?: string): Pick<StageSide, 'call' | 'po
   return {
     call: async (method, path, body) =>
       (JSON.parse(await send(method, path, body)) as { result: unknown }).result,
-    async points(collection, shardKey) {
+    async points(collection, shardKey, limit = 100_000) {
       const body = {
-        limit: 100_000,
+        limit,
         with_vector: true,
         ...(shardKey !== undefined && { shard_key: shardKey }),
       }
