@@ -31,6 +31,8 @@ export interface OpenUpload {
 const BIG_CALL_MS = 600_000
 /** An answer to HEAD has no words: the SDK calls its 404 NotFound. */
 const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
+/** Two writes of one key at one moment, on condition that there is none. */
+const AT_ONCE = new Set(['ConditionalRequestConflict', 'OperationAborted'])
 
 export class Bucket {
   readonly #connection: S3Connection
@@ -65,7 +67,7 @@ export class Bucket {
       return true
     } catch (error) {
       if (!(error instanceof StorageError)) throw error
-      if (onlyNew && (error.status === 412 || error.status === 409)) return false
+      if (onlyNew && isTaken(error)) return false
       // A store that knows no conditions: the caller looks who has won.
       if (onlyNew && error.status === 501) return this.putJson(key, value, { signal })
       throw error
@@ -240,6 +242,11 @@ export class Bucket {
       throw error
     }
   }
+}
+
+/** Somebody wrote that key before, or at the same moment. Stores have other conflicts besides. */
+function isTaken({ status, reason = '' }: StorageError): boolean {
+  return status === 412 || AT_ONCE.has(reason)
 }
 
 interface ListOptions {

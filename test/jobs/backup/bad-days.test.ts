@@ -177,6 +177,21 @@ t.test('AWS_* keys are the second choice, and only for the default names', async
   t.match((await world.progress())?.message, /Secret keys has no mine/)
 })
 
+t.test(
+  'a store that has no room for the folder is quoted, and not taken for somebody else',
+  async (t) => {
+    const { world, s3 } = await stage(t)
+    const isOwner = (key: string) => key.endsWith('/owner.json')
+    s3.misbehave(({ operation, key }) =>
+      operation === 'PutObject' && isOwner(key)
+        ? { status: 409, code: 'ObjectParentIsFile' }
+        : undefined,
+    )
+    t.equal((await world.run()).code, 1)
+    t.match((await world.progress())?.message, /owner\.json answered 409 ObjectParentIsFile/)
+  },
+)
+
 t.test('a prefix that holds another backup, or anything else, is not touched', async (t) => {
   const { world, store } = await stage(t)
   const owner = {
