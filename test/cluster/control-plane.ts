@@ -34,6 +34,7 @@ export async function startApi(
   const port = await freePort()
   const token = randomBytes(24).toString('hex')
   writeServiceAccountKeys(ground)
+  const policyFile = (content: string) => ground.write('audit-policy.json', content)
   const apiServer = ground.start({
     name: 'kube-apiserver',
     command: tools['kube-apiserver'],
@@ -51,7 +52,7 @@ export async function startApi(
       '--authorization-mode=Node,RBAC',
       '--kubelet-preferred-address-types=InternalIP',
       '--allow-privileged',
-      ...(audit === undefined ? [] : auditFlags(ground, audit)),
+      ...(audit === undefined ? [] : auditFlags(audit, policyFile, ground.path('logs/audit.log'))),
     ],
   })
 
@@ -127,7 +128,11 @@ function writeServiceAccountKeys(ground: Ground): void {
 }
 
 /** Who did what, without bodies: enough to count the writes of an idle hour. */
-function auditFlags(ground: Ground, audit: Audit): string[] {
+export function auditFlags(
+  audit: Audit,
+  policyFile: (content: string) => string,
+  log: string,
+): string[] {
   // The rest of a cluster calls all the time: none of it has an account of its own here.
   const accounts = [
     { level: 'Metadata', userGroups: ['system:serviceaccounts'] },
@@ -139,10 +144,8 @@ function auditFlags(ground: Ground, audit: Audit): string[] {
     omitStages: ['RequestReceived'],
     rules: audit === 'all' ? [{ level: 'Metadata' }] : accounts,
   }
-  return [
-    `--audit-policy-file=${ground.write('audit-policy.json', JSON.stringify(policy))}`,
-    `--audit-log-path=${ground.path('logs/audit.log')}`,
-  ]
+  const file = policyFile(JSON.stringify(policy))
+  return [`--audit-policy-file=${file}`, `--audit-log-path=${log}`]
 }
 
 /** Another person's or process's way to the API; answers where the file is. */

@@ -7,6 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { auditFlags } from '../../cluster/control-plane.ts'
 import { program } from '../../cluster/packages.ts'
 import {
   alive,
@@ -22,11 +23,16 @@ import { ApiClient } from '../../world/client.ts'
 import type { Subject } from './subject.ts'
 
 const TOKEN = 'contract'
+const AUDIT_LOG = 'audit.log'
 const RESTART_MS = 100
 
 export interface RealApi {
   api: ApiClient
   kubeconfig: string
+  /** What accounts asked of the API. */
+  auditLog: string
+  /** Lets a process be a ServiceAccount; answers with its kubeconfig. */
+  kubeconfigOf(namespace: string, account: string): Promise<string>
   /** Starts a process that ends with the API. */
   start(name: string, command: string, args: string[]): ProcessRecord
   stop(record: ProcessRecord): Promise<void>
@@ -49,7 +55,7 @@ export async function startRealApi(log: (line: string) => void): Promise<RealApi
   try {
     const etcd = await startEtcd(folder, start)
     const server = await startApiServer({ folder, etcd, command: tools['kube-apiserver'] }, start)
-    const kubeconfig = writeKubeconfig(folder, server)
+    const kubeconfig = writeKubeconfig(join(folder, 'kubeconfig'), server, TOKEN)
     const ca = readFileSync(join(folder, 'certificates/apiserver.crt'), 'utf8')
     const api = new ApiClient({ server, token: TOKEN, ca })
     const ready = () =>
@@ -66,7 +72,17 @@ export async function startRealApi(log: (line: string) => void): Promise<RealApi
       '--bind-address=127.0.0.1',
     ])
     const stop = (record: ProcessRecord) => stopProcess(record)
-    return { api, kubeconfig, start, stop, close: async () => (await api.close(), close()) }
+    return {
+      ...{ api, kubeconfig, start, stop, auditLog: join(folder, AUDIT_LOG) },
+      kubeconfigOf: async (namespace, account) => {
+        const token = await tokenOf(api, namespace, account)
+        return writeKubeconfig(join(folder, `kubeconfig-${account}`), server, token)
+      },
+      close: async () => {
+        await api.close()
+        await close()
+      },
+    }
   } catch (error) {
     await close()
     throw error
@@ -118,19 +134,28 @@ async function startApiServer(
     '--authorization-mode=RBAC',
     // Without it every namespace would wait for a service account that nobody makes.
     '--disable-admission-plugins=ServiceAccount',
+    ...auditFlags('accounts', (policy) => file('policy.json', policy), join(folder, AUDIT_LOG)),
   ])
   await waitFor('the API server', () => portAnswers('127.0.0.1', port), { process: record })
   return `https://127.0.0.1:${port}`
 }
 
-function writeKubeconfig(folder: string, server: string): string {
-  const path = join(folder, 'kubeconfig')
+async function tokenOf(api: ApiClient, namespace: string, account: string): Promise<string> {
+  const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} }
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`
+  const { status } = JSON.parse(await api.raw('POST', path, request)) as {
+    status: { token: string }
+  }
+  return status.token
+}
+
+function writeKubeconfig(path: string, server: string, token: string): string {
   const name = 'contract'
   const kubeconfig = {
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name, cluster: { server, 'insecure-skip-tls-verify': true } }],
-    users: [{ name, user: { token: TOKEN } }],
+    users: [{ name, user: { token } }],
     contexts: [{ name, context: { cluster: name, user: name } }],
     'current-context': name,
   }

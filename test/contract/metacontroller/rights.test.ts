@@ -1,0 +1,189 @@
+/**
+ * The rights that our chart gives Metacontroller and the service, on a real API server: each has an
+ * account of its own and nothing else. No node is there, so Jobs are made and never run.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { parseAllDocuments } from 'yaml'
+import { definitionOf } from '../../../crds/definition.ts'
+import { API_VERSION } from '../../../crds/names.ts'
+import { RESOURCES } from '../../../crds/resources.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import { parseOptions } from '../../../metacontroller/options.ts'
+import { startService, type Service } from '../../../metacontroller/serve.ts'
+import { readAudit } from '../../audit/calls.ts'
+import { holders } from '../../audit/holders.ts'
+import { verdictOn, type Rule } from '../../audit/verdict.ts'
+import { CHART, runHelm } from '../../chart/helm.ts'
+import { realMetacontroller, type RealMetacontroller } from '../../cluster/metacontroller.ts'
+import { prepareHelm } from '../../cluster/tools.ts'
+import { applyObject } from '../../world/apply.ts'
+import type { ApiObject } from '../../world/client.ts'
+import { startRealApi, type RealApi } from './real.ts'
+
+const SYSTEM = 'vec-system'
+const RELEASE = 'vec-operator'
+const VERSION = '0.1.0'
+const HOOKS = `http://${RELEASE}.${SYSTEM}.svc.cluster.local:8080`
+/** Kinds of the chart that need a node, or helm. */
+const NOT_HERE = new Set(['Deployment', 'Service'])
+const WITHIN_MS = 60_000
+
+const real = realMetacontroller(process.env)
+const title = 'the chart gives Metacontroller and the service every right they need'
+
+if (real === undefined) {
+  t.test(title, { skip: 'METACONTROLLER_BIN names no Metacontroller' }, async () => undefined)
+} else {
+  t.setTimeout(600_000)
+  t.test(title, async (t) => {
+    const ground = await startRealApi((line) => t.comment(line))
+    t.teardown(() => ground.close())
+    const service = await install(ground, real)
+    t.teardown(() => service.close())
+
+    for (const object of WISHES) await applyObject(ground.api, object)
+    await until(
+      'a helm Job',
+      async () => (await ground.api.list('batch/v1', 'Job')).items.length > 0,
+    )
+    await until('a token', () => exists(ground, 'v1', 'Secret', 'readers'))
+    const backup = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'shop', name: 'first' }
+    await until('a backup that waits', async () => {
+      const found = await ground.api.get(backup)
+      return (found?.status as { phase?: string } | undefined)?.phase === 'Pending'
+    })
+    await ground.api.delete(backup)
+    await until('the end of the backup', async () => (await ground.api.get(backup)) === undefined)
+
+    const rules = async (name: string) => {
+      const role = { apiVersion: RBAC, kind: 'ClusterRole', namespace: '', name }
+      return ((await ground.api.get(role))?.['rules'] ?? []) as Rule[]
+    }
+    const known = await holders({ rules }, { release: RELEASE, namespace: SYSTEM })
+    const calls = await readAudit(ground.auditLog)
+    t.ok(calls.length > 20)
+    // Too little happens here to say that a right is never used: the cluster suite does.
+    const refused = verdictOn(calls, known).problems.filter((line) => line.includes('was refused'))
+    t.strictSame(refused, [])
+  })
+}
+
+const RBAC = 'rbac.authorization.k8s.io/v1'
+const clusterRef = { name: 'products' }
+const WISHES = [
+  wish('VecCluster', 'products', {
+    version: '1.18.3',
+    apiKey: { autoGenerate: true, jwtRbac: true },
+  }),
+  // As the first helm run would write it.
+  {
+    ...{
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'vec-products-apikey', namespace: 'shop' },
+    },
+    data: { 'api-key': Buffer.from('k'.repeat(32)).toString('base64') },
+  },
+  wish('VecAccessKey', 'readers', { clusterRef, access: 'r', secretName: 'readers' }),
+  wish('VecCollection', 'things', { clusterRef, vectors: [{ size: 4, distance: 'Dot' }] }),
+  wish('VecBackup', 'first', {
+    clusterRef,
+    storage: { s3: { bucket: 'b', region: 'r', credentialsSecretRef: { name: 'missing' } } },
+  }),
+]
+
+function wish(kind: string, name: string, spec: object) {
+  return { apiVersion: API_VERSION, kind, metadata: { name, namespace: 'shop' }, spec }
+}
+
+/** What the chart makes, without a node: the service and Metacontroller are processes of this machine. */
+async function install(ground: RealApi, { bin, crds }: RealMetacontroller): Promise<Service> {
+  const { api } = ground
+  for (const resource of RESOURCES) await applyObject(api, definitionOf(resource, VERSION))
+  for (const object of documents(readFileSync(crds, 'utf8'))) await applyObject(api, object)
+  for (const name of [SYSTEM, 'metacontroller', 'shop']) {
+    await applyObject(api, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+  }
+  const metadata = { name: 'metacontroller', namespace: 'metacontroller' }
+  await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
+  const objects = await rendered()
+  const controllers = objects.filter(({ kind }) => kind === 'CompositeController')
+  for (const object of objects) if (!controllers.includes(object)) await applyObject(api, object)
+
+  const service = await serve(ground, objects)
+  await until('CompositeControllers', () => known(ground, 'CompositeController'))
+  for (const controller of controllers) {
+    const text = JSON.stringify(controller).replaceAll(HOOKS, service.url)
+    await applyObject(api, JSON.parse(text) as object)
+  }
+  ground.start('metacontroller', bin, [
+    `--kubeconfig=${await ground.kubeconfigOf('metacontroller', 'metacontroller')}`,
+    ...['--discovery-interval=500ms', '--client-go-qps=100', '--client-go-burst=200'],
+    ...['--metrics-address=0', '--health-probe-bind-address=0'],
+  ])
+  return service
+}
+
+async function rendered(): Promise<ApiObject[]> {
+  const helm = await prepareHelm(() => undefined)
+  const where = ['--namespace', SYSTEM, '--kube-version', 'v1.34.0']
+  const values = ['--set', 'metacontroller.rbac.create=true']
+  const text = await runHelm(helm, ['template', RELEASE, CHART, ...where, ...values, '--no-hooks'])
+  return documents(text).filter(({ kind }) => !NOT_HERE.has(kind))
+}
+
+/** The service under the account of the chart, with the token of the chart. */
+async function serve(ground: RealApi, objects: ApiObject[]): Promise<Service> {
+  const folder = mkdtempSync(join(tmpdir(), 'vec-rights-'))
+  const file = join(folder, 'token')
+  const secret = objects.find(({ kind }) => kind === 'Secret')
+  const { token = '' } = secret?.['data'] as Record<string, string>
+  writeFileSync(file, Buffer.from(token, 'base64'))
+  const kubeconfig = await ground.kubeconfigOf(SYSTEM, RELEASE)
+  const options = parseOptions(
+    ['--kubeconfig', kubeconfig, '--port', '0', '--host', '127.0.0.1'],
+    // Nobody answers there; through the API server it would need a right that a pod has no use for.
+    { HOOK_TOKEN_FILE: file, ENGINE_ROUTE: 'direct' },
+    VERSION,
+  )
+  if (options === undefined) throw new Error('the service asked for its usage')
+  const service = await startService({ ...options, log: jobLog({ LOG_LEVEL: 'ERROR' }) })
+  return {
+    url: service.url,
+    close: async () => {
+      await service.close()
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
+function documents(text: string): ApiObject[] {
+  return parseAllDocuments(text)
+    .map((document) => document.toJS() as ApiObject | null)
+    .filter((object) => object !== null)
+}
+
+async function exists({ api }: RealApi, apiVersion: string, kind: string, name: string) {
+  return (await api.get({ apiVersion, kind, namespace: 'shop', name })) !== undefined
+}
+
+async function known({ api }: RealApi, kind: string): Promise<boolean> {
+  try {
+    await api.list('metacontroller.k8s.io/v1alpha1', kind)
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function until(what: string, done: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + WITHIN_MS
+  while (!(await done())) {
+    if (Date.now() > end) throw new Error(`${what} did not come within ${WITHIN_MS / 1000} s`)
+    await delay(200)
+  }
+}
