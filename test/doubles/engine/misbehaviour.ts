@@ -8,6 +8,8 @@ export type Misbehaviour =
   | { status: number; body: string; headers?: Record<string, string> }
   /** The connection is cut before the answer, or in the middle of it. */
   | { cut: 'before' | 'within' }
+  /** Half of the answer comes, and then nothing. */
+  | { cut: 'silent' }
   /** What was asked is done, and the answer is lost. */
   | { cut: 'after' }
 

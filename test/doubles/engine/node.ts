@@ -208,7 +208,9 @@ function cut(
     'content-type': 'application/json',
     'content-length': bytes.length,
   })
-  response.write(bytes.subarray(0, bytes.length / 2), () => response.destroy())
+  response.write(bytes.subarray(0, bytes.length / 2), () => {
+    if (cut !== 'silent') response.destroy()
+  })
 }
 
 function write(response: ServerResponse, { status, body, headers }: EngineAnswer): void {

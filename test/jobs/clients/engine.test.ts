@@ -1,4 +1,5 @@
 /** The engine client, on both of its routes, against the engine double. */
+import { text } from 'node:stream/consumers'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import type { Connection } from '../../../crds/connection.ts'
@@ -168,6 +169,27 @@ t.test('a call that takes longer than its limit is an EngineError that says so',
     status: undefined,
     message: /^GET http.*\/collections got no answer: The operation was aborted due to timeout$/,
   })
+})
+
+t.test('a download that stops coming is ended, and one that is broken off fails', async (t) => {
+  const bad = await node(t)
+  bad.cluster.createCollection('docs')
+  const route = routeTo(bad.url, connections(t))
+  const read = async () => {
+    const call = {
+      method: 'GET',
+      path: '/collections/docs',
+      headers: {},
+      timeoutMs: 60_000,
+    } as const
+    const { body } = await route.open({ ...call, stallMs: 100 }, undefined)
+    return text(body)
+  }
+  t.match(await read(), /"result"/)
+  bad.misbehave(() => ({ cut: 'silent' }))
+  await t.rejects(read(), { message: 'Body Timeout Error' })
+  bad.misbehave(() => ({ cut: 'within' }))
+  await t.rejects(read(), { message: 'other side closed' })
 })
 
 t.test('an EngineError carries Retry-After, on both routes', async (t) => {
