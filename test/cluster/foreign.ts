@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { NotHere } from '../world/world.ts'
-import { NAMESPACE, RELEASE } from './install.ts'
+import { NAMESPACE, RELEASE, UNINSTALL } from './install.ts'
 import type { Ground } from './ground.ts'
 import { run } from './process.ts'
 import { prepareHelm, type Log } from './tools.ts'
@@ -31,7 +31,8 @@ export async function openForeignGround(
   let installed = false
   const close = async () => {
     await api.close()
-    if (installed) await runHelm(['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait'])
+    // Whatever went wrong: nothing of ours stays on somebody's cluster.
+    if (installed) await runHelm([...UNINSTALL, '--no-hooks'])
     proxy.process.kill()
     await once(proxy.process, 'exit')
   }
@@ -56,6 +57,10 @@ export async function openForeignGround(
           ? []
           : ['--set', `engineChart.repository=${env['ENGINE_REPOSITORY']}`]),
       ])
+    },
+    uninstall: async () => {
+      await runHelm(UNINSTALL)
+      installed = false
     },
     upgradeOperator: () => notHere('an upgrade of the operator'),
     restartControllers: () => notHere('a restart of its controllers'),

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { openForeignGround } from './foreign.ts'
-import { installOperator, upgradeOperator, whatIsReal } from './install.ts'
+import { installOperator, UNINSTALL, upgradeOperator, whatIsReal } from './install.ts'
 import { startLocalCluster, type LocalCluster } from './local.ts'
 import { realMetacontroller } from './metacontroller.ts'
 import type { Log } from './tools.ts'
@@ -23,6 +23,8 @@ export interface Ground {
   /** Makes the seven kinds known, without anybody who looks after them yet. */
   defineKinds(): Promise<void>
   install(): Promise<void>
+  /** As a person would; rejects with what helm says. */
+  uninstall(): Promise<void>
   /** Replaces the operator's chart by one of another release. */
   upgradeOperator(version: string): Promise<void>
   restartControllers(): Promise<void>
@@ -63,6 +65,9 @@ function localGround(cluster: LocalCluster, log: Log): Ground {
     },
     install: async () => {
       await installOperator(cluster, { log })
+    },
+    uninstall: async () => {
+      await cluster.helm(UNINSTALL)
     },
     upgradeOperator: async (version) => {
       await upgradeOperator(cluster, version)

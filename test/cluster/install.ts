@@ -30,6 +30,9 @@ export const ENGINE_VERSIONS = { older: '1.18.2', newer: '1.18.3' } as const
 export const RELEASE = 'vec-operator'
 export const NAMESPACE = 'vec-system'
 
+/** Arguments of helm. */
+export const UNINSTALL = ['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait']
+
 export interface InstallOptions {
   readonly log?: Log
   /** Runs where METACONTROLLER_BIN names no Metacontroller; by default our own, as a process. */
@@ -90,11 +93,19 @@ export function whatIsReal(env: NodeJS.ProcessEnv): string[] {
   return Object.entries(parts).map(([name, standIn]) => `${name}: ${env[name] ?? standIn}`)
 }
 
+/** Whatever of ours runs there must keep to the strictest of Kubernetes' standards. */
+const RESTRICTED = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name: NAMESPACE, labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+}
+
 async function installChart(cluster: LocalCluster, log: Log, values: readonly string[]) {
   const image = await buildOperatorImage(cluster.tools)
   log(`operator image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
   await cluster.loadImage(image.archive)
   const [repository = '', tag = ''] = image.name.split(/:(?=[^:/]+$)/)
+  await cluster.kubectl(['apply', '-f', '-'], { input: JSON.stringify(RESTRICTED) })
   const settings = [`image.repository=${repository}`, `image.tag=${tag}`, ...values]
   await cluster.helm([
     ...['upgrade', '--install', RELEASE, join(REPOSITORY, 'chart')],

@@ -2,7 +2,9 @@
  * `npm run test:cluster`: everything that only a real cluster can show. The first lines say what is
  * real here; all that was started is ended, also after a failure or Ctrl-C.
  */
-import t from 'tap'
+import t, { type Test } from 'tap'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
 import { readAudit } from '../audit/calls.ts'
 import { holders, type Roles } from '../audit/holders.ts'
 import { verdictOn, type Rule } from '../audit/verdict.ts'
@@ -100,6 +102,34 @@ if (world !== undefined) {
     for (const note of notes) t.comment(note)
     t.strictSame(problems, [])
   })
+  await t.test('helm uninstall strands no resource, and leaves the CRDs', showUninstall(world))
+}
+
+function showUninstall(world: ClusterWorld) {
+  return async (t: Test) => {
+    await world.clear()
+    const namespace = await world.namespace('uninstall')
+    const metadata = { name: 'kept', namespace }
+    const spec = { clusterRef: { name: 'missing' }, vectors: [{ size: 4, distance: 'Dot' }] }
+    const kept = { apiVersion: API_VERSION, kind: 'VecCollection', metadata, spec }
+    const reference = referenceOf(kept)
+    await world.apply(kept)
+    const isHeld = (object?: AnyObject) => object?.status !== undefined
+    await world.until(reference, 'seen by the operator', isHeld, 60)
+    await t.rejects(ground.uninstall(), { message: new RegExp(`VecCollection ${namespace}/kept`) })
+
+    await world.client.delete(reference)
+    await world.until(reference, 'gone', (object) => object === undefined, 60)
+    await ground.uninstall()
+    const left = async (apiVersion: string, kind: string) => {
+      const { items } = await ground.api.list(apiVersion, kind)
+      return items.map(({ metadata: { name } }) => name).filter((name) => /^vec|\.vec-/.test(name))
+    }
+    t.equal((await left('apiextensions.k8s.io/v1', 'CustomResourceDefinition')).length, 7)
+    t.strictSame(await left('metacontroller.k8s.io/v1alpha1', 'CompositeController'), [])
+    t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRole'), [])
+    t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding'), [])
+  }
 }
 
 /** The ClusterRoles that the chart made. */

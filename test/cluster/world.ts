@@ -39,7 +39,11 @@ export function openClusterWorld(ground: Ground): ClusterWorld {
 }
 
 /** The world, and the client it works with. */
-export type ClusterWorld = World & { readonly client: ApiClient }
+export type ClusterWorld = World & {
+  readonly client: ApiClient
+  /** Deletes every namespace that was opened, with all that is in it. */
+  clear(): Promise<void>
+}
 
 class OpenWorld implements ClusterWorld {
   readonly kind = 'cluster'
@@ -157,7 +161,7 @@ class OpenWorld implements ClusterWorld {
 
   async close(): Promise<void> {
     try {
-      await this.#deleteNamespaces()
+      await this.clear()
     } finally {
       await (await this.#buckets)?.close()
       await this.#ground.close()
@@ -165,8 +169,8 @@ class OpenWorld implements ClusterWorld {
   }
 
   /** While the operator still runs: without it no finalizer would ever go. */
-  async #deleteNamespaces(): Promise<void> {
-    const references = this.#namespaces.map((name) => ({
+  async clear(): Promise<void> {
+    const references = this.#namespaces.splice(0).map((name) => ({
       apiVersion: 'v1',
       kind: 'Namespace',
       namespace: '',
