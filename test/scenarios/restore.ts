@@ -1,10 +1,10 @@
 /** VecRestore: a backup that comes back whole, in its turn, and read in peace. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
 import type { RestoreStatus } from '../../crds/restore.ts'
 import type { Reference, World } from '../world/world.ts'
 import { backupResource, backupStatus, fill, points, said, untilEnded } from './backup-parts.ts'
-import { eventsAbout, running, type Scenario } from './scenario.ts'
+import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
 
 const TWO_NODES = { replicas: 2, cluster: { enabled: true }, apiKey: { autoGenerate: true } }
 
@@ -37,10 +37,13 @@ async function untilCompleted(world: World, reference: Reference): Promise<Resto
   return status
 }
 
-/** Two clusters of two nodes, and a finished backup of the first. */
-async function backedUp(world: World, namespace: string) {
+/** Two clusters of two nodes, the second perhaps in another namespace, and a finished backup of the first. */
+async function backedUp(world: World, namespace: string, target = namespace) {
   const bucket = await world.bucket(namespace)
-  await Promise.all(['a', 'b'].map((name) => running(world, namespace, name, TWO_NODES)))
+  await Promise.all([
+    running(world, namespace, 'a', TWO_NODES),
+    running(world, target, 'b', TWO_NODES),
+  ])
   const { upsert } = await fill(world, namespace, 'books', {
     shard_number: 2,
     replication_factor: 2,
@@ -143,4 +146,45 @@ const inTurn: Scenario = {
   },
 }
 
-export const restoreScenarios: Scenario[] = [whole, inTurn]
+const guest: Scenario = {
+  title:
+    'a backup of another namespace is restored only where it allows that, and its credentials stay where they are',
+  async run(world, t) {
+    const owner = await world.namespace('owner')
+    const namespace = await world.namespace('guest')
+    const { bucket, backup } = await backedUp(world, owner, namespace)
+    const spec = {
+      backupRef: { name: 'one', namespace: owner },
+      targetClusterRef: { name: 'b' },
+    }
+    const refused = restoreIn(namespace, 'refused')
+    await world.apply(refused.of(spec))
+    const failed = await world.until(
+      refused.reference,
+      'Failed',
+      (object) => statusOf(object).phase === 'Failed',
+      180,
+    )
+    t.match(statusOf(failed).error, /does not allow namespace guest/)
+    t.strictSame(
+      (await jobsIn(world, namespace)).filter((name) => name.startsWith('restore')),
+      [],
+      'no Job was made for it',
+    )
+
+    const annotations = { [ANNOTATIONS.allowFrom]: namespace }
+    await world.patch(backup.reference, { metadata: { annotations } })
+    const allowed = restoreIn(namespace, 'allowed')
+    await world.apply(allowed.of(spec))
+    await untilCompleted(world, allowed.reference)
+    const path = '/collections/books/points/count'
+    const pod = { namespace, name: 'vec-b-0' }
+    const counted = await world.engine(pod, 'POST', path, { exact: true })
+    t.match(counted, { result: { count: 30 } })
+    const secrets = JSON.stringify(await world.list('v1', 'Secret', namespace))
+    const key = Buffer.from(bucket.access.secretAccessKey).toString('base64')
+    t.notOk(secrets.includes(key), 'the copy went with the end of the Job')
+  },
+}
+
+export const restoreScenarios: Scenario[] = [whole, inTurn, guest]
