@@ -2,6 +2,7 @@
 import type { World, WorldBucket } from '../world/world.ts'
 import {
   backupResource,
+  backupStatus,
   deleted,
   engineFiles,
   eventually,
@@ -193,6 +194,33 @@ const namesake: Scenario = {
   },
 }
 
+const unattended: Scenario = {
+  title:
+    'the hook service away while a backup runs: the Job does its work, and it is told afterwards',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('unattended')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    const held = heldUpload(bucket)
+    await world.apply(of())
+    await eventually(world, 'the upload has begun', held.begun)
+    await world.faults.stopService()
+    held.release()
+    await eventually(world, 'the manifest is written', async () =>
+      (await bucket.keys()).includes('b/manifest.json'),
+    )
+    t.equal(backupStatus(await world.get(reference)).phase, 'InProgress')
+    await world.faults.startService()
+    const { completionTime = '' } = await untilEnded(world, reference)
+    t.ok(Date.parse(completionTime) > 0)
+    t.equal((await backupJobs(world, namespace)).length, 1)
+    t.equal((await verify(bucket, 'b')).code, 0)
+  },
+}
+
 export const backupFaults: Scenario[] = [
   killed,
   deletedEarly,
@@ -200,4 +228,5 @@ export const backupFaults: Scenario[] = [
   restless,
   forbidden,
   namesake,
+  unattended,
 ]

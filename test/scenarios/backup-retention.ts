@@ -1,4 +1,4 @@
-/** What a VecBackupSchedule keeps of its finished backups, and what becomes of the rest. */
+/** What becomes of the backups of a schedule: their turns, their retention, and their objects. */
 import {
   backupResource,
   backupStatus,
@@ -7,9 +7,37 @@ import {
   fill,
   isUpload,
   scheduleStatus,
+  uploads,
+  verify,
 } from './backup-parts.ts'
 import { backupsOf } from './backup-schedule.ts'
 import { eventsAbout, running, type Scenario } from './scenario.ts'
+
+const sameSlot: Scenario = {
+  title:
+    'two schedules on one slot: both backups are made, one after the other, and both are whole',
+  async run(world, t) {
+    const namespace = await world.namespace('same-slot')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const schedules = ['one', 'two'].map((name) =>
+      backupResource('VecBackupSchedule', { namespace, name }, bucket),
+    )
+    for (const { of } of schedules) await world.apply(of({ schedule: '* * * * *' }))
+    const firsts = async () =>
+      Promise.all(schedules.map(async ({ reference }) => (await backupsOf(world, reference))[0]))
+    await eventually(world, 'both have a backup that is completed', async () =>
+      (await firsts()).every((backup) => backup !== undefined && isCompleted(backup)),
+    )
+    for (const backup of await firsts()) {
+      const proof = await verify(bucket, backup?.metadata.name ?? '')
+      t.equal(proof.code, 0, proof.output)
+    }
+    t.ok(Object.values(uploads(bucket)).every((times) => times === 1))
+    for (const { reference } of schedules) await deleted(world, reference)
+  },
+}
 
 const pruned: Scenario = {
   title: 'keepLast: older backups are pruned together with their objects, also while suspended',
@@ -125,4 +153,4 @@ function isCompleted(backup: Parameters<typeof backupStatus>[0]): boolean {
   return backupStatus(backup).phase === 'Completed'
 }
 
-export const backupRetention: Scenario[] = [pruned, newestCompleted, retained]
+export const backupRetention: Scenario[] = [sameSlot, pruned, newestCompleted, retained]
