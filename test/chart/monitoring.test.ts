@@ -17,6 +17,7 @@ const PARTS = /_(bucket|count|sum)$/
 interface Alert {
   alert: string
   expr: string
+  labels: { severity: string }
   annotations: { summary: string; description: string }
 }
 interface Dashboard {
@@ -88,6 +89,23 @@ t.test('an alert or a panel that names a kind names one of the seven', async (t)
   t.ok(named.length > 5)
   for (const kind of named) t.ok(kinds.includes(kind), kind)
 })
+
+t.test(
+  'docs/monitoring.md has every metric with its labels, and every alert, and no other',
+  async (t) => {
+    const page = readFileSync(join(CHART, '../docs/monitoring.md'), 'utf8')
+    const rows = [...page.matchAll(/^\| `(\w+)` +\| ([\w, ]+?) +\|/gm)]
+    const told = rows.map(([, name = '', second = '']) => `${name}: ${second}`)
+    const text = await serviceMetrics('0.1.0', () => NOW).text()
+    const metrics = [...text.matchAll(/^# HELP (vec_operator_\w+) /gm)].map(([, name = '']) => name)
+    t.strictSame(
+      told.map((row) => row.split(':')[0]).sort(),
+      [...metrics, ...alerts.map(({ alert }) => alert)].sort(),
+    )
+    for (const { alert, labels } of alerts)
+      t.ok(told.includes(`${alert}: ${labels.severity}`), alert)
+  },
+)
 
 const promtool = process.env['PROMTOOL'] ?? ''
 const skip = promtool === '' && NO_PROMTOOL
