@@ -19,6 +19,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'Backed up <n>/<n> collections',
+      'Backed up <n>/<n> collections: <error>',
       'Job crashed <n> times',
       'prefix holds another backup<whose>: s3://<bucket>/<folder>',
       'there is no collection <name>: it was deleted, or is an alias',

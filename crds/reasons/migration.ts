@@ -17,6 +17,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'Copied <n>/<n>',
+      'Copied <n>/<n>: <error>',
       'Job crashed <n> times',
       'Collections not present in source: <collections>',
       'Collection missing on target and createMissing is false: <name>',

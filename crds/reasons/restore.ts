@@ -17,6 +17,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'Restored <n>/<n>',
+      'Restored <n>/<n>: <error>',
       'Job crashed <n> times',
       'Backup was taken from <n> nodes but target cluster has <n>',
       'Collections not present in backup: <collections>',

@@ -1,5 +1,6 @@
 /** `doctor`: one page on whether the operator can do its work here, and where it cannot. */
 import { checkApi, checkCrds } from './doctor/api.ts'
+import { checkBuckets } from './doctor/buckets.ts'
 import { checkClusters } from './doctor/clusters.ts'
 import type { Check, Finding, Patient } from './doctor/finding.ts'
 import { checkLeases } from './doctor/leases.ts'
@@ -24,7 +25,7 @@ export const doctor: PeopleCommand = {
   takes: { least: 0, most: 0 },
   summary: 'look whether the operator can do its work here',
   details: [
-    'Looks at Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your own rights, the engine of every VecCluster, and Leases nobody holds. Changes nothing. With -n clusters, Leases and rights of that namespace only. Exit code 1 where something is wrong; a warning alone is 0.',
+    'Looks at Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your own rights, the engine of every VecCluster, the buckets of backups, and Leases nobody holds. Changes nothing. With -n only what is in that namespace. Exit code 1 where something is wrong; a warning alone is 0.',
   ],
   flags: { ...CLUSTER_FLAGS, ...JSON_FLAG },
   run: examine,
@@ -39,6 +40,7 @@ const CHECKS: readonly Check[] = [
   checkService,
   checkRights,
   checkClusters,
+  checkBuckets,
   checkLeases,
 ]
 
@@ -50,6 +52,8 @@ async function examine(call: PeopleCall): Promise<number> {
   const patient: Patient = {
     kubernetes,
     release: ownRelease(),
+    log: call.log,
+    time: call.time,
     signal: call.signal,
     ...(namespace !== undefined && { namespace }),
   }

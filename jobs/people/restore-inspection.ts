@@ -16,6 +16,7 @@ import type { Kubernetes } from '../clients/kubernetes.ts'
 import { Patience } from '../patience.ts'
 import { folderOf, readManifest } from '../restore/source.ts'
 import type { Inspection } from '../restore/work.ts'
+import { bucketWith } from './bucket.ts'
 import { Complaint, ENDS, textOf, type PeopleCall, type Reach } from './command.ts'
 import { enginesOf, secretIn } from './engines.ts'
 
@@ -131,22 +132,9 @@ async function bucketOf(
   const { name } = source.credentialsSecretRef
   const namespace = bucketNamespaceOf(restore)
   const secret = found(await secretIn(kubernetes, namespace, name), `Secret ${namespace}/${name}`)
-  const [{ Bucket }, { credentialsFrom }] = await Promise.all([
-    import('../clients/s3.ts'),
-    import('../clients/s3-credentials.ts'),
-  ])
-  const value = (key: string) => {
-    const encoded = secret.data?.[key]
-    return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
-  }
   const endpoint = textOf(call, 'endpoint') ?? source.endpoint
-  const { log, time } = call
-  return new Bucket({
-    target: { ...source, ...(endpoint !== undefined && { endpoint }) },
-    credentials: () => credentialsFrom(source.credentialsSecretRef, value),
-    time,
-    log,
-  })
+  const target = { ...source, ...(endpoint !== undefined && { endpoint }) }
+  return bucketWith(secret, target, call)
 }
 
 function found<Thing>(thing: Thing | undefined, called: string): Thing {

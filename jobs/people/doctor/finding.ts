@@ -1,6 +1,7 @@
 /** What the doctor found, and what a check is given. */
 import { KubernetesError } from '../../../crds/errors.ts'
 import type { Kubernetes } from '../../clients/kubernetes.ts'
+import type { PeopleCall } from '../command.ts'
 
 export interface Finding {
   /** What was looked at, in a word or two. */
@@ -10,13 +11,12 @@ export interface Finding {
   says: string
 }
 
-export interface Patient {
+export interface Patient extends Pick<PeopleCall, 'log' | 'time' | 'signal'> {
   kubernetes: Kubernetes
   /** Only this namespace; absent for all. */
   namespace?: string
   /** Release of this program. */
   release: string
-  signal: AbortSignal
 }
 
 export type Check = (patient: Patient) => Promise<Finding[]>

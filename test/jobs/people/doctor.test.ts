@@ -9,6 +9,7 @@ import { ENDS } from '../../../jobs/people/command.ts'
 import { ownRelease } from '../../../jobs/people/release.ts'
 import { PLURALS, controllers } from '../../../metacontroller/controllers.ts'
 import { startApi } from '../../world/api/server.ts'
+import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { applyObject } from '../../world/apply.ts'
 import { ApiClient, type ApiObject } from '../../world/client.ts'
 import { MovableClock } from '../../world/clock.ts'
@@ -210,6 +211,66 @@ t.test('doctor finds a Lease whose holder is in a namespace that is not served',
   t.match(out, /its holder VecCluster ns\/docs is in a namespace that is not served/)
   t.match(out, /ns\/vec-docs-write is held by somebody-else, which is not of this operator/)
 })
+
+const BUCKETS: [string, object, RegExp, number][] = [
+  ['answers', {}, /^ok +bucket backups +read with Secret ns\/keys$/m, ENDS.fine],
+  [
+    'is missing',
+    { bucket: 'nowhere' },
+    /^x +bucket nowhere +LIST s3:\/\/nowhere\S* answered 404 NoSuchBucket/m,
+    ENDS.wrong,
+  ],
+  [
+    'has no Secret',
+    { credentialsSecretRef: { name: 'none' } },
+    /^x +bucket backups +Secret ns\/none not found$/m,
+    ENDS.wrong,
+  ],
+  [
+    'takes other keys',
+    { credentialsSecretRef: { name: 'wrong' } },
+    /^x +bucket backups +LIST .* answered 403/m,
+    ENDS.wrong,
+  ],
+  [
+    'has no address here',
+    { endpoint: 'http://127.0.0.1:9' },
+    /^! +bucket backups +.*\(from here\)$/m,
+    ENDS.fine,
+  ],
+]
+for (const [what, changes, words, code] of BUCKETS) {
+  t.test(`doctor tells of a bucket that ${what}, and prints no key`, async (t) => {
+    const { type, api } = await scene(t)
+    const store = await startBucketServer({ now: () => START })
+    t.teardown(() => store.close())
+    for (const [name, secret] of [
+      ['keys', 'secretsecret'],
+      ['wrong', 'anothersecret'],
+    ] as const) {
+      const stringData = { CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: secret }
+      const metadata = { name, namespace: 'ns' }
+      await api.create({ apiVersion: 'v1', kind: 'Secret', metadata, stringData })
+    }
+    const s3 = {
+      ...{ bucket: 'backups', endpoint: store.url, forcePathStyle: true },
+      ...{ credentialsSecretRef: { name: 'keys' }, ...changes },
+    }
+    for (const name of ['one', 'two']) {
+      await api.create({
+        apiVersion: API_VERSION,
+        kind: 'VecBackup',
+        metadata: { name, namespace: 'ns' },
+        spec: { clusterRef: { name: 'docs' }, storage: { s3 } },
+      })
+    }
+    const found = await type('doctor')
+    t.match(found.out, words)
+    t.equal(found.code, code, found.out)
+    t.equal(found.out.match(/^\S+ +bucket /gm)?.length, 1, 'each bucket once')
+    t.notMatch(found.out + found.err, /secretsecret|anothersecret/)
+  })
+}
 
 t.test('doctor --json tells the same to programs', async (t) => {
   const { type } = await scene(t, { ...WHOLE, readyz: 503 })
