@@ -54,7 +54,7 @@ export async function patiently<Result>(
 export function isPassing(error: unknown): error is EngineError {
   if (!(error instanceof EngineError)) return false
   const { status, message } = error
-  if (status === undefined) return true
+  if (status === undefined) return !isUntrusted(message)
   return (status >= 500 && !isFull(message)) || [404, 408, 429].includes(status)
 }
 
@@ -62,6 +62,11 @@ export function isPassing(error: unknown): error is EngineError {
 export function explained(message: string): string {
   if (!isFull(message)) return message
   return `${message} (the snapshot does not fit: enable snapshotPersistence or grow the data volume)`
+}
+
+/** Nobody mends a certificate by waiting. */
+export function isUntrusted(message: string): boolean {
+  return message.includes('TLS verification failed')
 }
 
 export function isFull(message: string): boolean {

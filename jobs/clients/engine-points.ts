@@ -11,6 +11,8 @@ import type { Engine } from './engine.ts'
 import { fieldsOf, itemsOf } from './raw-json.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
+/** A page that is larger is asked for anew, with fewer points: memory is bounded. */
+const MAX_PAGE_BYTES = 48 * 1024 * 1024
 
 export interface Page {
   /** A JSON array of points. */
@@ -60,7 +62,8 @@ export class EnginePoints {
       ...(shardKey !== undefined && { shard_key: shardKey }),
       ...(offset !== undefined && { offset: raw(offset) }),
     }
-    const options = { body: fields, timeoutMs: LONG_CALL_MS, signal }
+    const maxBytes = limit > 1 ? MAX_PAGE_BYTES : undefined
+    const options = { body: fields, timeoutMs: LONG_CALL_MS, signal, maxBytes }
     const answer = await this.#engine.bytes('POST', path, options)
     return this.#read(path, () => quickPage(answer, limit) ?? slowPage(answer))
   }

@@ -183,5 +183,14 @@ export function proxyRoute(kubernetes: Kubernetes, connection: Connection, ordin
 
 function noAnswer(call: string, cause: unknown, signal: AbortSignal | undefined): EngineError {
   signal?.throwIfAborted()
-  return new EngineError(`${call} got no answer: ${wordsOf(cause)}`, { cause })
+  const why = isUntrusted(cause) ? 'TLS verification failed: ' : ''
+  return new EngineError(`${call} got no answer: ${why}${wordsOf(cause)}`, { cause })
+}
+
+/** Node's codes of what is wrong with a certificate; they stand in the error or in its cause. */
+const UNTRUSTED = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)|CERT_|ALTNAME_INVALID/
+
+function isUntrusted(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  return (typeof code === 'string' && UNTRUSTED.test(code)) || (cause != null && isUntrusted(cause))
 }

@@ -39,6 +39,13 @@ interface CallOptions {
   signal?: AbortSignal | undefined
 }
 
+interface BytesOptions {
+  body?: object
+  timeoutMs?: number
+  signal?: AbortSignal | undefined
+  maxBytes?: number | undefined
+}
+
 const SHORT_CALL_MS = SHORT_CALL_SECONDS * 1000
 const STALL_MS = 120_000
 /** What the engine says of a bad request may be long; a status has no room for it. */
@@ -113,11 +120,14 @@ export class Engine {
     return body
   }
 
-  /** The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. */
+  /**
+   * The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. One
+   * above `maxBytes` is not read to its end: the error has the status 413.
+   */
   async bytes(
     method: EngineCall['method'],
     path: string,
-    { body, timeoutMs = SHORT_CALL_MS, signal }: Pick<CallOptions, 'body' | 'timeoutMs' | 'signal'>,
+    { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes }: BytesOptions,
   ): Promise<Buffer> {
     const { route, credentials, log } = this.#options
     const { key, ca } = await credentials()
@@ -128,7 +138,8 @@ export class Engine {
     const sent = body === undefined ? {} : { body: JSON.stringify(body) }
     const call = { method, path, headers, ...sent, timeoutMs, stallMs: timeoutMs, signal }
     const { status, body: answer, retryAfterSeconds } = await route.open(call, ca)
-    const bytes = await collected(answer, `${method} ${path} on ${this.node}`, signal)
+    const named = `${method} ${path} on ${this.node}`
+    const bytes = await collected(answer, named, { maxBytes, signal })
     log.debug({ node: this.node, call: `${method} ${path}`, status }, 'engine call')
     if (status >= 400) {
       this.#succeeded({ status, text: bytes.toString(), retryAfterSeconds }, `${method} ${path}`)
@@ -187,16 +198,23 @@ export class Engine {
 async function collected(
   body: Readable,
   call: string,
-  signal: AbortSignal | undefined,
+  { maxBytes = Infinity, signal }: Pick<BytesOptions, 'maxBytes' | 'signal'>,
 ): Promise<Buffer> {
   const chunks: Buffer[] = []
+  let length = 0
   try {
-    for await (const chunk of body) chunks.push(chunk as Buffer)
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      length += chunk.length
+      // Leaving the loop closes the connection.
+      if (length > maxBytes) break
+    }
   } catch (cause) {
     signal?.throwIfAborted()
     throw new EngineError(`${call} broke off: ${wordsOf(cause)}`, { cause })
   }
-  return Buffer.concat(chunks)
+  if (length <= maxBytes) return Buffer.concat(chunks)
+  throw new EngineError(`${call} answered more than ${maxBytes} bytes`, { status: 413 })
 }
 
 const Envelope = Type.Object({ result: Type.Unknown() })

@@ -18,6 +18,8 @@ export async function copyPoints(
   work: Work,
 ): Promise<number> {
   let at = position
+  // One for all keys: points of one collection are much alike.
+  const size = new PageSize(most)
   const first = Math.max(
     0,
     places.findIndex(({ shardKey }) => shardKey === position.shardKey),
@@ -30,7 +32,7 @@ export async function copyPoints(
       ...(place.shardKey !== undefined && { shardKey: place.shardKey }),
       ...(isResumed && { offset }),
     }
-    at = await copyPlace(at, place, most, work)
+    at = await copyPlace(at, place, size, work)
   }
   return at.copied
 }
@@ -39,12 +41,11 @@ export async function copyPoints(
 async function copyPlace(
   position: MigrationPosition,
   place: Place,
-  most: number,
+  size: PageSize,
   work: Work,
 ): Promise<MigrationPosition> {
   const { tally } = work
   let at = position
-  const size = new PageSize(most)
   const writes = new Writes(place, size, work, ({ count, next }) => {
     at = { ...at, copied: at.copied + count, ...(next !== undefined && { offset: next }) }
     // Nothing says where to go on behind the last page: who comes after us writes it once more.

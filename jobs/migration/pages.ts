@@ -9,8 +9,8 @@ import type { Work } from './work.ts'
 
 /** A page of this many bytes costs two calls hardly more than their bytes. */
 const PAGE_BYTES = 4 * 1024 * 1024
-/** Nothing is known of the size of the first points. */
-const FIRST_LIMIT = 4
+/** Nothing is known of the size of the first point. */
+const FIRST_LIMIT = 1
 const GROWTH = 4
 
 export class PageSize {

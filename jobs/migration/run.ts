@@ -7,7 +7,7 @@ import type { MigratedCollection, MigrationPlan } from '../../crds/migration-com
 import { EngineError } from '../../crds/errors.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { isTold, reasonOf } from '../failures.ts'
-import { Patience, explained, patiently } from '../patience.ts'
+import { Patience, isFull, isUntrusted, patiently } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { chosenCollections } from './chosen.ts'
@@ -122,7 +122,6 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
     )
     const places = placesOf(shape, work)
     tally.begin(position)
-    await tally.noted()
     tools.log.info({ ...position }, tally.line())
     const most = await mostPoints(shape, work)
     tally.copied(name, await copyPoints(position, { places, most }, work))
@@ -135,6 +134,13 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
     await refuseDeleted(error, name, work)
     throw error
   }
+}
+
+/** What a person can do about it, where the words do not say. */
+function explained(message: string): string {
+  if (isFull(message)) return `${message} (the volume of the target is full: grow it)`
+  if (isUntrusted(message)) return `${message} (a source behind a private CA needs caSecretRef)`
+  return message
 }
 
 function endOf(tally: Tally): End {

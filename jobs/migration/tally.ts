@@ -26,8 +26,9 @@ export class Tally {
   #position: MigrationPosition | undefined
   #firstError: string | undefined
   /** What this process has written, since when, and when it was last told. */
-  #moved = { points: 0, bytes: 0, batches: 0 }
-  #since: number
+  readonly #moved = { points: 0, bytes: 0, batches: 0 }
+  #toldBatches = 0
+  readonly #since: number
   #toldAt = 0
 
   constructor(tools: TallyTools, startedAt: string, collections: MigratedCollection[] = []) {
@@ -55,7 +56,7 @@ export class Tally {
   reached(position: MigrationPosition): void {
     this.#teller.check()
     this.begin(position)
-    if (this.#moved.batches % PROGRESS_EVERY_BATCHES === 0) this.tell()
+    if (this.#moved.batches - this.#toldBatches >= PROGRESS_EVERY_BATCHES) this.tell()
     if (this.#now() - this.#toldAt < LINE_EVERY_MS) return
     this.#toldAt = this.#now()
     this.#tools.log.info({ ...position, ...this.#pace() }, this.line())
@@ -86,6 +87,7 @@ export class Tally {
 
   /** Reports in the background, and not more often than the reporter lets it. */
   tell(): void {
+    this.#toldBatches = this.#moved.batches
     this.#teller.tell(() =>
       this.#tools.reporter.progress(this.line(), { migration: this.result() }),
     )

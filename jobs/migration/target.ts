@@ -42,8 +42,10 @@ export async function prepareTarget(
   }
   await addShardKeys(name, shape, work)
   if (earlier !== undefined) return earlier
-  const before = await countPoints(target, { name }, work)
-  return { ...begin, isOurs: false, before }
+  const position = { ...begin, isOurs: false, before: await countPoints(target, { name }, work) }
+  tally.begin(position)
+  await tally.noted()
+  return position
 }
 
 /** What would have held up the copying; only on a collection this migration made. */

@@ -8,6 +8,7 @@ import {
   UNAVAILABLE,
   type Misbehaviour,
 } from '../../doubles/engine/misbehaviour.ts'
+import { ONE, TWO } from '../../metacontroller/certificates.ts'
 import { instantTime } from '../job-world.ts'
 import { SMALL, fill, manyPoints, stage, type Stage } from './stage.ts'
 
@@ -44,6 +45,23 @@ for (const [what, options, message] of REFUSALS) {
     t.equal(target.engine.collections.size, 0)
   })
 }
+
+t.test('TLS verification failed: a source behind a private CA needs caSecretRef', async (t) => {
+  for (const authority of [undefined, TWO.cert, ONE.cert]) {
+    const { source, target, world } = await stage(t, { sourceTls: ONE })
+    source.engine.addCollection('docs', { vectors: { size: 2, distance: 'Dot' } })
+    world.plan.source = { url: source.url, ca: 'bundle.pem' }
+    if (authority !== undefined) world.credential('source-tls', 'bundle.pem', authority)
+    const { code, log } = await world.run()
+    t.equal(code, authority === ONE.cert ? EXIT.done : EXIT.over, log)
+    if (authority === ONE.cert) {
+      t.ok(target.engine.find('docs'))
+      continue
+    }
+    t.match((await world.progress())?.message, /TLS verification failed: .*needs caSecretRef\)$/)
+    t.notMatch(log, /waits for the engine/)
+  }
+})
 
 t.test('a token without read access is a 4xx from the source on points/scroll', async (t) => {
   const { source, world } = await stage(t)
@@ -184,6 +202,7 @@ for (const [what, misbehave] of PASSING) {
       )
       const { code, log } = await scene.world.run({ time: instantTime() })
       t.equal(code, EXIT.done, log)
+      scene[side].node.misbehave()
       t.equal(await scene.target.points('docs'), await scene.source.points('docs'))
       t.match(log, /waits for the engine/)
     })

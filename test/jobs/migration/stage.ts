@@ -10,13 +10,14 @@ interface StageOptions {
   spec?: Partial<VecMigration['spec']>
   plan?: MigrationWorldOptions['plan']
   sourceConfig?: EngineConfig
+  sourceTls?: { cert: string; key: string }
   targetConfig?: EngineConfig
 }
 
 export type Stage = Awaited<ReturnType<typeof stage>>
 
 export async function stage(t: Test, options: StageOptions = {}) {
-  const source = await side(t, 'vec-source', options.sourceConfig)
+  const source = await side(t, 'vec-source', options.sourceConfig, options.sourceTls)
   const target = await side(t, 'vec-a', options.targetConfig)
   const world = await migrationWorld(t, {
     source: source.url,
@@ -37,15 +38,21 @@ export interface StageSide {
   points(collection: string, shardKey?: string | number, limit?: number): Promise<string>
 }
 
-async function side(t: Test, name: string, config?: EngineConfig): Promise<StageSide> {
+async function side(
+  t: Test,
+  name: string,
+  config?: EngineConfig,
+  tls?: StageOptions['sourceTls'],
+): Promise<StageSide> {
   const engine = new EngineCluster({ name, staleMs: 0 })
   const node = await startEngineNode({
     ordinal: 0,
     cluster: engine,
     ...(config !== undefined && { config }),
+    ...(tls !== undefined && { tls }),
   })
   t.teardown(() => node.close())
-  const url = `http://127.0.0.1:${node.port}`
+  const url = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${node.port}`
   return { engine, node, url, ...callsOf(url, config?.service?.api_key) }
 }
 
