@@ -8,7 +8,7 @@ import { refuse } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { Collection, Config, Fields, Shard, ShardKey } from './collection.ts'
 import { integerText, parseJson } from './json.ts'
-import type { Point } from './points.ts'
+import { compareIds, type Point } from './points.ts'
 
 /** The first line of a snapshot: of every shard its id, of those the node held the points. */
 interface Content {
@@ -77,7 +77,8 @@ function pointsIn(collection: Collection, shard: Shard): Point[] {
 
 function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
   const others = collection.points.filter((point) => shardOf(collection, point) !== shard)
-  collection.points = [...others, ...points]
+  const all = [...others, ...points]
+  collection.points = all.sort((one, other) => compareIds(one.id, other.id))
 }
 
 /** The same on every call, and in every collection with as many shards. */

@@ -1,0 +1,348 @@
+/** `restore run` against doubles: what is back, what is told, and what is done about bad days. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import type { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { instantTime } from '../job-world.ts'
+import { ask, placement } from './portrait.ts'
+import { run, stage, type Stage } from './stage.ts'
+
+/** Two shard keys with a gap of ids before each of them. */
+async function makeKeyed(engine: EngineCluster, url: string) {
+  await ask(url, 'PUT', '/collections/keyed', {
+    vectors: { size: 2, distance: 'Dot' },
+    sharding_method: 'custom',
+    replication_factor: 2,
+    metadata: { owner: 'search', nothing: null },
+  })
+  for (const shard_key of ['gone', 'a', 'also gone', 7]) {
+    await ask(url, 'PUT', '/collections/keyed/shards', { shard_key, shards_number: 1 })
+  }
+  for (const shard_key of ['gone', 'also gone']) {
+    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
+  }
+  for (const shard_key of ['a', 7]) {
+    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
+    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
+  }
+  const index = { field_name: 'of', field_schema: 'keyword' }
+  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
+  await ask(url, 'PATCH', '/collections/keyed', { params: { read_fan_out_factor: 2 } })
+  engine.aliases.set('live', 'keyed')
+}
+
+t.test(
+  'aliases, payload indexes, shard keys and every copy are back where they were',
+  async (t) => {
+    const { urls, world, lose, now, before } = await stage(t, { made: [], prepare: makeKeyed })
+    const places = await placement(urls, 'keyed')
+    lose('keyed')
+    const restore = await world.restore()
+    const { code, log } = await run(restore)
+    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    t.strictSame(await now('keyed'), before('keyed'))
+    t.strictSame(await placement(urls, 'keyed'), places)
+    t.match(await restore.progress(), { state: 'Done', message: 'Restored 1/1' })
+  },
+)
+
+t.test('each address is signed just before its call, and never shown', async (t) => {
+  const { world, lose, now, before, s3, nodes } = await stage(t)
+  lose('docs')
+  const recovers: string[] = []
+  for (const [number, node] of nodes.entries()) {
+    node.misbehave(({ method, path }) => {
+      if (method === 'PUT' && path.at(-1) === 'recover') recovers.push(`node ${number}`)
+      return undefined
+    })
+  }
+  const restore = await world.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(await now('docs'), before('docs'))
+  t.strictSame([...new Set(recovers)], ['node 0', 'node 1', 'node 2'], 'one after the other')
+  t.equal(s3.calls.filter(({ key }) => key.endsWith('.snapshot')).length, 6, 'a look and a fetch')
+  t.notMatch(log, /X-Amz|Signature|secretsecret/)
+  t.notMatch(JSON.stringify(await restore.progress()), /X-Amz|Signature/)
+})
+
+t.test('a restore tells where it stands: collection, nodes, bytes, points', async (t) => {
+  const { world, lose } = await stage(t, { made: ['a', 'b'], snapshotBytes: 5000 })
+  lose('a', 'b')
+  const restore = await world.restore({ collectionMapping: { b: 'c' } })
+  const { log } = await run(restore)
+  t.match(
+    log,
+    /collection 2 of 2 \(c\), 1 of 3 nodes done: node 2: takes 4\.9 KiB; .* of 29\.3 KiB/,
+  )
+  t.match(await restore.result(), {
+    phase: 'Restoring',
+    total: 2,
+    completed: 2,
+    failed: 0,
+    bytes: 30_000,
+    bytesTotal: 30_000,
+    collections: [
+      { name: 'a', status: 'Completed', bytes: 15_000, points: 10 },
+      { name: 'c', originalName: 'b', status: 'Completed', points: 10 },
+    ],
+  })
+})
+
+t.test('an alias that points elsewhere by now stays there, and that is told', async (t) => {
+  const { engine, world } = await stage(t, {
+    made: ['docs', 'other'],
+    prepare: async ({ aliases }) => aliases.set('live', 'docs'),
+  })
+  engine.aliases.set('live', 'other')
+  const restore = await world.restore({ collections: ['docs'] })
+  t.equal((await run(restore)).code, EXIT.done)
+  t.equal(engine.aliases.get('live'), 'other')
+  const note = 'alias live points to other and was left as it is'
+  t.match(await restore.result(), { notes: [note] })
+  t.match(await restore.progress(), { message: `Restored 1/1; ${note}` })
+})
+
+const ways: [string, (stage: Stage) => unknown][] = [
+  [
+    'is not allowed to fetch addresses',
+    ({ nodes }) => {
+      const body = JSON.stringify({ status: { error: 'Forbidden: URL recovery is disabled' } })
+      const headers = { 'content-type': 'application/json' }
+      for (const node of nodes) {
+        node.misbehave(({ path }) =>
+          path.at(-1) === 'recover' ? { status: 403, body, headers } : undefined,
+        )
+      }
+    },
+  ],
+  [
+    'is sent away by the store',
+    ({ s3 }) =>
+      s3.misbehave(({ query }) =>
+        query.has('X-Amz-Signature') ? { status: 403, code: 'AccessDenied' } : undefined,
+      ),
+  ],
+  [
+    'gets no answer from the store',
+    ({ s3 }) =>
+      s3.misbehave(({ query }) => (query.has('X-Amz-Signature') ? { cut: 'in' } : undefined)),
+  ],
+]
+
+for (const [what, arrange] of ways) {
+  t.test(`a node that ${what} is sent its snapshots, and keeps no file of them`, async (t) => {
+    const stood = await stage(t, { snapshotBytes: 300_000 })
+    stood.lose('docs')
+    arrange(stood)
+    const { code, log } = await run(await stood.world.restore())
+    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    t.strictSame(await stood.now('docs'), stood.before('docs'))
+    t.match(log, /node 2 cannot fetch from the bucket: sends it snapshots/)
+    const [url = ''] = stood.urls
+    t.strictSame(await ask(url, 'GET', '/collections/docs/snapshots'), [])
+    t.notMatch(log, /X-Amz-Signature/)
+  })
+}
+
+t.test('bytes that were altered in the bucket are never taken', async (t) => {
+  const { world, store, lose, manifest, engine } = await stage(t)
+  lose('docs')
+  const [snapshot] = manifest().collections[0]?.snapshots ?? []
+  const key = snapshot?.key ?? ''
+  const bytes = Buffer.from(store().objects.get(key)?.body ?? '')
+  bytes[4] = 88
+  store().put(key, bytes)
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.over)
+  t.match(await restore.result(), { error: /[Cc]hecksum mismatch/ })
+  t.equal(engine.collections.get('docs')?.points.length, 0)
+})
+
+t.test('one failed collection does not stop the others', async (t) => {
+  const { world, store, lose, manifest, now, before, engine } = await stage(t, {
+    made: ['a', 'b', 'c'],
+  })
+  lose('a', 'b', 'c')
+  const second = manifest().collections[1]?.snapshots[1]?.key ?? ''
+  store().objects.delete(second)
+  const restore = await world.restore()
+  const { code } = await run(restore)
+  t.equal(code, EXIT.over)
+  t.match(await restore.progress(), { state: 'Failed', message: 'Restored 2/3' })
+  t.match(await restore.result(), {
+    error: `s3://backups/${second} is missing`,
+    collections: [{ name: 'a' }, { name: 'b', status: 'Failed' }, { name: 'c' }],
+  })
+  for (const name of ['a', 'c']) t.strictSame(await now(name), before(name))
+  t.notOk(engine.collections.has('b'), 'nothing of it was touched')
+})
+
+t.test('a pod that was ended is gone on with, from the next node that is not done', async (t) => {
+  const { world, lose, now, before, nodes, s3 } = await stage(t)
+  lose('docs')
+  const restore = await world.restore()
+  const controller = new AbortController()
+  nodes[2]?.misbehave(({ path }) => {
+    if (path.at(-1) === 'recover') controller.abort(new Error('SIGTERM'))
+    return undefined
+  })
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  t.match(await restore.result(), { current: { collection: 'docs', nodesDone: 2, isOurs: true } })
+  nodes[2]?.misbehave()
+  s3.calls.length = 0
+  const { code, log } = await run(restore, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(await now('docs'), before('docs'))
+  const fetched = s3.calls.filter(
+    ({ operation, key }) => operation === 'GetObject' && /node-[01]/.test(key),
+  )
+  t.strictSame(fetched, [], 'what was done is not done again')
+})
+
+t.test('ended while it made the collection: that is made anew', async (t) => {
+  const { world, lose, now, before, nodes } = await stage(t)
+  lose('docs')
+  const restore = await world.restore()
+  const controller = new AbortController()
+  nodes[0]?.misbehave(({ method, path }) => {
+    if (method !== 'PUT' || path.at(-1) !== 'docs') return undefined
+    controller.abort(new Error('SIGTERM'))
+    return { cut: 'after' }
+  })
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  nodes[0]?.misbehave()
+  const { code, log } = await run(restore, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(log, /removes what an earlier attempt began to make/)
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test('a node that is killed while it takes its snapshot is tried again', async (t) => {
+  const { world, lose, now, before, nodes } = await stage(t)
+  lose('docs')
+  let left = 2
+  nodes[1]?.misbehave(({ path }) =>
+    path.at(-1) === 'recover' && left-- > 0 ? { cut: 'before' } : undefined,
+  )
+  const { code, log } = await run(await world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test('a disagreement between nodes that outlasts 30 s is repaired, and reported', async (t) => {
+  const { world, engine, now, before } = await stage(t, { replicationFactor: 1 })
+  const [shard] = engine.collections.get('docs')?.shards ?? []
+  const stranger = engine.peers().find(({ id }) => !shard?.peers.includes(id))
+  if (shard !== undefined) shard.phantoms = { 1: [stranger?.id ?? 0] }
+  const restore = await world.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const note = `nodes disagreed about a copy of shard 0 of docs on node ${stranger?.ordinal}: dropped`
+  t.match(await restore.result(), { notes: [note] })
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test('over a collection in use: its points become those of the backup', async (t) => {
+  const { world, urls, now, before } = await stage(t)
+  const points = [{ id: 70, vector: {}, payload: { late: true } }]
+  await ask(urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
+  await ask(urls[0] ?? '', 'POST', '/collections/docs/points/delete?wait=true', { points: [1, 2] })
+  const { code, log } = await run(await world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(await now('docs'), before('docs'))
+  t.match(log, /collection docs is there: it is restored over/)
+})
+
+t.test('the same VecRestore run again brings nothing out of order', async (t) => {
+  const { world, lose, now, before } = await stage(t)
+  lose('docs')
+  for (const round of [1, 2]) {
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.done, `round ${round}`)
+    t.strictSame(await now('docs'), before('docs'))
+  }
+})
+
+t.test('another number of points than were backed up is a failure', async (t) => {
+  const { world, lose, rewrite } = await stage(t)
+  lose('docs')
+  rewrite(({ collections: [docs] }) => docs && Object.assign(docs, { exactPointsCount: 11 }))
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.over)
+  t.match(await restore.result(), {
+    error: 'docs has 10 points after the restore, but the backup has 11',
+  })
+})
+
+t.test('a number of several moments proves nothing, and is shown', async (t) => {
+  const { world, lose, rewrite } = await stage(t)
+  lose('docs')
+  rewrite(({ collections: [docs] }) => {
+    if (docs === undefined) return
+    delete docs.exactPointsCount
+    docs.pointsCount = 12
+  })
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.done)
+  t.match(await restore.result(), { notes: ['docs has 10 points; about 12 were recorded'] })
+})
+
+/** What the first node says of the colour once the last node has its snapshot. */
+function colour({ nodes }: Stage, answer: () => object | undefined): { patches: () => number } {
+  let isBack = false
+  let patches = 0
+  nodes[2]?.misbehave(({ path }) => {
+    if (path.at(-1) === 'recover') isBack = true
+    return undefined
+  })
+  nodes[0]?.misbehave(({ method, path }) => {
+    if (method === 'PATCH') patches += 1
+    if (!isBack || method !== 'GET' || path.length !== 2 || path[1] !== 'docs') return undefined
+    const result = answer()
+    if (result === undefined) return undefined
+    const body = JSON.stringify({ result: { config: { params: {} }, ...result }, status: 'ok' })
+    return { status: 200, body, headers: { 'content-type': 'application/json' } }
+  })
+  return { patches: () => patches }
+}
+
+t.test('red is a failure, with the engine’s reason', async (t) => {
+  const stood = await stage(t, { replicationFactor: 1 })
+  stood.lose('docs')
+  colour(stood, () => ({ status: 'red', optimizer_status: { error: 'out of space' } }))
+  const restore = await stood.world.restore()
+  t.equal((await run(restore)).code, EXIT.over)
+  t.match(await restore.result(), { error: /^docs is red: out of space/ })
+})
+
+t.test('grey is woken', async (t) => {
+  const stood = await stage(t, { replicationFactor: 1 })
+  stood.lose('docs')
+  const told = colour(stood, () =>
+    told.patches() > 0 ? undefined : { status: 'grey', optimizer_status: 'ok' },
+  )
+  const { code, log } = await run(await stood.world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(log, /wakes the optimisers/)
+})
+
+t.test('`Collection did not turn green in time` after 3600 s', async (t) => {
+  const stood = await stage(t, { replicationFactor: 1 })
+  stood.lose('docs')
+  colour(stood, () => ({ status: 'yellow', optimizer_status: 'ok' }))
+  const restore = await stood.world.restore()
+  t.equal(
+    (await restore.run({ time: instantTime(() => new Promise(setImmediate)) })).code,
+    EXIT.over,
+  )
+  t.match(await restore.result(), { error: 'Collection did not turn green in time' })
+})
+
+t.test('`waitForIndexing: false` skips only that wait', async (t) => {
+  const stood = await stage(t, { replicationFactor: 1 })
+  stood.lose('docs')
+  colour(stood, () => ({ status: 'yellow', optimizer_status: 'ok' }))
+  const restore = await stood.world.restore({ waitForIndexing: false })
+  t.equal((await run(restore)).code, EXIT.done)
+  t.match(await restore.result(), { collections: [{ points: 10 }] })
+})
