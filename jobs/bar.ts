@@ -5,12 +5,13 @@
 import type { DestinationStream } from 'pino'
 
 export interface Terminal {
-  /** Letters in a line. */
+  /** Letters in a line; 0 where the terminal does not tell. */
   columns: number
   write(text: string): unknown
 }
 
 const WIDTH = 24
+const USUAL_COLUMNS = 80
 const EVERY_MS = 100
 /** Back to the beginning of the line, and nothing is left of it. */
 const CLEAR = '\r\u001b[2K'
@@ -34,7 +35,8 @@ export class Bar {
     const full = Math.floor(WIDTH * (share > 0 ? Math.min(share, 1) : 0))
     const line = `[${'#'.repeat(full)}${'-'.repeat(WIDTH - full)}] ${text()}`
     // A longer one would go on in a second line, which nothing clears.
-    this.#terminal.write(CLEAR + line.slice(0, Math.max(this.#terminal.columns - 1, 0)))
+    const columns = this.#terminal.columns || USUAL_COLUMNS
+    this.#terminal.write(CLEAR + line.slice(0, columns - 1))
   }
 
   clear(): void {

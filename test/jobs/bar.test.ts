@@ -28,6 +28,12 @@ t.test('a bar is as full as its share, and one line of the terminal', async (t) 
   t.ok(shown.every((line) => line.length === '\r\u001b[2K'.length + 39))
 })
 
+t.test('a terminal that does not tell its width has the usual one', async (t) => {
+  const { bar, shown } = stage(0)
+  bar.show(() => 'x'.repeat(100), 0)
+  t.equal(shown[0]?.length, '\r\u001b[2K'.length + 79)
+})
+
 t.test('a bar is drawn ten times a second, however often it is shown', async (t) => {
   const { bar, shown, later } = stage()
   for (let piece = 0; piece < 1000; piece += 1) {
