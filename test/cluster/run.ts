@@ -27,6 +27,7 @@ import { collectionScenarios } from '../scenarios/collection.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
+import { phaseOf } from '../scenarios/scenario.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
@@ -114,7 +115,7 @@ function showUninstall(world: ClusterWorld) {
     const kept = { apiVersion: API_VERSION, kind: 'VecCollection', metadata, spec }
     const reference = referenceOf(kept)
     await world.apply(kept)
-    const isHeld = (object?: AnyObject) => object?.status !== undefined
+    const isHeld = (object?: AnyObject) => phaseOf(object) !== undefined
     await world.until(reference, 'seen by the operator', isHeld, 60)
     await t.rejects(ground.uninstall(), { message: new RegExp(`VecCollection ${namespace}/kept`) })
 
