@@ -3,8 +3,10 @@ import {
   backupResource,
   backupStatus,
   deleted,
+  engineFiles,
   eventually,
   fill,
+  heldUpload,
   isUpload,
   scheduleStatus,
   uploads,
@@ -36,6 +38,38 @@ const sameSlot: Scenario = {
     }
     t.ok(Object.values(uploads(bucket)).every((times) => times === 1))
     for (const { reference } of schedules) await deleted(world, reference)
+  },
+}
+
+const replaced: Scenario = {
+  title:
+    'Replace stops the backup that runs at the next slot, removes what it wrote, and makes another',
+  // A Job that works until the next slot takes a whole minute of the machine's time.
+  only: 'cluster',
+  async run(world, t) {
+    const namespace = await world.namespace('replaced')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
+    const held = heldUpload(bucket)
+    await world.apply(of({ schedule: '* * * * *', concurrencyPolicy: 'Replace' }))
+    await eventually(world, 'the first uploads', held.begun)
+    const [first] = await backupsOf(world, reference)
+    const name = first?.metadata.name ?? ''
+    await world.until(
+      { ...reference, kind: 'VecBackup', name },
+      'gone at the next slot',
+      (object) => object === undefined,
+      180,
+    )
+    held.release()
+    await eventually(world, 'another is completed', async () =>
+      (await backupsOf(world, reference)).some(isCompleted),
+    )
+    t.strictSame(await bucket.keys(`${name}/`), [])
+    t.strictSame(await engineFiles(world, namespace, 1, 'docs'), [])
+    await deleted(world, reference)
   },
 }
 
@@ -153,4 +187,4 @@ function isCompleted(backup: Parameters<typeof backupStatus>[0]): boolean {
   return backupStatus(backup).phase === 'Completed'
 }
 
-export const backupRetention: Scenario[] = [sameSlot, pruned, newestCompleted, retained]
+export const backupRetention: Scenario[] = [sameSlot, replaced, pruned, newestCompleted, retained]
