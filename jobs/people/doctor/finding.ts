@@ -24,8 +24,10 @@ export type Check = (patient: Patient) => Promise<Finding[]>
 /** What cannot be read is told, and the other checks go on. */
 export function unread(about: string, error: unknown): Finding[] {
   if (!(error instanceof KubernetesError)) throw error
-  const level = error.status === 403 ? 'warning' : 'wrong'
-  return [{ about, level, says: error.message }]
+  if (error.status !== 403) return [{ about, level: 'wrong', says: error.message }]
+  // The API server says who may not do what; the call itself tells people nothing more.
+  const words = error.message.replace(/^.*? answered 403: /, '')
+  return [{ about, level: 'warning', says: `not seen: ${words}` }]
 }
 
 /** A kind by its plural, in the namespace that is looked at or in all. */
