@@ -146,4 +146,60 @@ const killed: Scenario = {
   },
 }
 
-export const migrationScenarios: Scenario[] = [copied, waits, killed]
+const misfit: Scenario = {
+  title: 'a collection that does not fit is told before its first batch, and the others are copied',
+  async run(world, t) {
+    const namespace = await world.namespace('migration-misfit')
+    await Promise.all(['a', 'b'].map((name) => running(world, namespace, name)))
+    for (const name of ['books', 'docs']) {
+      const { upsert } = await fill(world, namespace, name)
+      await upsert({ points: points(5) })
+    }
+    const pod = { namespace, name: 'vec-b-0' }
+    await world.engine(pod, 'PUT', '/collections/books', {
+      vectors: { size: 77, distance: 'Dot' },
+    })
+    const { reference, of } = migrationIn(namespace, 'm')
+    await world.apply(
+      of({ source: { clusterRef: { name: 'a' } }, targetClusterRef: { name: 'b' } }),
+    )
+    const ended = await untilSaid(world, reference, 'MigrationFailed')
+    t.match(said(ended), { status: 'False', message: 'Copied 1/2' })
+    t.match(statusOf(ended), {
+      phase: 'Failed',
+      error: /^books: the target collection books does not fit: dimension error: /,
+      collections: [
+        { name: 'books', status: 'Failed' },
+        { name: 'docs', status: 'Completed', proof: /^5 points on both sides; 5 compared whole$/ },
+      ],
+    })
+    t.equal(await countIn(world, namespace, 'b', 'books'), 0)
+  },
+}
+
+const deleted: Scenario = {
+  title: 'deletion of a migration stops its Job first, and what was copied stays',
+  async run(world, t) {
+    const namespace = await world.namespace('migration-deleted')
+    await Promise.all(['a', 'b'].map((name) => running(world, namespace, name)))
+    const { upsert } = await fill(world, namespace, 'docs')
+    await upsert({ points: points(2_000) })
+    const { reference, of } = migrationIn(namespace, 'm')
+    const source = { clusterRef: { name: 'a' } }
+    await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
+    await world.until(
+      reference,
+      'under way',
+      (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
+    )
+    await world.delete(reference)
+    await world.until(reference, 'gone', (object) => object === undefined)
+    const jobs = (await jobsIn(world, namespace)).filter((one) => one.startsWith('migration'))
+    t.strictSame(jobs, [])
+    const left = await countIn(world, namespace, 'b', 'docs')
+    t.ok(left > 0, `${left} points`)
+    t.equal(await countIn(world, namespace, 'b', 'docs'), left, 'nobody writes any more')
+  },
+}
+
+export const migrationScenarios: Scenario[] = [copied, waits, killed, misfit, deleted]
