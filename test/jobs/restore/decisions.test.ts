@@ -1,0 +1,198 @@
+/** The decisions of a restore, as functions. */
+import t from 'tap'
+import { recreateBody, recreateIndex, fanOutBody } from '../../../crds/rules/recreate.ts'
+import { withoutQuery } from '../../../jobs/clients/engine-recovery.ts'
+import { lacking, missingCopies } from '../../../jobs/restore/copies.ts'
+import { keysInOrder } from '../../../jobs/restore/making.ts'
+import { misplaced } from '../../../jobs/restore/recover.ts'
+import { phantoms } from '../../../jobs/restore/repair.ts'
+import { disagreement, sightOf, type Copies } from '../../../jobs/restore/settled.ts'
+import { refuseVersion } from '../../../jobs/restore/target.ts'
+
+/** Nodes of each shard, all Active. */
+function copies(shards: Record<number, number[]>): Copies {
+  return new Map(
+    Object.entries(shards).map(([shard, nodes]) => [
+      Number(shard),
+      new Map(nodes.map((node) => [node, 'Active'])),
+    ]),
+  )
+}
+
+t.test(
+  'shard keys are made in the order of their ids, and gaps before them are skipped',
+  async (t) => {
+    t.strictSame(
+      keysInOrder([
+        { key: 7, shardIds: [5, 6] },
+        { key: 'a', shardIds: [2] },
+        { key: '7', shardIds: [7] },
+      ]),
+      [
+        { key: '__vec_operator_gap1', shards: 1 },
+        { key: 'a', shards: 1 },
+        { key: '__vec_operator_gap3', shards: 2 },
+        { key: 7, shards: 2 },
+        { key: '7', shards: 1 },
+      ],
+    )
+    t.strictSame(keysInOrder([{ key: 'x', shardIds: [1, 2] }]), [{ key: 'x', shards: 2 }])
+    t.strictSame(keysInOrder([]), [])
+  },
+)
+
+t.test('a node has its snapshot when each of its shards is on it alone', async (t) => {
+  const snapshot = { nodeIndex: 1, localShards: [{ shardId: 0 }, { shardId: 2 }] }
+  t.equal(misplaced(snapshot, copies({ 0: [1], 1: [0], 2: [1] })), undefined)
+  t.equal(
+    misplaced(snapshot, copies({ 0: [1], 2: [0, 1] })),
+    'shard 2 is on nodes 0, 1, not on node 1 alone',
+  )
+  t.equal(misplaced({ nodeIndex: 1, localShards: [] }, copies({ 0: [0] })), undefined)
+})
+
+t.test('a copy that only some nodes know of is dropped through one that does', async (t) => {
+  t.strictSame(
+    phantoms({ copies: [copies({ 2: [0] }), copies({ 2: [0, 1] }), copies({ 2: [0] })] }),
+    [{ shard: 2, ordinal: 1, through: 1 }],
+  )
+  t.strictSame(phantoms({ copies: [copies({ 2: [0] }), copies({ 2: [0] })] }), [])
+  t.strictSame(
+    phantoms({ copies: [copies({ 2: [0] }), copies({ 2: [1] })] }),
+    [],
+    'where they agree on none, none is dropped: it may be the last',
+  )
+})
+
+t.test('copies are made from a node that holds the shard to each that held it', async (t) => {
+  const shards = [
+    { shardId: 0, nodes: [0, 2] },
+    { shardId: 1, nodes: [1] },
+  ]
+  const sight = { copies: [copies({ 0: [2], 1: [1] })], keys: new Map(), peers: [10, 11, 12] }
+  t.strictSame(missingCopies({ shards }, sight), [
+    { shard_id: 0, from_peer_id: 12, to_peer_id: 10 },
+  ])
+  t.equal(lacking({ shards }, copies({ 0: [2], 1: [1] })), 'shard 0 has no copy on node 0')
+  t.equal(lacking({ shards }, copies({ 0: [0, 2], 1: [1] })), undefined)
+})
+
+t.test('nodes are at rest when all have applied the same and nothing moves', async (t) => {
+  const view = (commit: number, pending = 0) => ({
+    status: 'enabled' as const,
+    peer_id: 1,
+    peers: {},
+    raft_info: { commit, pending_operations: pending, leader: 1 },
+    consensus_thread_status: { consensus_thread_status: 'working' },
+  })
+  const placement = (peer_id: number, transfers: object[] = []) => ({
+    peer_id,
+    shard_count: 1,
+    local_shards: peer_id === 10 ? [{ shard_id: 0, state: 'Active', points_count: 1 }] : [],
+    remote_shards: peer_id === 10 ? [] : [{ shard_id: 0, state: 'Active', peer_id: 10 }],
+    shard_transfers: transfers as never[],
+  })
+  const both = [placement(10), placement(11)]
+  const rest = sightOf(both, [view(7), view(7)])
+  t.equal(rest.unrest, undefined)
+  t.equal(disagreement(rest), undefined)
+  t.equal(sightOf(both, [view(7), view(8)]).unrest, 'the nodes have not applied the same')
+  t.match(sightOf(both, [view(7), view(7, 1)]).unrest, /^node 1 has not applied all/)
+  const moving = [placement(10, [{ shard_id: 0, from: 10, to: 11, comment: '3 of 9' }]), both[1]]
+  t.equal(
+    sightOf(moving as never, [view(7), view(7)]).unrest,
+    'shard 0 is on its way from node 0 to node 1 (3 of 9)',
+  )
+  const dead = {
+    ...view(7),
+    consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err: 'x' },
+  }
+  t.throws(() => sightOf(both, [view(7), dead]), {
+    message: 'consensus is stopped_with_err on node 1: x',
+  })
+})
+
+const VERSIONS: [string, string, number, boolean][] = [
+  ['1.18.3', '1.18.0', 3, true],
+  ['1.18.0', '1.18.3', 3, true],
+  ['1.18.3', '1.17.1', 3, true],
+  ['1.18.3', '1.16.9', 3, false],
+  ['1.17.9', '1.18.0', 3, false],
+  ['2.0.0', '1.18.0', 1, false],
+  ['1.17.0', '1.17.0', 3, false],
+  ['1.17.0', '1.17.0', 1, true],
+  ['1.16.3', '1.15.0', 1, true],
+  ['1.17.1', '1.17.1', 2, true],
+]
+
+for (const [target, taken, nodes, isFit] of VERSIONS) {
+  const verb = isFit ? 'takes' : 'refuses'
+  t.test(`engine ${target} on ${nodes} nodes ${verb} a backup of ${taken}`, async (t) => {
+    const check = () => refuseVersion(target, { engineVersion: taken }, nodes)
+    if (isFit) t.doesNotThrow(check)
+    else t.throws(check, { code: 'Rejected' })
+  })
+}
+
+t.test('an address loses what stands behind its question mark, wherever it stands', async (t) => {
+  const url = 'https://s3.example.com:9000/b/k%20ey.snapshot'
+  for (const text of [
+    `Failed to download tar from ${url}?X-Amz-Signature=abc&x=y: status - 403 Forbidden`,
+    `error sending request for url (${url}?X-Amz-Credential=id%2F2026&X-Amz-Signature=abc)`,
+    `two: ${url}?a=1, ${url}?b=2`,
+  ]) {
+    const clean = withoutQuery(text)
+    t.notMatch(clean, /X-Amz|abc|=1|=2/)
+    t.ok(clean.includes(url))
+  }
+  t.equal(withoutQuery('why? because'), 'why? because')
+})
+
+t.test('a collection is made as it was, without what is unset', async (t) => {
+  const body = recreateBody(
+    {
+      params: {
+        vectors: {
+          a: { size: 4, distance: 'Dot', hnsw_config: {} },
+          size: { size: 2, distance: 'Dot' },
+        },
+        sparse_vectors: { text: {}, other: { index: {}, modifier: 'idf' } },
+        shard_number: 3,
+        replication_factor: 2,
+        read_fan_out_factor: 2,
+      },
+      hnsw_config: { m: 16, payload_m: null },
+      optimizer_config: { deleted_threshold: 0.2, max_segment_size: null },
+      quantization_config: null,
+      strict_mode_config: {},
+      metadata: { owner: null },
+    },
+    { replication_factor: 1 },
+  )
+  t.strictSame(body, {
+    vectors: { a: { size: 4, distance: 'Dot' }, size: { size: 2, distance: 'Dot' } },
+    sparse_vectors: { text: {}, other: { modifier: 'idf' } },
+    shard_number: 3,
+    replication_factor: 1,
+    hnsw_config: { m: 16 },
+    optimizers_config: { deleted_threshold: 0.2 },
+    metadata: { owner: null },
+  })
+  const only = recreateBody({ params: { vectors: {}, sparse_vectors: { text: {} } } })
+  t.strictSame(only, { sparse_vectors: { text: {} } })
+  t.strictSame(fanOutBody({ params: { read_fan_out_factor: 2, read_fan_out_delay_ms: null } }), {
+    params: { read_fan_out_factor: 2 },
+  })
+  t.equal(fanOutBody({ params: {} }), undefined)
+  t.strictSame(recreateIndex('n', { dataType: 'integer' }), {
+    field_name: 'n',
+    field_schema: 'integer',
+  })
+  t.strictSame(
+    recreateIndex('n', {
+      dataType: 'integer',
+      params: { type: 'integer', lookup: false, is_principal: null },
+    }),
+    { field_name: 'n', field_schema: { type: 'integer', lookup: false } },
+  )
+})
