@@ -103,3 +103,19 @@ t.test('Prometheus and Grafana are given the files that are tested', { skip }, a
   const data = map?.['data'] as Record<string, string>
   t.strictSame(JSON.parse(data['vec-operator.json'] ?? ''), JSON.parse(file('dashboard.json')))
 })
+
+t.test('the notes warn of what keeps the operator from working', { skip }, async (t) => {
+  const target = await startTarget(helm)
+  t.teardown(() => target.close())
+  const install = ['install', 'v', CHART, '--dry-run=server', ...QUICK, '--set-json', 'kinds=[]']
+  const unchecked = ['--set', 'metacontroller.check=false', '--set', 'replicaCount=0']
+  const pulled = ['--set', 'imagePullSecrets[0].name=registry']
+  const notes = (await target.helm([...install, ...unchecked, ...pulled])).split('NOTES:')[1] ?? ''
+  t.match(notes, 'WARNING: Metacontroller is not installed')
+  t.match(notes, 'WARNING: replicaCount is 0')
+  t.match(notes, 'needs the Secrets registry.')
+  t.match(notes, 'helm uninstall refuses while there are some')
+  await target.client.create(compositeControllers())
+  const fine = (await target.helm(install)).split('NOTES:')[1] ?? ''
+  t.notMatch(fine, 'WARNING')
+})
