@@ -6,6 +6,7 @@ import { appendFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { backup } from './backup.ts'
 import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
 import { idle } from './idle.ts'
@@ -15,7 +16,7 @@ import { ROOT } from './processes.ts'
 import { print, type Figure } from './table.ts'
 
 /** In the order of their measurement. */
-const PARTS: Part[] = [clusters, collections, idle, migration]
+const PARTS: Part[] = [clusters, collections, idle, backup, migration]
 
 const USAGE = `Usage: npm run bench -- [options]
   --only NAME   only this part; repeatable:
@@ -26,7 +27,7 @@ ${PARTS.map(({ name, title }) => `                  ${name.padEnd(12)} ${title}`
   --profile     write a CPU profile of the service to dist/bench
   --save        append the figures to test/bench/history.jsonl
   --help        print this
-`
+${PARTS.map(({ usage = '' }) => usage).join('\n')}`
 
 const FLAGS = {
   only: { type: 'string', multiple: true, default: PARTS.map(({ name }) => name) },

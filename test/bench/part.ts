@@ -15,5 +15,7 @@ export interface Part {
   title: string
   /** What is measured, and what the same is measured of beside it: heads of the columns. */
   columns: [measured: string, yardstick: string]
+  /** What it needs, for --help. */
+  usage?: string
   measure: (plan: Plan) => Promise<Figure[]>
 }

@@ -1,7 +1,8 @@
 /**
  * Preloaded into a process (`--import`), it makes host names this machine's: those that end in `.test`,
  * for stores that are reached by the name of a bucket, and under another address those of a cluster,
- * for an engine on its own port beside others. A resolver is an edge of the process.
+ * for an engine on its own port beside others; LOOPBACK_CLUSTER names another one. A resolver is an edge
+ * of the process.
  */
 import dns, { type LookupOptions } from 'node:dns'
 import { syncBuiltinESMExports } from 'node:module'
@@ -12,7 +13,7 @@ const real = dns.lookup as (host: string, options: LookupOptions, found: Found) 
 
 const ADDRESSES = [
   ['.test', '127.0.0.1'],
-  ['.svc.cluster.local', '127.0.0.2'],
+  ['.svc.cluster.local', process.env['LOOPBACK_CLUSTER'] ?? '127.0.0.2'],
 ] as const
 
 function lookup(host: string, options: LookupOptions, found: Found): void {

@@ -2,24 +2,21 @@
  * What we rely on in a store: run against our double, and against a real S3 server where S3_BIN names a
  * versitygw. What the two answer differently is a bug of the double.
  */
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
 import { purge } from '../../../jobs/backup/purge.ts'
 import { Bucket } from '../../../jobs/clients/s3.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemTime } from '../../../jobs/time.ts'
-import { freePort, portAnswers, startProcess, stopProcess, waitFor } from '../../cluster/process.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { openGate } from '../../world/buckets/gate.ts'
+import { KEYS, realStore } from './real.ts'
 
 interface Subject {
   endpoint: string
   keys: { accessKeyId: string; secretAccessKey: string }
 }
 
-const KEYS = { accessKeyId: 'id', secretAccessKey: 'secretsecret' }
 const MIB = 1024 * 1024
 
 async function double(t: Test): Promise<Subject> {
@@ -29,20 +26,9 @@ async function double(t: Test): Promise<Subject> {
 }
 
 async function real(t: Test, bin: string): Promise<Subject> {
-  const root = t.testdir({})
-  mkdirSync(join(root, 'data', 'backups'), { recursive: true })
-  const port = await freePort()
-  const spec = {
-    name: 's3',
-    command: bin,
-    args: ['--quiet', '--port', `127.0.0.1:${port}`, 'posix', join(root, 'data')],
-    log: join(root, 'log'),
-    env: { ROOT_ACCESS_KEY_ID: KEYS.accessKeyId, ROOT_SECRET_ACCESS_KEY: KEYS.secretAccessKey },
-  }
-  const record = startProcess(spec, root)
-  t.teardown(() => stopProcess(record))
-  await waitFor('the S3 server', () => portAnswers('127.0.0.1', port), { process: record })
-  return { endpoint: `http://127.0.0.1:${port}`, keys: KEYS }
+  const store = await realStore(bin, t.testdir({}))
+  t.teardown(() => store.close())
+  return store
 }
 
 function bucketOf(

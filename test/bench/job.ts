@@ -1,0 +1,104 @@
+/** A Job as its pod would run it, from the built code, and what a process takes while it runs. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { JOB_ENV } from '../../crds/command.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import type { RESOURCES } from '../../crds/resources.ts'
+import { startApi } from '../world/api/server.ts'
+import { ApiClient, type ApiObject } from '../world/client.ts'
+import { MovableClock } from '../world/clock.ts'
+import { BUILD, cpuOf, memoryOf, ROOT } from './processes.ts'
+
+/** Where test/doubles/loopback-names.ts finds the pods of a cluster; nobody else's are there. */
+export const CLUSTER_HOST = '127.0.0.3'
+
+const NAMES = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
+const LOOK_EVERY_MS = 50
+
+export interface Command {
+  file: string
+  args: string[]
+  env: NodeJS.ProcessEnv
+}
+
+/** What a process took, from its start to its end. */
+export interface Taken {
+  seconds: number
+  cpuSeconds: number
+  /** Resident memory at its most, in MiB. */
+  peak: number
+  output: string
+}
+
+export interface JobApi {
+  uid: string
+  /** What every Job of that object finds in its environment, besides its plan. */
+  env: NodeJS.ProcessEnv
+  close(): Promise<void>
+}
+
+/** An API server with the one object a Job reports on; its token lies in the folder. */
+export async function startJobApi(
+  resource: (typeof RESOURCES)[number],
+  object: ApiObject,
+  folder: string,
+): Promise<JobApi> {
+  const server = await startApi(new MovableClock(new Date()))
+  const api = new ApiClient({ server: server.url, token: server.token })
+  const { namespace = 'default' } = object.metadata
+  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+  await api.create(definitionOf(resource, '0.0.0'))
+  const { uid = '' } = (await api.create(object)).metadata
+  const tokenFile = join(folder, 'token')
+  writeFileSync(tokenFile, server.token)
+  return {
+    uid,
+    env: {
+      VEC_API_SERVER: server.url,
+      VEC_API_TOKEN_FILE: tokenFile,
+      LOOPBACK_CLUSTER: CLUSTER_HOST,
+      // As the hook sets them.
+      NODE_OPTIONS: '--use-system-ca --max-semi-space-size=1',
+      MALLOC_ARENA_MAX: '2',
+      [JOB_ENV.podUid]: 'pod',
+      [JOB_ENV.jobUid]: 'job',
+    },
+    async close() {
+      await api.close()
+      await server.close()
+    },
+  }
+}
+
+/** A command of the companion CLI, with names of the cluster that lead to this machine. */
+export function jobCommand(words: string[], env: NodeJS.ProcessEnv): Command {
+  const args = ['--import', NAMES, join(BUILD, 'jobs', 'cli.js'), ...words]
+  return { file: process.execPath, args, env }
+}
+
+/** Runs a command to its end; one that fails is an error with all it said. */
+export async function taken({ file, args, env }: Command): Promise<Taken> {
+  const began = performance.now()
+  const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const said = Promise.all([text(child.stdout), text(child.stderr)])
+  const most = { peak: 0, cpuSeconds: 0 }
+  const look = () => {
+    try {
+      // One that has ended and was not waited for yet has no memory any more.
+      most.peak = Math.max(most.peak, memoryOf(child.pid ?? 0).peak)
+      most.cpuSeconds = cpuOf(child.pid ?? 0)
+    } catch {
+      // It has ended between two looks.
+    }
+  }
+  const looking = setInterval(look, LOOK_EVERY_MS)
+  const [code] = (await once(child, 'exit')) as [number | null]
+  clearInterval(looking)
+  const seconds = (performance.now() - began) / 1000
+  const [output, complaints] = await said
+  if (code !== 0) throw new Error(`${file} ended with ${code}: ${output}\n${complaints}`)
+  return { ...most, seconds, output }
+}
