@@ -27,8 +27,8 @@ const POINTS = 60_000
 const DIMENSIONS = 384
 const FILL_BATCH = 500
 const LOOK_EVERY_MS = 50
-/** What test/doubles/loopback-names.ts makes of the Service of a cluster. */
-const TARGET_HOST = '127.0.0.2'
+/** Where test/doubles/loopback-names.ts finds the Service of the cluster: beside those of other parts. */
+const TARGET_HOST = '127.0.0.4'
 const BEST_BATCH = 500
 
 export const migration: Part = {
@@ -85,7 +85,7 @@ async function compare({ pairs }: Plan, engines: Engines): Promise<Figure[]> {
   const runs = { job: [] as Run[], standard: [] as Run[], best: [] as Run[] }
   try {
     for (let pair = 0; pair < pairs; pair += 1) {
-      runs.job.push(await measured(engines, job.command))
+      runs.job.push(await measured(engines, await job.command()))
       if (tool === undefined) continue
       runs.standard.push(await measured(engines, toolCommand(tool, engines)))
       runs.best.push(await measured(engines, toolCommand(tool, engines, BEST_BATCH)))
@@ -186,44 +186,44 @@ async function migrationJob({ source }: Engines) {
     rmSync(folder, { recursive: true })
   }
   const url = source.urls[0] ?? ''
-  const metadata = { name: 'm', namespace: 'ns' }
-  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
+  const namespace = 'ns'
+  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
   await api.create(definitionOf(VecMigration, '0.0.0'))
-  const { uid = '' } = (
-    await api.create({
+  let made = 0
+  /** Each run has a resource of its own: one that has ended is not run again. */
+  const command = async (): Promise<Command> => {
+    const name = `m${(made += 1)}`
+    const { metadata } = await api.create({
       apiVersion: API_VERSION,
       kind: 'VecMigration',
-      metadata,
+      metadata: { name, namespace },
       spec: { source: { endpoint: { url } }, targetClusterRef: { name: 'a' } },
     })
-  ).metadata
-  let run = 0
-  const planOf = (): MigrationPlan => ({
-    ...{ resource: 'vecmigrations', ...metadata, uid, hash: 'hash' },
-    run: (run += 1),
-    source: { url },
-    target: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
-  })
-  const names = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
-  return {
-    close,
-    get command(): Command {
-      return {
-        file: process.execPath,
-        args: ['--import', names, join(BUILD, 'jobs', 'cli.js'), 'migration', 'run', 'ns/m'],
-        env: {
-          VEC_API_SERVER: server.url,
-          VEC_API_TOKEN_FILE: token,
-          // As the hook sets them.
-          NODE_OPTIONS: '--use-system-ca --max-semi-space-size=1',
-          MALLOC_ARENA_MAX: '2',
-          [JOB_ENV.plan]: encodePlan(planOf(), 'spec'),
-          [JOB_ENV.podUid]: 'pod',
-          [JOB_ENV.jobUid]: `job-${run}`,
-        },
-      }
-    },
+    const plan: MigrationPlan = {
+      ...{ resource: 'vecmigrations', namespace, name, uid: metadata.uid ?? '' },
+      ...{ run: 1, hash: 'hash' },
+      source: { url },
+      target: { namespace, name: 'a', replicas: 1, tls: false },
+    }
+    const names = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
+    const cli = join(BUILD, 'jobs', 'cli.js')
+    return {
+      file: process.execPath,
+      args: ['--import', names, cli, 'migration', 'run', `${namespace}/${name}`],
+      env: {
+        VEC_API_SERVER: server.url,
+        VEC_API_TOKEN_FILE: token,
+        LOOPBACK_CLUSTER: TARGET_HOST,
+        // As the hook sets them.
+        NODE_OPTIONS: '--use-system-ca --max-semi-space-size=1',
+        MALLOC_ARENA_MAX: '2',
+        [JOB_ENV.plan]: encodePlan(plan, 'spec'),
+        [JOB_ENV.podUid]: 'pod',
+        [JOB_ENV.jobUid]: 'job',
+      },
+    }
   }
+  return { command, close }
 }
 
 /** The same points at every run: a generator of Lehmer's. */
