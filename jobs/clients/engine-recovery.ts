@@ -3,12 +3,18 @@
  * what nodes know of each other (facts 6, 7.4 and 10).
  */
 import type { Readable } from 'node:stream'
-import { Type, type Static } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
 import { CREATE_SECONDS, LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { IndexBody } from '../../crds/rules/bodies.ts'
-import { SettlingPlacement } from './engine-snapshots.ts'
+import {
+  Free,
+  LiveCollection,
+  MovingPlacement,
+  NodeView,
+  Telemetry,
+} from './engine-recovery-answers.ts'
 import type { Engine } from './engine.ts'
 import { fileForm } from './multipart.ts'
 
@@ -19,73 +25,6 @@ const PROBE_MS = 20_000
 /** Of nothing: what is sent with it is never taken. */
 const NO_CHECKSUM = '0'.repeat(64)
 const KIB = 1024
-
-const Free = Type.Record(Type.String(), Type.Unknown())
-const OrNull = <T extends ReturnType<typeof Type.Number>>(type: T) =>
-  Type.Union([type, Type.Null()])
-
-/** `GET /cluster` of a node: how far it has applied what all agreed on. */
-export const NodeView = Type.Union([
-  Type.Object({ status: Type.Literal('disabled') }),
-  Type.Object({
-    status: Type.Literal('enabled'),
-    peer_id: Type.Number(),
-    peers: Type.Record(Type.String(), Type.Unknown()),
-    raft_info: Type.Object({
-      commit: Type.Number(),
-      pending_operations: Type.Number(),
-      leader: Type.Optional(OrNull(Type.Number())),
-    }),
-    consensus_thread_status: Type.Object({
-      consensus_thread_status: Type.String(),
-      err: Type.Optional(Type.String()),
-    }),
-  }),
-])
-export type NodeView = Static<typeof NodeView>
-
-/** `GET /collections/{c}`: what a restore looks at. */
-export const LiveCollection = Type.Object({
-  status: Type.String(),
-  optimizer_status: Type.Unknown(),
-  points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
-  config: Type.Object({ params: Free }, { additionalProperties: true }),
-})
-export type LiveCollection = Static<typeof LiveCollection>
-
-/** Where shards are; `comment` tells how far a transfer is. */
-export const MovingPlacement = Type.Composite([
-  Type.Omit(SettlingPlacement, ['shard_transfers']),
-  Type.Object({
-    shard_transfers: Type.Array(
-      Type.Object({
-        shard_id: Type.Integer(),
-        from: Type.Number(),
-        to: Type.Number(),
-        comment: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-      }),
-    ),
-  }),
-])
-export type MovingPlacement = Static<typeof MovingPlacement>
-
-const Telemetry = Type.Object({
-  app: Type.Object({
-    system: Type.Optional(
-      Type.Union([Type.Object({ disk_size: Type.Optional(OrNull(Type.Number())) }), Type.Null()]),
-    ),
-  }),
-  collections: Type.Object({
-    snapshots: Type.Optional(
-      Type.Array(
-        Type.Object({
-          id: Type.String(),
-          running_snapshot_recovery: Type.Optional(OrNull(Type.Number())),
-        }),
-      ),
-    ),
-  }),
-})
 
 export type SnapshotPriority = 'snapshot' | 'replica' | 'no_sync'
 
@@ -185,7 +124,11 @@ export class EngineRecovery {
     } catch (error) {
       signal?.throwIfAborted()
       if (!(error instanceof EngineError)) throw error
-      return cannotFetch(error) || error.status === undefined ? error.message : undefined
+      if (cannotFetch(error)) return error.message
+      if (error.status !== undefined) return undefined
+      // Packets that nobody answers: the node would wait for longer than we do.
+      if (/timeout/i.test(error.message)) return `no answer from the store in ${PROBE_MS / 1000} s`
+      throw error
     }
     return undefined
   }
@@ -264,7 +207,7 @@ export class EngineRecovery {
     })
   }
 
-  #telemetry(signal: AbortSignal | undefined): Promise<Static<typeof Telemetry>> {
+  #telemetry(signal: AbortSignal | undefined): Promise<Telemetry> {
     return this.#engine.call('GET', '/telemetry?details_level=2', Telemetry, { signal })
   }
 }

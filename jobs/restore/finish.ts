@@ -3,7 +3,7 @@ import { EngineError } from '../../crds/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/limits.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
 import { fanOutBody } from '../../crds/rules/recreate.ts'
-import type { LiveCollection } from '../clients/engine-recovery.ts'
+import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
 import { collectionsOn, recoveryOn, snapshotsOn, type Wanted, type Work } from './work.ts'
 

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
-import type { LiveCollection } from '../clients/engine-recovery.ts'
+import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
 import { disagreement, firstCopies, look, type Copies, type Sight } from './settled.ts'
 import {

@@ -33,10 +33,10 @@ export async function recoverNodes(
 async function recoverNode(name: string, snapshot: ManifestSnapshot, work: Work): Promise<void> {
   const { log, signal, time, reporter } = work.tools
   const { nodeIndex: node, sizeBytes } = snapshot
-  work.tally.step(`node ${node + 1}: takes ${humanSize(sizeBytes)}`)
   for (const delay of [...RETRIES_MS, undefined]) {
     try {
       await untilIdle(name, work)
+      work.tally.step(`node ${node + 1}: takes ${humanSize(sizeBytes)}`)
       const begun = time.now().getTime()
       const way = await bring(name, snapshot, work)
       const seconds = (time.now().getTime() - begun) / 1000

@@ -3,19 +3,19 @@
  * collection after the other. One that fails does not stop the others; an attempt that was killed is
  * gone on with, node by node.
  */
+import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { API_VERSION } from '../../crds/names.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import { Type } from '@sinclair/typebox'
 import type { Bucket } from '../clients/s3.ts'
 import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
-import { checkCollection, checkRoom } from './fitting.ts'
 import { makeCopies } from './copies.ts'
 import { finish } from './finish.ts'
+import { checkCollection, checkRoom } from './fitting.ts'
 import { makeReady } from './making.ts'
 import { recoverNodes } from './recover.ts'
 import { chosen, folderOf, readManifest } from './source.ts'

@@ -3,7 +3,7 @@
  * nodes agree: the next step is taken only once all of them see the same, and nothing moves (facts 6.4).
  */
 import { EngineError, Rejected } from '../../crds/errors.ts'
-import type { MovingPlacement, NodeView } from '../clients/engine-recovery.ts'
+import type { MovingPlacement, NodeView } from '../clients/engine-recovery-answers.ts'
 import { isPassing } from '../patience.ts'
 import { repair } from './repair.ts'
 import { ordinals, recoveryOn, type Reach, type Work } from './work.ts'

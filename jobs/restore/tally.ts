@@ -92,6 +92,7 @@ export class Tally {
 
   step(step: string): void {
     if (this.#current !== undefined) this.#current.step = step
+    this.#flowing = 0
     this.#tools.log.info({ collection: this.#current?.collection }, this.line())
     this.tell()
   }

@@ -71,13 +71,16 @@ export async function ask(
   path: string,
   body?: unknown,
 ): Promise<unknown> {
-  const response = await fetch(url + path, {
-    method,
-    ...(body !== undefined && {
-      headers: { 'content-type': 'application/json' },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-    }),
-  })
+  const call = () =>
+    fetch(url + path, {
+      method,
+      ...(body !== undefined && {
+        headers: { 'content-type': 'application/json' },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      }),
+    })
+  // The engine closes a connection that was idle for 5 s, perhaps at this very moment.
+  const response = await call().catch(call)
   const text = await response.text()
   if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`)
   return (parseJson(text) as { result: unknown }).result

@@ -1,0 +1,73 @@
+/** What the engine answers about its nodes, and about collections that are being restored (facts 2 and 10). */
+import { Type, type Static } from '@sinclair/typebox'
+import { SettlingPlacement } from './engine-snapshots.ts'
+
+/** Fields that are passed on, or not read. */
+export const Free = Type.Record(Type.String(), Type.Unknown())
+const OrNull = <T extends ReturnType<typeof Type.Number>>(type: T) =>
+  Type.Union([type, Type.Null()])
+
+/** `GET /cluster` of a node: how far it has applied what all agreed on. */
+export const NodeView = Type.Union([
+  Type.Object({ status: Type.Literal('disabled') }),
+  Type.Object({
+    status: Type.Literal('enabled'),
+    peer_id: Type.Number(),
+    peers: Type.Record(Type.String(), Type.Unknown()),
+    raft_info: Type.Object({
+      commit: Type.Number(),
+      pending_operations: Type.Number(),
+      leader: Type.Optional(OrNull(Type.Number())),
+    }),
+    consensus_thread_status: Type.Object({
+      consensus_thread_status: Type.String(),
+      err: Type.Optional(Type.String()),
+    }),
+  }),
+])
+export type NodeView = Static<typeof NodeView>
+
+/** `GET /collections/{c}`: what a restore looks at. */
+export const LiveCollection = Type.Object({
+  status: Type.String(),
+  optimizer_status: Type.Unknown(),
+  points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
+  config: Type.Object({ params: Free }, { additionalProperties: true }),
+})
+export type LiveCollection = Static<typeof LiveCollection>
+
+/** Where shards are; `comment` tells how far a transfer is. */
+export const MovingPlacement = Type.Composite([
+  Type.Omit(SettlingPlacement, ['shard_transfers']),
+  Type.Object({
+    shard_transfers: Type.Array(
+      Type.Object({
+        shard_id: Type.Integer(),
+        from: Type.Number(),
+        to: Type.Number(),
+        comment: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      }),
+    ),
+  }),
+])
+export type MovingPlacement = Static<typeof MovingPlacement>
+
+/** `GET /telemetry?details_level=2`: the disks of a node, and the recoveries that run there. */
+export const Telemetry = Type.Object({
+  app: Type.Object({
+    system: Type.Optional(
+      Type.Union([Type.Object({ disk_size: Type.Optional(OrNull(Type.Number())) }), Type.Null()]),
+    ),
+  }),
+  collections: Type.Object({
+    snapshots: Type.Optional(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          running_snapshot_recovery: Type.Optional(OrNull(Type.Number())),
+        }),
+      ),
+    ),
+  }),
+})
+export type Telemetry = Static<typeof Telemetry>
