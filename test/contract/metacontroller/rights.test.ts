@@ -33,31 +33,23 @@ const NOT_HERE = new Set(['Deployment', 'Service'])
 const WITHIN_MS = 60_000
 
 const real = realMetacontroller(process.env)
-const title = 'the chart gives Metacontroller and the service every right they need'
+const NO_METACONTROLLER = 'METACONTROLLER_BIN names no Metacontroller: nothing to examine'
+const skip = real === undefined && NO_METACONTROLLER
+/** Where the service may act; empty: everywhere. */
+const PLACES: Record<string, string[]> = {
+  'the chart gives Metacontroller and the service every right they need': [],
+  'a service of one namespace does with rights in that namespace': ['shop'],
+}
 
-if (real === undefined) {
-  t.test(title, { skip: 'METACONTROLLER_BIN names no Metacontroller' }, async () => undefined)
-} else {
-  t.setTimeout(600_000)
-  t.test(title, async (t) => {
+t.setTimeout(600_000)
+for (const [title, namespaces] of Object.entries(PLACES)) {
+  t.test(title, { skip }, async (t) => {
+    if (real === undefined) return
     const ground = await startRealApi((line) => t.comment(line))
     t.teardown(() => ground.close())
-    const service = await install(ground, real)
+    const service = await install(ground, real, namespaces)
     t.teardown(() => service.close())
-
-    for (const object of WISHES) await applyObject(ground.api, object)
-    await until(
-      'a helm Job',
-      async () => (await ground.api.list('batch/v1', 'Job')).items.length > 0,
-    )
-    await until('a token', () => exists(ground, 'v1', 'Secret', 'readers'))
-    const backup = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'shop', name: 'first' }
-    await until('a backup that waits', async () => {
-      const found = await ground.api.get(backup)
-      return (found?.status as { phase?: string } | undefined)?.phase === 'Pending'
-    })
-    await ground.api.delete(backup)
-    await until('the end of the backup', async () => (await ground.api.get(backup)) === undefined)
+    await showWork(ground)
 
     const rules = async (name: string) => {
       const role = { apiVersion: RBAC, kind: 'ClusterRole', namespace: '', name }
@@ -70,6 +62,21 @@ if (real === undefined) {
     const refused = verdictOn(calls, known).problems.filter((line) => line.includes('was refused'))
     t.strictSame(refused, [])
   })
+}
+
+/** Makes one of each kind that gets somewhere without a node, and sees it get there. */
+async function showWork(ground: RealApi): Promise<void> {
+  const { api } = ground
+  for (const object of WISHES) await applyObject(api, object)
+  await until('a helm Job', async () => (await api.list('batch/v1', 'Job')).items.length > 0)
+  await until('a token', () => exists(ground, 'v1', 'Secret', 'readers'))
+  const backup = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'shop', name: 'first' }
+  await until('a backup that waits', async () => {
+    const found = await api.get(backup)
+    return (found?.status as { phase?: string } | undefined)?.phase === 'Pending'
+  })
+  await api.delete(backup)
+  await until('the end of the backup', async () => (await api.get(backup)) === undefined)
 }
 
 const RBAC = 'rbac.authorization.k8s.io/v1'
@@ -101,7 +108,11 @@ function wish(kind: string, name: string, spec: object) {
 }
 
 /** What the chart makes, without a node: the service and Metacontroller are processes of this machine. */
-async function install(ground: RealApi, { bin, crds }: RealMetacontroller): Promise<Service> {
+async function install(
+  ground: RealApi,
+  { bin, crds }: RealMetacontroller,
+  namespaces: string[],
+): Promise<Service> {
   const { api } = ground
   for (const resource of RESOURCES) await applyObject(api, definitionOf(resource, VERSION))
   for (const object of documents(readFileSync(crds, 'utf8'))) await applyObject(api, object)
@@ -110,11 +121,11 @@ async function install(ground: RealApi, { bin, crds }: RealMetacontroller): Prom
   }
   const metadata = { name: 'metacontroller', namespace: 'metacontroller' }
   await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
-  const objects = await rendered()
+  const objects = await rendered(namespaces)
   const controllers = objects.filter(({ kind }) => kind === 'CompositeController')
   for (const object of objects) if (!controllers.includes(object)) await applyObject(api, object)
 
-  const service = await serve(ground, objects)
+  const service = await serve(ground, objects, namespaces)
   await until('CompositeControllers', () => known(ground, 'CompositeController'))
   for (const controller of controllers) {
     const text = JSON.stringify(controller).replaceAll(HOOKS, service.url)
@@ -128,16 +139,21 @@ async function install(ground: RealApi, { bin, crds }: RealMetacontroller): Prom
   return service
 }
 
-async function rendered(): Promise<ApiObject[]> {
+async function rendered(namespaces: string[]): Promise<ApiObject[]> {
   const helm = await prepareHelm(() => undefined)
   const where = ['--namespace', SYSTEM, '--kube-version', 'v1.34.0']
-  const values = ['--set', 'metacontroller.rbac.create=true']
+  const served = `operator.namespaces=${JSON.stringify(namespaces)}`
+  const values = ['--set', 'metacontroller.rbac.create=true', '--set-json', served]
   const text = await runHelm(helm, ['template', RELEASE, CHART, ...where, ...values, '--no-hooks'])
   return documents(text).filter(({ kind }) => !NOT_HERE.has(kind))
 }
 
 /** The service under the account of the chart, with the token of the chart. */
-async function serve(ground: RealApi, objects: ApiObject[]): Promise<Service> {
+async function serve(
+  ground: RealApi,
+  objects: ApiObject[],
+  namespaces: string[],
+): Promise<Service> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-rights-'))
   const file = join(folder, 'token')
   const secret = objects.find(({ kind }) => kind === 'Secret')
@@ -145,7 +161,10 @@ async function serve(ground: RealApi, objects: ApiObject[]): Promise<Service> {
   writeFileSync(file, Buffer.from(token, 'base64'))
   const kubeconfig = await ground.kubeconfigOf(SYSTEM, RELEASE)
   const options = parseOptions(
-    ['--kubeconfig', kubeconfig, '--port', '0', '--host', '127.0.0.1'],
+    [
+      ...['--kubeconfig', kubeconfig, '--port', '0', '--host', '127.0.0.1'],
+      ...namespaces.flatMap((name) => ['--namespace', name]),
+    ],
     // Nobody answers there; through the API server it would need a right that a pod has no use for.
     { HOOK_TOKEN_FILE: file, ENGINE_ROUTE: 'direct' },
     VERSION,
