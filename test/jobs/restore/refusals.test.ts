@@ -54,6 +54,11 @@ const REFUSALS: Refusal[] = [
     error: `s3://backups/${MANIFEST} is not JSON`,
   },
   {
+    title: 'a manifest that is too large to be one',
+    arrange: ({ store }) => store().put(MANIFEST, Buffer.alloc(65 * 2 ** 20, 32)),
+    error: `s3://backups/${MANIFEST} has 65 MiB, more than 64 MiB`,
+  },
+  {
     title: 'a manifest that was edited by hand',
     manifest: ({ collections: [docs] }) => Object.assign(docs ?? {}, { shards: 'three' }),
     error: /^manifest\.json: \/collections\/0\/shards/,
