@@ -12,7 +12,8 @@ import type { Guide } from './demo/guide.ts'
 import { lineGuide } from './demo/lines.ts'
 import { liveGuide } from './demo/live.ts'
 import { JobLogs } from './demo/logs.ts'
-import { phaseOf, referenceOf, sampleOf, SHOWN, take, TOUR, type Place } from './demo/tour.ts'
+import { phaseOf, referenceOf, sampleOf, take, type Place } from './demo/step.ts'
+import { SHOWN, TOUR } from './demo/tour.ts'
 import { Watcher } from './demo/watcher.ts'
 import { startEmbeddedWorld } from './embedded.ts'
 import { NotHere, type BucketCall, type World, type WorldBucket } from './world.ts'
@@ -107,10 +108,11 @@ async function tour(
     if (step.needsBucket && bucket === undefined) continue
     await guide.announce(step, place.namespace)
     if (signal.aborted) return
-    await take(step, place)
+    const finding = await take(step, place)
     const last = step.phases.at(-1)
     const reference = referenceOf(sampleOf(place, step.sample))
     await watcher.caughtUp(reference, (object) => phaseOf(object) === last)
+    if (finding !== undefined) await guide.tell(finding)
   }
   // What the last step leaves to garbage collection.
   await place.world.pass(AFTER_SECONDS)

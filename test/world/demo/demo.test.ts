@@ -45,7 +45,7 @@ function phasesIn(output: string, resource: string): (string | undefined)[] {
   return phases.filter((phase, index) => phase !== phases[index - 1])
 }
 
-t.test('the tour shows the life of a cluster, its backups and a schedule', async (t) => {
+t.test('the tour shows the life of every kind, and ends with the lost data back', async (t) => {
   const { code, output, left } = await start(t, ['--logs']).ended
   t.equal(code, 0, output)
   t.strictSame(phasesIn(output, 'VecCluster \\S+'), [
@@ -64,6 +64,21 @@ t.test('the tour shows the life of a cluster, its backups and a schedule', async
   t.match(output, /InProgress +collection 1 of 1 \(books\), node \d of 3: /)
   t.match(output, /VecBackup demo-1\/docs-nightly-\d{8}-\d{4}00 +Completed +Backed up 1\/1/)
   t.strictSame(phasesIn(output, 'VecBackupSchedule \\S+'), ['Active', 'gone'])
+  for (const kind of ['VecRestore', 'VecMigration']) {
+    const phases = phasesIn(output, `${kind} \\S+`)
+    t.match(phases, { 0: 'Pending', [phases.length - 2]: 'Completed', [phases.length - 1]: 'gone' })
+  }
+  const findings = [...output.matchAll(/^=> (.*)$/gm)].map(([, finding]) => finding)
+  t.strictSame(findings, [
+    'the engine has the index author',
+    'books has 60 points',
+    'by-hand/docs-before-upgrade/manifest.json',
+    'the engine has no collection and no point',
+    'library has 60 points again, by its alias',
+    'books-copy has 60 points: 60 points on both sides; 60 compared whole',
+    'books has 60 points, books-copy has 60 points',
+    'the bucket is empty',
+  ])
   for (const command of ['apply -f docs/samples/cluster.yaml', 'edit', 'delete']) {
     t.match(output, `$ kubectl -n demo-1 ${command}`)
   }

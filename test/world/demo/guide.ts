@@ -1,9 +1,11 @@
 /** Who shows the tour: in a terminal a live table with keys, elsewhere one line per change. */
-import type { Step } from './tour.ts'
+import type { Step } from './step.ts'
 
 export interface Guide {
   /** Before a step; answers when it may begin. */
   announce(step: Step, namespace: string): Promise<void>
+  /** After a step: what was found to be so. */
+  tell(finding: string): Promise<void>
   /** After the last step; answers when the demo may end. */
   end(): Promise<void>
   /** Gives the terminal back. */

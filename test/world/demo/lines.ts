@@ -2,7 +2,7 @@
 import { commandOf, type Guide } from './guide.ts'
 import type { JobLogs } from './logs.ts'
 import { rowOf } from './rows.ts'
-import type { Step } from './tour.ts'
+import type { Step } from './step.ts'
 import type { Watcher } from './watcher.ts'
 
 export interface LineParts {
@@ -38,6 +38,9 @@ export function lineGuide({ watcher, logs, withLogs, now, print }: LineParts): G
       print('')
       print(step.says)
       print(`$ ${commandOf(step, namespace)}`)
+    },
+    async tell(finding: string) {
+      print(`=> ${finding}`)
     },
     async end() {
       await logs.settled()

@@ -4,7 +4,8 @@ import { commandOf, type Guide } from './guide.ts'
 import type { JobLogs } from './logs.ts'
 import { rowOf, type Row } from './rows.ts'
 import { Screen } from './screen.ts'
-import { SHOWN, type Step } from './tour.ts'
+import type { Step } from './step.ts'
+import { SHOWN } from './tour.ts'
 import { keyOf, pause, type Watcher } from './watcher.ts'
 
 export interface LiveParts {
@@ -24,7 +25,7 @@ const KEYS = 'l log of the selected or newest Job   arrows select   q leave'
 
 export function liveGuide(parts: LiveParts): Guide {
   const { watcher, logs, left } = parts
-  let head = [parts.title, '', '']
+  let head = [parts.title, '', '', '']
   let log: string[] = []
   let selected: string | undefined
 
@@ -62,12 +63,17 @@ export function liveGuide(parts: LiveParts): Guide {
   const timer = setInterval(redraw, REDRAW_MS)
   return {
     async announce(step: Step, namespace) {
-      head = [parts.title, step.says, `$ ${commandOf(step, namespace)}`]
+      head = [parts.title, step.says, `$ ${commandOf(step, namespace)}`, '']
+      redraw()
+      await pause(READ_MS, left)
+    },
+    async tell(finding: string) {
+      head = [...head.slice(0, -1), `=> ${finding}`]
       redraw()
       await pause(READ_MS, left)
     },
     async end() {
-      head = [parts.title, 'That was the tour. l shows the last log; q leaves.', '']
+      head = [parts.title, 'That was the tour. l shows the last log; q leaves.', '', '']
       redraw()
       await untilAborted(left)
     },

@@ -1,0 +1,104 @@
+/** The tour, VecBackup and VecBackupSchedule: into the bucket, and out of it again. */
+import type { BackupScheduleStatus } from '../../../crds/backup-schedule.ts'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import {
+  deleteSample,
+  GONE,
+  referenceOf,
+  sampleOf,
+  sampleWith,
+  type Place,
+  type Step,
+} from './step.ts'
+
+export const BACKUP_STEPS: Step[] = [
+  {
+    says: 'A VecBackup: a Job streams a snapshot of every node into a bucket and tells how far it is.',
+    types: 'apply -f docs/samples/backup.yaml',
+    sample: 'backup',
+    act: (place) => place.world.apply(sampleWith(place, 'backup', inBucket(place, 'backup'))),
+    phases: ['InProgress', 'Completed'],
+    proves: (place) => holds(place, /\/manifest\.json$/, 1),
+    needsBucket: true,
+    seconds: 300,
+  },
+  {
+    says: 'A VecBackupSchedule: at its slot, here each full minute, it makes a backup named after it.',
+    types: 'apply -f docs/samples/backup-schedule.yaml',
+    sample: 'backup-schedule',
+    act: (place) => place.world.apply(everyMinute(place)),
+    phases: ['Active'],
+    shows: (object) => scheduleOf(object).lastBackupStatus === 'Completed',
+    needsBucket: true,
+    seconds: 300,
+  },
+  {
+    says: 'From now on it keeps one: with the next slot the older one goes, together with its objects.',
+    types: 'edit vecbackupschedule docs-nightly',
+    sample: 'backup-schedule',
+    act: (place) =>
+      place.world.patch(referenceOf(sampleOf(place, 'backup-schedule')), {
+        spec: { retentionPolicy: { keepLast: 1 } },
+      }),
+    phases: ['Active'],
+    shows: (object, before) =>
+      scheduleOf(object).lastBackupName !== scheduleOf(before).lastBackupName &&
+      scheduleOf(object).recentBackups?.length === 1,
+    needsBucket: true,
+    seconds: 300,
+  },
+  {
+    says: 'The schedule is deleted, and its backups with it.',
+    types: 'delete vecbackupschedule docs-nightly',
+    sample: 'backup-schedule',
+    act: (place) => deleteSample(place, 'backup-schedule'),
+    phases: [GONE],
+    needsBucket: true,
+    seconds: 180,
+  },
+]
+
+export const BACKUP_END: Step[] = [
+  {
+    says: 'The first backup is deleted, and its objects with it.',
+    types: 'delete vecbackup docs-before-upgrade',
+    sample: 'backup',
+    act: (place) => deleteSample(place, 'backup'),
+    phases: [GONE],
+    proves: (place) => holds(place, /./, 0),
+    needsBucket: true,
+    seconds: 180,
+  },
+]
+
+/** Nobody watches a demo until three o'clock at night. */
+function everyMinute(place: Place): AnyObject {
+  const sample = 'backup-schedule'
+  return sampleWith(place, sample, { ...inBucket(place, sample), schedule: '* * * * *' })
+}
+
+/** The storage of a sample, in the bucket of this world. */
+function inBucket(place: Place, name: string): object {
+  const sample = sampleOf(place, name) as AnyObject & {
+    spec: { storage: { s3: { prefix: string } } }
+  }
+  return { storage: { s3: { ...place.bucket?.target, prefix: sample.spec.storage.s3.prefix } } }
+}
+
+function scheduleOf(object: AnyObject | undefined): BackupScheduleStatus {
+  return (object as { status?: BackupScheduleStatus } | undefined)?.status ?? {}
+}
+
+/** Backups that are owned go after their owner. */
+const GONE_SECONDS = 60
+
+/** So many keys of the bucket look like that, once those that go have gone. */
+async function holds({ bucket, world }: Place, pattern: RegExp, count: number): Promise<string> {
+  for (let left = GONE_SECONDS; ; left -= 1) {
+    const keys = (await bucket?.keys()) ?? []
+    const found = keys.filter((key) => pattern.test(key))
+    if (found.length === count) return count === 0 ? 'the bucket is empty' : found.join(', ')
+    if (left <= 0) throw new Error(`the bucket still has ${keys.join(', ')}`)
+    await world.pass(1)
+  }
+}

@@ -1,0 +1,78 @@
+/** A step of the tour: what a person would type, what it does to the world, and what must follow. */
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import type { Reference, World, WorldBucket } from '../world.ts'
+
+/** Where a tour takes place. */
+export interface Place {
+  world: World
+  namespace: string
+  /** Objects of docs/samples, by file name without its ending. */
+  samples: ReadonlyMap<string, AnyObject>
+  /** Absent where the world has no store. */
+  bucket?: WorldBucket
+}
+
+export interface Step {
+  says: string
+  /** Arguments of kubectl. */
+  types: string
+  act: (place: Place) => Promise<unknown>
+  /** File of the sample whose resource it is about. */
+  sample: string
+  /** Phases it then shows, in this order; `gone` is the end of it. */
+  phases: string[]
+  /** What must hold besides, compared with the resource as it was before this step. */
+  shows?: (object: AnyObject | undefined, before: AnyObject | undefined) => boolean
+  /** Looks elsewhere before the tour goes on, and tells what is there; throws if it is not so. */
+  proves?: (place: Place) => Promise<string>
+  /** Left out where the world has no store for it. */
+  needsBucket?: true
+  seconds: number
+}
+
+export const GONE = 'gone'
+
+/** Acts, then waits until the phases were seen one after the other; answers what was proved. */
+export async function take(step: Step, place: Place): Promise<string | undefined> {
+  const ahead = [...step.phases]
+  const reference = referenceOf(sampleOf(place, step.sample))
+  const before = await place.world.get(reference)
+  await step.act(place)
+  await place.world.until(
+    reference,
+    step.phases.join(', then '),
+    (object) => {
+      // Called on every state, also on one that lasts for a moment.
+      if (ahead[0] !== undefined && phaseOf(object) === ahead[0]) ahead.shift()
+      return ahead.length === 0 && (step.shows?.(object, before) ?? true)
+    },
+    step.seconds,
+  )
+  return step.proves?.(place)
+}
+
+/** The sample as it is applied: in the namespace of the tour. */
+export function sampleOf({ samples, namespace }: Place, name: string): AnyObject {
+  const sample = samples.get(name)
+  if (sample === undefined) throw new Error(`docs/samples has no ${name}.yaml`)
+  return { ...sample, metadata: { ...sample.metadata, namespace } }
+}
+
+/** A sample with some fields of its spec as this tour needs them; undefined removes one. */
+export function sampleWith(place: Place, name: string, fields: object): AnyObject {
+  const sample = sampleOf(place, name) as AnyObject & { spec: object }
+  return { ...sample, spec: { ...sample.spec, ...fields } } as AnyObject
+}
+
+export function deleteSample(place: Place, name: string): Promise<void> {
+  return place.world.delete(referenceOf(sampleOf(place, name)))
+}
+
+export function referenceOf({ apiVersion, kind, metadata }: AnyObject): Reference {
+  return { apiVersion, kind, namespace: metadata.namespace ?? '', name: metadata.name }
+}
+
+export function phaseOf(object: AnyObject | undefined): string | undefined {
+  if (object === undefined) return GONE
+  return (object as AnyObject & { status?: { phase?: string } }).status?.phase
+}
