@@ -1,5 +1,5 @@
 /** What the pages say can be done, can be done: commands, files, flags, values, samples and links exist. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
@@ -55,6 +55,16 @@ for (const page of PAGES) {
 
 /** Names below the API group that are no annotations: its version, a label, the finalizer it has not. */
 const NAMES = [API_VERSION, 'vec-operator.dev/schedule', 'vec-operator.dev/finalizer']
+
+for (const path of globSync('docs/**/*.yaml', { cwd: ROOT })) {
+  t.test(`${path} is admitted as it is`, async (t) => {
+    for (const document of parseAllDocuments(readFileSync(ROOT + path, 'utf8'))) {
+      t.strictSame(document.errors, [])
+      const object = document.toJS() as AnyObject
+      if (object.apiVersion === API_VERSION) admitted(t, object)
+    }
+  })
+}
 
 t.test('the index names every page', async (t) => {
   const index = PAGES.find(({ path }) => path === 'docs/README.md')

@@ -1,0 +1,80 @@
+/** The drill of docs/disaster-recovery.md, step by step, with the files it names. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import type { VecRestore } from '../../crds/restore.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import { ENDS } from '../../jobs/people/command.ts'
+import { personAt, typed } from '../jobs/people/person.ts'
+import { backupResource, fill, points, untilEnded } from '../scenarios/backup-parts.ts'
+import { running, SMALL } from '../scenarios/scenario.ts'
+import { startEmbeddedWorld } from '../world/embedded.ts'
+import { ROOT } from './pages.ts'
+
+const NODES = 3
+const POINTS = 30
+
+t.test('from nothing but the bucket a cluster is there again, with its points', async (t) => {
+  const world = await startEmbeddedWorld()
+  t.teardown(() => world.close())
+  const [shop, drill] = [await world.namespace('shop'), await world.namespace('drill')]
+  const bucket = await world.bucket(shop)
+  await bucket.admit(drill)
+  await running(world, shop, 'a', { version: '1.18.2', replicas: NODES })
+  const books = await fill(world, shop, 'books', { shard_number: NODES })
+  await books.upsert({ points: points(POINTS) })
+  const nightly = backupResource('VecBackup', { namespace: shop, name: 'last-night' }, bucket)
+  await world.apply(nightly.of())
+  const { s3Path = '' } = await untilEnded(world, nightly.reference)
+
+  // 2. Prove it: the bucket is all there is.
+  const { endpoint, accessKeyId, secretAccessKey } = bucket.access
+  const keys = { CLOUD_ACCESS_KEY_ID: accessKeyId, CLOUD_SECRET_ACCESS_KEY: secretAccessKey }
+  const verify = ['backup', 'verify', s3Path, '--endpoint', endpoint, '--path-style']
+  const proved = await typed(verify, keys)
+  t.equal(proved.code, ENDS.fine, proved.out + proved.err)
+  t.match(proved.out, /engineVersion=1\.18\.2 nodes=3 /)
+
+  // 3. A cluster of the same size.
+  const cluster = file('cluster', drill) as { metadata: { name: string }; spec: object }
+  t.match(cluster.spec, { replicas: NODES, version: '1.18.2' })
+  await running(world, drill, cluster.metadata.name, { ...SMALL, ...cluster.spec })
+
+  // 4. Look, and 5. restore.
+  const restore = file('restore', drill) as VecRestore
+  const path = s3Path.replace(`s3://${bucket.name}/`, '').replace(/\/$/, '')
+  const s3 = { ...restore.spec.source?.s3, ...bucket.target, path, prefix: undefined }
+  const wanted = { ...restore, spec: { ...restore.spec, source: { s3 } } }
+  const type = personAt(t, world.api, drill)
+  const written = join(t.testdirName, 'restore.yaml')
+  writeFileSync(written, stringify(wanted))
+  const planned = await type('restore', 'plan', '--file', written)
+  t.equal(planned.code, ENDS.fine, planned.out + planned.err)
+  t.match(planned.out, /\nok +books +books .* is made\n/)
+  await world.apply(wanted)
+  const { name } = restore.metadata
+  const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: drill, name }
+  const done = (await world.until(
+    reference,
+    'ended',
+    (object) => ['Completed', 'Failed'].includes((object as VecRestore).status?.phase ?? ''),
+    600,
+  )) as VecRestore
+  t.match(done.status, {
+    phase: 'Completed',
+    restoredCollections: [{ name: 'books', pointsCount: POINTS }],
+  })
+  const pod = { namespace: drill, name: `vec-${cluster.metadata.name}-0` }
+  t.match(await world.engine(pod, 'POST', '/collections/books/points/count', { exact: true }), {
+    result: { count: POINTS },
+  })
+})
+
+/** As it stands in the repository, in a namespace of this world. */
+function file(name: string, namespace: string): object {
+  const object = parse(readFileSync(`${ROOT}docs/drill/${name}.yaml`, 'utf8')) as {
+    metadata: object
+  }
+  return { ...object, metadata: { ...object.metadata, namespace } }
+}
