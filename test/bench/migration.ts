@@ -4,37 +4,34 @@
  * target collection and are timed from the start of their process to its end, so that ours includes
  * the proof.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { JOB_ENV, encodePlan } from '../../crds/command.ts'
-import { definitionOf } from '../../crds/definition.ts'
 import type { MigrationPlan } from '../../crds/migration-command.ts'
 import { VecMigration } from '../../crds/migration.ts'
 import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
 import { realSubject, type RealSubject } from '../contract/engine/real.ts'
-import { startApi } from '../world/api/server.ts'
-import { ApiClient } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
+import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Command } from './job.ts'
 import type { Part, Plan } from './part.ts'
-import { BUILD, build, cpuOf, memoryOf, ROOT } from './processes.ts'
+import { build, cpuOf } from './processes.ts'
 import { median, type Figure } from './table.ts'
 
+const NAME = { namespace: 'ns', name: 'm' }
 const POINTS = 60_000
 const DIMENSIONS = 384
 const FILL_BATCH = 500
-const LOOK_EVERY_MS = 50
-/** Where test/doubles/loopback-names.ts finds the Service of the cluster: beside those of other parts. */
-const TARGET_HOST = '127.0.0.4'
+const GREEN_POLL_MS = 500
 const BEST_BATCH = 500
 
 export const migration: Part = {
   name: 'migration',
   title: `A VecMigration of ${POINTS} points`,
   columns: ['Job', 'qdrant/migration'],
+  usage: `
+ENGINE_BIN names the engine; without it nothing is measured. MIGRATION_TOOL names a built
+github.com/qdrant/migration; without it nothing stands beside the Job.`,
   measure: async (plan) => {
     const engine = process.env['ENGINE_BIN']
     if (engine === undefined) {
@@ -67,7 +64,7 @@ async function withEngines<Result>(
   const setting = { size: 'one', service: {} } as const
   const source = await realSubject(bin, setting)
   try {
-    const target = await realSubject(bin, setting, { host: TARGET_HOST, port: HTTP_PORT })
+    const target = await realSubject(bin, setting, { host: CLUSTER_HOST, port: HTTP_PORT })
     try {
       return await measure({ source, target })
     } finally {
@@ -80,18 +77,13 @@ async function withEngines<Result>(
 
 async function compare({ pairs }: Plan, engines: Engines): Promise<Figure[]> {
   await fill(engines.source.urls[0] ?? '')
-  const job = await migrationJob(engines)
   const tool = process.env['MIGRATION_TOOL']
   const runs = { job: [] as Run[], standard: [] as Run[], best: [] as Run[] }
-  try {
-    for (let pair = 0; pair < pairs; pair += 1) {
-      runs.job.push(await measured(engines, await job.command()))
-      if (tool === undefined) continue
-      runs.standard.push(await measured(engines, toolCommand(tool, engines)))
-      runs.best.push(await measured(engines, toolCommand(tool, engines, BEST_BATCH)))
-    }
-  } finally {
-    await job.close()
+  for (let pair = 0; pair < pairs; pair += 1) {
+    runs.job.push(await withJob(engines, (command) => measured(engines, command)))
+    if (tool === undefined) continue
+    runs.standard.push(await measured(engines, toolCommand(tool, engines)))
+    runs.best.push(await measured(engines, toolCommand(tool, engines, BEST_BATCH)))
   }
   return figuresOf(runs)
 }
@@ -124,43 +116,21 @@ function figuresOf({ job, standard, best }: Record<'job' | 'standard' | 'best', 
   ]
 }
 
-interface Command {
-  file: string
-  args: string[]
-  env: NodeJS.ProcessEnv
-}
-
 /** One run into an absent collection; it must have brought every point. */
-async function measured(engines: Engines, { file, args, env }: Command): Promise<Run> {
-  const { source, target } = engines
+async function measured({ source, target }: Engines, command: Command): Promise<Run> {
   const url = target.urls[0] ?? ''
-  for (const name of ['docs', '_migration_offsets'])
+  for (const name of ['docs', '_migration_offsets']) {
     await call(url, 'DELETE', `/collections/${name}`)
+  }
   const ofEngines = () => [...source.pids, ...target.pids].reduce((sum, pid) => sum + cpuOf(pid), 0)
   const before = ofEngines()
-  const began = performance.now()
-  const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const output = Promise.all([text(child.stdout), text(child.stderr)])
-  const used = { peak: 0, cpu: 0 }
-  const looking = setInterval(() => look(child.pid ?? 0, used), LOOK_EVERY_MS)
-  const [code] = (await once(child, 'exit')) as [number | null]
-  const seconds = (performance.now() - began) / 1000
-  clearInterval(looking)
-  const cpuSeconds = used.cpu + ofEngines() - before
-  if (code !== 0) throw new Error(`${file} ended with ${code}: ${(await output).join('\n')}`)
+  const { seconds, cpuSeconds, peak } = await taken(command)
+  const allSeconds = cpuSeconds + ofEngines() - before
   const count = await call(url, 'POST', '/collections/docs/points/count', { exact: true })
-  if ((count as { count: number }).count !== POINTS) throw new Error(`${file}: not all points came`)
-  return { rate: POINTS / seconds, perCpuSecond: POINTS / cpuSeconds, peak: used.peak }
-}
-
-/** What a process has used so far: it cannot be asked once it is gone. */
-function look(pid: number, used: { peak: number; cpu: number }): void {
-  try {
-    used.peak = memoryOf(pid).peak
-    used.cpu = cpuOf(pid)
-  } catch {
-    // It has just ended.
+  if ((count as { count: number }).count !== POINTS) {
+    throw new Error(`${command.file}: not all points came`)
   }
+  return { rate: POINTS / seconds, perCpuSecond: POINTS / allSeconds, peak }
 }
 
 function toolCommand(tool: string, { source, target }: Engines, batch?: number): Command {
@@ -173,57 +143,28 @@ function toolCommand(tool: string, { source, target }: Engines, batch?: number):
   return { file: tool, args, env: { PATH: process.env['PATH'], HOME: process.env['HOME'] } }
 }
 
-/** The Job as its pod would run it, but for the names of the cluster. */
-async function migrationJob({ source }: Engines) {
-  const server = await startApi(new MovableClock(new Date()))
-  const api = new ApiClient({ server: server.url, token: server.token })
+/** The Job of a resource of its own: one that has ended is not run again. */
+async function withJob<Result>(
+  { source }: Engines,
+  run: (command: Command) => Promise<Result>,
+): Promise<Result> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
-  const token = join(folder, 'token')
-  writeFileSync(token, server.token)
-  const close = async () => {
+  const url = source.urls[0] ?? ''
+  const spec = { source: { endpoint: { url } }, targetClusterRef: { name: 'a' } }
+  const identity = { apiVersion: API_VERSION, kind: 'VecMigration', metadata: NAME }
+  const api = await startJobApi(VecMigration, { ...identity, spec }, folder)
+  const plan: MigrationPlan = {
+    ...{ resource: 'vecmigrations', ...NAME, uid: api.uid, run: 1, hash: 'hash' },
+    source: { url },
+    target: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
+  }
+  const env = { ...api.env, [JOB_ENV.plan]: encodePlan(plan, 'spec') }
+  try {
+    return await run(jobCommand(['migration', 'run', 'ns/m'], env))
+  } finally {
     await api.close()
-    await server.close()
     rmSync(folder, { recursive: true })
   }
-  const url = source.urls[0] ?? ''
-  const namespace = 'ns'
-  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
-  await api.create(definitionOf(VecMigration, '0.0.0'))
-  let made = 0
-  /** Each run has a resource of its own: one that has ended is not run again. */
-  const command = async (): Promise<Command> => {
-    const name = `m${(made += 1)}`
-    const { metadata } = await api.create({
-      apiVersion: API_VERSION,
-      kind: 'VecMigration',
-      metadata: { name, namespace },
-      spec: { source: { endpoint: { url } }, targetClusterRef: { name: 'a' } },
-    })
-    const plan: MigrationPlan = {
-      ...{ resource: 'vecmigrations', namespace, name, uid: metadata.uid ?? '' },
-      ...{ run: 1, hash: 'hash' },
-      source: { url },
-      target: { namespace, name: 'a', replicas: 1, tls: false },
-    }
-    const names = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
-    const cli = join(BUILD, 'jobs', 'cli.js')
-    return {
-      file: process.execPath,
-      args: ['--import', names, cli, 'migration', 'run', `${namespace}/${name}`],
-      env: {
-        VEC_API_SERVER: server.url,
-        VEC_API_TOKEN_FILE: token,
-        LOOPBACK_CLUSTER: TARGET_HOST,
-        // As the hook sets them.
-        NODE_OPTIONS: '--use-system-ca --max-semi-space-size=1',
-        MALLOC_ARENA_MAX: '2',
-        [JOB_ENV.plan]: encodePlan(plan, 'spec'),
-        [JOB_ENV.podUid]: 'pod',
-        [JOB_ENV.jobUid]: 'job',
-      },
-    }
-  }
-  return { command, close }
 }
 
 /** The same points at every run: a generator of Lehmer's. */
@@ -239,6 +180,12 @@ async function fill(url: string): Promise<void> {
       payload: { title: `document ${from + n}`, tenant: (from + n) % 100, score: random() },
     }))
     await call(url, 'PUT', '/collections/docs/points?wait=true', { points })
+  }
+  // What is still indexed would be counted as the work of who is measured first.
+  for (;;) {
+    const { status } = (await call(url, 'GET', '/collections/docs')) as { status: string }
+    if (status === 'green') return
+    await sleep(GREEN_POLL_MS)
   }
 }
 
