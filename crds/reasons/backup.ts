@@ -9,7 +9,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     reason: 'BackupCompleted',
     condition: { type: 'Complete', status: 'True' },
     event: 'Normal',
-    messages: ['Backed up <n>/<n> collections'],
+    messages: ['Backed up <n>/<n> collections', 'Backed up <n>/<n> collections, <size> in <place>'],
     cause: 'Every collection is in the bucket, and its manifest.',
     cure: 'Nothing; `vec-operator backup verify` reads it back.',
   },
@@ -39,7 +39,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
   {
     reason: 'BackupRunning',
     condition: NOT_COMPLETE,
-    messages: ['the backup has started'],
+    messages: ['the backup has started', 'collection <n> of <n> (<name>)<how far it is>'],
     cause: 'The Job works; its message tells how far it is.',
     cure: 'Nothing; `kubectl logs job/<name>` has each step.',
   },

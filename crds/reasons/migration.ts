@@ -7,7 +7,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
     reason: 'MigrationCompleted',
     condition: { type: 'Complete', status: 'True' },
     event: 'Normal',
-    messages: ['Copied <n>/<n>'],
+    messages: ['Copied <n>/<n>', 'Copied <n>/<n>, <n> points'],
     cause: 'Every collection was copied and compared.',
     cure: NOTHING_TO_DO,
   },
@@ -39,7 +39,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
   {
     reason: 'MigrationRunning',
     condition: NOT_COMPLETE,
-    messages: ['the points of its collections are being counted'],
+    messages: ['collection <n> of <n> (<name>): <n> of <n> points<how fast>'],
     cause: 'The Job works; its message tells how far it is.',
     cure: 'Nothing; `kubectl logs job/<name>` has each step.',
   },

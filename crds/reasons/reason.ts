@@ -15,12 +15,14 @@ export interface Reason {
 /** What to do about that which is as it should be, or goes on by itself. */
 export const NOTHING_TO_DO = 'Nothing.'
 
-/** Whether a text is a message of this form. */
-export function isOfForm(form: string, text: string): boolean {
-  const [first = '', ...rest] = form.split(/<[^>]+>/).map(escaped)
-  // Only placeholders: that would be every text.
-  if ([first, ...rest].every((part) => part.trim() === '')) return false
-  return new RegExp(`^${[first, ...rest].join('.+?')}$`, 's').test(text.trim())
+/**
+ * How much of a text a form says itself, in letters, when the text is a message of that form; else 0.
+ * A form that is all placeholders and points would fit every text, and says nothing.
+ */
+export function likeness(form: string, text: string): number {
+  const parts = form.split(/<[^>]+>/)
+  const pattern = new RegExp(`^${parts.map(escaped).join('.+?')}$`, 's')
+  return pattern.test(text.trim()) ? parts.join('').replaceAll(/\P{L}/gu, '').length : 0
 }
 
 function escaped(text: string): string {

@@ -7,7 +7,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     reason: 'RestoreCompleted',
     condition: { type: 'Complete', status: 'True' },
     event: 'Normal',
-    messages: ['Restored <n>/<n>'],
+    messages: ['Restored <n>/<n>', 'Restored <n>/<n>, <size>'],
     cause: 'Every collection is there, with its copies, indexes and aliases.',
     cure: NOTHING_TO_DO,
   },
@@ -37,7 +37,11 @@ export const RESTORE_REASONS: readonly Reason[] = [
   {
     reason: 'RestoreRunning',
     condition: NOT_COMPLETE,
-    messages: ['the restore has started'],
+    messages: [
+      'the restore has started',
+      'reads the manifest',
+      'collection <n> of <n> (<name>), <n> of <n> nodes done: <step>; <how far it is>',
+    ],
     cause: 'The Job works; its message tells how far it is.',
     cure: 'Nothing; `kubectl logs job/<name>` has each step.',
   },

@@ -1,7 +1,7 @@
 /** `explain <message>`: what a reason or a message of a resource means, and what to do about it. */
 import { REASONS } from '../../crds/reasons/all.ts'
 import { placeOf } from '../../crds/reasons/page.ts'
-import { isOfForm, type Reason } from '../../crds/reasons/reason.ts'
+import { likeness, type Reason } from '../../crds/reasons/reason.ts'
 import { ENDS, isOn, JSON_FLAG, type PeopleCall, type PeopleCommand } from './command.ts'
 
 export const explain: PeopleCommand = {
@@ -18,7 +18,7 @@ interface Explained extends Reason {
   kind: string
 }
 
-/** Of a word, the reasons of that name; of a text, those whose messages have that form. */
+/** Of a word, the reasons of that name; of a text, those whose messages it is most like. */
 export function found(text: string): Explained[] {
   const all = Object.entries(REASONS).flatMap(([kind, reasons]) =>
     reasons.map((reason) => ({ kind, ...reason })),
@@ -27,9 +27,10 @@ export function found(text: string): Explained[] {
   if (named.length > 0) return named
   // As `kubectl describe` has it, the reason may stand before the message.
   const texts = [text, text.replace(/^\S+\s+/, '')]
-  return all.filter(({ messages }) =>
-    messages.some((form) => texts.some((words) => isOfForm(form, words))),
-  )
+  const likenessOf = ({ messages }: Reason) =>
+    Math.max(...messages.flatMap((form) => texts.map((words) => likeness(form, words))))
+  const best = Math.max(...all.map(likenessOf))
+  return best === 0 ? [] : all.filter((one) => likenessOf(one) === best)
 }
 
 function tell(call: PeopleCall, reasons: Explained[]): number {

@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { REASONS } from '../../../crds/reasons/all.ts'
-import { isOfForm } from '../../../crds/reasons/reason.ts'
+import { likeness } from '../../../crds/reasons/reason.ts'
 import { RESOURCES } from '../../../crds/resources.ts'
 import { emittedReasons, ROOT, type Source } from './emitted.ts'
 
@@ -46,13 +46,17 @@ for (const { kind } of RESOURCES) {
 /** Names of annotations are constants, and numbers stand in crds/limits.ts. */
 const CONSTANTS = /vec-operator\.dev\/|^not emptied|\d/
 
-t.test('a message is of the form that explains it, whatever stands for what differs', async (t) => {
-  t.ok(isOfForm('helm run <n> was started', 'helm run 12 was started'))
-  t.ok(isOfForm('<n>/<n> replicas ready', '1/3 replicas ready'))
-  t.notOk(isOfForm('helm run <n> was started', 'helm run was started'))
-  t.notOk(isOfForm('<what helm printed>', 'anything at all'), 'only what differs is no form')
-  t.ok(isOfForm('x (a.b) <n>', 'x (a.b) 1'))
-  t.notOk(isOfForm('x (a.b) <n>', 'x (aXb) 1'))
+t.test('a form is like a message by what it says itself, whatever else stands there', async (t) => {
+  t.equal(
+    likeness('helm run <n> was started', 'helm run 12 was started'),
+    'helmrunwasstarted'.length,
+  )
+  t.equal(likeness('<n>/<n> replicas ready', '1/3 replicas ready'), 'replicasready'.length)
+  t.equal(likeness('helm run <n> was started', 'helm run was started'), 0)
+  t.equal(likeness('<what helm printed>', 'anything at all'), 0, 'only what differs is no form')
+  t.equal(likeness('<pod>: <error>', 'a: b'), 0, 'nor are points')
+  t.equal(likeness('x (a.b) <n>', 'x (a.b) 1'), 3)
+  t.equal(likeness('x (a.b) <n>', 'x (aXb) 1'), 0)
 })
 
 /** The room and the Jobs of a kind, and what of the shared files the room uses. */

@@ -107,6 +107,17 @@ t.test('explain finds a message by its form, also with the reason before it', as
   }
 })
 
+t.test('of several forms the one that says most of a message explains it', async (t) => {
+  for (const [message, reason] of [
+    ['collection 3 of 7 (books), 1 of 3 nodes done: waits; 3 MiB of 4 MiB', 'RestoreRunning'],
+    ['collection 2 of 7 (books): 100 of 7000 points, 20 points/s', 'MigrationRunning'],
+    ['Backed up 1/2 collections: prefix holds another backup', 'BackupFailed'],
+    ['vectors.size: wanted 512, live 384', 'ImmutableFieldMismatch'],
+  ] as const) {
+    t.strictSame([...new Set(found(message).map((one) => one.reason))], [reason], message)
+  }
+})
+
 t.test('explain finds every reason that there is', async (t) => {
   for (const [kind, reasons] of Object.entries(REASONS)) {
     for (const { reason } of reasons) {
