@@ -9,7 +9,7 @@ import { instantTime } from '../job-world.ts'
 const MIB = 1024 * 1024
 const PART = {
   ...{ Bucket: 'backups', Key: 'k', UploadId: 'u', PartNumber: 1 },
-  Body: Buffer.alloc(8 * MIB),
+  Body: Buffer.alloc(MIB / 4),
 }
 
 async function stage(t: Test, attempts = 2) {
@@ -34,10 +34,10 @@ async function stage(t: Test, attempts = 2) {
 
 t.test('slow to a trickle: a part ends at its limit, is tried again, and is named', async (t) => {
   const { s3, putPart } = await stage(t)
-  s3.misbehave(() => ({ trickle: 64 * 1024 }))
-  await t.rejects(putPart({ timeoutMs: 200 }), {
+  s3.misbehave(() => ({ trickle: 512 }))
+  await t.rejects(putPart({ timeoutMs: 1_000 }), {
     code: 'StorageError',
-    message: 'PUT PART 1 s3://backups/k got no answer: not done within 0.2 s',
+    message: 'PUT PART 1 s3://backups/k got no answer: not done within 1 s',
   })
   t.equal(s3.calls.length, 2)
 })
