@@ -22,6 +22,9 @@ export const BACKUP_STEPS: Step[] = [
     needsBucket: true,
     seconds: 300,
   },
+]
+
+export const SCHEDULE_STEPS: Step[] = [
   {
     says: 'A VecBackupSchedule: at its slot, here each full minute, it makes a backup named after it.',
     types: 'apply -f docs/samples/backup-schedule.yaml',

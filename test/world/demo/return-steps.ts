@@ -39,8 +39,11 @@ export const RETURN_STEPS: Step[] = [
     needsBucket: true,
     seconds: 300,
   },
+]
+
+export const RETURN_END: Step[] = [
   {
-    says: 'Both resources are deleted; what they brought stays.',
+    says: 'The VecRestore and the VecMigration are deleted; what they brought stays.',
     types: 'delete vecmigration/docs-from-old vecrestore/docs-again',
     sample: 'restore',
     act: async (place) => {

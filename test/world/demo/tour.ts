@@ -1,10 +1,10 @@
 /** The tour of the demo, kind by kind. A new kind joins it with its sample, its steps and its row. */
 import { API_VERSION } from '../../../crds/names.ts'
 import { ACCESS_KEY_STEPS } from './access-key-steps.ts'
-import { BACKUP_END, BACKUP_STEPS } from './backup-steps.ts'
+import { BACKUP_END, BACKUP_STEPS, SCHEDULE_STEPS } from './backup-steps.ts'
 import { CLUSTER_END, CLUSTER_STEPS } from './cluster-steps.ts'
 import { COLLECTION_END, COLLECTION_STEPS } from './collection-steps.ts'
-import { RETURN_STEPS } from './return-steps.ts'
+import { RETURN_END, RETURN_STEPS } from './return-steps.ts'
 import type { Step } from './step.ts'
 
 export const TOUR: Step[] = [
@@ -14,6 +14,8 @@ export const TOUR: Step[] = [
   ...BACKUP_STEPS,
   ...COLLECTION_END,
   ...RETURN_STEPS,
+  ...SCHEDULE_STEPS,
+  ...RETURN_END,
   ...BACKUP_END,
   ...CLUSTER_END,
 ]
