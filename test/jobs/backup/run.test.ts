@@ -183,7 +183,9 @@ t.test(
     // The engine makes it, and nobody hears of it: as when the pod is killed meanwhile.
     let calls = 0
     nodes[0]?.misbehave(({ method, path }) =>
-      method === 'POST' && path.at(-1) === 'snapshots' && calls++ === 0 ? { cut: 'after' } : undefined,
+      method === 'POST' && path.at(-1) === 'snapshots' && calls++ === 0
+        ? { cut: 'after' }
+        : undefined,
     )
     // Our clock and the engine's are the same, about.
     const time = { ...instantTime(), now: () => new Date() }
