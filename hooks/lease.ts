@@ -1,7 +1,8 @@
 /**
  * Leases: who may work on a cluster's collections. Two per VecCluster, in its namespace and owned by
  * it: `write` (a restore) and `backup` (a backup or a restore). A holder holds while it has a Job that
- * has not ended, so nothing is released by hand. Here is what is decided about them; no I/O but reads.
+ * has not ended: only a resource that goes, and its Jobs with it, gives them back by hand. What is
+ * decided about them is decided here.
  */
 import type { Job, Lease } from '../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
@@ -136,6 +137,26 @@ export async function writeLeases(
   for (const { act, lease } of writes) {
     const isDone = await (act === 'take' ? ports.takeLease(lease) : ports.dropLease(lease))
     if (!isDone) return
+  }
+}
+
+/**
+ * Gives back what a resource that is going still stands in: with its Jobs gone too, it would seem to be
+ * before its first. Where this fails the Lease ends by its age, so nothing waits for it.
+ */
+export async function release(
+  cluster: { namespace: string; name: string },
+  kinds: LeaseKind[],
+  claimant: Holder,
+  ports: Pick<LeasePorts, 'lease' | 'dropLease'>,
+): Promise<void> {
+  for (const kind of kinds) {
+    try {
+      const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
+      if (lease !== undefined && standsIn({ kind, lease }, claimant)) await ports.dropLease(lease)
+    } catch {
+      // A resource must be able to go, whatever the API server says of its cluster's namespace.
+    }
   }
 }
 

@@ -1,15 +1,16 @@
 /** The hooks of VecBackup: observe, decide, act. */
 import { VecBackup } from '../../crds/backup.ts'
+import { release } from '../lease.ts'
 import { Passes } from '../pass.ts'
 import { room, type Room } from '../room.ts'
 import { act, type Decision } from './act.ts'
 import { BACKUP_CHILD_KINDS } from './children.ts'
 import { customize } from './customize.ts'
 import { finalize, observeEnd } from './finalize.ts'
-import { observe } from './observe.ts'
+import { clusterOf, observe } from './observe.ts'
 import type { BackupPorts } from './ports.ts'
 import type { Purge } from './purge.ts'
-import { sync } from './sync.ts'
+import { asHolder, sync } from './sync.ts'
 
 export function backupRoom(ports: BackupPorts): Room {
   // Every finalize asks for the next batch.
@@ -29,7 +30,10 @@ export function backupRoom(ports: BackupPorts): Room {
     async finalize(request, context) {
       const end = await observeEnd(request, { ports, purges }, context)
       const decision = finalize(end, context)
-      if (decision.finalized === true) await purges.abort(request.parent.metadata.uid)
+      if (decision.finalized === true) {
+        await purges.abort(request.parent.metadata.uid)
+        await release(clusterOf(request.parent), ['backup'], asHolder(request.parent), ports)
+      }
       return acted(decision, request.parent)
     },
   })

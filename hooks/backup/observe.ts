@@ -75,6 +75,11 @@ export function fromRequest({ parent, children, related }: HookRequest<VecBackup
   }
 }
 
+/** Name of the cluster that is backed up. */
+export function clusterOf({ metadata, spec }: VecBackup): { namespace: string; name: string } {
+  return { namespace: metadata.namespace, ...spec.clusterRef }
+}
+
 async function readReport(shown: Shown, ports: BackupPorts): Promise<void> {
   const { namespace, name, uid } = shown.backup.metadata
   const live = await ports.backup(namespace, name)
@@ -87,8 +92,8 @@ async function readAround(
   running: Job | undefined,
   ports: BackupPorts,
 ): Promise<Observed> {
-  const { metadata, spec } = shown.backup
-  const { name, namespace = metadata.namespace } = spec.clusterRef
+  const { metadata } = shown.backup
+  const { namespace, name } = clusterOf(shown.backup)
   // A cluster of the same name may have been made anew: its Leases must be those of the one that lives.
   const [cluster, statefulSet] = await Promise.all([
     ports.cluster(namespace, name),

@@ -1,5 +1,7 @@
 /** The hooks of VecRestore: observe, decide, act. */
 import { VecRestore } from '../../crds/restore.ts'
+import { targetOf } from '../../crds/rules/restore-places.ts'
+import { release } from '../lease.ts'
 import { room, type Room } from '../room.ts'
 import { act } from './act.ts'
 import { RESTORE_CHILD_KINDS } from './children.ts'
@@ -7,7 +9,7 @@ import { customize } from './customize.ts'
 import { finalize, observeEnd } from './finalize.ts'
 import { observe } from './observe.ts'
 import type { RestorePorts } from './ports.ts'
-import { sync } from './sync.ts'
+import { asHolder, sync } from './sync.ts'
 
 export function restoreRoom(ports: RestorePorts): Room {
   return room({
@@ -18,7 +20,12 @@ export function restoreRoom(ports: RestorePorts): Room {
       return act(sync(await observe(request, ports, context), context), ports)
     },
     async finalize(request) {
-      return act(finalize(await observeEnd(request, ports)), ports)
+      const decision = finalize(await observeEnd(request, ports))
+      const { parent } = request
+      if (decision.finalized === true) {
+        await release(targetOf(parent), ['write', 'backup'], asHolder(parent), ports)
+      }
+      return act(decision, ports)
     },
   })
 }

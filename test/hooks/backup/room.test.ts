@@ -220,6 +220,30 @@ t.test('deletion while running stops the Job first, with its pods, then purges',
   t.equal(last.desired.finalized, true)
 })
 
+t.test(
+  'a backup that goes with its Jobs gives its turn back at once, and only its own',
+  async (t) => {
+    for (const [holder, written] of [
+      [MINE, ['drop vec-a-backup']],
+      ['VecBackup/ns/other/uid-other', []],
+    ] as const) {
+      const lease = async () => leaseOf('backup', holder)
+      const { desired, written: found } = await answered('finalize', request(ending()), {
+        ...secretThere,
+        lease,
+      })
+      t.equal(desired.finalized, true)
+      t.strictSame(found, written)
+    }
+  },
+)
+
+t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
+  const lease = async () => Promise.reject(new Error('403'))
+  const answer = await answered('finalize', request(ending()), { ...secretThere, lease })
+  t.equal(answer.desired.finalized, true)
+})
+
 t.test('the purge is bounded per call and goes on at the next one', async (t) => {
   const left = [1000, 0]
   const purge: BackupPorts['purge'] = async () => {

@@ -100,6 +100,15 @@ t.test('a Job that has reported is not looked around for', async (t) => {
   t.match(decision.status, { phase: 'Downloading' })
 })
 
+t.test('a restore that goes with its Jobs gives both its turns back at once', async (t) => {
+  const lease = async (_: string, name: string) =>
+    leaseOf(name === 'vec-a-write' ? 'write' : 'backup', MINE, 20)
+  const { ports, written } = portsOf({ lease })
+  const gone = await restoreRoom(ports).finalize?.(requestOf(restore(), [], true), context)
+  t.equal(gone?.finalized, true)
+  t.strictSame(written, ['drop vec-a-write', 'drop vec-a-backup'])
+})
+
 t.test(
   'deleted while it runs: its Job is stopped first, and nothing else is waited for',
   async (t) => {
