@@ -73,7 +73,8 @@ class OpenWorld implements ClusterWorld {
   }
 
   async namespace(purpose: string): Promise<string> {
-    const name = `${purpose}-${this.#run}`
+    // Two scenarios may have one purpose in mind.
+    const name = `${purpose}-${this.#run}-${this.#namespaces.length}`
     this.#namespaces.push(name)
     await this.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     return name
