@@ -70,5 +70,5 @@ export function isUntrusted(message: string): boolean {
 }
 
 export function isFull(message: string): boolean {
-  return /no space left|out of disk|507/i.test(message)
+  return /no space left|out of disk|answered 507\b/i.test(message)
 }
