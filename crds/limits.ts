@@ -23,6 +23,8 @@ export const KEY_RENEWAL_SECONDS = 60
 export const SCHEDULE_TICK_SECONDS = 60
 export const EXPIRY_CHECK_SECONDS = 300
 export const RETRY_SECONDS = 30
+/** A child was just made or stopped, or a report is on its way: look again soon. */
+export const SOON_SECONDS = 2
 /** What an engine asks for in Retry-After is heeded between these: a thousand collections may ask it. */
 export const MIN_RETRY_AFTER_SECONDS = 5
 export const MAX_RETRY_AFTER_SECONDS = 300

@@ -3,14 +3,20 @@
  * time, which is made again while it has told nothing, and kept for its log once it has ended.
  */
 import { parseProgress, type Progress } from '../crds/command.ts'
-import type { AnyObject, Job } from '../crds/kubernetes.ts'
-import { SILENT_JOB_SECONDS } from '../crds/limits.ts'
+import type { AnyObject, Job, Secret } from '../crds/kubernetes.ts'
+import {
+  READINESS_CHECK_SECONDS,
+  RETRY_SECONDS,
+  SILENT_JOB_SECONDS,
+  SOON_SECONDS,
+} from '../crds/limits.ts'
 import { ANNOTATIONS } from '../crds/names.ts'
 import { secondsSince } from './conditions.ts'
 import { endingOf } from './ending.ts'
 import { outlived } from './history.ts'
 import { imageOf, isUnfinished, planOf, staying } from './job.ts'
-import type { Child, Context, Dropped } from './protocol.ts'
+import type { Child, Context, Desired, Dropped } from './protocol.ts'
+import type { Remark } from './transfer-status.ts'
 
 interface Shown {
   jobs: Job[]
@@ -63,6 +69,42 @@ export function whyStuck(
   if (wanted !== undefined && planOf(job) !== wanted) return 'has another plan than is wanted now'
   const silent = secondsSince(job.metadata.creationTimestamp ?? '', now)
   return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
+}
+
+/** What is to be done while a Job has not ended, besides the status. */
+export interface Watch {
+  remark?: Remark
+  /** Seconds. */
+  again: number
+  writes: Pick<Desired<unknown>, 'stop'> & { writeCopies?: Secret[] }
+}
+
+/**
+ * A Job that has told of itself goes on; one that has not is watched, and stopped once it is stuck: the
+ * next pass that finds none makes another.
+ */
+export function watch(
+  job: Job,
+  {
+    reported,
+    writeCopies,
+    stuck,
+  }: { reported: boolean; writeCopies: Secret[]; stuck: () => string | undefined },
+  starting: (message: string) => Remark,
+): Watch {
+  const { namespace = '', name, uid = '' } = job.metadata
+  const writes = writeCopies.length > 0 ? { writeCopies } : {}
+  if (reported) return { again: READINESS_CHECK_SECONDS, writes }
+  const why = stuck()
+  if (why === undefined) {
+    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
+    return { remark: starting(`Job ${name} is starting`), again, writes }
+  }
+  return {
+    remark: { reason: 'JobNotStarted', message: `Job ${name} ${why}: it is made again` },
+    again: SOON_SECONDS,
+    writes: { stop: [{ namespace, name, uid }] },
+  }
 }
 
 /** What is left of the children once the status tells how it ended; `reason` is why rights go. */

@@ -2,6 +2,7 @@
  * The end of a VecBackupSchedule: its backups go with it, as its own. Whether their objects stay in
  * the bucket stands on each of them, so that is waited for (hazard H2). Nothing is made on the way.
  */
+import { SOON_SECONDS } from '../../crds/limits.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
@@ -9,8 +10,6 @@ import { conditionsOf } from '../conditions.ts'
 import type { Context, Desired, HookRequest } from '../protocol.ts'
 import { isRetainedAs, keptBackup } from './children.ts'
 import { childrenOf, type Reach } from './observe.ts'
-
-const SOON_SECONDS = 2
 
 export interface End {
   schedule: VecBackupSchedule

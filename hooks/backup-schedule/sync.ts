@@ -1,6 +1,6 @@
 /** What a VecBackupSchedule should have: its backups, without those that go, and the one now due. */
 import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
-import { SCHEDULE_TICK_SECONDS } from '../../crds/limits.ts'
+import { SCHEDULE_TICK_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { timestamp } from '../conditions.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { keptBackup, newBackup } from './children.ts'
@@ -9,8 +9,6 @@ import { eventsOf } from './events.ts'
 import type { Observed } from './observe.ts'
 import { scheduleStatus } from './status.ts'
 
-/** A backup was just made, or not all is shown yet: look again soon. */
-const SOON_SECONDS = 2
 /** Timers that run early must not turn in a circle. */
 const MIN_SECONDS = 0.1
 

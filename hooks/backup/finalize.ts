@@ -4,7 +4,7 @@
  */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { Job, Secret } from '../../crds/kubernetes.ts'
-import { PURGE_TIMEOUT_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import { PURGE_TIMEOUT_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
 import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
 import { isUnfinished, kept, toStop } from '../job.ts'
@@ -17,7 +17,6 @@ import type { BackupPorts } from './ports.ts'
 import { purgeBatch, retainsObjects, type Purge } from './purge.ts'
 import { s3PathOf } from './status.ts'
 
-const SOON_SECONDS = 2
 const NEXT_BATCH_SECONDS = 1
 
 /** All that `finalize` decides on. */

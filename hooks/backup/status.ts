@@ -3,23 +3,16 @@ import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../crds/command.ts'
 import { s3Path } from '../../crds/layout.ts'
 import { humanSize } from '../../crds/size.ts'
-import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
+import { conditionsOf, timestamp } from '../conditions.ts'
 import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
+import { complete, endFields, incomplete, startTimeOf, type Remark } from '../transfer-status.ts'
 
 const DAY_MS = 86_400_000
-/** A status shows no more of an error than this; the log of the Job has it all. */
-const MAX_ERROR = 4096
 
 interface Reported {
   backup: VecBackup
   progress?: Progress
-}
-
-/** Why a backup has not ended yet. */
-export interface Remark {
-  reason: string
-  message: string
 }
 
 /** Pending until its first report, then InProgress. */
@@ -34,37 +27,26 @@ export function openStatus(
     reason: 'BackupRunning',
     message: progress?.message ?? 'the backup has started',
   }
-  const finding: Finding = { type: 'Complete', status: 'False', ...said }
   return {
     phase: isStarted ? 'InProgress' : 'Pending',
     ...soFar(reported),
-    conditions: conditionsOf(backup, [finding], now),
+    conditions: conditionsOf(backup, [incomplete(said)], now),
   }
 }
 
-export function endedStatus(
-  reported: Reported,
-  { phase, at, error }: Ending,
-  { now }: Context,
-): BackupStatus {
+export function endedStatus(reported: Reported, ending: Ending, { now }: Context): BackupStatus {
   const { backup, progress } = reported
-  const isComplete = phase === 'Completed'
-  const completed = new Date(at)
+  const { phase, at } = ending
   const { completed: done = 0, total = 0 } = progress?.backup ?? {}
-  const finding: Finding = {
-    type: 'Complete',
-    status: isComplete ? 'True' : 'False',
-    reason: isComplete ? 'BackupCompleted' : 'BackupFailed',
-    message: `Backed up ${done}/${total} collections`,
-  }
+  const reasons = { Completed: 'BackupCompleted', Failed: 'BackupFailed' }
+  const finding = complete(ending, reasons, `Backed up ${done}/${total} collections`)
   const { retentionDays } = backup.spec
-  const expires = new Date(completed.getTime() + (retentionDays ?? 0) * DAY_MS)
+  const expires = new Date(Date.parse(at) + (retentionDays ?? 0) * DAY_MS)
   return {
     phase,
     ...soFar(reported),
-    completionTime: timestamp(completed),
-    ...(isComplete && retentionDays !== undefined && { expiresAt: timestamp(expires) }),
-    ...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),
+    ...endFields(ending),
+    ...(phase === 'Completed' && retentionDays !== undefined && { expiresAt: timestamp(expires) }),
     conditions: conditionsOf(backup, [finding], now),
   }
 }
@@ -86,10 +68,8 @@ function soFar({ backup, progress }: Reported): BackupStatus {
   }
 }
 
-/** The first attempt's: a later one goes on with its work. */
 function startOf(progress: Progress | undefined): string | undefined {
-  const start = progress?.backup?.startedAt ?? progress?.startedAt
-  return start === undefined ? undefined : timestamp(new Date(start))
+  return startTimeOf(progress?.backup?.startedAt ?? progress?.startedAt)
 }
 
 function resultOf({ bytes, collections }: BackupResult): BackupStatus {

@@ -2,7 +2,7 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Job } from '../../crds/kubernetes.ts'
-import { EXPIRY_CHECK_SECONDS, READINESS_CHECK_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import { EXPIRY_CHECK_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
@@ -10,17 +10,15 @@ import { kept, nextRun, staying } from '../job.ts'
 import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd, hasReported, runningJob, whyStuck } from '../transfer.ts'
+import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
+import type { Remark } from '../transfer-status.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
 import type { Observed } from './observe.ts'
-import { endedStatus, openStatus, type Remark } from './status.ts'
-
-/** A child was just made, or a report is on its way: look again soon. */
-const SOON_SECONDS = 2
+import { endedStatus, openStatus } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   // A backup that has ended outlives its cluster. Its Job is kept for the log, never made again.
@@ -68,8 +66,11 @@ function start(observed: Observed, cluster: VecCluster, context: Context): Decis
 }
 
 function soon(observed: Observed, context: Context, message: string, more: Child[] = []): Decision {
-  const remark = { reason: 'BackupStarting', message }
-  return open(observed, context, { remark, again: SOON_SECONDS, more })
+  return open(observed, context, { remark: starting(message), again: SOON_SECONDS, more })
+}
+
+function starting(message: string): Remark {
+  return { reason: 'BackupStarting', message }
 }
 
 function waitsFor(holder: Holder): Remark {
@@ -91,26 +92,21 @@ function waiting(observed: Observed, remark: Remark | undefined, context: Contex
 }
 
 function whileRunning(observed: Observed, job: Job, context: Context): Decision {
-  const { namespace = '', name, uid = '' } = job.metadata
-  const writeCopies = copiesToWrite(originalsOf(observed), observed.copies ?? {}, job)
-  const copies = writeCopies.length > 0 && { writeCopies }
-  if (hasReported(observed, job)) {
-    return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...copies }
-  }
   const { backup, cluster, statefulSet, leases } = observed
-  const wanted = cluster && wantedRun(backup, cluster, statefulSet).hash
-  const missedTurn = leases !== undefined && !standsIn(leases.backup, asHolder(backup))
-  const stuck = whyStuck(job, { wanted, missedTurn }, context)
-  if (stuck === undefined) {
-    const remark = { reason: 'BackupStarting', message: `Job ${name} is starting` }
-    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
-    return { ...open(observed, context, { remark, again }), ...copies }
-  }
-  const remark = { reason: 'JobNotStarted', message: `Job ${name} ${stuck}: it is made again` }
-  return {
-    ...open(observed, context, { remark, again: SOON_SECONDS }),
-    stop: [{ namespace, name, uid }],
-  }
+  const { writes, ...answer } = watch(
+    job,
+    {
+      reported: hasReported(observed, job),
+      writeCopies: copiesToWrite(originalsOf(observed), observed.copies ?? {}, job),
+      stuck: () => {
+        const wanted = cluster && wantedRun(backup, cluster, statefulSet).hash
+        const missedTurn = leases !== undefined && !standsIn(leases.backup, asHolder(backup))
+        return whyStuck(job, { wanted, missedTurn }, context)
+      },
+    },
+    starting,
+  )
+  return { ...open(observed, context, answer), ...writes }
 }
 
 function refused(observed: Observed, error: string, context: Context): Decision {

@@ -3,7 +3,7 @@
  * (specification: states and transitions). Nothing else is made on the way.
  */
 import type { ClusterStatus } from '../../crds/cluster.ts'
-import { RETRY_SECONDS } from '../../crds/limits.ts'
+import { RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { LABELS } from '../../crds/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../conditions.ts'
@@ -16,7 +16,6 @@ import type { Observed } from './observe.ts'
 import { uninstallRun } from './plan.ts'
 import { clusterStatus, type Shortfall } from './status.ts'
 
-const SOON_SECONDS = 2
 const UNINSTALL_CHECK_SECONDS = 10
 
 export function finalize(observed: Observed, context: Context): Desired<ClusterStatus> {

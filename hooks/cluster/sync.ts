@@ -7,6 +7,7 @@ import {
   REFUSAL_SECONDS,
   RETRY_SECONDS,
   SILENT_JOB_SECONDS,
+  SOON_SECONDS,
 } from '../../crds/limits.ts'
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { secondsSince } from '../conditions.ts'
@@ -22,9 +23,6 @@ import type { Observed } from './observe.ts'
 import { wantedRun, type Wanted } from './plan.ts'
 import { secretProblem, usedSecrets } from './secrets.ts'
 import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
-
-/** A child was just made, or a report is on its way: look again soon. */
-const SOON_SECONDS = 2
 
 export function sync(observed: Observed, context: Context): Desired<ClusterStatus> {
   const { jobs, due } = observed

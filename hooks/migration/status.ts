@@ -2,25 +2,22 @@
 import type { Progress } from '../../crds/command.ts'
 import type { MigrationResult } from '../../crds/migration-command.ts'
 import type { MigrationStatus, VecMigration } from '../../crds/migration.ts'
-import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
+import { conditionsOf } from '../conditions.ts'
 import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
+import {
+  complete,
+  endFields,
+  incomplete,
+  percentageOf,
+  startTimeOf,
+  type Remark,
+} from '../transfer-status.ts'
 import { sourceName } from './places.ts'
-
-/** A status shows no more of an error than this; the log of the Job has it all. */
-const MAX_ERROR = 4096
-/** All is done only once that was said. */
-const NEARLY = 99
 
 export interface Reported {
   migration: VecMigration
   progress?: Progress
-}
-
-/** Why a migration has not ended yet. */
-export interface Remark {
-  reason: string
-  message: string
 }
 
 /** Pending until the points of its collections were counted, then Running. */
@@ -35,28 +32,20 @@ export function openStatus(
     reason: isStarted ? 'MigrationRunning' : 'MigrationStarting',
     message: progress?.message ?? 'the points of its collections are being counted',
   }
-  const finding: Finding = { type: 'Complete', status: 'False', ...said }
   return {
     phase: isStarted ? 'Running' : 'Pending',
     ...soFar(reported),
-    conditions: conditionsOf(migration, [finding], now),
+    conditions: conditionsOf(migration, [incomplete(said)], now),
   }
 }
 
-export function endedStatus(
-  reported: Reported,
-  { phase, at, error }: Ending,
-  { now }: Context,
-): MigrationStatus {
+export function endedStatus(reported: Reported, ending: Ending, { now }: Context): MigrationStatus {
   const { migration, progress: report } = reported
+  const { phase } = ending
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.migration ?? {}
-  const finding: Finding = {
-    type: 'Complete',
-    status: isComplete ? 'True' : 'False',
-    reason: isComplete ? 'MigrationCompleted' : 'MigrationFailed',
-    message: `Copied ${completed}/${total}`,
-  }
+  const reasons = { Completed: 'MigrationCompleted', Failed: 'MigrationFailed' }
+  const finding = complete(ending, reasons, `Copied ${completed}/${total}`)
   const { progress, ...status } = soFar(reported)
   return {
     phase,
@@ -64,8 +53,7 @@ export function endedStatus(
     ...(progress !== undefined && {
       progress: { ...progress, ...(isComplete && { percentage: 100 }) },
     }),
-    completionTime: timestamp(new Date(at)),
-    ...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),
+    ...endFields(ending),
     conditions: conditionsOf(migration, [finding], now),
   }
 }
@@ -73,7 +61,11 @@ export function endedStatus(
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
 function soFar({ migration, progress: report }: Reported): MigrationStatus {
   const source = sourceName(migration)
-  const { startTime = startOf(report), collections, progress } = migration.status ?? {}
+  const {
+    startTime = startTimeOf(report?.migration?.startedAt),
+    collections,
+    progress,
+  } = migration.status ?? {}
   if (startTime === undefined) return { source }
   return {
     startTime,
@@ -82,12 +74,6 @@ function soFar({ migration, progress: report }: Reported): MigrationStatus {
     ...(progress !== undefined && { progress }),
     ...(report?.migration !== undefined && resultOf(report.migration)),
   }
-}
-
-/** The first attempt's: a later one goes on with its work. */
-function startOf(report: Progress | undefined): string | undefined {
-  const start = report?.migration?.startedAt
-  return start === undefined ? undefined : timestamp(new Date(start))
 }
 
 function resultOf(result: MigrationResult): MigrationStatus {
@@ -99,12 +85,7 @@ function resultOf(result: MigrationResult): MigrationStatus {
       collectionsCompleted: completed,
       pointsTotal,
       pointsCopied,
-      percentage: percentageOf(result),
+      percentage: percentageOf(pointsCopied, pointsTotal),
     },
   }
-}
-
-function percentageOf({ pointsCopied, pointsTotal }: MigrationResult): number {
-  if (pointsTotal === 0) return 0
-  return Math.min(NEARLY, Math.floor((100 * pointsCopied) / pointsTotal))
 }

@@ -1,23 +1,21 @@
 /** What a VecMigration should have: its Job, and when (specification: states and transitions). */
 import type { Job } from '../../crds/kubernetes.ts'
-import { EXPIRY_CHECK_SECONDS, READINESS_CHECK_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import { EXPIRY_CHECK_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
 import { kept, nextRun, staying } from '../job.ts'
 import { called, holderOf } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd, hasReported, runningJob, whyStuck } from '../transfer.ts'
+import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
+import type { Remark } from '../transfer-status.ts'
 import type { Decision } from './act.ts'
 import { migrationJob, migrationRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './credentials.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
 import type { Observed } from './observe.ts'
-import { endedStatus, openStatus, type Remark } from './status.ts'
-
-/** A child was just made, or a report is on its way: look again soon. */
-const SOON_SECONDS = 2
+import { endedStatus, openStatus } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   // A migration that has ended outlives its clusters. Its Job is kept for the log, never made again.
@@ -78,25 +76,20 @@ function waiting(observed: Observed, remark: Remark | undefined, context: Contex
 }
 
 function whileRunning(observed: Observed, job: Job, context: Context): Decision {
-  const { namespace = '', name, uid = '' } = job.metadata
   const { migration, clusters, secrets, copies = {} } = observed
-  const writeCopies = copiesToWrite(originalsOf(migration, clusters, secrets), copies, job)
-  const written = writeCopies.length > 0 && { writeCopies }
-  if (hasReported(observed, job)) {
-    return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...written }
-  }
-  const wanted = wantedRun(migration, clusters)?.hash
-  const stuck = whyStuck(job, { wanted, missedTurn: false }, context)
-  if (stuck === undefined) {
-    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
-    const remark = starting(`Job ${name} is starting`)
-    return { ...open(observed, context, { remark, again }), ...written }
-  }
-  const remark = { reason: 'JobNotStarted', message: `Job ${name} ${stuck}: it is made again` }
-  return {
-    ...open(observed, context, { remark, again: SOON_SECONDS }),
-    stop: [{ namespace, name, uid }],
-  }
+  const { writes, ...answer } = watch(
+    job,
+    {
+      reported: hasReported(observed, job),
+      writeCopies: copiesToWrite(originalsOf(migration, clusters, secrets), copies, job),
+      stuck: () => {
+        const wanted = wantedRun(migration, clusters)?.hash
+        return whyStuck(job, { wanted, missedTurn: false }, context)
+      },
+    },
+    starting,
+  )
+  return { ...open(observed, context, answer), ...writes }
 }
 
 function refused(observed: Observed, error: string, context: Context): Decision {

@@ -2,6 +2,7 @@
  * The end of a VecRestore: its Job is stopped, and that is all. What was restored stays; the Leases are
  * free once no Job of it is left, and copies of Secrets go with their Job.
  */
+import { SOON_SECONDS } from '../../crds/limits.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { isUnfinished, kept, toStop } from '../job.ts'
@@ -9,8 +10,6 @@ import type { HookRequest } from '../protocol.ts'
 import type { Decision } from './act.ts'
 import { fromRequest, type Observed } from './observe.ts'
 import type { RestorePorts } from './ports.ts'
-
-const SOON_SECONDS = 2
 
 /** All that `finalize` decides on. */
 export interface End extends Pick<Observed, 'restore' | 'children'> {

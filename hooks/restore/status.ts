@@ -2,26 +2,23 @@
 import type { Progress } from '../../crds/command.ts'
 import type { RestoreResult } from '../../crds/restore-command.ts'
 import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
+import { sourceName } from '../../crds/rules/restore-places.ts'
 import { humanSize } from '../../crds/size.ts'
-import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
+import { conditionsOf } from '../conditions.ts'
 import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
-import { sourceName } from '../../crds/rules/restore-places.ts'
-
-/** A status shows no more of an error than this; the log of the Job has it all. */
-const MAX_ERROR = 4096
-/** All is done only once that was said. */
-const NEARLY = 99
+import {
+  complete,
+  endFields,
+  incomplete,
+  percentageOf,
+  startTimeOf,
+  type Remark,
+} from '../transfer-status.ts'
 
 export interface Reported {
   restore: VecRestore
   progress?: Progress
-}
-
-/** Why a restore has not ended yet. */
-export interface Remark {
-  reason: string
-  message: string
 }
 
 /** Pending until its first report, Downloading until the manifest was read, then Restoring. */
@@ -35,36 +32,27 @@ export function openStatus(
     reason: 'RestoreRunning',
     message: progress?.message ?? 'the restore has started',
   }
-  const finding: Finding = { type: 'Complete', status: 'False', ...said }
   return {
     phase: openPhase(reported),
     ...soFar(reported),
-    conditions: conditionsOf(restore, [finding], now),
+    conditions: conditionsOf(restore, [incomplete(said)], now),
   }
 }
 
-export function endedStatus(
-  reported: Reported,
-  { phase, at, error }: Ending,
-  { now }: Context,
-): RestoreStatus {
+export function endedStatus(reported: Reported, ending: Ending, { now }: Context): RestoreStatus {
   const { restore, progress: report } = reported
+  const { phase } = ending
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.restore ?? {}
-  const finding: Finding = {
-    type: 'Complete',
-    status: isComplete ? 'True' : 'False',
-    reason: isComplete ? 'RestoreCompleted' : 'RestoreFailed',
-    message: `Restored ${completed}/${total}`,
-  }
+  const reasons = { Completed: 'RestoreCompleted', Failed: 'RestoreFailed' }
+  const finding = complete(ending, reasons, `Restored ${completed}/${total}`)
   return {
     phase,
     ...soFar(reported),
     ...(isComplete && {
       progress: { collectionsTotal: total, collectionsCompleted: completed, percentage: 100 },
     }),
-    completionTime: timestamp(new Date(at)),
-    ...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),
+    ...endFields(ending),
     conditions: conditionsOf(restore, [finding], now),
   }
 }
@@ -91,21 +79,19 @@ function soFar({ restore, progress: report }: Reported): RestoreStatus {
   }
 }
 
-/** The first attempt's: a later one goes on with its work. */
 function startOf(report: Progress | undefined): string | undefined {
-  const start = report?.restore?.startedAt ?? report?.startedAt
-  return start === undefined ? undefined : timestamp(new Date(start))
+  return startTimeOf(report?.restore?.startedAt ?? report?.startedAt)
 }
 
 function resultOf(result: RestoreResult): RestoreStatus {
-  const { total, completed, current, collections } = result
+  const { total, completed, bytes, bytesTotal, current, collections } = result
   return {
     restoredCollections: collections.map(
-      ({ name, originalName, status, bytes, points, error }) => ({
+      ({ name, originalName, status, bytes: size, points, error }) => ({
         name,
         ...(originalName !== undefined && { originalName }),
         status,
-        ...(bytes !== undefined && { size: humanSize(bytes) }),
+        ...(size !== undefined && { size: humanSize(size) }),
         ...(points !== undefined && { pointsCount: points }),
         ...(error !== undefined && { error }),
       }),
@@ -114,12 +100,7 @@ function resultOf(result: RestoreResult): RestoreStatus {
       collectionsTotal: total,
       collectionsCompleted: completed,
       ...(current !== undefined && { currentCollection: current.collection }),
-      percentage: percentageOf(result),
+      percentage: percentageOf(bytes, bytesTotal),
     },
   }
-}
-
-function percentageOf({ bytes, bytesTotal }: RestoreResult): number {
-  if (bytesTotal === 0) return 0
-  return Math.min(NEARLY, Math.floor((100 * bytes) / bytesTotal))
 }

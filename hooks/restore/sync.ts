@@ -3,9 +3,9 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import {
   EXPIRY_CHECK_SECONDS,
-  READINESS_CHECK_SECONDS,
   RETRY_SECONDS,
   SECOND_LOOK_SECONDS,
+  SOON_SECONDS,
 } from '../../crds/limits.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
@@ -22,17 +22,15 @@ import {
 } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd, hasReported, runningJob, whyStuck } from '../transfer.ts'
+import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
+import type { Remark } from '../transfer-status.ts'
 import type { Decision } from './act.ts'
 import { restoreJob, restoreRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
 import type { Observed } from './observe.ts'
-import { endedStatus, openStatus, type Remark } from './status.ts'
-
-/** A child was just made, or a report is on its way: look again soon. */
-const SOON_SECONDS = 2
+import { endedStatus, openStatus } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   // A restore that has ended outlives its cluster. Its Job is kept for the log, never made again.
@@ -131,27 +129,22 @@ function release({ restore, leases }: Observed) {
 }
 
 function whileRunning(observed: Observed, job: Job, context: Context): Decision {
-  const { namespace = '', name, uid = '' } = job.metadata
   const { restore, cluster, leases } = observed
-  const writeCopies = copiesToWrite(originalsOf(observed), observed.copies ?? {}, job)
-  const copies = writeCopies.length > 0 && { writeCopies }
-  if (hasReported(observed, job)) {
-    return { ...open(observed, context, { again: READINESS_CHECK_SECONDS }), ...copies }
-  }
-  const wanted = cluster && wantedRun(restore, cluster, observed)?.hash
-  const missedTurn =
-    leases !== undefined && !both(leases).every((lease) => standsIn(lease, asHolder(restore)))
-  const stuck = whyStuck(job, { wanted, missedTurn }, context)
-  if (stuck === undefined) {
-    const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
-    const remark = starting(`Job ${name} is starting`)
-    return { ...open(observed, context, { remark, again }), ...copies }
-  }
-  const remark = { reason: 'JobNotStarted', message: `Job ${name} ${stuck}: it is made again` }
-  return {
-    ...open(observed, context, { remark, again: SOON_SECONDS }),
-    stop: [{ namespace, name, uid }],
-  }
+  const { writes, ...answer } = watch(
+    job,
+    {
+      reported: hasReported(observed, job),
+      writeCopies: copiesToWrite(originalsOf(observed), observed.copies ?? {}, job),
+      stuck: () => {
+        const wanted = cluster && wantedRun(restore, cluster, observed)?.hash
+        const isOurs = (lease: SeenLease) => standsIn(lease, asHolder(restore))
+        const missedTurn = leases !== undefined && !both(leases).every(isOurs)
+        return whyStuck(job, { wanted, missedTurn }, context)
+      },
+    },
+    starting,
+  )
+  return { ...open(observed, context, answer), ...writes }
 }
 
 function refused(observed: Observed, error: string, context: Context): Decision {
