@@ -10,7 +10,7 @@ const MAX_ERROR = 4096
 /** In percent: all is done only once that was said. */
 const NEARLY = 99
 
-/** Why it has not ended yet. */
+/** Why it has not ended yet, or how it has. */
 export interface Remark {
   reason: string
   message: string
@@ -21,14 +21,9 @@ export function incomplete(remark: Remark): Finding {
   return { type: 'Complete', status: 'False', ...remark }
 }
 
-/** Condition Complete of what has: a word for each of the two ends, and how much was done. */
-export function complete(
-  { phase }: Ending,
-  reasons: Record<Ending['phase'], string>,
-  message: string,
-): Finding {
-  const status = phase === 'Completed' ? 'True' : 'False'
-  return { type: 'Complete', status, reason: reasons[phase], message }
+/** Condition Complete of what has. */
+export function complete({ phase }: Ending, told: Remark): Finding {
+  return { type: 'Complete', status: phase === 'Completed' ? 'True' : 'False', ...told }
 }
 
 /** When it ended, and why it failed. */

@@ -38,8 +38,10 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
   const { backup, progress } = reported
   const { phase, at } = ending
   const { completed: done = 0, total = 0 } = progress?.backup ?? {}
-  const reasons = { Completed: 'BackupCompleted', Failed: 'BackupFailed' }
-  const finding = complete(ending, reasons, `Backed up ${done}/${total} collections`)
+  const finding = complete(ending, {
+    reason: phase === 'Completed' ? 'BackupCompleted' : 'BackupFailed',
+    message: `Backed up ${done}/${total} collections`,
+  })
   const { retentionDays } = backup.spec
   const expires = new Date(Date.parse(at) + (retentionDays ?? 0) * DAY_MS)
   return {

@@ -44,8 +44,10 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
   const { phase } = ending
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.migration ?? {}
-  const reasons = { Completed: 'MigrationCompleted', Failed: 'MigrationFailed' }
-  const finding = complete(ending, reasons, `Copied ${completed}/${total}`)
+  const finding = complete(ending, {
+    reason: isComplete ? 'MigrationCompleted' : 'MigrationFailed',
+    message: `Copied ${completed}/${total}`,
+  })
   const { progress, ...status } = soFar(reported)
   return {
     phase,

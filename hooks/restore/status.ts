@@ -44,8 +44,10 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
   const { phase } = ending
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.restore ?? {}
-  const reasons = { Completed: 'RestoreCompleted', Failed: 'RestoreFailed' }
-  const finding = complete(ending, reasons, `Restored ${completed}/${total}`)
+  const finding = complete(ending, {
+    reason: isComplete ? 'RestoreCompleted' : 'RestoreFailed',
+    message: `Restored ${completed}/${total}`,
+  })
   return {
     phase,
     ...soFar(reported),
