@@ -131,14 +131,14 @@ function job(extra: object = {}, image = 'vec-operator:embedded') {
       template: {
         spec: {
           restartPolicy: 'Never',
-          containers: [{ name: 'job', image, args: ['jobs/cli.js', 'no', 'verb', 'ns/x'] }],
+          containers: [{ name: 'job', image, args: ['jobs/cli.js', 'cluster', 'upgrade', 'ns/x'] }],
         },
       },
     },
   }
 }
 
-/** The companion CLI ends with its crash code when it does not know the command. */
+/** The companion CLI ends with its crash code where a Job has no plan that reads. */
 const CRASH = 75
 
 t.test('a Job whose pods crash is tried again with back-off, then Failed', async (t) => {
@@ -164,7 +164,7 @@ t.test('a Job whose pods crash is tried again with back-off, then Failed', async
     containerStatuses: [{ state: { terminated: { exitCode: CRASH } } }],
   })
   const path = `/api/v1/namespaces/ns/pods/${String(items[0]?.metadata.name)}/log`
-  t.match(await client.raw('GET', path), /usage: vec-operator/)
+  t.match(await client.raw('GET', path), /crashed/)
 })
 
 t.test('an exit code the pod failure policy names ends the Job at once', async (t) => {
