@@ -17,6 +17,9 @@ async function apply(world: World, namespace: string, name: string) {
   return clusterReference(namespace, name)
 }
 
+/** A service that starts upgrades every cluster once, a few at a time: who comes then waits for all. */
+const UPGRADES_SECONDS = 900
+
 /** Waits until the first helm Job has a pod that works. */
 async function untilHelmRuns(world: World, namespace: string, name: string) {
   const reference = clusterReference(namespace, name)
@@ -24,7 +27,7 @@ async function untilHelmRuns(world: World, namespace: string, name: string) {
     reference,
     'a helm Job that reported',
     (object) => object?.metadata.annotations?.['vec-operator.dev/progress'] !== undefined,
-    180,
+    UPGRADES_SECONDS,
   )
   const [job = ''] = await jobsIn(world, namespace)
   return job
@@ -44,7 +47,7 @@ const killedJob: Scenario = {
     const reference = await apply(world, namespace, 'a')
     const job = await untilHelmRuns(world, namespace, 'a')
     await world.faults.killJobPod(namespace, job)
-    const object = await untilApplied(world, reference, 400)
+    const object = await untilApplied(world, reference, UPGRADES_SECONDS)
     t.equal(phaseOf(object), 'Running')
   },
 }
@@ -100,7 +103,7 @@ const serviceDown: Scenario = {
     t.equal(phaseOf(meanwhile), 'Running')
     t.equal((await jobsIn(world, namespace)).length, 1)
     await world.faults.startService()
-    const object = await untilApplied(world, reference, 500)
+    const object = await untilApplied(world, reference, UPGRADES_SECONDS)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
   },
 }
@@ -113,7 +116,7 @@ const controllersRestarted: Scenario = {
     const reference = await apply(world, namespace, 'a')
     await untilHelmRuns(world, namespace, 'a')
     await world.faults.restartControllers()
-    t.equal(phaseOf(await untilApplied(world, reference, 400)), 'Running')
+    t.equal(phaseOf(await untilApplied(world, reference, UPGRADES_SECONDS)), 'Running')
   },
 }
 
@@ -130,7 +133,7 @@ const operatorUpgraded: Scenario = {
       reference,
       'run 2',
       (object) => statusOf(object).appliedRun === 2 && phaseOf(object) === 'Running',
-      400,
+      UPGRADES_SECONDS,
     )
     await world.pass(60)
     t.equal(statusOf(await world.get(reference)).appliedRun, 2)

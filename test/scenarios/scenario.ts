@@ -41,7 +41,7 @@ export async function running(
     clusterManifest(namespace, name, { version: world.versions.newer, ...SMALL, ...spec }),
   )
   const reference = clusterReference(namespace, name)
-  await world.until(reference, 'Running', (object) => phaseOf(object) === 'Running', 300)
+  await world.until(reference, 'Running', (object) => phaseOf(object) === 'Running', 900)
   return reference
 }
 
