@@ -68,6 +68,24 @@ t.test('a right that was never used is a problem, unless a reason is given for i
 })
 
 t.test(
+  'a call that is asked without need may be refused, and is noted with the reason',
+  async (t) => {
+    const refused = entry('create', 'pods', { decision: 'forbid' })
+    const calls = await sumUp([
+      entry('get', 'secrets'),
+      entry('delete', 'secrets'),
+      listed,
+      refused,
+    ])
+    const vain = [[/^create pods$/, 'it can do without']] as const
+    t.strictSame(verdictOn(calls, [{ ...holder, vain }]), {
+      problems: [],
+      notes: ['the service asked in vain: create pods (it can do without)'],
+    })
+  },
+)
+
+t.test(
   'rights on a kind of which there was no resource, and of who was not there, are no verdict',
   async (t) => {
     const calls = await sumUp([entry('get', 'secrets'), entry('delete', 'secrets')])

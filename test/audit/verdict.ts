@@ -16,6 +16,8 @@ export interface Holder {
   rules: Rule[]
   /** Rights that a run need not use, by a pattern over `verb resource.group`, each with the reason. */
   rare: readonly (readonly [right: RegExp, reason: string])[]
+  /** Calls that may be refused, for they are asked without need, each with the reason. */
+  vain?: readonly (readonly [call: RegExp, reason: string])[]
 }
 
 export interface Verdict {
@@ -32,17 +34,26 @@ export function verdictOn(calls: readonly Calls[], holders: readonly Holder[]): 
   const verdicts = holders.map((holder) => {
     const own = calls.filter(({ user }) => holder.user.test(user))
     if (own.length === 0) return { problems: [], notes: [`${holder.name} made no call`] }
-    const refused = own.filter(({ allowed }) => !allowed)
-    const problems = refused.map(
-      (call) => `${holder.name} was refused ${call.count} times: ${rightOf(call)}, ${call.example}`,
-    )
-    const { unused, notes } = unusedBy(holder, own)
-    return { problems: [...problems, ...unused], notes }
+    const { problems, notes } = refusedTo(holder, own)
+    const { unused, notes: seldom } = unusedBy(holder, own)
+    return { problems: [...problems, ...unused], notes: [...notes, ...seldom] }
   })
   return {
     problems: verdicts.flatMap(({ problems }) => problems),
     notes: verdicts.flatMap(({ notes }) => notes),
   }
+}
+
+function refusedTo({ name, vain = [] }: Holder, calls: readonly Calls[]) {
+  const problems: string[] = []
+  const notes: string[] = []
+  for (const call of calls.filter(({ allowed }) => !allowed)) {
+    const reason = vain.find(([pattern]) => pattern.test(rightOf(call)))?.[1]
+    if (reason === undefined) {
+      problems.push(`${name} was refused ${call.count} times: ${rightOf(call)}, ${call.example}`)
+    } else notes.push(`${name} asked in vain: ${rightOf(call)} (${reason})`)
+  }
+  return { problems, notes: [...new Set(notes)] }
 }
 
 function unusedBy({ name, rules, rare }: Holder, calls: readonly Calls[]) {
