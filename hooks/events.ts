@@ -32,3 +32,18 @@ export function eventOn(
     at: timestamp(now),
   }
 }
+
+interface News {
+  reason: string
+  message: string
+}
+
+/** What happens at most once in the life of a resource. */
+export function once(subject: Subject, news: News, now: Date): KubernetesEvent {
+  return eventOn(subject, { type: 'Normal', ...news, transition: 'once' }, now)
+}
+
+/** A trouble, told anew when its words are others. */
+export function warning(subject: Subject, { reason, message }: News, now: Date): KubernetesEvent {
+  return eventOn(subject, { type: 'Warning', reason, message, transition: shortHash(message) }, now)
+}

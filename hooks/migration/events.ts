@@ -1,9 +1,8 @@
 /** Events about a VecMigration: one when it starts, one when it ends, one for each trouble on the way. */
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { MigrationStatus, VecMigration } from '../../crds/migration.ts'
-import { shortHash } from '../../crds/names.ts'
 import { conditionOf } from '../conditions.ts'
-import { eventOn } from '../events.ts'
+import { once, warning } from '../events.ts'
 
 const WARNINGS = new Set(['MigrationFailed', 'JobNotStarted'])
 
@@ -18,25 +17,16 @@ export function eventsOf(
   if (status.phase === 'Running' && migration.status?.phase !== 'Running') {
     const { collectionsTotal = 0, pointsTotal = 0 } = status.progress ?? {}
     const message = `copies ${pointsTotal} points of ${collectionsTotal} collections from ${status.source ?? 'the source'}`
-    events.push(normal(migration, { reason: 'MigrationStarted', message }, now))
+    events.push(once(migration, { reason: 'MigrationStarted', message }, now))
   }
   if (complete === undefined || complete.reason === before?.reason) return events
   const { reason, message } = complete
   if (WARNINGS.has(reason)) {
     const said = status.error === undefined ? message : `${message}: ${status.error}`
-    const transition = shortHash(said)
-    events.push(eventOn(migration, { type: 'Warning', reason, message: said, transition }, now))
+    events.push(warning(migration, { reason, message: said }, now))
   } else if (reason === 'MigrationCompleted') {
     const said = `${message}, ${status.progress?.pointsCopied ?? 0} points`
-    events.push(normal(migration, { reason, message: said }, now))
+    events.push(once(migration, { reason, message: said }, now))
   }
   return events
-}
-
-function normal(
-  migration: VecMigration,
-  { reason, message }: { reason: string; message: string },
-  now: Date,
-): KubernetesEvent {
-  return eventOn(migration, { type: 'Normal', reason, message, transition: 'once' }, now)
 }

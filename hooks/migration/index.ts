@@ -1,7 +1,7 @@
 /** The hooks of VecMigration: observe, decide, act. */
 import { VecMigration } from '../../crds/migration.ts'
 import { room, type Room } from '../room.ts'
-import { act } from './act.ts'
+import { act } from '../carry-out.ts'
 import { MIGRATION_CHILD_KINDS } from './children.ts'
 import { customize } from './customize.ts'
 import { finalize, observeEnd } from './finalize.ts'

@@ -1,6 +1,8 @@
 /** What a VecMigration should have: its Job, and when (specification: states and transitions). */
 import type { Job } from '../../crds/kubernetes.ts'
 import { EXPIRY_CHECK_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
+import type { MigrationStatus } from '../../crds/migration.ts'
+import type { Decided } from '../carry-out.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
 import { kept, nextRun, staying } from '../job.ts'
@@ -9,13 +11,14 @@ import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
 import type { Remark } from '../transfer-status.ts'
-import type { Decision } from './act.ts'
 import { migrationJob, migrationRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './credentials.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
 import type { Observed } from './observe.ts'
 import { endedStatus, openStatus } from './status.ts'
+
+export type Decision = Decided<MigrationStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
   // A migration that has ended outlives its clusters. Its Job is kept for the log, never made again.

@@ -7,9 +7,9 @@ import type { Job } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { isUnfinished, kept, toStop } from '../job.ts'
 import type { HookRequest } from '../protocol.ts'
-import type { Decision } from './act.ts'
 import { fromRequest, type Observed } from './observe.ts'
 import type { RestorePorts } from './ports.ts'
+import type { Decision } from './sync.ts'
 
 /** All that `finalize` decides on. */
 export interface End extends Pick<Observed, 'restore' | 'children'> {

@@ -7,7 +7,8 @@ import {
   SECOND_LOOK_SECONDS,
   SOON_SECONDS,
 } from '../../crds/limits.ts'
-import type { VecRestore } from '../../crds/restore.ts'
+import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
+import type { Decided } from '../carry-out.ts'
 import { copiesFor, copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
 import { kept, nextRun, staying } from '../job.ts'
@@ -24,13 +25,14 @@ import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
 import type { Remark } from '../transfer-status.ts'
-import type { Decision } from './act.ts'
 import { restoreJob, restoreRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
 import type { Observed } from './observe.ts'
 import { endedStatus, openStatus } from './status.ts'
+
+export type Decision = Decided<RestoreStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
   // A restore that has ended outlives its cluster. Its Job is kept for the log, never made again.
