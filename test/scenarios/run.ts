@@ -28,10 +28,36 @@ export async function runScenarios(
 
 /** What this world cannot show is skipped, and says why. */
 async function show({ run }: Scenario, world: World, t: Test): Promise<void> {
+  const opened: string[] = []
   try {
-    await run(world, t)
+    await run(noting(opened, world), t)
   } catch (error) {
     if (!(error instanceof NotHere)) throw error
     t.pass('not shown here', { skip: error.message })
+  } finally {
+    // Pods and resources of the past would slow down whoever comes next.
+    for (const namespace of opened) await giveBack(namespace, world)
   }
+}
+
+/** Its deletion is not waited for: `close` does that for all. */
+async function giveBack(name: string, world: World): Promise<void> {
+  const reference = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name }
+  if ((await world.get(reference)) !== undefined) await world.delete(reference)
+}
+
+/** The same world, which notes the namespaces that are opened in it. */
+function noting(opened: string[], world: World): World {
+  const namespace = async (purpose: string) => {
+    const name = await world.namespace(purpose)
+    opened.push(name)
+    return name
+  }
+  return new Proxy(world, {
+    get(target, key) {
+      if (key === 'namespace') return namespace
+      const member: unknown = Reflect.get(target, key)
+      return typeof member === 'function' ? (member.bind(target) as unknown) : member
+    },
+  })
 }
