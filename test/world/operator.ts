@@ -22,7 +22,12 @@ export interface OperatorOptions {
   version: string
   /** Plurals of the kinds that are served. */
   kinds: readonly string[]
+  /** Where its two processes run; default: in this one. */
+  begin?: <Started>(part: Part, start: () => Started) => Started
 }
+
+/** The hook service, and the loop in Metacontroller's place. */
+export type Part = 'service' | 'loop'
 
 const NAMESPACE = 'vec-operator'
 /** Metacontroller knows the service by name; where that is now, the loop is told. */
@@ -57,7 +62,7 @@ export class Operator {
     })
     await this.#applyCrds()
     await this.startService()
-    this.#startLoop()
+    this.startLoop()
   }
 
   /** The loop calls, or a call is answered. */
@@ -83,21 +88,43 @@ export class Operator {
       this.#version,
     )
     if (options === undefined) throw new Error('the service asked for its usage')
-    this.#service = await startService({
-      ...options,
-      // Jobs run inside this cluster, though the service does not.
-      settings: { ...options.settings, createNamespace: false },
-      log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
-      now: () => clock.now(),
-      setTimeout: (run, ms) => clock.setTimeout(run, ms),
-      // A second in which the clock stands still is long: a pass that waits goes on in the background.
-      inlineMs: INLINE_MS,
-    })
+    this.#service = await this.#begin('service', () =>
+      startService({
+        ...options,
+        // Jobs run inside this cluster, though the service does not.
+        settings: { ...options.settings, createNamespace: false },
+        log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
+        now: () => clock.now(),
+        setTimeout: (run, ms) => clock.setTimeout(run, ms),
+        // A second in which the clock stands still is long: a pass that waits goes on in the background.
+        inlineMs: INLINE_MS,
+      }),
+    )
   }
 
   async stopService(): Promise<void> {
     await this.#service?.close()
     this.#service = undefined
+  }
+
+  startLoop(): void {
+    const { api, clock, kinds } = this.#options
+    this.#loop ??= this.#begin('loop', () =>
+      startLoop({
+        api,
+        clock,
+        controllers: controllers({
+          url: SERVICE,
+          version: this.#version,
+          tokenFingerprint: createHash('sha256').update(this.#token).digest('hex').slice(0, 12),
+          namespacesHash: 'all',
+          token: { name: 'hook-token', namespace: NAMESPACE, key: 'token' },
+          kinds,
+        }),
+        resolve: (url) => url.replace(SERVICE, this.#service?.url ?? NOWHERE),
+        log: (line) => this.#log.push(`loop: ${line}\n`),
+      }),
+    )
   }
 
   /** As a helm upgrade: CRDs first, then the service, then the CompositeControllers. */
@@ -107,7 +134,14 @@ export class Operator {
     await this.stopService()
     await this.startService()
     await this.#loop?.stop()
-    this.#startLoop()
+    this.#loop = undefined
+    this.startLoop()
+  }
+
+  /** A part was killed from outside: it is not there any more, and nothing is left to be closed. */
+  lost(part: Part): void {
+    if (part === 'service') this.#service = undefined
+    else this.#loop = undefined
   }
 
   async close(): Promise<void> {
@@ -121,22 +155,9 @@ export class Operator {
     }
   }
 
-  #startLoop(): void {
-    const { api, clock, kinds } = this.#options
-    this.#loop = startLoop({
-      api,
-      clock,
-      controllers: controllers({
-        url: SERVICE,
-        version: this.#version,
-        tokenFingerprint: createHash('sha256').update(this.#token).digest('hex').slice(0, 12),
-        namespacesHash: 'all',
-        token: { name: 'hook-token', namespace: NAMESPACE, key: 'token' },
-        kinds,
-      }),
-      resolve: (url) => url.replace(SERVICE, this.#service?.url ?? NOWHERE),
-      log: (line) => this.#log.push(`loop: ${line}\n`),
-    })
+  #begin<Started>(part: Part, start: () => Started): Started {
+    const { begin } = this.#options
+    return begin === undefined ? start() : begin(part, start)
   }
 
   #tokenFile(): string {

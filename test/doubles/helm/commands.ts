@@ -28,7 +28,6 @@ export async function upgrade(api: ApiClient, options: UpgradeOptions): Promise<
   const { release, chart, repository, version, namespace } = options
   const history = new History(api, release, namespace)
   const last = (await history.revisions()).at(-1)
-  if (last === undefined) print(`Release "${release}" does not exist. Installing it now.`)
   if (!isKnownVersion(version)) {
     throw new HelmFailure(
       `chart "${chart}" version "${version}" not found in ${repository} repository`,
@@ -53,7 +52,7 @@ async function install(api: ApiClient, options: UpgradeOptions, history: History
   await created(() => history.add(revision))
   await apply(api, history, revision, objects)
   await history.mark(revision, 'deployed', 'Install complete')
-  return summary(options, 1)
+  return `Release "${options.release}" does not exist. Installing it now.\n${summary(options, 1)}`
 }
 
 async function upgradeFrom(
@@ -217,8 +216,4 @@ function summary({ release, namespace }: UpgradeOptions, revision: number): stri
 
 function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
 }

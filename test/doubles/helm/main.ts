@@ -1,48 +1,13 @@
-/** Entry of the helm stand-in: the arguments of helm 3, the API server of VEC_API_*, values on standard input. */
+/** Entry of the helm stand-in: the API server of VEC_API_*, and an end as helm ends. */
 import { readFileSync } from 'node:fs'
-import { text } from 'node:stream/consumers'
-import { parseArgs } from 'node:util'
-import { parse } from 'yaml'
 import { ApiClient } from '../../world/client.ts'
-import { status, uninstall, upgrade } from './commands.ts'
+import { helm } from './command-line.ts'
+import { terminate } from './settings.ts'
 
-const { positionals, values: flags } = parseArgs({
-  allowPositionals: true,
-  options: {
-    install: { type: 'boolean', default: false },
-    repo: { type: 'string', default: '' },
-    version: { type: 'string', default: '' },
-    namespace: { type: 'string', default: 'default' },
-    'create-namespace': { type: 'boolean', default: false },
-    timeout: { type: 'string' },
-    values: { type: 'string' },
-    wait: { type: 'boolean', default: false },
-    output: { type: 'string', short: 'o' },
-  },
+process.once('SIGTERM', () => {
+  terminate()
+  process.stdout.write('The release has been cancelled.\n')
 })
-
-async function run(): Promise<string> {
-  const [command = '', release = '', chart = ''] = positionals
-  const { namespace, wait } = flags
-  switch (command) {
-    case 'upgrade':
-      return upgrade(client(), {
-        release,
-        chart,
-        repository: flags.repo,
-        version: flags.version,
-        namespace,
-        createNamespace: flags['create-namespace'],
-        values: await readValues(),
-      })
-    case 'uninstall':
-      return uninstall(client(), { release, namespace, wait })
-    case 'status':
-      return status(client(), { release, namespace })
-    default:
-      throw new Error(`unknown command "${command}" for "helm"`)
-  }
-}
 
 function client(): ApiClient {
   const { VEC_API_SERVER = '', VEC_API_TOKEN_FILE, VEC_API_CA_FILE } = process.env
@@ -53,12 +18,8 @@ function client(): ApiClient {
   })
 }
 
-async function readValues(): Promise<object> {
-  return flags.values === '-' ? (parse(await text(process.stdin)) as object) : {}
-}
-
 try {
-  process.stdout.write(`${await run()}\n`)
+  process.stdout.write(`${await helm(process.argv.slice(2), client(), process.stdin)}\n`)
   process.exit(0)
 } catch (error) {
   process.stderr.write(`Error: ${error instanceof Error ? error.message : String(error)}\n`)

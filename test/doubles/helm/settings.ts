@@ -21,10 +21,11 @@ const POLL_MS = 20
 const PARENT = process.ppid
 
 let terminated = false
-process.once('SIGTERM', () => {
+
+/** helm was told to end: it does so at the next moment at which it can. */
+export function terminate(): void {
   terminated = true
-  process.stdout.write('The release has been cancelled.\n')
-})
+}
 
 export function settings(): Settings {
   const file = process.env['HELM_DOUBLE']

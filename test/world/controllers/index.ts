@@ -1,7 +1,7 @@
 /** The controllers of the embedded world and its one node, started together on the resources of the API. */
 import type { EmbeddedApi } from '../api/server.ts'
 import type { Clock } from '../clock.ts'
-import { containers } from './containers.ts'
+import { containers, type ContainerOptions, type Containers } from './containers.ts'
 import { definitionController } from './definitions.ts'
 import { EngineRuns } from './engine-container.ts'
 import { garbageCollector } from './garbage.ts'
@@ -28,12 +28,15 @@ export interface ControllerOptions {
   helm: string
   /** Environment every Job process gets besides its own. */
   env?: Record<string, string>
+  /** What runs in pods; default: engines in this process, Jobs as processes. */
+  runs?: (options: ContainerOptions) => Containers
 }
 
-export function startControllers({ api, clock, helm, env = {} }: ControllerOptions): Controllers {
+export function startControllers(options: ControllerOptions): Controllers {
+  const { api, clock, helm, env = {} } = options
   const { resources, url: server, podToken: token } = api
   const engines = new EngineRuns(clock)
-  const runs = containers({ server, token, helm, env, clock, engines })
+  const runs = (options.runs ?? containers)({ server, token, helm, env, clock, engines })
   const kubelet = startKubelet(resources, clock, runs)
   api.attach(kubelet)
   const start = () =>

@@ -60,7 +60,8 @@ export function startJobContainer(
   }
 }
 
-function environment(sandbox: Sandbox, surroundings: JobSurroundings): NodeJS.ProcessEnv {
+/** What a Job of ours finds in its environment here. */
+export function environment(sandbox: Sandbox, surroundings: JobSurroundings): NodeJS.ProcessEnv {
   const { server, token, helm, offsetMs, env } = surroundings
   return {
     // Coverage of the processes counts too.

@@ -1,0 +1,46 @@
+/** The arguments of helm 3 and values on standard input, as calls on this helm. */
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { parseArgs } from 'node:util'
+import { parse } from 'yaml'
+import type { ApiClient } from '../../world/client.ts'
+import { status, uninstall, upgrade } from './commands.ts'
+
+/** Answers with what helm prints; throws what goes to standard error. */
+export async function helm(args: string[], api: ApiClient, input: Readable): Promise<string> {
+  const { positionals, values: flags } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      install: { type: 'boolean', default: false },
+      repo: { type: 'string', default: '' },
+      version: { type: 'string', default: '' },
+      namespace: { type: 'string', default: 'default' },
+      'create-namespace': { type: 'boolean', default: false },
+      timeout: { type: 'string' },
+      values: { type: 'string' },
+      wait: { type: 'boolean', default: false },
+      output: { type: 'string', short: 'o' },
+    },
+  })
+  const [command = '', release = '', chart = ''] = positionals
+  const { namespace, wait } = flags
+  switch (command) {
+    case 'upgrade':
+      return upgrade(api, {
+        release,
+        chart,
+        repository: flags.repo,
+        version: flags.version,
+        namespace,
+        createNamespace: flags['create-namespace'],
+        values: flags.values === '-' ? (parse(await text(input)) as object) : {},
+      })
+    case 'uninstall':
+      return uninstall(api, { release, namespace, wait })
+    case 'status':
+      return status(api, { release, namespace })
+    default:
+      throw new Error(`unknown command "${command}" for "helm"`)
+  }
+}

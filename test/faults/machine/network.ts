@@ -1,0 +1,292 @@
+/**
+ * The network of the simulated machine: connections between the processes in it, in memory. What is
+ * sent arrives in the order in which it was sent, a turn of the event loop later; nothing else is
+ * random about it than what a test does to it.
+ */
+import http from 'node:http'
+import { syncBuiltinESMExports } from 'node:module'
+import net from 'node:net'
+import { Duplex } from 'node:stream'
+import { bound, currentProcess, type SimulatedProcess } from './process.ts'
+
+/** A call on a server, as it came to it. */
+export interface Exchange {
+  client: SimulatedProcess | undefined
+  server: SimulatedProcess | undefined
+  request: http.IncomingMessage
+  response: http.ServerResponse
+}
+
+/** Stands before every server; `pass` lets it answer. */
+export type Gate = (exchange: Exchange, pass: () => void) => void
+
+export interface Network {
+  /** What is on its way. */
+  pending(): number
+  /** Counts everything that arrived. */
+  arrived(): number
+  guard(gate: Gate): void
+  /** Nobody reaches a port until it is called with false. */
+  cutOff(server: string, isOff: boolean): void
+}
+
+interface Listening {
+  server: net.Server
+  process: SimulatedProcess | undefined
+  accept: (socket: LocalSocket) => void
+}
+
+const FIRST_PORT = 20_000
+
+/** From now on servers listen here and clients connect here, and this process has no other network. */
+export function installNetwork(): Network {
+  const network = new LocalNetwork()
+  const connect = (options: unknown) => network.connect(portOf(options))
+  Object.assign(net, { connect, createConnection: connect })
+  Object.assign(http.Agent.prototype, { createConnection: connect })
+  Object.assign(net.Server.prototype, {
+    listen(this: net.Server, ...values: unknown[]) {
+      network.listen(this, values)
+      return this
+    },
+    address(this: net.Server) {
+      return network.addressOf(this)
+    },
+    close(this: net.Server, done?: () => void) {
+      network.close(this)
+      if (done !== undefined) this.once('close', done)
+      process.nextTick(() => this.emit('close'))
+      return this
+    },
+  })
+  Object.defineProperty(net.Server.prototype, 'listening', {
+    get(this: net.Server) {
+      return network.addressOf(this) !== null
+    },
+  })
+  syncBuiltinESMExports()
+  return network
+}
+
+function portOf(options: unknown): number {
+  return typeof options === 'number' ? options : Number((options as { port: unknown }).port)
+}
+
+class LocalNetwork implements Network {
+  readonly #listening = new Map<number, Listening>()
+  readonly #ports = new WeakMap<net.Server, number>()
+  readonly #off = new Set<string>()
+  #queue: (() => void)[] = []
+  #scheduled = false
+  #arrived = 0
+  #nextPort = FIRST_PORT
+  #gate: Gate = (_, pass) => pass()
+
+  pending(): number {
+    return this.#queue.length
+  }
+
+  arrived(): number {
+    return this.#arrived
+  }
+
+  guard(gate: Gate): void {
+    this.#gate = gate
+  }
+
+  cutOff(server: string, isOff: boolean): void {
+    if (isOff) this.#off.add(server)
+    else this.#off.delete(server)
+  }
+
+  /** Hands something on a turn later, in the order of the calls. */
+  carry(deliver: () => void): void {
+    this.#queue.push(deliver)
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      const queue = this.#queue
+      this.#queue = []
+      this.#arrived += queue.length
+      for (const each of queue) each()
+    })
+  }
+
+  listen(server: net.Server, values: unknown[]): void {
+    this.#nextPort += 1
+    const port = this.#nextPort
+    const owner = currentProcess()
+    this.#ports.set(server, port)
+    this.#guard(server, owner)
+    let accepted: LocalSocket | undefined
+    const accept = bound(() => server.emit('connection', accepted))
+    this.#listening.set(port, {
+      server,
+      process: owner,
+      accept(socket) {
+        accepted = socket
+        accept()
+      },
+    })
+    const done = values.find((value) => typeof value === 'function')
+    if (done !== undefined) server.once('listening', done as () => void)
+    process.nextTick(() => server.emit('listening'))
+  }
+
+  addressOf(server: net.Server): net.AddressInfo | null {
+    const port = this.#ports.get(server)
+    if (port === undefined || !this.#listening.has(port)) return null
+    return { address: '127.0.0.1', family: 'IPv4', port }
+  }
+
+  close(server: net.Server): void {
+    this.#listening.delete(this.#ports.get(server) ?? 0)
+  }
+
+  connect(port: number): LocalSocket {
+    const socket = new LocalSocket(this, currentProcess())
+    const opened = bound(() => socket.opened())
+    const refused = bound(() => socket.refused(port))
+    this.carry(() => {
+      const found = this.#listening.get(port)
+      const owner = found?.process
+      if (found === undefined || owner?.alive === false || this.#off.has(owner?.name ?? '')) {
+        refused()
+        return
+      }
+      const other = new LocalSocket(this, owner, port)
+      socket.join(other)
+      found.accept(other)
+      opened()
+    })
+    return socket
+  }
+
+  /** Calls on a server of HTTP come by the gate. */
+  #guard(server: net.Server, owner: SimulatedProcess | undefined): void {
+    if (!(server instanceof http.Server)) return
+    const answer = server.listeners('request') as http.RequestListener[]
+    server.removeAllListeners('request')
+    server.on('request', (request: http.IncomingMessage, response: http.ServerResponse) => {
+      const client = (request.socket as unknown as LocalSocket).peer?.owner
+      this.#gate({ client, server: owner, request, response }, () => {
+        for (const listener of answer) listener.call(server, request, response as never)
+      })
+    })
+  }
+}
+
+/** One end of a connection, as far as HTTP asks for a socket. */
+class LocalSocket extends Duplex {
+  readonly owner: SimulatedProcess | undefined
+  readonly remoteAddress = '127.0.0.1'
+  peer: LocalSocket | undefined
+  connecting = true
+  readonly #network: LocalNetwork
+  readonly #port: number
+  readonly #unsent: Buffer[] = []
+  readonly #forget: (() => void) | undefined
+
+  constructor(network: LocalNetwork, owner: SimulatedProcess | undefined, port = 0) {
+    super({ allowHalfOpen: false })
+    this.#network = network
+    this.#port = port
+    this.owner = owner
+    // The machine closes the connections of a process that dies.
+    this.#forget = owner?.onKill(() => this.peer?.hungUp())
+  }
+
+  join(other: LocalSocket): void {
+    this.peer = other
+    other.peer = this
+    other.connecting = false
+  }
+
+  opened(): void {
+    this.connecting = false
+    this.emit('connect')
+    this.emit('ready')
+    for (const chunk of this.#unsent) this.#send(chunk)
+  }
+
+  refused(port: number): void {
+    const error = new Error(`connect ECONNREFUSED 127.0.0.1:${port}`)
+    this.destroy(Object.assign(error, { code: 'ECONNREFUSED' }))
+  }
+
+  override _write(chunk: Buffer, _: BufferEncoding, done: () => void): void {
+    if (this.connecting) this.#unsent.push(chunk)
+    else this.#send(chunk)
+    done()
+  }
+
+  override _final(done: () => void): void {
+    this.#end()
+    done()
+  }
+
+  override _read(): void {
+    // What arrives is pushed.
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#forget?.()
+    this.#end()
+    done(error)
+  }
+
+  /** The other side is no more. */
+  hungUp(): void {
+    this.#network.carry(this.#ours(() => this.destroy(reset())))
+  }
+
+  /** Of the server, at its end. */
+  address(): net.AddressInfo {
+    return { address: '127.0.0.1', family: 'IPv4', port: this.#port }
+  }
+
+  setNoDelay(): this {
+    return this
+  }
+
+  setKeepAlive(): this {
+    return this
+  }
+
+  setTimeout(): this {
+    return this
+  }
+
+  ref(): this {
+    return this
+  }
+
+  unref(): this {
+    return this
+  }
+
+  #send(chunk: Buffer): void {
+    const { peer } = this
+    if (peer === undefined || this.owner?.alive === false) return
+    this.#network.carry(peer.#ours(() => peer.destroyed || peer.push(chunk)))
+  }
+
+  #end(): void {
+    const { peer } = this
+    if (peer === undefined || this.owner?.alive === false) return
+    this.#network.carry(peer.#ours(() => peer.destroyed || peer.readableEnded || peer.push(null)))
+  }
+
+  /** Runs as the process whose end this is. */
+  #ours(run: () => unknown): () => void {
+    return () => {
+      if (this.owner === undefined) run()
+      else if (this.owner.alive) this.owner.run(run)
+    }
+  }
+}
+
+function reset(): Error {
+  return Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+}

@@ -1,0 +1,80 @@
+/** What runs in pods on the simulated machine: Jobs by their real entry, and nodes of the engine double. */
+import { main } from '../../jobs/cli.ts'
+import { jobLog } from '../../jobs/log.ts'
+import { systemTime } from '../../jobs/time.ts'
+import {
+  containers,
+  type ContainerOptions,
+  type Containers,
+} from '../world/controllers/containers.ts'
+import type { Running } from '../world/controllers/containers.ts'
+import { environment, isJobContainer } from '../world/controllers/job-container.ts'
+import type { Container, Pod } from '../world/controllers/objects.ts'
+import type { Sandbox } from '../world/controllers/sandbox.ts'
+import { SimulatedProcess } from './machine/process.ts'
+
+/** As the kernel tells of SIGKILL. */
+const KILLED = 137
+
+/** Jobs that run, by their pods. */
+export interface JobRun {
+  pod: Pod
+  process: SimulatedProcess
+}
+
+export function simulatedPods(options: ContainerOptions, jobs: Set<JobRun>): Containers {
+  const others = containers(options)
+  return {
+    async start(pod, container, sandbox) {
+      if (isJobContainer(container)) return startJob({ pod, container, sandbox }, options, jobs)
+      return new SimulatedProcess('engine').run(() => others.start(pod, container, sandbox))
+    },
+  }
+}
+
+interface Place {
+  pod: Pod
+  container: Container
+  sandbox: Sandbox
+}
+
+function startJob(
+  { pod, container, sandbox }: Place,
+  { server, token, helm, env: given }: ContainerOptions,
+  jobs: Set<JobRun>,
+): Running {
+  const process = new SimulatedProcess('job')
+  const stop = new AbortController()
+  const ended = Promise.withResolvers<number>()
+  const output: string[] = []
+  const env = environment(sandbox, { server, token, helm, env: given, offsetMs: 0 })
+  const run = { pod, process }
+  jobs.add(run)
+  process.onKill(() => {
+    jobs.delete(run)
+    ended.resolve(KILLED)
+  })
+  const [, ...args] = container.args ?? []
+  const code = process.run(() =>
+    main({
+      arguments: args,
+      env,
+      log: jobLog(env, { write: (line) => output.push(line) }),
+      time: systemTime,
+      signal: stop.signal,
+    }),
+  )
+  void code.then((exitCode) => {
+    // With the process go its connections.
+    ended.resolve(process.alive ? exitCode : KILLED)
+    process.kill()
+  })
+  return {
+    log: () => output.join(''),
+    port: () => undefined,
+    stop: () => stop.abort(new Error('SIGTERM')),
+    kill: () => process.kill(),
+    setReady: () => undefined,
+    ended: ended.promise,
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * The embedded world on a simulated machine: API server, controllers, engines, bucket, hook service,
+ * loop and Jobs in one process, each of which can be killed. Time moves only when everything waits.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PLURALS } from '../../metacontroller/controllers.ts'
+import { startBucketServer, type BucketServer } from '../doubles/bucket/server.ts'
+import { startApi, type EmbeddedApi } from '../world/api/server.ts'
+import { ApiClient } from '../world/client.ts'
+import { startControllers, type Controllers } from '../world/controllers/index.ts'
+import { Operator, type Part } from '../world/operator.ts'
+import { Doors } from './doors.ts'
+import type { Dice } from './machine/dice.ts'
+import type { Machine } from './machine/machine.ts'
+import { SimulatedProcess } from './machine/process.ts'
+import type { MachineClock } from './machine/time.ts'
+import { simulatedPods, type JobRun } from './pods.ts'
+
+/** Turns of the event loop in a row in which nothing arrived: then everything waits. */
+const CALM_TURNS = 8
+const KEYS = { id: 'embedded', secret: 'secret-of-the-embedded-world' }
+
+export interface FaultWorld {
+  readonly clock: MachineClock
+  readonly dice: Dice
+  readonly doors: Doors
+  readonly api: EmbeddedApi
+  readonly client: ApiClient
+  readonly controllers: Controllers
+  readonly bucket: BucketServer
+  readonly operator: Operator
+  readonly machine: Machine
+  /** Jobs that run. */
+  readonly jobs: Set<JobRun>
+  /** Kills the hook service or the loop, as `kill -9` would. */
+  kill(part: Part): void
+  /** Starts again what was killed. */
+  revive(part: Part): Promise<void>
+  /** True once it is so; false when so many seconds of the world have passed before. */
+  until(met: () => boolean, seconds: number): Promise<boolean>
+  /** Lets something go on until it is done: time passes meanwhile. */
+  during<Result>(work: Promise<Result>, seconds?: number): Promise<Result>
+  close(): Promise<void>
+}
+
+export async function startFaultWorld(machine: Machine, seed: number): Promise<FaultWorld> {
+  const { clock, dice } = machine.reset(seed)
+  const folder = mkdtempSync(join(tmpdir(), 'vec-faults-'))
+  const doors = new Doors()
+  machine.network.guard(doors.gate())
+  const api = await new SimulatedProcess('api').run(() => startApi(clock))
+  const client = new ApiClient({ server: api.url, token: api.token })
+  const bucket = await new SimulatedProcess('bucket').run(() =>
+    startBucketServer({ buckets: [], keys: { [KEYS.id]: KEYS.secret }, now: () => clock.now() }),
+  )
+  const jobs = new Set<JobRun>()
+  const runs = (options: Parameters<typeof simulatedPods>[0]) => simulatedPods(options, jobs)
+  const controllers = startControllers({ api, clock, helm: '', runs })
+  const running = new Map<Part, SimulatedProcess>()
+  const operator = new Operator({
+    ...{ api: client, token: api.token, clock, folder, version: '0.1.0', kinds: PLURALS },
+    begin(part, start) {
+      const process = new SimulatedProcess(part)
+      running.set(part, process)
+      return process.run(start)
+    },
+  })
+  const world: FaultWorld = {
+    ...{ clock, dice, doors, api, client, controllers, bucket, operator, machine, jobs },
+    kill(part) {
+      running.get(part)?.kill()
+      operator.lost(part)
+    },
+    async revive(part) {
+      if (part === 'loop') operator.startLoop()
+      else await operator.startService()
+    },
+    until: (met, seconds) => drive(world, met, seconds),
+    async during(work, seconds = 600) {
+      let ended = false
+      const noted = work.finally(() => (ended = true))
+      noted.catch(() => undefined)
+      if (await drive(world, () => ended, seconds)) return noted
+      throw new Error(`not done within ${seconds} s of the world`)
+    },
+    async close() {
+      for (const process of running.values()) process.kill()
+      for (const { process } of jobs) process.kill()
+      machine.network.cutOff('bucket', false)
+      await drive(world, () => true, 0)
+      void controllers.close()
+      void client.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  await world.during(operator.start())
+  return world
+}
+
+async function drive(world: FaultWorld, met: () => boolean, seconds: number): Promise<boolean> {
+  const { clock } = world
+  const end = clock.now().getTime() + seconds * 1000
+  for (;;) {
+    await calm(world)
+    const failure = world.operator.failure()
+    if (failure !== undefined) throw failure
+    if (met()) return true
+    const now = clock.now().getTime()
+    const next = Math.min(clock.nextAt() ?? Infinity, end)
+    if (now >= end || next === Infinity) return false
+    clock.advance(Math.max(0, next - now))
+  }
+}
+
+/** Answers once nothing is on its way and nobody works. */
+async function calm({ machine: { network }, api }: FaultWorld): Promise<void> {
+  let before = ''
+  for (let still = 0; still < CALM_TURNS;) {
+    await new Promise((resolve) => setImmediate(resolve))
+    const after = `${network.arrived()} ${api.resources.store.revision}`
+    still = network.pending() === 0 && after === before ? still + 1 : 0
+    before = after
+  }
+}
+
+/** Where and with which keys the bucket is, for the Secret of a namespace. */
+export const BUCKET_KEYS = {
+  CLOUD_ACCESS_KEY_ID: Buffer.from(KEYS.id).toString('base64'),
+  CLOUD_SECRET_ACCESS_KEY: Buffer.from(KEYS.secret).toString('base64'),
+}
