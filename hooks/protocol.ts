@@ -87,10 +87,12 @@ export interface Settings {
   /** Image of the Jobs: the service's own. */
   image: string
   imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never'
-  /** Names of Secrets to pull it with; people put them into the namespaces of their resources. */
+  /** Names of Secrets to pull it with, in the operator's own namespace: Jobs get copies. */
   imagePullSecrets: readonly string[]
   /** Release of the operator, as in package.json. */
   version: string
+  /** Serve only these; empty serves all. */
+  namespaces: string[]
   logLevel: string
   logFormat: string
   /** The engine's chart: its name and its repository, or a path or URL of its own. */

@@ -16,6 +16,7 @@ import fastify, {
 import { GuardRefusal, guardOf } from './guard.ts'
 import { TryLater, type HookAnswer, type HookRequest, type Settings } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
+import { serves } from './served.ts'
 
 const BODY_LIMIT_BYTES = 16 * 1024 * 1024
 /** Above Metacontroller's 90 s: it does not repeat a call on a connection we just closed. */
@@ -43,8 +44,6 @@ export interface ServerOptions {
   log: FastifyBaseLogger
   now: () => Date
   settings: Settings
-  /** Serve only these namespaces; empty serves all. */
-  namespaces: string[]
   metrics: HookMetrics
   /** Why the CRD of this plural is too old for this release; its status would be pruned. */
   crdTooOld?: (plural: string) => string | undefined
@@ -80,8 +79,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
 
 function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): void {
   const server = root.withTypeProvider<TypeBoxTypeProvider>()
-  const ours = ({ namespace }: AnyParent['metadata']) =>
-    options.namespaces.length === 0 || options.namespaces.includes(namespace)
+  const ours = ({ namespace }: AnyParent['metadata']) => serves(options.settings, namespace)
   const route = (hook: Hook, body: typeof room.request) => ({
     schema: { body },
     // Before the body is read: who has no token gets no 16 MiB of attention.

@@ -16,8 +16,8 @@ export interface Options {
   tokenFile?: string
   insecureHooks: boolean
   tls?: { certFile: string; keyFile: string }
-  /** Serve only these; empty serves all. */
-  namespaces: string[]
+  /** Namespace of the pod, where the image pull Secrets are. */
+  ownNamespace?: string
   /** Whether pods and their names resolve from here, or calls go through the API server. */
   engineRoute: 'direct' | 'proxy'
   /** Release, image, chart and Jobs; how to log is in it too, for Jobs log the same way. */
@@ -36,7 +36,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-IMAGE_PULL_SECRETS, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES,
+IMAGE_PULL_SECRETS, POD_NAMESPACE, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
@@ -88,19 +88,23 @@ export function parseOptions(
     ...(tokenFile !== undefined && { tokenFile }),
     insecureHooks: flags['insecure-hooks'],
     ...(tls && { tls }),
-    namespaces: flags.namespace ?? [],
+    ...(env['POD_NAMESPACE'] !== undefined && { ownNamespace: env['POD_NAMESPACE'] }),
     engineRoute: oneOf(
       'ENGINE_ROUTE',
       ['direct', 'proxy'] as const,
       env['ENGINE_ROUTE'] ?? (inside ? 'direct' : 'proxy'),
     ),
-    settings: settingsOf(env, { version, logLevel, logFormat, createNamespace: !inside }),
+    settings: settingsOf(env, {
+      ...{ version, logLevel, logFormat },
+      createNamespace: !inside,
+      namespaces: flags.namespace ?? [],
+    }),
   }
 }
 
 function settingsOf(
   env: Environment,
-  known: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'createNamespace'>,
+  known: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'createNamespace' | 'namespaces'>,
 ): Settings {
   return {
     ...known,
@@ -110,7 +114,7 @@ function settingsOf(
       ['Always', 'IfNotPresent', 'Never'] as const,
       env['IMAGE_PULL_POLICY'] ?? 'IfNotPresent',
     ),
-    imagePullSecrets: (env['IMAGE_PULL_SECRETS'] ?? '').split(',').filter((name) => name !== ''),
+    imagePullSecrets: pullSecrets(env),
     chart: {
       name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
       repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
@@ -119,6 +123,15 @@ function settingsOf(
     historySeconds: whole('JOB_HISTORY_SECONDS', env['JOB_HISTORY_SECONDS'] ?? '86400', 10 ** 8),
     jobResources: jobResources(env['JOB_RESOURCES']),
   }
+}
+
+/** Outside a cluster there is no namespace to copy them from. */
+function pullSecrets(env: Environment): string[] {
+  const names = (env['IMAGE_PULL_SECRETS'] ?? '').split(',').filter((name) => name !== '')
+  if (names.length > 0 && env['POD_NAMESPACE'] === undefined) {
+    throw new Error('IMAGE_PULL_SECRETS needs POD_NAMESPACE, the namespace they are in')
+  }
+  return names
 }
 
 function jobResources(text: string | undefined): Settings['jobResources'] {

@@ -38,7 +38,8 @@ export interface Service {
 const STOP_WITHIN_MS = 20_000
 
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { log, namespaces, settings, now = () => new Date() } = options
+  const { log, settings, now = () => new Date() } = options
+  const { namespaces } = settings
   const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
   const startedAt = now()
   const tokens = tokensOf(options)
@@ -48,7 +49,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     metrics.called('kubernetes', call),
   )
   const connections = new EngineConnections()
-  const rooms = roomsOf({ ...options, kubernetes, connections, now, timers, metrics })
+  const rooms = roomsOf({ ...options, namespaces, kubernetes, connections, now, timers, metrics })
   const crds = await watchCrdVersions({
     version: settings.version,
     plurals: rooms.map(({ plural }) => plural),
@@ -57,7 +58,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     log,
   })
   const server = buildServer({
-    ...{ rooms, tokens, log, now, settings, namespaces },
+    ...{ rooms, tokens, log, now, settings },
     metrics,
     crdTooOld: (plural) => crds.tooOld(plural),
     ...(options.tls && { tls: readCertificate(options.tls) }),

@@ -18,6 +18,7 @@ export const settings: Settings = {
   imagePullPolicy: 'IfNotPresent',
   imagePullSecrets: [],
   version: '0.1.0',
+  namespaces: [],
   logLevel: 'INFO',
   logFormat: 'json',
   chart: { name: 'qdrant', repository: 'https://charts.example/engine' },
@@ -57,6 +58,7 @@ export function clusterSpec(spec: Partial<Spec> = {}): Spec {
 
 export interface ClusterParts {
   name?: string
+  namespace?: string
   spec?: Partial<Spec>
   status?: VecCluster['status']
   generation?: number
@@ -65,13 +67,14 @@ export interface ClusterParts {
 }
 
 export function cluster(parts: ClusterParts = {}): VecCluster {
-  const { name = 'a', spec, status, generation = 1, annotations, deletionTimestamp } = parts
+  const { name = 'a', namespace = 'ns', spec, status, generation = 1 } = parts
+  const { annotations, deletionTimestamp } = parts
   return {
     apiVersion: API_VERSION,
     kind: 'VecCluster',
     metadata: {
       name,
-      namespace: 'ns',
+      namespace,
       uid: `uid-${name}`,
       generation,
       creationTimestamp: ago(3600),

@@ -1,5 +1,5 @@
 /** What a VecAccessKey's conditions and Events say. */
-import { NOTHING_TO_DO, type Reason } from './reason.ts'
+import { NOTHING_TO_DO, NOT_SERVED, type Reason } from './reason.ts'
 
 const NOT_READY = { type: 'Ready', status: 'False' } as const
 
@@ -33,6 +33,14 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
     messages: ['cluster <namespace>/<name> not found'],
     cause: 'There is no VecCluster that spec.clusterRef names. A token that was issued stays.',
     cure: 'Make the cluster; spec.clusterRef is immutable, so a wrong name needs a new resource.',
+  },
+  {
+    reason: 'ClusterNotServed',
+    condition: NOT_READY,
+    messages: [NOT_SERVED],
+    cause:
+      'The operator was told to serve some namespaces only, and that of the cluster is not one.',
+    cure: 'Add it to the chart value operator.namespaces. A token that was issued stays meanwhile.',
   },
   {
     reason: 'NotAllowed',

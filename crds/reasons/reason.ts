@@ -15,6 +15,10 @@ export interface Reason {
 /** What to do about that which is as it should be, or goes on by itself. */
 export const NOTHING_TO_DO = 'Nothing.'
 
+/** Of a cluster in a namespace where the service has no rights. */
+export const NOT_SERVED =
+  'cluster <namespace>/<name> is in a namespace that this operator does not serve'
+
 /**
  * How much of a text a form says itself, in letters, when the text is a message of that form; else 0.
  * A form that is all placeholders and points would fit every text, and says nothing.

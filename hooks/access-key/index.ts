@@ -12,7 +12,7 @@ export function accessKeyRoom(ports: AccessKeyPorts): Room {
     childKinds: ['Secret.v1'],
     customize,
     async sync(request, context) {
-      const desired = await sync(await observe(request, ports), context)
+      const desired = await sync(await observe(request, ports, context), context)
       for (const event of desired.events ?? []) await ports.writeEvent(event)
       return desired
     },

@@ -4,7 +4,8 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { hasKey } from '../../crds/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY, keySecretName } from '../../crds/names.ts'
-import type { HookRequest } from '../protocol.ts'
+import type { Context, HookRequest } from '../protocol.ts'
+import { serves } from '../served.ts'
 import type { AccessKeyPorts } from './ports.ts'
 
 export interface Observed {
@@ -21,13 +22,15 @@ export interface Observed {
 export async function observe(
   request: HookRequest<VecAccessKey>,
   ports: AccessKeyPorts,
+  { settings }: Context,
 ): Promise<Observed> {
   const accessKey = request.parent
   const children = Object.values(request.children['Secret.v1'] ?? {}) as Secret[]
   const [cluster] = Object.values(
     request.related['VecCluster.vec-operator.dev/v1alpha1'] ?? {},
   ) as VecCluster[]
-  const signingKey = cluster && (await signingKeyOf(cluster, ports))
+  const isReachable = cluster !== undefined && serves(settings, cluster.metadata.namespace)
+  const signingKey = isReachable ? await signingKeyOf(cluster, ports) : undefined
   const name = secretNameOf(accessKey)
   const isThere = children.some(({ metadata }) => metadata.name === name)
   const other = isThere ? undefined : await ports.liveSecret(accessKey.metadata.namespace, name)

@@ -8,6 +8,7 @@ import { allows } from '../allow.ts'
 import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
+import { notServed, serves } from '../served.ts'
 import { secretNameOf, type Observed } from './observe.ts'
 import { isOwnedBy, issuedAs, keptSecret, tokenSecret } from './secret.ts'
 
@@ -27,7 +28,7 @@ export async function sync(
   context: Context,
 ): Promise<Desired<AccessKeyStatus>> {
   const { accessKey, cluster, signingKey } = observed
-  const trouble = troubleOf(observed)
+  const trouble = troubleOf(observed, context)
   if (trouble !== undefined || cluster === undefined || signingKey === undefined) {
     return troubled(observed, trouble ?? NOTHING_TO_SIGN_WITH, context)
   }
@@ -59,7 +60,7 @@ export async function sync(
 }
 
 /** Who waits tells so in the condition only. */
-const WAITS = new Set(['ClusterNotFound', 'SecretNotFound'])
+const WAITS = new Set(['ClusterNotFound', 'ClusterNotServed', 'SecretNotFound'])
 
 function phaseWith(held: Secret | undefined): 'Pending' | 'Ready' {
   return held === undefined ? 'Pending' : 'Ready'
@@ -77,7 +78,7 @@ const NOTHING_TO_SIGN_WITH: Trouble = {
   message: 'there is no key to sign with yet',
 }
 
-function troubleOf(observed: Observed): Trouble | undefined {
+function troubleOf(observed: Observed, { settings }: Context): Trouble | undefined {
   const { accessKey, cluster, signingKey, other } = observed
   const { name, namespace = accessKey.metadata.namespace } = accessKey.spec.clusterRef
   const pending = (reason: string, message: string): Trouble => ({
@@ -89,6 +90,9 @@ function troubleOf(observed: Observed): Trouble | undefined {
   if (other !== undefined && !isOwnedBy(other, accessKey)) {
     const message = `Secret ${other.metadata.name} is there already and belongs to somebody else`
     return { phase: 'Failed', reason: 'SecretNotOurs', message }
+  }
+  if (!serves(settings, namespace)) {
+    return pending('ClusterNotServed', notServed(`cluster ${namespace}/${name}`))
   }
   if (cluster === undefined)
     return pending('ClusterNotFound', `cluster ${namespace}/${name} not found`)

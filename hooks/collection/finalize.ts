@@ -7,7 +7,8 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
 import { allows } from '../allow.ts'
 import type { Passes } from '../pass.ts'
-import type { Context, Desired } from '../protocol.ts'
+import type { Context, Desired, Settings } from '../protocol.ts'
+import { notServed, serves } from '../served.ts'
 import { clusterOf, collectionNameOf } from './claims.ts'
 import { sharedEngine, type Reach } from './observe.ts'
 import { waiting } from './outcome.ts'
@@ -34,12 +35,15 @@ interface EndReach extends Reach {
 export async function observeEnd(
   collection: VecCollection,
   reach: EndReach,
-  { now }: Context,
+  { now, settings }: Context,
 ): Promise<End> {
   const { uid } = collection.metadata
   // After this nothing is written that a deletion could miss.
   await reach.passes.abort(uid)
   reach.firstSeen.delete(uid)
+  const remaining = outOfReach(collection, settings)
+  // Whether it is still there, nobody here can tell: it must not be left behind as if it were gone.
+  if (remaining !== undefined) return { collection, isDone: false, remaining }
   const cluster = await clusterToCall(collection, reach)
   if (cluster === undefined) {
     await reach.ends.abort(uid)
@@ -75,6 +79,13 @@ export function finalize(end: End, { now }: Context): Desired<CollectionStatus> 
     children: [],
     resyncAfterSeconds: againAfterSeconds ?? RETRY_SECONDS,
   }
+}
+
+/** Why what is to be deleted cannot be reached from here at all. */
+function outOfReach(collection: VecCollection, settings: Settings): string | undefined {
+  const { namespace, name } = clusterOf(collection)
+  if (collection.spec.deletionPolicy === 'Retain' || serves(settings, namespace)) return undefined
+  return notServed(`cluster ${namespace}/${name}`)
 }
 
 /** The cluster in which there is something to delete, read live: no related objects are shown now. */

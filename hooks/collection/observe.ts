@@ -5,6 +5,7 @@ import { connectionOf } from '../../crds/connection.ts'
 import { allows } from '../allow.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
+import { serves } from '../served.ts'
 import type { CollectionPorts } from './ports.ts'
 import type { Outcome } from './outcome.ts'
 import { reconcile } from './reconcile.ts'
@@ -31,13 +32,14 @@ export interface Reach {
 export async function observe(
   { parent: collection, related }: HookRequest<VecCollection>,
   reach: Reach,
-  { now }: Context,
+  { now, settings }: Context,
 ): Promise<Observed> {
   const [cluster] = Object.values(
     related['VecCluster.vec-operator.dev/v1alpha1'] ?? {},
   ) as VecCluster[]
   if (cluster === undefined) return { collection, againAfterSeconds: 0 }
-  if (!allows(cluster, collection.metadata.namespace, '*'))
+  const { namespace } = cluster.metadata
+  if (!serves(settings, namespace) || !allows(cluster, collection.metadata.namespace, '*'))
     return { collection, cluster, againAfterSeconds: 0 }
 
   const { uid } = collection.metadata

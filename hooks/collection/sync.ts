@@ -7,6 +7,7 @@ import { allows } from '../allow.ts'
 import { conditionOf } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
+import { notServed, serves } from '../served.ts'
 import { clusterOf } from './claims.ts'
 import type { Observed } from './observe.ts'
 import { verdict, waiting, type Outcome } from './outcome.ts'
@@ -17,6 +18,10 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
   const { namespace, name } = clusterOf(collection)
   const called = `cluster ${namespace}/${name}`
 
+  if (!serves(context.settings, namespace)) {
+    const elsewhere = waiting('ClusterNotServed', notServed(called))
+    return answer(collection, elsewhere, elsewhere.againAfterSeconds, context)
+  }
   if (cluster === undefined) {
     const missing = waiting('ClusterNotFound', `${called} not found`)
     return answer(collection, missing, missing.againAfterSeconds, context)

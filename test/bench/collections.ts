@@ -216,7 +216,7 @@ class Many {
   }
 
   async #isReady(parent: VecCollection): Promise<boolean> {
-    const context = { now: new Date(this.#time), settings: {} as Settings }
+    const context = { now: new Date(this.#time), settings: { namespaces: [] as string[] } as Settings }
     const answer = await this.#room.sync(requestOf(parent), context)
     const { status } = answer as Desired<NonNullable<VecCollection['status']>>
     parent.status = status

@@ -36,7 +36,6 @@ const server = buildServer({
   log,
   now: () => NOW,
   settings,
-  namespaces: [],
   metrics: { observe: () => undefined, text: async () => '', contentType: 'text/plain' },
 })
 

@@ -35,7 +35,6 @@ function server(answer: () => Answer | Promise<Answer>, options: Partial<ServerO
     log: pino({ level: 'silent' }),
     now: () => NOW,
     settings,
-    namespaces: [],
     metrics: {
       observe: (...args) => seen.push(args),
       text: async () => 'metrics',
@@ -221,7 +220,7 @@ t.test('customize answers [] for a parent with deletionTimestamp', async (t) => 
 t.test(
   '--namespace: elsewhere customize answers [], sync 429 with a long Retry-After',
   async (t) => {
-    const { built } = server(() => fine, { namespaces: ['mine'] })
+    const { built } = server(() => fine, { settings: { ...settings, namespaces: ['mine'] } })
     const call = (path: string, payload: object) =>
       built.inject({ method: 'POST', url: `/vecclusters/${path}`, payload })
     t.strictSame((await call('customize', { parent: cluster() })).json(), { relatedResources: [] })
@@ -234,7 +233,7 @@ t.test(
 t.test(
   '--namespace: elsewhere finalize ends at once without phase and child, else 429',
   async (t) => {
-    const { built } = server(() => fine, { namespaces: ['mine'] })
+    const { built } = server(() => fine, { settings: { ...settings, namespaces: ['mine'] } })
     const call = (payload: object) =>
       built.inject({ method: 'POST', url: '/vecclusters/finalize', payload })
     t.strictSame((await call(body)).json(), { status: {}, children: [], finalized: true })

@@ -63,7 +63,6 @@ t.test('an answer that the guard keeps from the wire is counted by its route', a
     log: pino({ level: 'silent' }),
     now: () => NOW,
     settings,
-    namespaces: [],
     metrics: told,
   })
   const payload = { parent: cluster(), children: {}, related: {}, finalizing: false }

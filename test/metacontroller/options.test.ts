@@ -10,13 +10,13 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
     host: '0.0.0.0',
     tokenFile: '/token',
     insecureHooks: false,
-    namespaces: [],
     engineRoute: 'direct',
     settings: {
       version: '0.1.0',
       logLevel: 'INFO',
       logFormat: 'json',
       createNamespace: false,
+      namespaces: [],
       image: 'registry/vec-operator:0.1.0',
       imagePullPolicy: 'IfNotPresent',
       imagePullSecrets: [],
@@ -44,6 +44,7 @@ t.test('every variable and every argument has its effect', async (t) => {
       TLS_KEY_FILE: '/tls.key',
       IMAGE_PULL_POLICY: 'Never',
       IMAGE_PULL_SECRETS: 'registry,mirror',
+      POD_NAMESPACE: 'vec-system',
       ENGINE_CHART_NAME: 'mirror',
       ENGINE_CHART_REPOSITORY: 'http://charts.example',
       ENGINE_ROUTE: 'proxy',
@@ -56,10 +57,11 @@ t.test('every variable and every argument has its effect', async (t) => {
   t.match(options, {
     port: 9000,
     host: '::',
-    namespaces: ['a', 'b'],
     tls: { certFile: '/tls.crt', keyFile: '/tls.key' },
+    ownNamespace: 'vec-system',
     engineRoute: 'proxy',
     settings: {
+      namespaces: ['a', 'b'],
       logLevel: 'DEBUG',
       logFormat: 'text',
       imagePullPolicy: 'Never',
@@ -105,6 +107,12 @@ for (const [what, args, env, message] of [
   ['half a certificate', [], { TLS_KEY_FILE: '/k' }, /^TLS_CERT_FILE and TLS_KEY_FILE need/],
   ['resources that are no JSON', [], { JOB_RESOURCES: '{' }, /^JOB_RESOURCES is not JSON/],
   ['resources of one kind', [], { JOB_RESOURCES: '{"helm":{}}' }, /^JOB_RESOURCES\.data: /],
+  [
+    'pull Secrets of no namespace',
+    [],
+    { IMAGE_PULL_SECRETS: 'a' },
+    /^IMAGE_PULL_SECRETS needs POD_/,
+  ],
   ['an unknown argument', ['--nonsense'], {}, /--nonsense/],
 ] as const) {
   t.test(`${what} is refused by name`, async (t) => {

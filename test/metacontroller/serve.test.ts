@@ -25,7 +25,6 @@ async function service(t: Test, options: Partial<ServiceOptions> = {}, crds = VE
     port: 0,
     host: '127.0.0.1',
     insecureHooks: true,
-    namespaces: [],
     settings,
     engineRoute: 'proxy',
     log: pino({ level: 'silent' }),
@@ -139,7 +138,7 @@ t.test('after a minute of health it marks each VecCluster that was there before'
   const start = clock.now().toISOString()
   const running = await startService({
     kubeconfig: kubeconfigFile(t, embedded),
-    ...{ port: 0, host: '127.0.0.1', insecureHooks: true, namespaces: [], settings },
+    ...{ port: 0, host: '127.0.0.1', insecureHooks: true, settings },
     ...{ engineRoute: 'proxy', log: pino({ level: 'silent' }) },
     now: () => clock.now(),
     setTimeout: (run, milliseconds) => clock.setTimeout(run, milliseconds),

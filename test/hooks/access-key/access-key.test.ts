@@ -237,6 +237,40 @@ t.test('cluster or Secret not found: Pending, retried in 30 s', async (t) => {
   }
 })
 
+t.test(
+  'a cluster in a namespace that is not served: Pending, and its key is not asked for',
+  async (t) => {
+    const asked: string[] = []
+    const read = async (namespace: string, name: string) => {
+      asked.push(`${namespace}/${name}`)
+      return undefined
+    }
+    const room = accessKeyRoom({
+      secret: read,
+      liveSecret: read,
+      writeEvent: async () => undefined,
+    })
+    const parent = accessKey({ clusterRef: { name: 'a', namespace: 'elsewhere' }, access: 'r' })
+    const elsewhere = cluster({ namespace: 'elsewhere', spec: jwtCluster.spec })
+    const related = { 'VecCluster.vec-operator.dev/v1alpha1': { 'elsewhere/a': elsewhere } }
+    const served = { ...context, settings: { ...context.settings, namespaces: ['ns'] } }
+    const request = { parent, children: {}, related, finalizing: false }
+    t.match(await room.sync(request, served), {
+      status: {
+        phase: 'Pending',
+        conditions: [
+          {
+            reason: 'ClusterNotServed',
+            message: 'cluster elsewhere/a is in a namespace that this operator does not serve',
+          },
+        ],
+      },
+      resyncAfterSeconds: 30,
+    })
+    t.strictSame(asked, ['ns/reader'])
+  },
+)
+
 t.test('while it waits the Secret stays with its own data, never dropped', async (t) => {
   const held = written(await sync(observed(), context))
   const desired = await sync({ accessKey: accessKey(), children: [held] }, context)

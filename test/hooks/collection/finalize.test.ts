@@ -1,5 +1,6 @@
 import t from 'tap'
 import { EngineError } from '../../../crds/errors.ts'
+import { settings } from '../../builders.ts'
 import { refused } from './engine.ts'
 import { Stage, collection } from './stage.ts'
 
@@ -86,6 +87,26 @@ t.test('a restore that holds the cluster: the deletion waits and says so', async
   t.match((await stage.finalize()).status.conditions, [{ message: /waits for VecRestore ns\/r/ }])
   t.strictSame(stage.engine.writes, [])
 })
+
+t.test(
+  'a cluster in a namespace that is not served any more: kept, until the policy is Retain',
+  async (t) => {
+    const clusterRef = { name: 'a', namespace: 'elsewhere' }
+    const stage = new Stage(collection({ clusterRef, deletionPolicy: 'Delete' }))
+    stage.settings = { ...settings, namespaces: ['ns'] }
+    const answer = await stage.finalize()
+    t.notOk(answer.finalized)
+    t.match(answer.status.conditions, [
+      {
+        message:
+          'collection docs cannot be deleted yet: cluster elsewhere/a is in a namespace that this operator does not serve',
+      },
+    ])
+    t.strictSame(stage.engine.calls, [])
+    stage.change({ deletionPolicy: 'Retain' })
+    t.equal((await stage.finalize()).finalized, true)
+  },
+)
 
 t.test('a name that became an alias is not deleted through it', async (t) => {
   const stage = await settled('Delete')

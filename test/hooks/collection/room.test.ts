@@ -1,6 +1,6 @@
 import t from 'tap'
 import { EngineError } from '../../../crds/errors.ts'
-import { cluster } from '../../builders.ts'
+import { cluster, settings } from '../../builders.ts'
 import { refused } from './engine.ts'
 import { Stage, collection } from './stage.ts'
 
@@ -283,6 +283,24 @@ t.test('cluster not found: retried in 30 s, no phase change', async (t) => {
   await stage.settle()
   stage.cluster = undefined
   t.match((await stage.sync()).status, { phase: 'Ready', health: 'green' })
+})
+
+t.test('a cluster in a namespace that is not served: Pending, and nothing is asked', async (t) => {
+  const stage = new Stage(collection({ clusterRef: { name: 'a', namespace: 'elsewhere' } }))
+  stage.cluster = cluster({ namespace: 'elsewhere' })
+  stage.settings = { ...settings, namespaces: ['ns'] }
+  const answer = await stage.sync()
+  t.equal(answer.resyncAfterSeconds, 30)
+  t.match(answer.status, {
+    phase: 'Pending',
+    conditions: [
+      {
+        reason: 'ClusterNotServed',
+        message: 'cluster elsewhere/a is in a namespace that this operator does not serve',
+      },
+    ],
+  })
+  t.strictSame(stage.engine.calls, [])
 })
 
 t.test(

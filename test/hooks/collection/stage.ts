@@ -60,6 +60,7 @@ export class Stage {
   cluster: VecCluster | undefined = cluster()
   holder: string | undefined
   time = NOW.getTime()
+  settings = settings
   readonly ports: CollectionPorts
   readonly #room
   readonly #guard
@@ -149,6 +150,6 @@ export class Stage {
   }
 
   #context() {
-    return { now: new Date(this.time), settings }
+    return { now: new Date(this.time), settings: this.settings }
   }
 }
