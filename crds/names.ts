@@ -84,3 +84,8 @@ export function leaseName(cluster: string, lease: 'write' | 'backup'): string {
 export function copyName(job: string, credential: string): string {
   return `${job}-${credential}`
 }
+
+/** Name of an image pull Secret among the credentials of a Job: its own may be as long as a name can be. */
+export function pullCredential(secret: string): string {
+  return `pull-${shortHash(secret)}`
+}

@@ -27,6 +27,8 @@ export interface Original {
   credential: string
   keys: readonly string[]
   secret: Secret
+  /** Of the copy; Opaque where nobody looks at it. */
+  type?: string
 }
 
 /** What a Job needs of a cluster's Secrets, by the name of the credential. */
@@ -92,7 +94,7 @@ export function copiesFor(credentials: readonly string[], { metadata }: Job): Co
 }
 
 function copyOf(
-  { credential, keys, secret }: Original,
+  { credential, keys, secret, type = 'Opaque' }: Original,
   { apiVersion, kind, metadata: { name, namespace = '', uid = '' } }: Job,
 ): Secret {
   const data = keys.flatMap((key) => {
@@ -108,7 +110,7 @@ function copyOf(
       labels: { [LABELS.managedBy]: MANAGED_BY },
       ownerReferences: [{ apiVersion, kind, name, uid }],
     },
-    type: 'Opaque',
+    type,
     data: Object.fromEntries(data) as Record<string, string>,
   }
 }

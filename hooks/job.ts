@@ -1,7 +1,14 @@
 /** Jobs: how one is made, how one is kept, and how to tell in which state it is. */
 import { JOB_ENV, encodePlan } from '../crds/command.ts'
 import { endOf, type AnyObject, type Job } from '../crds/kubernetes.ts'
-import { ANNOTATIONS, LABELS, MANAGED_BY, copyName, jobName } from '../crds/names.ts'
+import {
+  ANNOTATIONS,
+  LABELS,
+  MANAGED_BY,
+  copyName,
+  jobName,
+  pullCredential,
+} from '../crds/names.ts'
 import type { Child, Desired, Dropped, JobResources, Settings } from './protocol.ts'
 
 /** Where a Secret is mounted for a Job, one folder per credential. */
@@ -79,7 +86,9 @@ function podOf(wanted: JobWanted, settings: Settings) {
     automountServiceAccountToken: true,
     enableServiceLinks: false,
     ...(settings.imagePullSecrets.length > 0 && {
-      imagePullSecrets: settings.imagePullSecrets.map((name) => ({ name })),
+      imagePullSecrets: settings.imagePullSecrets.map((name) => ({
+        name: copyName(job, pullCredential(name)),
+      })),
     }),
     terminationGracePeriodSeconds: GRACE_SECONDS,
     securityContext: {

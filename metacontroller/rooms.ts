@@ -7,6 +7,7 @@ import { clusterRoom } from '../hooks/cluster/index.ts'
 import { collectionRoom } from '../hooks/collection/index.ts'
 import { migrationRoom } from '../hooks/migration/index.ts'
 import { restoreRoom } from '../hooks/restore/index.ts'
+import { withPullSecrets } from '../hooks/pull-secrets.ts'
 import type { Room } from '../hooks/room.ts'
 import type { EngineConnections } from '../jobs/clients/engine-route.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
@@ -17,6 +18,7 @@ import { consensusPort } from './consensus.ts'
 import type { OutsideCall, ServiceMetrics } from './metrics.ts'
 import { migrationPorts } from './migration-ports.ts'
 import { accessKeyPorts, clusterPorts, freshSecretPort, secretPort } from './ports.ts'
+import { pullSecretPorts } from './pull-secrets.ts'
 import { restorePorts } from './restore-ports.ts'
 import { waited, type Timers } from './timers.ts'
 import { WritesUnderWay } from './writes-under-way.ts'
@@ -31,6 +33,8 @@ export interface RoomTools {
   timers: Timers
   metrics: ServiceMetrics
   log: Logger
+  /** Where the image pull Secrets are, if there are any. */
+  ownNamespace?: string
   /** How long a hook waits for an engine before it goes on in the background. */
   inlineMs?: number
 }
@@ -47,7 +51,7 @@ export function roomsOf(tools: RoomTools): Room[] {
   const sleep = (ms: number, signal?: AbortSignal) => waited(timers, ms, signal)
   const buckets = { ...common, time: { now, sleep }, ...counted('bucket') }
   const writes = new WritesUnderWay()
-  return [
+  const rooms = [
     clusterRoom(clusterPorts({ ...common, consensus: consensusPort(engines) })),
     collectionRoom(collectionPorts({ ...engines, timers, writes }), tools.inlineMs),
     accessKeyRoom(accessKeyPorts(common)),
@@ -56,4 +60,8 @@ export function roomsOf(tools: RoomTools): Room[] {
     restoreRoom(restorePorts({ ...common, writes })),
     migrationRoom(migrationPorts(engines)),
   ]
+  const { ownNamespace } = tools
+  if (ownNamespace === undefined) return rooms
+  const pullSecrets = pullSecretPorts({ ...common, ownNamespace })
+  return rooms.map((room) => withPullSecrets(room, pullSecrets))
 }

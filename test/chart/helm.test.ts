@@ -113,7 +113,7 @@ t.test('the notes warn of what keeps the operator from working', { skip }, async
   const notes = (await target.helm([...install, ...unchecked, ...pulled])).split('NOTES:')[1] ?? ''
   t.match(notes, 'WARNING: Metacontroller is not installed')
   t.match(notes, 'WARNING: replicaCount is 0')
-  t.match(notes, 'needs the Secrets registry.')
+  t.match(notes, 'WARNING: the image pull Secret registry is not in default')
   t.match(notes, 'helm uninstall refuses while there are some')
   await target.client.create(compositeControllers())
   const fine = (await target.helm(install)).split('NOTES:')[1] ?? ''

@@ -21,7 +21,10 @@ const VARIANTS: Record<string, string[]> = {
   'token of a person': ['--set', 'hooks.token.existingSecret=mine'],
   'rights of Metacontroller': ['--set', 'metacontroller.rbac.create=true'],
   'account of a person': ['--set', 'serviceAccount.create=false,serviceAccount.name=mine'],
-  'pull secrets': ['--set', 'imagePullSecrets[0].name=registry'],
+  'pull secrets, one namespace': [
+    ...['--set', 'imagePullSecrets[0].name=registry'],
+    ...['--set', 'operator.namespaces={a}'],
+  ],
   'a network policy': ['--set', 'networkPolicy.enabled=true'],
   'a disruption budget': ['--set', 'podDisruptionBudget.enabled=true'],
   'what Prometheus and Grafana read': [

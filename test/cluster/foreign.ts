@@ -5,9 +5,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { StoreAccess } from '../world/buckets/buckets.ts'
+import { applyObject } from '../world/apply.ts'
 import { ApiClient } from '../world/client.ts'
+import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import { NotHere } from '../world/world.ts'
-import { NAMESPACE, RELEASE, UNINSTALL } from './install.ts'
+import { NAMESPACE, PULLED, RELEASE, UNINSTALL } from './install.ts'
 import type { Ground } from './ground.ts'
 import { run } from './process.ts'
 import { prepareHelm, type Log } from './tools.ts'
@@ -33,6 +35,7 @@ export async function openForeignGround(
     await api.close()
     // Whatever went wrong: nothing of ours stays on somebody's cluster.
     if (installed) await runHelm([...UNINSTALL, '--no-hooks'])
+    await kubectl(['delete', 'secret', PULL_SECRET, '-n', NAMESPACE, '--ignore-not-found'])
     proxy.process.kill()
     await once(proxy.process, 'exit')
   }
@@ -52,11 +55,15 @@ export async function openForeignGround(
       await runHelm([
         ...['upgrade', '--install', RELEASE, 'chart', '--namespace', NAMESPACE],
         ...['--create-namespace', '--skip-crds', '--wait', '--timeout', '300s'],
-        ...['--set', `image.repository=${repository}`, '--set', `image.tag=${tag}`],
+        ...[`image.repository=${repository}`, `image.tag=${tag}`, PULLED].flatMap((value) => [
+          '--set',
+          value,
+        ]),
         ...(env['ENGINE_REPOSITORY'] === undefined
           ? []
           : ['--set', `engineChart.repository=${env['ENGINE_REPOSITORY']}`]),
       ])
+      await applyObject(api, pullSecret(NAMESPACE))
     },
     uninstall: async () => {
       await runHelm(UNINSTALL)

@@ -5,6 +5,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
 import type { LocalCluster } from './local.ts'
 import {
@@ -29,6 +30,9 @@ export const ENGINE_VERSIONS = { older: '1.18.2', newer: '1.18.3' } as const
 
 export const RELEASE = 'vec-operator'
 export const NAMESPACE = 'vec-system'
+
+/** Value of the chart: Jobs are to be given what they pull the image with. */
+export const PULLED = `imagePullSecrets[0].name=${PULL_SECRET}`
 
 /** Arguments of helm. */
 export const UNINSTALL = ['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait']
@@ -61,6 +65,7 @@ export async function installOperator(
   await installChart(cluster, log, [
     `engineChart.repository=${chartRepository}`,
     'metacontroller.rbac.create=true',
+    PULLED,
     ...values,
   ])
 
@@ -105,7 +110,9 @@ async function installChart(cluster: LocalCluster, log: Log, values: readonly st
   log(`operator image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
   await cluster.loadImage(image.archive)
   const [repository = '', tag = ''] = image.name.split(/:(?=[^:/]+$)/)
-  await cluster.kubectl(['apply', '-f', '-'], { input: JSON.stringify(RESTRICTED) })
+  for (const object of [RESTRICTED, pullSecret(NAMESPACE)]) {
+    await cluster.kubectl(['apply', '-f', '-'], { input: JSON.stringify(object) })
+  }
   const settings = [`image.repository=${repository}`, `image.tag=${tag}`, ...values]
   await cluster.helm([
     ...['upgrade', '--install', RELEASE, join(REPOSITORY, 'chart')],

@@ -25,6 +25,7 @@ import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
+import { pullSecrets } from '../scenarios/pull-secrets.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { phaseOf } from '../scenarios/scenario.ts'
@@ -89,6 +90,7 @@ if (world !== undefined) {
     ...backupCron,
     ...migrationScenarios,
     ...restoreScenarios,
+    ...pullSecrets,
     ...clusterFaults,
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

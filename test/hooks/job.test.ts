@@ -1,5 +1,6 @@
 /** The pod of every Job: what an installation sets, and what the strictest Pod Security Standard asks. */
 import t from 'tap'
+import { shortHash } from '../../crds/names.ts'
 import { newJob } from '../../hooks/job.ts'
 import type { Settings } from '../../hooks/protocol.ts'
 import { settings } from '../builders.ts'
@@ -26,7 +27,12 @@ function podWith(more: Partial<Settings> = {}): Pod {
 t.test('the image of a Job is pulled as the chart says', async (t) => {
   t.equal(podWith().imagePullSecrets, undefined)
   const pod = podWith({ imagePullSecrets: ['registry', 'mirror'], imagePullPolicy: 'Always' })
-  t.strictSame(pod.imagePullSecrets, [{ name: 'registry' }, { name: 'mirror' }])
+  t.strictSame(
+    pod.imagePullSecrets,
+    ['registry', 'mirror'].map((name) => ({
+      name: `cluster-upgrade-${shortHash('u', 'upgrade')}-1-pull-${shortHash(name)}`,
+    })),
+  )
   t.match(pod.containers, [{ image: settings.image, imagePullPolicy: 'Always' }])
 })
 

@@ -3,10 +3,11 @@ import { startEmbeddedWorld } from '../world/embedded.ts'
 import { clusterFaults } from './cluster-faults.ts'
 import { clusterInput } from './cluster-input.ts'
 import { clusterLife } from './cluster-life.ts'
+import { pullSecrets } from './pull-secrets.ts'
 import { runScenarios } from './run.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 for (const part of world.parts) t.comment(part)
 
-await runScenarios(t, world, [...clusterLife, ...clusterInput, ...clusterFaults], 4)
+await runScenarios(t, world, [...clusterLife, ...clusterInput, ...pullSecrets, ...clusterFaults], 4)

@@ -12,6 +12,7 @@ import { applyObject } from './apply.ts'
 import type { ApiClient } from './client.ts'
 import type { Clock } from './clock.ts'
 import { startLoop, type Loop } from './loop/index.ts'
+import { PULL_SECRET, pullSecret } from './pull-secret.ts'
 
 export interface OperatorOptions {
   api: ApiClient
@@ -60,6 +61,7 @@ export class Operator {
       metadata: { name: 'hook-token', namespace: NAMESPACE },
       data: { token: Buffer.from(this.#token).toString('base64') },
     })
+    await applyObject(api, pullSecret(NAMESPACE))
     await this.#applyCrds()
     await this.startService()
     this.startLoop()
@@ -84,7 +86,10 @@ export class Operator {
     const { clock } = this.#options
     const options = parseOptions(
       ['--kubeconfig', this.#kubeconfig(), '--port', '0', '--host', '127.0.0.1'],
-      { HOOK_TOKEN_FILE: this.#tokenFile(), ENGINE_ROUTE: 'proxy', LOG_LEVEL: 'DEBUG' },
+      {
+        ...{ HOOK_TOKEN_FILE: this.#tokenFile(), ENGINE_ROUTE: 'proxy', LOG_LEVEL: 'DEBUG' },
+        ...{ IMAGE_PULL_SECRETS: PULL_SECRET, POD_NAMESPACE: NAMESPACE },
+      },
       this.#version,
     )
     if (options === undefined) throw new Error('the service asked for its usage')

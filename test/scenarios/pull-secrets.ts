@@ -1,0 +1,43 @@
+/** What the Jobs of a resource pull the operator's image with, in whatever namespace it is. */
+import { copyName, jobName, pullCredential } from '../../crds/names.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
+import {
+  SMALL,
+  clusterManifest,
+  clusterReference,
+  untilApplied,
+  type Scenario,
+} from './scenario.ts'
+
+const lent: Scenario = {
+  title: 'a Job pulls with copies of the image pull Secrets, which go when it has ended',
+  async run(world, t) {
+    const namespace = await world.namespace('pulled')
+    const spec = { version: world.versions.newer, ...SMALL }
+    const { metadata } = await world.apply(clusterManifest(namespace, 'a', spec))
+    const job = jobName('cluster', 'upgrade', metadata.uid ?? '', 1)
+    const name = copyName(job, pullCredential(PULL_SECRET))
+    const copy = { apiVersion: 'v1', kind: 'Secret', namespace, name }
+    const found = (await world.until(
+      copy,
+      'copied',
+      (object) => object !== undefined,
+      300,
+    )) as AnyObject & { type?: string; data?: object }
+    const { type, data } = pullSecret('')
+    t.match(found, { type, data, metadata: { ownerReferences: [{ kind: 'Job', name: job }] } })
+    const made = (await world.get({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      namespace,
+      name: job,
+    })) as (AnyObject & { spec: { template: { spec: object } } }) | undefined
+    t.match(made?.spec.template.spec, { imagePullSecrets: [{ name }] })
+    await untilApplied(world, clusterReference(namespace, 'a'), 900)
+    await world.until(copy, 'gone', (object) => object === undefined, 60)
+    t.equal(await world.get(copy), undefined)
+  },
+}
+
+export const pullSecrets: Scenario[] = [lent]

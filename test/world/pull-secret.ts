@@ -1,0 +1,16 @@
+/** The image pull Secret that the operator of every world is installed with. No registry asks for it. */
+export const PULL_SECRET = 'registry'
+
+/** Made anew for each test run: nothing else may show it by chance. */
+const AUTH = Buffer.from(`pull:${crypto.randomUUID()}`).toString('base64')
+
+export function pullSecret(namespace: string) {
+  const content = JSON.stringify({ auths: { 'registry.example.com': { auth: AUTH } } })
+  return {
+    apiVersion: 'v1' as const,
+    kind: 'Secret' as const,
+    metadata: { name: PULL_SECRET, namespace },
+    type: 'kubernetes.io/dockerconfigjson',
+    data: { '.dockerconfigjson': Buffer.from(content).toString('base64') },
+  }
+}
