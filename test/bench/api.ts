@@ -2,19 +2,27 @@
  * As much of an API server as a service with settled clusters asks for: its CRDs, Secrets, and the
  * engines behind the pod proxy. It answers at once, so that the service is what is measured.
  */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { definitionOf } from '../../crds/definition.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { RESOURCES } from '../../crds/resources.ts'
 import { settledEngine } from './engine.ts'
+import { monotonic, SENT_AT } from './instants.ts'
+
+/** What it was asked so far. */
+export interface ApiCalls {
+  /** Calls that would have written something. */
+  writes: string[]
+  /** How many calls were for engines. */
+  engine: number
+}
 
 export interface SettledApi {
   url: string
-  /** Calls so far that would have written something. */
-  writes: string[]
-  /** Calls of engines so far. */
-  engineCalls: () => number
+  calls(): Promise<ApiCalls>
   close(): void
 }
 
@@ -31,33 +39,46 @@ export function secretOf(namespace: string, name: string): Secret {
   }
 }
 
+/** In a process of its own: its time is neither the service's nor that of who measures. */
 export async function startSettledApi(version: string): Promise<SettledApi> {
-  const writes: string[] = []
+  const child = fork(new URL('api-process.ts', import.meta.url), [version], { execArgv: [] })
+  const answer = async <Answer>() => {
+    const [message] = (await once(child, 'message')) as [Answer]
+    return message
+  }
+  const url = await answer<string>()
+  return {
+    url,
+    calls: () => {
+      child.send('calls')
+      return answer<ApiCalls>()
+    },
+    close: () => void child.kill('SIGTERM'),
+  }
+}
+
+/** In this process, for api-process.ts. */
+export async function serveSettledApi(version: string) {
+  const calls: ApiCalls = { writes: [], engine: 0 }
   const engine = await settledEngine()
-  let engineCalls = 0
   const server = createServer((request, response) => {
     const { method = '', url = '' } = request
     request.resume()
     // A settled cluster gives no cause to write anything.
-    if (method !== 'GET') writes.push(`${method} ${url}`)
+    if (method !== 'GET') calls.writes.push(`${method} ${url}`)
     const [path = ''] = url.split('?')
     const [, proxied] = path.split('/proxy')
-    if (proxied !== undefined) engineCalls += 1
+    if (proxied !== undefined) calls.engine += 1
     const found = proxied === undefined ? answerTo(path, version) : engine(proxied)
     const answer = method === 'GET' ? found : undefined
-    response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
+    response.writeHead(answer === undefined ? 404 : 200, {
+      'content-type': 'application/json',
+      [SENT_AT]: monotonic(),
+    })
     response.end(answer ?? '{"message":"not found"}')
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    writes,
-    engineCalls: () => engineCalls,
-    close() {
-      server.close()
-      server.closeAllConnections()
-    },
-  }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls }
 }
 
 function answerTo(path: string, version: string): string | undefined {

@@ -29,7 +29,8 @@ async function measure(plan: Plan, { sides, settings, api, ask }: Stage): Promis
     ...speed(await at(5), 5, { p99: 10 }),
     ...(await memory(plan.parents, sides, request)),
   ]
-  if (api.writes.length > 0) throw new Error(`the service wrote: ${api.writes[0] ?? ''}`)
+  const { writes } = await api.calls()
+  if (writes.length > 0) throw new Error(`the service wrote: ${writes[0] ?? ''}`)
   return figures
 }
 

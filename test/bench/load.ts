@@ -1,5 +1,7 @@
 /** A closed loop of requests: so many in flight, each followed by the next, all answers counted and timed. */
 import { Pool } from 'undici'
+import { monotonic, SENT_AT } from './instants.ts'
+import { quantile } from './table.ts'
 
 export interface Load {
   url: string
@@ -37,17 +39,25 @@ export async function run(load: Load): Promise<Rate> {
   await Promise.all(Array.from({ length: inFlight }, worker))
   const took = (performance.now() - started) / 1000
   await pool.close()
-  times.sort((one, other) => one - other)
-  const at = (share: number) => times[Math.floor(share * times.length)] ?? 0
-  return { answers: times.length, perSecond: times.length / took, p50: at(0.5), p99: at(0.99) }
+  return {
+    answers: times.length,
+    perSecond: times.length / took,
+    p50: quantile(times, 0.5),
+    p99: quantile(times, 0.99),
+  }
 }
 
 async function ask(pool: Pool, { path, token, body }: Load, n: number): Promise<void> {
+  const text = body(n)
   const answer = await pool.request({
     method: 'POST',
     path,
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
-    body: body(n),
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${token}`,
+      [SENT_AT]: String(monotonic()),
+    },
+    body: text,
   })
   if (answer.statusCode !== 200) {
     throw new Error(`${path} answered ${answer.statusCode}: ${await answer.body.text()}`)

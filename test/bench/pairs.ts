@@ -32,7 +32,8 @@ export interface Pairs {
   echo: Taken[]
 }
 
-const WARM_UP_SECONDS = 2
+/** The first second is the compiler's. */
+export const WARM_UP_SECONDS = 2
 
 export async function inTurns(
   { seconds, pairs }: Turns,
@@ -46,7 +47,6 @@ export async function inTurns(
     const rate = await run({ ...load, url: side.url, seconds: length })
     return { ...rate, perCpuSecond: rate.answers / (side.cpuSeconds() - before) }
   }
-  // The first second is the compiler's.
   for (const side of [sides.service, sides.echo]) await take(side, WARM_UP_SECONDS)
   for (let pair = 0; pair < pairs; pair++) {
     rates.service.push(await take(sides.service, seconds))

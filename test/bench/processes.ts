@@ -4,6 +4,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { once } from 'node:events'
+import type { HookTime } from './own-time.ts'
 
 export const ROOT = new URL('../..', import.meta.url).pathname
 export const TOKEN = 'token-of-the-bench'
@@ -24,6 +25,8 @@ export interface Measured {
   memory(): { now: number; peak: number }
   /** Seconds of processor time used so far, by all its threads. */
   cpuSeconds(): number
+  /** What own-time.ts, where it is loaded, noted of hooks since it was asked last. */
+  hookTimes(): Promise<HookTime[]>
   stop(): Promise<void>
 }
 
@@ -34,6 +37,9 @@ export function build(): void {
   execFileSync(process.execPath, [tsc, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] })
   copyFileSync(join(ROOT, 'package.json'), join(BUILD, 'package.json'))
 }
+
+/** Argument of Node that loads own-time.ts into the service. */
+export const NOTE_TIMES = `--import=${join(ROOT, 'test', 'bench', 'own-time.ts')}`
 
 /** The service's own main, in surroundings like those of its pod. */
 export async function startBuiltService(
@@ -81,7 +87,7 @@ async function start(args: string[], env: Record<string, string>): Promise<Measu
     [...(pinned ? ON_CORE_0 : []), ...args],
     {
       env: { PATH: process.env['PATH'] ?? '', ...env },
-      stdio: ['ignore', 'pipe', 2],
+      stdio: ['ignore', 'pipe', 2, 'ipc'],
     },
   )
   const pid = child.pid ?? 0
@@ -90,6 +96,11 @@ async function start(args: string[], env: Record<string, string>): Promise<Measu
     pid,
     memory: () => memoryOf(pid),
     cpuSeconds: () => cpuOf(pid),
+    hookTimes: async () => {
+      child.send('times')
+      const [times] = (await once(child, 'message')) as [HookTime[]]
+      return times
+    },
     stop: () => stop(child),
   }
 }

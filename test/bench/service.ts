@@ -21,16 +21,17 @@ export interface Stage {
 export async function withService<Result>(
   { profile }: Plan,
   measure: (stage: Stage) => Promise<Result>,
+  nodeArgs: string[] = [],
 ): Promise<Result> {
   build()
   moveAside(availableParallelism())
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
   const { settings } = optionsOf()
   const api = await startSettledApi(settings.version)
-  const nodeArgs = profile ? ['--cpu-prof', '--cpu-prof-dir', join(ROOT, 'dist', 'bench')] : []
+  const profiling = profile ? ['--cpu-prof', '--cpu-prof-dir', join(ROOT, 'dist', 'bench')] : []
   const processes: Measured[] = []
   try {
-    const service = await startBuiltService(folder, api.url, nodeArgs)
+    const service = await startBuiltService(folder, api.url, [...profiling, ...nodeArgs])
     processes.push(service)
     const echo = await startEcho()
     processes.push(echo)

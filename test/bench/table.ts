@@ -13,8 +13,13 @@ export interface Figure {
 }
 
 export function median(values: number[]): number {
+  return quantile(values, 0.5)
+}
+
+/** What so large a share of the values is below. */
+export function quantile(values: number[], share: number): number {
   const sorted = values.toSorted((one, other) => one - other)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
+  return sorted[Math.floor(share * sorted.length)] ?? 0
 }
 
 export function print(

@@ -18,51 +18,68 @@ export interface Call {
   response: ServerResponse
 }
 
+/** What is asked of objects, without the way it came. */
+export interface Question {
+  route: Route
+  query: URLSearchParams
+  method: string
+  /** Of a patch. */
+  contentType: string
+  body: unknown
+}
+
 /** Answers a call on an object or on a collection. */
 export async function serve(resources: Resources, call: Call): Promise<void> {
   const { route, request, response, query } = call
+  const { method = '' } = request
+  if (method === 'GET' && route.name === '' && ['true', '1'].includes(query.get('watch') ?? '')) {
+    startWatch(resources, call)
+    return
+  }
+  const contentType = request.headers['content-type'] ?? ''
+  const body = method === 'GET' ? undefined : await json(request)
+  const { code, value } = answerTo(resources, { route, query, method, contentType, body })
+  send(response, code, value)
+}
+
+/** Reads or changes objects; throws a `Refusal`. */
+export function answerTo(
+  resources: Resources,
+  question: Question,
+): { code: number; value: object } {
+  const { route, query, method, contentType, body } = question
+  const { kind, namespace, name } = route
   const part = partOf(route)
   if (query.has('dryRun')) throw badRequest('dryRun is not served here')
-  switch (request.method ?? '') {
+  const ok = (value: object) => ({ code: 200, value })
+  switch (method) {
     case 'GET':
-      if (route.name !== '')
-        send(response, 200, resources.get(route.kind, route.namespace, route.name))
-      else if (query.get('watch') === 'true' || query.get('watch') === '1')
-        startWatch(resources, call)
-      else list(resources, call)
-      return
-    case 'POST': {
-      const object = await bodyOf(request, route)
-      send(response, 201, resources.create(route.kind, route.namespace, object))
-      return
-    }
+      return ok(name === '' ? list(resources, question) : resources.get(kind, namespace, name))
+    case 'POST':
+      return { code: 201, value: resources.create(kind, namespace, objectIn(body, route)) }
     case 'PUT':
-      send(response, 200, replace(resources, route, part, await bodyOf(request, route)))
-      return
+      return ok(replace(resources, route, part, objectIn(body, route)))
     case 'PATCH': {
-      const type = (request.headers['content-type'] ?? '').split(';')[0] ?? ''
-      const patch = await json(request)
-      const change = (old: ApiObject) => patched(old, type, patch) as ApiObject
-      send(response, 200, resources.update(route.kind, route, change, part))
-      return
+      const [type = ''] = contentType.split(';')
+      const change = (old: ApiObject) => patched(old, type, body) as ApiObject
+      return ok(resources.update(kind, route, change, part))
     }
     case 'DELETE':
-      send(response, 200, remove(resources, call, await json(request)))
-      return
+      return ok(remove(resources, question))
     default:
-      throw new Refusal(405, 'MethodNotAllowed', `${request.method ?? ''} is not served here`)
+      throw new Refusal(405, 'MethodNotAllowed', `${method} is not served here`)
   }
 }
 
-function list(resources: Resources, { route, query, response }: Call): void {
+function list(resources: Resources, { route, query }: Question): object {
   const { kind, namespace } = route
   const selector = selectorOf(query.get('labelSelector'), query.get('fieldSelector'))
-  send(response, 200, {
+  return {
     kind: `${kind.kind}List`,
     apiVersion: apiVersionOf(kind),
     metadata: { resourceVersion: String(resources.store.revision) },
     items: resources.store.list(kind, namespace).filter(selector),
-  })
+  }
 }
 
 function startWatch(resources: Resources, { route, query, response }: Call): void {
@@ -101,7 +118,7 @@ function replace(resources: Resources, route: Route, part: Part, object: ApiObje
   )
 }
 
-function remove(resources: Resources, { route, query }: Call, body: unknown): object {
+function remove(resources: Resources, { route, query, body }: Question): object {
   const policy = query.get('propagationPolicy')
   const grace = query.get('gracePeriodSeconds')
   const options: DeleteOptions = {
@@ -150,8 +167,7 @@ export async function json(request: IncomingMessage): Promise<unknown> {
 }
 
 /** The object in a body; a client may leave out what the URL says already. */
-async function bodyOf(request: IncomingMessage, { kind }: Route): Promise<ApiObject> {
-  const body = await json(request)
+function objectIn(body: unknown, { kind }: Route): ApiObject {
   if (!isRecord(body)) throw badRequest('the body of the request is not an object')
   const wanted = { apiVersion: apiVersionOf(kind), kind: kind.kind }
   const given = { ...wanted, ...body }
