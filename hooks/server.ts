@@ -60,6 +60,9 @@ export function buildServer(options: ServerOptions): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    // A person's map may have a key `__proto__`; nothing of a body is copied key by key.
+    onProtoPoisoning: 'ignore',
+    onConstructorPoisoning: 'ignore',
     forceCloseConnections: 'idle',
     ...(options.tls !== undefined && { https: options.tls }),
   }) as unknown as FastifyInstance
