@@ -3,7 +3,11 @@
  * collection that fails does not stop the others; an attempt that was killed is gone on with.
  */
 import { Type } from '@sinclair/typebox'
-import type { MigratedCollection, MigrationPlan } from '../../crds/migration-command.ts'
+import type {
+  MigratedCollection,
+  MigrationPlan,
+  MigrationPosition,
+} from '../../crds/migration-command.ts'
 import { EngineError } from '../../crds/errors.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { isTold, reasonOf } from '../failures.ts'
@@ -12,11 +16,12 @@ import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { chosenCollections } from './chosen.ts'
 import { copyPoints } from './copy.ts'
-import { prove } from './proof.ts'
-import { mostPoints, placesOf, readShape, refuseDeleted } from './shape.ts'
+import { whileHeldBack } from './held-back.ts'
+import { prove, type Proof } from './proof.ts'
+import { mostPoints, placesOf, readShape, refuseDeleted, type Shape } from './shape.ts'
 import { Tally } from './tally.ts'
-import { finishTarget, prepareTarget } from './target.ts'
-import { Order, sidesOf, type Work } from './work.ts'
+import { prepareTarget } from './target.ts'
+import { Order, sidesOf, targetNameOf, type Work } from './work.ts'
 
 export async function run(plan: MigrationPlan, tools: Tools): Promise<Outcome> {
   const report = await attempt(plan, tools)
@@ -111,7 +116,7 @@ async function migrate(collection: MigratedCollection, work: Work): Promise<void
 }
 
 async function copyAndProve(name: string, work: Work): Promise<string> {
-  const { tally, tools } = work
+  const { order, tools } = work
   const stood = tools.reporter.earlier?.migration?.position
   try {
     const shape = await readShape(name, work)
@@ -120,13 +125,9 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
       stood?.collection === name ? stood : undefined,
       work,
     )
-    const places = placesOf(shape, work)
-    tally.begin(position)
-    tools.log.info({ ...position }, tally.line())
-    const most = await mostPoints(shape, work)
-    tally.copied(name, await copyPoints(position, { places, most }, work))
-    const { said, difference } = await prove(places, position, work)
-    await finishTarget(shape, position, work)
+    const made = { name: targetNameOf(name, order), config: shape.info.config }
+    const copy = () => copyFrom(position, shape, work)
+    const { said, difference } = await (position.isOurs ? whileHeldBack(made, work, copy) : copy())
     if (difference !== undefined) throw new EngineError(difference)
     return said
   } catch (error) {
@@ -134,6 +135,16 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
     await refuseDeleted(error, name, work)
     throw error
   }
+}
+
+async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): Promise<Proof> {
+  const { tally, tools } = work
+  const places = placesOf(shape, work)
+  tally.begin(position)
+  tools.log.info({ ...position }, tally.line())
+  const most = await mostPoints(shape, work)
+  tally.copied(shape.name, await copyPoints(position, { places, most }, work))
+  return prove(places, position, work)
 }
 
 /** What a person can do about it, where the words do not say. */

@@ -6,10 +6,11 @@ import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
-import { declared, type Plain } from '../../crds/rules/objects.ts'
+import type { Plain } from '../../crds/rules/objects.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
 import { countPoints } from './counting.ts'
 import { methodOf, misfits } from './fit.ts'
+import { holdBack, withHeldBack } from './held-back.ts'
 import { paced } from './pace.ts'
 import type { Shape } from './shape.ts'
 import { targetNameOf, type Work } from './work.ts'
@@ -48,20 +49,6 @@ export async function prepareTarget(
   return position
 }
 
-/** What would have held up the copying; only on a collection this migration made. */
-export async function finishTarget(
-  shape: Shape,
-  { isOurs }: MigrationPosition,
-  work: Work,
-): Promise<void> {
-  const strict = declared(shape.info.config.strict_mode_config ?? {})
-  if (!isOurs || strict === undefined) return
-  const { target, tools, order } = work
-  const body = { strict_mode_config: strict }
-  const name = targetNameOf(shape.name, order)
-  await paced(work, () => target.collections.patchCollection(name, body, tools.signal))
-}
-
 async function liveTarget(name: string, work: Work): Promise<CollectionInfo | undefined> {
   const { target, tools } = work
   return paced(work, () => target.collections.collectionInfo(name, tools.signal))
@@ -94,6 +81,7 @@ async function makeTarget(
   const { target, tools } = work
   const { collections } = target
   if (live === undefined) await createTarget(name, shape, work)
+  else await holdBack({ name, config: shape.info.config }, work)
   await addShardKeys(name, shape, work)
   const fanOut = fanOutBody(shape.info.config)
   if (fanOut !== undefined) {
@@ -118,8 +106,7 @@ async function createTarget(name: string, shape: Shape, work: Work): Promise<voi
     replication_factor: replicationFactor,
     write_consistency_factor: writeConsistencyFactor,
   }
-  // Its limits are for those who use it, not for this copying: they are set at the end.
-  const body = recreateBody({ ...shape.info.config, strict_mode_config: undefined }, wished)
+  const body = recreateBody(withHeldBack(shape.info.config), wished)
   tools.log.info({ collection: name }, `creates collection ${name} as it is at the source`)
   await paced(work, async () => {
     try {

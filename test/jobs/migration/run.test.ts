@@ -85,6 +85,60 @@ t.test('a missing collection is made from the configuration of the source', asyn
   t.strictSame(made?.points, like?.points)
 })
 
+t.test('indexes are built and limits apply when the points are there', async (t) => {
+  const { source, target, world } = await stage(t)
+  const strict = { enabled: true, max_query_limit: 100 }
+  const body = {
+    ...SMALL,
+    strict_mode_config: strict,
+    optimizers_config: { indexing_threshold: 7 },
+  }
+  await fill(source, 'docs', manyPoints(20), body)
+  const during: unknown[] = []
+  target.node.misbehave((request) => {
+    if (isUpsert(request)) during.push(settingsOf(target))
+    return undefined
+  })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.strictSame([...new Set(during.map((one) => JSON.stringify(one)))], ['{"indexing_threshold":0}'])
+  t.match(settingsOf(target), { indexing_threshold: 7, strict })
+})
+
+t.test('what was held back is given back also where the copying fails or is ended', async (t) => {
+  for (const way of ['fails', 'is ended'] as const) {
+    const { source, target, world } = await stage(t, { spec: { batchSize: 5 } })
+    const optimizers_config = { indexing_threshold: 7 }
+    await fill(source, 'docs', manyPoints(100), { ...SMALL, optimizers_config })
+    const stop = new AbortController()
+    let upserts = 0
+    target.node.misbehave((request) => {
+      if (!isUpsert(request) || (upserts += 1) < 5) return undefined
+      if (way === 'is ended') stop.abort(new Error('SIGTERM'))
+      return { status: 403, body: 'no', headers: {} }
+    })
+    const { code, log } = await world.run({ signal: stop.signal })
+    t.equal(code, way === 'fails' ? EXIT.over : EXIT.crash, log)
+    t.match(settingsOf(target), { indexing_threshold: 7 }, way)
+    if (way === 'fails') continue
+    // Who goes on holds it back once more.
+    const during = new Set<unknown>()
+    target.node.misbehave((request) => {
+      if (isUpsert(request)) during.add(JSON.stringify(settingsOf(target)))
+      return undefined
+    })
+    t.equal((await world.run({ pod: 'pod-2' })).code, EXIT.done)
+    t.strictSame([...during], ['{"indexing_threshold":0}'])
+    t.match(settingsOf(target), { indexing_threshold: 7 })
+  }
+})
+
+function settingsOf({ engine }: Stage['target']) {
+  const { optimizer_config: optimizers, strict_mode_config: strict } =
+    engine.find('docs')?.config ?? {}
+  return { indexing_threshold: optimizers?.['indexing_threshold'], strict }
+}
+
 async function withKeys(source: Stage['source']): Promise<void> {
   await fill(source, 'docs', [], { ...SMALL, sharding_method: 'custom', shard_number: 1 })
   for (const [key, shards] of [['b', 2] as const, [7, 1] as const, ['empty', 1] as const]) {
