@@ -119,6 +119,7 @@ export type BackupScheduleStatus = NonNullable<VecBackupSchedule['status']>
 
 /** What a schedule has backed up: the spec of each of its backups. */
 export function backupSpecOf({ spec }: VecBackupSchedule): BackupSpec {
-  const { clusterRef, storage, collections } = spec
-  return { clusterRef, storage, ...(collections !== undefined && { collections }) }
+  const { clusterRef, storage, collections, method, parallelism } = spec
+  const chosen = collections === undefined ? {} : { collections }
+  return { clusterRef, storage, ...chosen, method, parallelism }
 }

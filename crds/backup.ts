@@ -1,8 +1,17 @@
 /** VecBackup: a snapshot of every node of every collection, streamed into a bucket. */
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionNames } from './engine.ts'
+import { DEFAULT_PARALLELISM, MAX_PARALLELISM } from './limits.ts'
 import { AGE, Count, OneOf, Ref, Time, resource, rule, statusBase } from './schema.ts'
 import { Storage } from './storage.ts'
+
+/** What a backup takes snapshots of. */
+export const BackupMethod = OneOf(['Node', 'Shard'], {
+  default: 'Node',
+  description:
+    'Node: a snapshot of every node, restored to as many nodes. Shard: every shard once, streamed as it is made, restored to any number of nodes.',
+})
+export type BackupMethod = Static<typeof BackupMethod>
 
 /** What is backed up, and where to; a schedule copies it into each backup it makes. */
 export const backupContent = {
@@ -13,6 +22,12 @@ export const backupContent = {
   collections: Type.Optional(
     CollectionNames({ description: 'Collections to back up; default: all the cluster lists.' }),
   ),
+  method: BackupMethod,
+  parallelism: Count({
+    default: DEFAULT_PARALLELISM,
+    maximum: MAX_PARALLELISM,
+    description: 'Method Shard: so many shards are streamed at once, one from a pod.',
+  }),
 }
 
 const spec = Type.Object(
@@ -37,7 +52,8 @@ export function BackupPhase(description: string) {
 
 const snapshot = Type.Object({
   node: Type.Integer({ description: 'Ordinal of the pod the snapshot was taken from.' }),
-  snapshotName: Type.String({ description: 'Name the engine gave it.' }),
+  shard: Type.Optional(Type.Integer({ description: 'Method Shard: id of the shard.' })),
+  snapshotName: Type.String({ description: 'Name the engine gave it, or name of the file.' }),
   key: Type.String({ description: 'Key of the object in the bucket.' }),
 })
 
@@ -45,7 +61,11 @@ const collection = Type.Object({
   name: Type.String({ description: 'Name of the collection.' }),
   status: BackupPhase('How far it is.'),
   size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
-  snapshots: Type.Optional(Type.Array(snapshot, { description: 'One per node.' })),
+  snapshots: Type.Optional(
+    Type.Array(snapshot, {
+      description: 'One per node, or one per shard; none where there are more than 64.',
+    }),
+  ),
   error: Type.Optional(Type.String({ description: 'Why it failed.' })),
 })
 
@@ -71,7 +91,7 @@ export const VecBackup = resource({
   singular: 'vecbackup',
   shortName: 'qb',
   description:
-    'A backup: a snapshot of every node per collection in a bucket, and a manifest. Deleting it deletes its objects.',
+    'A backup: a snapshot of every node, or of every shard, per collection in a bucket, and a manifest. Deleting it deletes its objects.',
   spec,
   status,
   columns: [

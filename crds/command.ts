@@ -6,7 +6,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Value } from '@sinclair/typebox/value'
-import { BackupPhase } from './backup.ts'
+import { BackupMethod, BackupPhase } from './backup.ts'
 import { VecCluster } from './cluster.ts'
 import { Connection } from './connection.ts'
 import { Rejected } from './errors.ts'
@@ -75,7 +75,14 @@ export const UninstallPlan = Type.Object({ ...planBase, release: Type.String() }
 export type UninstallPlan = Static<typeof UninstallPlan>
 
 /** Plan of `backup run`. The list of collections may be long: the Job reads it from the immutable spec. */
-export const BackupPlan = Type.Object({ ...planBase, cluster: Connection, storage: S3Target })
+export const BackupPlan = Type.Object({
+  ...planBase,
+  cluster: Connection,
+  storage: S3Target,
+  method: BackupMethod,
+  /** By shard: streams at once. */
+  parallelism: Type.Integer({ minimum: 1 }),
+})
 export type BackupPlan = Static<typeof BackupPlan>
 
 /** One collection of a backup, as far as it is told in the annotation. */
@@ -86,7 +93,12 @@ export const BackedUpCollection = Type.Object({
   bytes: Type.Optional(Type.Integer()),
   snapshots: Type.Optional(
     Type.Array(
-      Type.Object({ node: Type.Integer(), snapshotName: Type.String(), key: Type.String() }),
+      Type.Object({
+        node: Type.Integer(),
+        shard: Type.Optional(Type.Integer()),
+        snapshotName: Type.String(),
+        key: Type.String(),
+      }),
     ),
   ),
   error: Type.Optional(Type.String()),
@@ -118,9 +130,13 @@ export const BackupResult = Type.Object({
       collection: Type.String(),
       /** n of `total`. */
       number: Type.Integer(),
-      node: Type.Integer(),
-      nodes: Type.Integer(),
-      /** Of the snapshot that is moved. */
+      /** By node: the one whose snapshot is moved, n of `nodes`. */
+      node: Type.Optional(Type.Integer()),
+      nodes: Type.Optional(Type.Integer()),
+      /** By shard: those that are whole in the bucket, of all. */
+      shardsDone: Type.Optional(Type.Integer()),
+      shards: Type.Optional(Type.Integer()),
+      /** Of the snapshot that is moved, or of all shards; 0 in all: not known yet. */
       bytes: Type.Integer(),
       bytesTotal: Type.Integer(),
       bytesPerSecond: Type.Optional(Type.Integer()),

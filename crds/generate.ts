@@ -1,7 +1,8 @@
-/** Writes chart/crds/, crds/README.md and docs/reasons.md from what is declared here; with --check it only says what differs. */
+/** Writes chart/crds/, crds/README.md, docs/reasons.md and the schemas of manifest.json from what is declared here; with --check it only says what differs. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
 import { definitionOf } from './definition.ts'
+import { NodeManifest, ShardManifest } from './manifest.ts'
 import { reasonsPage } from './reasons/page.ts'
 import { reference } from './reference.ts'
 import { RESOURCES } from './resources.ts'
@@ -21,7 +22,21 @@ export function generatedFiles(): Map<string, string> {
         HEAD + stringify(definitionOf(resource, version), { aliasDuplicateObjects: false }),
       ] as const,
   )
-  return new Map([...files, ['crds/README.md', reference()], ['docs/reasons.md', reasonsPage()]])
+  return new Map([
+    ...files,
+    ['crds/README.md', reference()],
+    ['docs/reasons.md', reasonsPage()],
+    ...manifests(),
+  ])
+}
+
+/** JSON schema of each version, for who reads a bucket without us. */
+function manifests(): (readonly [string, string])[] {
+  return [NodeManifest, ShardManifest].map((schema) => {
+    const { const: version } = schema.properties.manifestVersion
+    const draft = { $schema: 'http://json-schema.org/draft-07/schema#', ...schema }
+    return [`docs/manifest-v${version}.schema.json`, `${JSON.stringify(draft, null, 2)}\n`] as const
+  })
 }
 
 const HEAD = '# Generated from crds/ by `npm run generate`: do not edit.\n'

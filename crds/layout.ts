@@ -56,6 +56,26 @@ export function snapshotKey(
   return `${nodeFolder(folder, collection, ordinal)}${segment(snapshot)}`
 }
 
+/** How the keys of all shards of a collection begin. */
+export function shardFolders(folder: string, collection: string): string {
+  return `${collectionFolder(folder, collection)}shard-`
+}
+
+export function shardFolder(folder: string, collection: string, shardId: number): string {
+  return `${shardFolders(folder, collection)}${shardId}/`
+}
+
+/** That the snapshot of one shard is whole, and of what. */
+export function shardPartKey(folder: string, collection: string, shardId: number): string {
+  return `${shardFolder(folder, collection, shardId)}part.json`
+}
+
+/** The engine gives a stream no name: ours tells what is in it wherever the object lies. */
+export function shardSnapshotKey(folder: string, collection: string, shardId: number): string {
+  const file = `${segment(collection)}-${shardId}.snapshot`
+  return `${shardFolder(folder, collection, shardId)}${file}`
+}
+
 const OUR_FILES = new Set(['manifest.json', 'owner.json', '.', '..'])
 
 /** A name as one part of a key: as it is, but for what would end the part or be another file. */

@@ -9,6 +9,10 @@ export const MAX_VALUE_MATCHES = 32
 export const MAX_BATCH_SIZE = 10_000
 export const DEFAULT_BATCH_SIZE = 256
 export const RECENT_BACKUPS = 10
+/** Shards of a backup that are streamed at once. */
+export const DEFAULT_PARALLELISM = 2
+/** Each has three parts of 8 MiB in memory, and a Job has 512 MiB. */
+export const MAX_PARALLELISM = 8
 export const DELETE_BATCH_KEYS = 1000
 
 /** `vec-<name>-<i>` and the StatefulSet's revision label must fit 63 characters. */

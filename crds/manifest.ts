@@ -1,58 +1,81 @@
 /**
- * manifest.json: what a backup holds, and all a restore must know to put it back. One JSON schema,
- * checked when the manifest is written and when it is read.
+ * manifest.json: what a backup holds, and all a restore must know to put it back. Version 1 is by node,
+ * version 2 by shard; each has one JSON schema, checked when it is written and when it is read.
  */
-import { Type, type Static } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { Rejected } from './errors.ts'
+import { checkNodes, checkShards } from './rules/manifest.ts'
 import { Time } from './schema.ts'
 
-export const MANIFEST_VERSION = 1
+/** By the method of the backup. */
+export const MANIFEST_VERSION = { Node: 1, Shard: 2 } as const
+
+const NEWEST = Math.max(...Object.values(MANIFEST_VERSION))
 
 const Free = Type.Record(Type.String(), Type.Unknown())
-const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
-const Bytes = Type.Integer({ minimum: 0 })
-const Ordinal = Type.Integer({ minimum: 0 })
+const ShardId = Type.Integer({ minimum: 0 })
 
 /** A word and a number are different keys, also where they look alike. */
 export const ShardKey = Type.Union([Type.String(), Type.Integer()])
 export type ShardKey = Static<typeof ShardKey>
 
-/** A shard a node holds, by its id and, under custom sharding, its key. */
-export const LocalShard = Type.Object({
-  shardId: Type.Integer({ minimum: 0 }),
-  shardKey: Type.Optional(ShardKey),
-})
+/** A shard by its id and, under custom sharding, its key. */
+const identity = { shardId: ShardId, shardKey: Type.Optional(ShardKey) }
+
+/** A shard a node holds. */
+export const LocalShard = Type.Object(identity)
 export type LocalShard = Static<typeof LocalShard>
 
-export const ManifestSnapshot = Type.Object({
+const stored = {
+  key: Type.String({ description: 'Full key of the object in the bucket.' }),
+  sizeBytes: Type.Integer({ minimum: 0 }),
+  sha256: Type.String({
+    pattern: '^[0-9a-f]{64}$',
+    description: 'Of the bytes as they were uploaded.',
+  }),
+}
+
+/** All shards of one node. */
+export const NodeSnapshot = Type.Object({
   nodeIndex: Type.Integer({
     minimum: 0,
     description: 'Ordinal of the pod it came from and is restored to.',
   }),
-  key: Type.String({ description: 'Full key of the object in the bucket.' }),
   snapshotName: Type.String({ description: 'Name the engine gave it.' }),
-  sizeBytes: Bytes,
+  ...stored,
   checksum: Type.Optional(
     Type.String({ description: 'What the engine said; absent when it said none.' }),
   ),
-  sha256: Type.String({ ...Sha256, description: 'Of the bytes as they were uploaded.' }),
   localShards: Type.Array(LocalShard, {
     description: 'Shards this node held; empty: it held none, and its snapshot has no points.',
   }),
 })
-export type ManifestSnapshot = Static<typeof ManifestSnapshot>
+export type NodeSnapshot = Static<typeof NodeSnapshot>
 
-/** A shard and the nodes that held an Active copy of it. */
-const Shard = Type.Object({
-  shardId: Type.Integer({ minimum: 0 }),
-  shardKey: Type.Optional(ShardKey),
-  nodes: Type.Array(Ordinal, { minItems: 1 }),
+/** One shard, from one of the nodes that hold a copy. */
+export const ShardSnapshot = Type.Object({
+  ...identity,
+  nodeIndex: Type.Integer({
+    minimum: 0,
+    description: 'Ordinal of the pod it was streamed from; it may be restored to any.',
+  }),
+  ...stored,
+  pointsCount: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description:
+        'Points of this copy as its node told, where it told the same before and after the stream.',
+    }),
+  ),
 })
+export type ShardSnapshot = Static<typeof ShardSnapshot>
 
-export const ManifestCollection = Type.Object({
+export type ManifestSnapshot = NodeSnapshot | ShardSnapshot
+
+/** What a manifest says of a collection besides its snapshots. */
+const described = {
   name: Type.String({ minLength: 1 }),
-  snapshots: Type.Array(ManifestSnapshot, { minItems: 1 }),
   config: Type.Object(
     { params: Free },
     { additionalProperties: true, description: '`config` as the engine showed it.' },
@@ -67,10 +90,24 @@ export const ManifestCollection = Type.Object({
   ),
   aliases: Type.Array(Type.String()),
   shardKeys: Type.Array(
-    Type.Object({ key: ShardKey, shardIds: Type.Array(Type.Integer({ minimum: 0 })) }),
+    Type.Object({
+      key: ShardKey,
+      shardIds: Type.Array(ShardId),
+      exactPointsCount: Type.Optional(
+        Type.Integer({ minimum: 0, description: 'As that of the collection; by shard only.' }),
+      ),
+    }),
     { description: 'Under custom sharding; else empty.' },
   ),
-  shards: Type.Array(Shard),
+  shards: Type.Array(
+    Type.Object({
+      ...identity,
+      nodes: Type.Array(Type.Integer({ minimum: 0 }), {
+        minItems: 1,
+        description: 'Ordinals of the pods that held an Active copy of it.',
+      }),
+    }),
+  ),
   pointsCount: Type.Optional(
     Type.Integer({ minimum: 0, description: 'Points as the engine counted them: approximate.' }),
   ),
@@ -80,60 +117,100 @@ export const ManifestCollection = Type.Object({
       description: 'Points counted one by one, where it was the same before and after.',
     }),
   ),
+}
+
+export const NodeCollection = Type.Object({
+  ...described,
+  snapshots: Type.Array(NodeSnapshot, { minItems: 1, description: 'One of each node.' }),
 })
-export type ManifestCollection = Static<typeof ManifestCollection>
+export type NodeCollection = Static<typeof NodeCollection>
 
-export const Manifest = Type.Object(
+export const ShardCollection = Type.Object({
+  ...described,
+  replicationFactor: Type.Integer({
+    minimum: 1,
+    description: 'Copies the source wanted of each shard.',
+  }),
+  snapshots: Type.Array(ShardSnapshot, { description: 'One of each shard, by id.' }),
+})
+export type ShardCollection = Static<typeof ShardCollection>
+
+export type ManifestCollection = NodeCollection | ShardCollection
+
+const origin = {
+  backupName: Type.String(),
+  uid: Type.String({ description: 'uid of the VecBackup.' }),
+  cluster: Type.Object({ name: Type.String(), namespace: Type.String() }),
+  nodeCount: Type.Integer({ minimum: 1, description: 'Replicas of the source.' }),
+  engineVersion: Type.String(),
+  createdAt: Time({ description: 'When the backup started.' }),
+}
+
+const COMPLETED = { description: 'Completed ones only.' }
+
+export const NodeManifest = Type.Object(
   {
-    manifestVersion: Type.Integer({ minimum: 1 }),
-    backupName: Type.String(),
-    uid: Type.String({ description: 'uid of the VecBackup.' }),
-    cluster: Type.Object({ name: Type.String(), namespace: Type.String() }),
-    nodeCount: Type.Integer({
-      minimum: 1,
-      description: 'Replicas of the source; the target of a restore must have as many.',
-    }),
-    engineVersion: Type.String(),
-    createdAt: Time({ description: 'When the backup started.' }),
-    collections: Type.Array(ManifestCollection, { description: 'Completed ones only.' }),
+    manifestVersion: Type.Literal(MANIFEST_VERSION.Node),
+    ...origin,
+    collections: Type.Array(NodeCollection, COMPLETED),
   },
-  { $id: 'https://vec-operator.dev/manifest-v1.json' },
+  {
+    $id: 'https://vec-operator.dev/manifest-v1.json',
+    description: 'A backup by node: the target of a restore must have as many nodes.',
+  },
 )
-export type Manifest = Static<typeof Manifest>
+export type NodeManifest = Static<typeof NodeManifest>
 
-const manifests = TypeCompiler.Compile(Manifest)
+export const ShardManifest = Type.Object(
+  {
+    manifestVersion: Type.Literal(MANIFEST_VERSION.Shard),
+    method: Type.Literal('Shard'),
+    ...origin,
+    collections: Type.Array(ShardCollection, COMPLETED),
+  },
+  {
+    $id: 'https://vec-operator.dev/manifest-v2.json',
+    description: 'A backup by shard: it may be restored to any number of nodes.',
+  },
+)
+export type ShardManifest = Static<typeof ShardManifest>
+
+export type Manifest = NodeManifest | ShardManifest
+
+/** Which of the two a manifest claims to be; the rest of it is checked after that. */
+const Version = Type.Object({ manifestVersion: Type.Integer({ minimum: 1 }) })
+
+const versions = TypeCompiler.Compile(Version)
+const byNode = TypeCompiler.Compile(NodeManifest)
+const byShard = TypeCompiler.Compile(ShardManifest)
+
+export function isByShard(manifest: Manifest): manifest is ShardManifest {
+  return manifest.manifestVersion === MANIFEST_VERSION.Shard
+}
 
 /** The manifest in a JSON value. Throws `Rejected` naming the field that is wrong. */
 export function checkedManifest(value: unknown): Manifest {
-  const error = manifests.Errors(value).First()
-  if (error !== undefined) {
-    throw new Rejected(`manifest.json: ${error.path || 'the whole of it'}: ${error.message}`)
-  }
-  const manifest = value as Manifest
-  if (manifest.manifestVersion > MANIFEST_VERSION) {
+  const { manifestVersion } = checked(versions, value)
+  if (manifestVersion > NEWEST) {
     throw new Rejected(
-      `manifest.json: manifestVersion ${manifest.manifestVersion} is newer than this operator reads (${MANIFEST_VERSION})`,
+      `manifest.json: manifestVersion ${manifestVersion} is newer than this operator reads (${NEWEST})`,
     )
   }
-  for (const collection of manifest.collections) checkCollection(collection, manifest.nodeCount)
+  if (manifestVersion === MANIFEST_VERSION.Shard) {
+    const manifest = checked(byShard, value)
+    manifest.collections.forEach(checkShards)
+    return manifest
+  }
+  const manifest = checked(byNode, value)
+  for (const collection of manifest.collections) checkNodes(collection, manifest.nodeCount)
   return manifest
 }
 
-/** What a schema cannot say: one snapshot of each node, and every shard in one of them. */
-function checkCollection({ name, snapshots, shards }: ManifestCollection, nodeCount: number): void {
-  const nodes = snapshots.map(({ nodeIndex }) => nodeIndex).sort((a, b) => a - b)
-  if (nodes.length !== nodeCount || nodes.some((node, index) => node !== index)) {
-    throw new Rejected(
-      `manifest.json: collection ${name} has snapshots of nodes ${nodes.join(', ')}, not of 0 to ${nodeCount - 1}`,
-    )
-  }
-  for (const { shardId, nodes: holders } of shards) {
-    const isHeld = snapshots.some(
-      ({ nodeIndex, localShards }) =>
-        holders.includes(nodeIndex) && localShards.some((shard) => shard.shardId === shardId),
-    )
-    if (!isHeld) {
-      throw new Rejected(`manifest.json: collection ${name} has no snapshot of shard ${shardId}`)
-    }
-  }
+function checked<Schema extends TSchema>(
+  schema: TypeCheck<Schema>,
+  value: unknown,
+): Static<Schema> {
+  const error = schema.Errors(value).First()
+  if (error === undefined) return value
+  throw new Rejected(`manifest.json: ${error.path || 'the whole of it'}: ${error.message}`)
 }

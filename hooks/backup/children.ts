@@ -34,7 +34,13 @@ export function wantedRun(
   const connection = connectionOf(cluster)
   // The nodes there are: the spec may want another number by now.
   const replicas = statefulSet?.spec.replicas ?? connection.replicas
-  const target = { cluster: { ...connection, replicas }, storage: spec.storage.s3 }
+  const { method, parallelism } = spec
+  const target = {
+    cluster: { ...connection, replicas },
+    storage: spec.storage.s3,
+    method,
+    parallelism,
+  }
   const hash = shortHash(JSON.stringify(target))
   return { resource: 'vecbackups', namespace, name, uid, hash, ...target }
 }

@@ -2,13 +2,12 @@
 import { createHash } from 'node:crypto'
 import { EngineError } from '../../crds/errors.ts'
 import { snapshotKey } from '../../crds/layout.ts'
-import type { ManifestSnapshot } from '../../crds/manifest.ts'
+import type { NodeSnapshot } from '../../crds/manifest.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine-snapshots.ts'
-import { wordsOf } from '../clients/call.ts'
 import { isPassing } from '../patience.ts'
+import { isThere, readable, refuseLong } from './object.ts'
 import {
   deleteFile,
-  isThere,
   readPart,
   removeFiles,
   removeLeftovers,
@@ -18,21 +17,15 @@ import {
   type Place,
 } from './part.ts'
 import { refuseDeleted, shardsOn, type Shape } from './shape.ts'
-import { snapshotsOn, type Work } from './work.ts'
+import { RETRIES_MS, snapshotsOn, type Work } from './work.ts'
 
-/** A node that is restarted needs about so long to serve again. */
-const RETRIES_MS = [5_000, 20_000, 60_000]
 /** After SIGTERM a snapshot that is being made is awaited so long, to delete it by its name. */
 const LAST_WAIT_MS = 25_000
 const STILL_EVERY_MS = 30_000
 const STALL_EVERY_MS = 5_000
 
 /** The snapshot of a node, taken now, or by an earlier attempt when the collection is as it was. */
-export async function backUpNode(
-  place: Place,
-  shape: Shape,
-  work: Work,
-): Promise<ManifestSnapshot> {
+export async function backUpNode(place: Place, shape: Shape, work: Work): Promise<NodeSnapshot> {
   const { log, signal, time, reporter } = work.tools
   const fields = { collection: place.collection, node: place.ordinal }
   const left = await readPart(place, work)
@@ -75,7 +68,7 @@ async function moveSnapshot(
   shape: Shape,
   attempt: Attempt,
   work: Work,
-): Promise<ManifestSnapshot> {
+): Promise<NodeSnapshot> {
   const { signal, time } = work.tools
   const { collection, ordinal } = place
   const engine = snapshotsOn(work, ordinal)
@@ -161,7 +154,7 @@ async function upload(
   { collection, ordinal }: Place,
   snapshot: Snapshot,
   work: Work,
-): Promise<Omit<ManifestSnapshot, 'localShards'>> {
+): Promise<Omit<NodeSnapshot, 'localShards'>> {
   const { bucket, folder, tally, tools } = work
   const { log, signal, time } = tools
   const key = snapshotKey(folder, collection, ordinal, snapshot.name)
@@ -228,26 +221,4 @@ export async function* measured(
       `snapshot ${name} of node ${ordinal} has the SHA-256 ${seen.sha256}, but the engine said ${checksum}`,
     )
   }
-}
-
-async function* readable(
-  bytes: AsyncIterable<Uint8Array>,
-  what: string,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* bytes
-  } catch (cause) {
-    throw new EngineError(`${what} broke off: ${wordsOf(cause)}`, { cause })
-  }
-}
-
-const MAX_KEY_BYTES = 1024
-
-function refuseLong(key: string): void {
-  const bytes = Buffer.byteLength(key)
-  if (bytes <= MAX_KEY_BYTES) return
-  throw new EngineError(
-    `the key has ${bytes} bytes, and S3 allows ${MAX_KEY_BYTES}: shorten spec.storage.s3.prefix (${key.slice(0, 100)}…)`,
-    { status: 400 },
-  )
 }

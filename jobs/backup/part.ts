@@ -6,7 +6,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { EngineError } from '../../crds/errors.ts'
 import { partKey, snapshotKey } from '../../crds/layout.ts'
-import { ManifestSnapshot } from '../../crds/manifest.ts'
+import { NodeSnapshot } from '../../crds/manifest.ts'
 import { Time } from '../../crds/schema.ts'
 import type { EngineSnapshots } from '../clients/engine-snapshots.ts'
 import { snapshotsOn, type Work } from './work.ts'
@@ -28,7 +28,7 @@ const Whole = Type.Object({
   uid: Type.String(),
   /** Shape of the collection when the snapshot was taken. */
   fingerprint: Type.String(),
-  snapshot: ManifestSnapshot,
+  snapshot: NodeSnapshot,
 })
 export type Whole = Static<typeof Whole>
 
@@ -55,11 +55,6 @@ export async function readPart(place: Place, work: Work): Promise<Part | undefin
 
 export async function writePart(place: Place, part: Part, work: Work): Promise<void> {
   await work.bucket.putJson(keyOf(place, work), part, { signal: work.tools.signal })
-}
-
-/** Whether the object is there as it was uploaded. */
-export async function isThere({ key, sizeBytes }: ManifestSnapshot, work: Work): Promise<boolean> {
-  return (await work.bucket.size(key, work.tools.signal)) === sizeBytes
 }
 
 /** Removes what an attempt that was killed has left: uploads, objects, and files of the engine. */

@@ -1,6 +1,6 @@
 /**
- * `backup run`: a snapshot of every node of every collection, one after the other, into the bucket, and
- * the manifest last. A collection that fails does not stop the others; an attempt that was killed is
+ * `backup run`: of every collection, one after the other, a snapshot of every node, or of every shard,
+ * into the bucket, and the manifest last. A collection that fails does not stop the others; an attempt that was killed is
  * gone on with.
  */
 import { Type } from '@sinclair/typebox'
@@ -9,7 +9,6 @@ import { StorageError } from '../../crds/errors.ts'
 import { backupFolder, manifestKey } from '../../crds/layout.ts'
 import { MANIFEST_VERSION, checkedManifest, type ManifestCollection } from '../../crds/manifest.ts'
 import { API_VERSION } from '../../crds/names.ts'
-import type { Bucket } from '../clients/s3.ts'
 import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
@@ -17,13 +16,15 @@ import type { Outcome, Tools } from '../tools.ts'
 import { backUpCollection } from './collection.ts'
 import { claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
+import { backUpByShard } from './shards/collection.ts'
 import { agreedVersion, chosenCollections, pointsOf } from './source.ts'
 import type { Work } from './work.ts'
 
 export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
-  const bucket = await tools.bucketAt(plan.storage)
+  const tally = new Tally(tools)
+  const bucket = await tools.bucketAt(plan.storage, (refused) => tally.waits(refused))
   try {
-    const report = await attempt(plan, tools, bucket)
+    const report = await attempt(plan, tools, { bucket, tally })
     tools.log.info({ state: report.state, error: report.backup?.error }, report.message ?? '')
     await tools.reporter.ended(report)
     return report.state
@@ -38,14 +39,17 @@ const Own = Type.Object({
   spec: Type.Object({ collections: Type.Optional(Type.Array(Type.String())) }),
 })
 
-async function attempt(plan: BackupPlan, tools: Tools, bucket: Bucket): Promise<End> {
+async function attempt(
+  plan: BackupPlan,
+  tools: Tools,
+  { bucket, tally }: Pick<Work, 'bucket' | 'tally'>,
+): Promise<End> {
   const folder = backupFolder({ prefix: plan.storage.prefix, name: plan.name })
-  const base = { plan, tools, bucket, folder, patience: new Patience(), leftBehind: [] }
-  let tally = new Tally(tools, tools.time.now().toISOString(), [])
+  const patience = new Patience()
+  const work: Work = { plan, tools, bucket, folder, tally, patience, leftBehind: [] }
   try {
-    const owner = await own({ ...base, tally })
-    tally = new Tally(tools, owner.startedAt, owner.collections)
-    const work: Work = { ...base, tally }
+    const owner = await own(work)
+    tally.plans(owner)
     const engineVersion = await agreedVersion(work)
     tally.expect(await pointsOf(owner.collections, work))
     const taken = await backUpAll(owner, work)
@@ -89,15 +93,15 @@ async function own(work: Work): Promise<Owner> {
 }
 
 async function backUpAll({ collections }: Owner, work: Work): Promise<ManifestCollection[]> {
-  const { tally, tools, plan } = work
+  const { tally, tools } = work
   const taken: ManifestCollection[] = []
   let closed: StorageError | undefined
   for (const name of collections) {
-    tally.begin(name, plan.cluster.replicas)
+    begin(name, work)
     try {
       if (closed !== undefined) throw closed
       tools.log.info({ collection: name }, tally.line())
-      const collection = await backUpCollection(name, work)
+      const collection = await backUp(name, work)
       tally.completed(collection)
       taken.push(collection)
     } catch (error) {
@@ -113,6 +117,15 @@ async function backUpAll({ collections }: Owner, work: Work): Promise<ManifestCo
   }
   tally.finish()
   return taken
+}
+
+function begin(name: string, { tally, plan }: Work): void {
+  if (plan.method === 'Shard') tally.begin(name)
+  else tally.begin(name, plan.cluster.replicas)
+}
+
+function backUp(name: string, work: Work): Promise<ManifestCollection> {
+  return work.plan.method === 'Shard' ? backUpByShard(name, work) : backUpCollection(name, work)
 }
 
 /** A bucket that lets us do nothing any more: each further snapshot would be made for nothing. */
@@ -133,7 +146,8 @@ async function writeManifest(
   { plan, bucket, folder, tools }: Work,
 ): Promise<void> {
   const manifest = checkedManifest({
-    manifestVersion: MANIFEST_VERSION,
+    manifestVersion: MANIFEST_VERSION[plan.method],
+    ...(plan.method === 'Shard' && { method: plan.method }),
     backupName: plan.name,
     uid: plan.uid,
     cluster: { name: cluster.name, namespace: cluster.namespace },

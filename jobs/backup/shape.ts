@@ -49,6 +49,14 @@ export function shardsOn({ shards }: Shape, ordinal: number): LocalShard[] {
     .map(({ shardId, shardKey }) => ({ shardId, ...(shardKey !== undefined && { shardKey }) }))
 }
 
+/** Equal for two streams of a shard that fit the same collection, from whichever node they come. */
+export function shardPrint(
+  { shardId, shardKey }: LocalShard,
+  { config }: Pick<WholeCollection, 'config'>,
+): string {
+  return printOf([shardId, shardKey ?? null, ...fitting(config)])
+}
+
 /** The shape there is now, or why it is not one to take snapshots of. */
 export async function look(name: string, work: Work): Promise<Shape | string> {
   const { signal } = work.tools
@@ -121,10 +129,8 @@ function shapeOf(
   aliases: string[],
 ): Shape {
   const shards = shardsIn(placements)
-  const { vectors, sparse_vectors, shard_number, sharding_method } = config.params
-  const fitting = JSON.stringify([shards, vectors, sparse_vectors, shard_number, sharding_method])
   return {
-    fingerprint: createHash('sha256').update(fitting).digest('hex').slice(0, 32),
+    fingerprint: printOf([shards, ...fitting(config)]),
     shards,
     described: {
       config,
@@ -140,6 +146,22 @@ function shapeOf(
       ...(points_count != null && { pointsCount: points_count }),
     },
   }
+}
+
+/** What a snapshot must have in common with the collection it is restored to. */
+function fitting({ params }: WholeCollection['config']): unknown[] {
+  const { vectors, sparse_vectors, shard_number, sharding_method } = params
+  return [vectors, sparse_vectors, shard_number, sharding_method]
+}
+
+function printOf(parts: unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts, inOrder)).digest('hex').slice(0, 32)
+}
+
+/** Nodes differ in the order of what they say. */
+function inOrder(_: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
 function shardsIn(placements: SettlingPlacement[]): Shape['shards'] {

@@ -3,39 +3,49 @@
  * first; in the log a line every few seconds, or a bar where a terminal watches.
  */
 import type { BackedUpCollection, BackupResult } from '../../crds/command.ts'
-import type { ManifestCollection } from '../../crds/manifest.ts'
+import type { ManifestCollection, ManifestSnapshot, ShardSnapshot } from '../../crds/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
+import { NodeCourse, type Course, type Current } from './course.ts'
 import { estimatedBytes } from './estimate.ts'
+import type { Owner } from './owner.ts'
+import { ShardCourse } from './shards/course.ts'
 
 /** What a person must see first stands first. */
 const ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const LINE_EVERY_MS = 5_000
+/** A collection of hundreds of shards must not fill the report alone: manifest.json has them all. */
+const MAX_SNAPSHOTS = 64
 
 type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter' | 'bar'>
-type Current = NonNullable<BackupResult['current']>
 
 export class Tally {
   readonly #tools: TallyTools
-  readonly #startedAt: string
-  readonly #collections: Map<string, BackedUpCollection>
+  /** Of the first attempt, once that is known. */
+  #startedAt: string
+  #collections = new Map<string, BackedUpCollection>()
   /** By collection, where the engine told. */
   #points = new Map<string, number>()
-  #current: Current | undefined
-  /** Of the nodes of the present collection that are done. */
-  #bytesBefore = 0
+  /** The collection under way. */
+  #current: Pick<Current, 'collection' | 'number'> | undefined
+  #nodes: NodeCourse | undefined
+  #shards: ShardCourse | undefined
   #firstError: string | undefined
-  /** When the bytes of the present snapshot began to flow. */
-  #since = 0
   #toldAt = 0
+  /** Why the bucket lets nothing pass until its credentials are renewed. */
+  #refused: string | undefined
   readonly #teller = new Teller()
 
-  constructor(tools: TallyTools, startedAt: string, names: string[]) {
+  constructor(tools: TallyTools) {
     this.#tools = tools
+    this.#startedAt = tools.time.now().toISOString()
+  }
+
+  plans({ startedAt, collections }: Pick<Owner, 'startedAt' | 'collections'>): void {
     this.#startedAt = startedAt
-    this.#collections = new Map(names.map((name) => [name, { name, status: 'Pending' }]))
+    this.#collections = new Map(collections.map((name) => [name, { name, status: 'Pending' }]))
   }
 
   /** What is to come, for an estimate of all bytes. */
@@ -43,11 +53,13 @@ export class Tally {
     this.#points = points
   }
 
-  begin(collection: string, nodes: number): void {
+  /** By node: so many are to come, one after the other. */
+  begin(collection: string, nodes?: number): void {
     this.#collections.set(collection, { name: collection, status: 'InProgress' })
     const number = [...this.#collections.keys()].indexOf(collection) + 1
-    this.#current = { collection, number, node: 0, nodes, bytes: 0, bytesTotal: 0 }
-    this.#bytesBefore = 0
+    this.#current = { collection, number }
+    this.#nodes = nodes === undefined ? undefined : new NodeCourse(nodes)
+    this.#shards = undefined
   }
 
   completed({ name, snapshots }: ManifestCollection): void {
@@ -55,11 +67,7 @@ export class Tally {
       name,
       status: 'Completed',
       bytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-      snapshots: snapshots.map(({ nodeIndex, snapshotName, key }) => ({
-        node: nodeIndex,
-        snapshotName,
-        key,
-      })),
+      ...(snapshots.length <= MAX_SNAPSHOTS && { snapshots: snapshots.map(listed) }),
     })
   }
 
@@ -72,21 +80,35 @@ export class Tally {
 
   /** A snapshot of one node begins to flow. */
   flows(node: number, bytesTotal: number): void {
-    if (this.#current === undefined) return
-    if (node > this.#current.node) this.#bytesBefore += this.#current.bytes
-    this.#current = { ...this.#current, node, bytes: 0, bytesTotal }
-    this.#since = this.#now()
-    this.#toldAt = this.#since
+    this.#toldAt = this.#now()
+    this.#nodes?.flows(node, bytesTotal, this.#toldAt)
   }
 
   /** Throws when the report said that this pod must stop. */
   moved(bytes: number): void {
-    this.#teller.check()
-    if (this.#current === undefined) return
-    this.#current.bytes += bytes
-    const { bar } = this.#tools
-    bar?.show(() => this.#measured(), this.#current.bytes / this.#current.bytesTotal)
-    this.still()
+    this.#nodes?.moved(bytes)
+    this.#flowed()
+  }
+
+  /** By shard: so many are to come, several at once. */
+  follows(shards: number): void {
+    this.#toldAt = this.#now()
+    this.#shards = new ShardCourse(shards, this.#toldAt)
+  }
+
+  /** Throws when the report said that this pod must stop. */
+  streamed(shardId: number, bytes: number): void {
+    this.#shards?.moved(shardId, bytes)
+    this.#flowed()
+  }
+
+  /** What came of that shard counts for nothing. */
+  streamBroke(shardId: number): void {
+    this.#shards?.broke(shardId)
+  }
+
+  streamEnded(snapshot: ShardSnapshot): void {
+    this.#shards?.ended(snapshot)
   }
 
   /** Tells every few seconds, also while nothing moves: who waits for a store must not look dead. */
@@ -96,8 +118,15 @@ export class Tally {
     const { bar, log } = this.#tools
     this.#toldAt = this.#now()
     const line = this.#measured()
-    if (bar === undefined) log.info({ ...this.#current, ...this.#inAll() }, line)
+    if (bar === undefined) log.info({ ...this.#told(), ...this.#inAll() }, line)
     this.tell()
+  }
+
+  /** Credentials are being renewed, or were: somebody may have to do that. */
+  waits(refused: Error | undefined): void {
+    const isNews = refused !== undefined || this.#refused !== undefined
+    this.#refused = refused?.message
+    if (isNews) this.tell()
   }
 
   /** Reports in the background: bytes need not wait for the API. */
@@ -111,21 +140,9 @@ export class Tally {
   }
 
   line(): string {
-    const total = this.#collections.size
-    if (this.#current === undefined) return `${total} collections`
-    const { collection, number, node, nodes, bytes, bytesTotal } = this.#current
-    const { bytesPerSecond, secondsLeft } = this.#current
-    const pace =
-      bytesPerSecond === undefined || secondsLeft === undefined
-        ? ''
-        : `, ${(bytesPerSecond / 1e6).toFixed(1)} MB/s, ${secondsLeft} s left`
-    const place = `collection ${number} of ${total} (${collection})`
-    if (bytesTotal === 0) return place
-    const amount = `${humanSize(bytes)} of ${humanSize(bytesTotal)}`
-    const { allBytes, allBytesTotal } = this.#inAll()
-    const about = allBytesTotal === undefined ? '' : ` of about ${humanSize(allBytesTotal)}`
-    const all = `in all ${humanSize(allBytes)}${about}`
-    return `${place}, node ${node + 1} of ${nodes}: ${amount}${pace}; ${all}`
+    const waiting =
+      this.#refused === undefined ? '' : `; waits for renewed credentials: ${this.#refused}`
+    return this.#place() + waiting
   }
 
   /** How it ended, for the condition: `Backed up n/m collections`. */
@@ -136,6 +153,8 @@ export class Tally {
 
   finish(): void {
     this.#current = undefined
+    this.#nodes = undefined
+    this.#shards = undefined
   }
 
   result(): BackupResult {
@@ -157,8 +176,37 @@ export class Tally {
         failed: count('Failed', rest),
         pending: count('Pending', rest) + count('InProgress', rest),
       },
-      ...(this.#current !== undefined && { current: { ...this.#current } }),
+      ...(this.#current !== undefined && { current: this.#told() }),
     }
+  }
+
+  get #course(): Course | undefined {
+    return this.#shards ?? this.#nodes
+  }
+
+  #told(): Current {
+    const { collection = '', number = 0 } = this.#current ?? {}
+    return { collection, number, bytes: 0, bytesTotal: 0, ...this.#course?.told() }
+  }
+
+  #flowed(): void {
+    this.#teller.check()
+    const course = this.#course
+    if (course === undefined) return
+    this.#tools.bar?.show(() => this.#measured(), course.share)
+    this.still()
+  }
+
+  #place(): string {
+    const total = this.#collections.size
+    if (this.#current === undefined) return `${total} collections`
+    const { collection, number } = this.#current
+    const place = `collection ${number} of ${total} (${collection})`
+    const line = this.#course?.line() ?? ''
+    if (line === '') return place
+    const { allBytes, allBytesTotal } = this.#inAll()
+    const about = allBytesTotal === undefined ? '' : ` of about ${humanSize(allBytesTotal)}`
+    return `${place}, ${line}; in all ${humanSize(allBytes)}${about}`
   }
 
   /** Bytes of all collections: moved so far, and about as many as there will be. */
@@ -168,31 +216,29 @@ export class Tally {
       if (status === 'Completed' && bytes !== undefined) known.set(name, bytes)
     }
     const done = [...known.values()].reduce((sum, bytes) => sum + bytes, 0)
-    const { collection = '', nodes = 0, bytes = 0, bytesTotal = 0 } = this.#current ?? {}
+    const { collection = '' } = this.#current ?? {}
+    const { bytes = 0, expected } = this.#course ?? {}
     // Once it is completed its bytes are among those.
-    const moving = known.has(collection) ? 0 : this.#bytesBefore + bytes
-    // Its other nodes will have about as many.
-    if (bytesTotal > 0 && !known.has(collection)) known.set(collection, bytesTotal * nodes)
+    const moving = known.has(collection) ? 0 : bytes
+    if (expected !== undefined && !known.has(collection)) known.set(collection, expected)
     const total = estimatedBytes(this.#points, known)
     const allBytes = done + moving
     return { allBytes, ...(total !== undefined && { allBytesTotal: Math.max(total, allBytes) }) }
   }
 
   #measured(): string {
-    if (this.#current !== undefined) this.#measure(this.#current)
+    this.#course?.measure(this.#now())
     return this.line()
-  }
-
-  #measure(current: Current): void {
-    // Nobody knows how long nothing takes.
-    if (current.bytes === 0) return
-    const seconds = Math.max(1, this.#now() - this.#since) / 1000
-    current.bytesPerSecond = Math.round(current.bytes / seconds)
-    const left = Math.max(0, current.bytesTotal - current.bytes)
-    current.secondsLeft = Math.ceil(left / Math.max(1, current.bytesPerSecond))
   }
 
   #now(): number {
     return this.#tools.time.now().getTime()
   }
+}
+
+function listed(snapshot: ManifestSnapshot): NonNullable<BackedUpCollection['snapshots']>[number] {
+  const { nodeIndex: node, key } = snapshot
+  if ('snapshotName' in snapshot) return { node, snapshotName: snapshot.snapshotName, key }
+  const snapshotName = key.slice(key.lastIndexOf('/') + 1)
+  return { node, shard: snapshot.shardId, snapshotName, key }
 }

@@ -7,6 +7,12 @@ import type { Patience } from '../patience.ts'
 import type { Tools } from '../tools.ts'
 import type { Tally } from './tally.ts'
 
+/** Shards that move or change under way are followed so often. */
+export const ROUNDS = 3
+
+/** A node that is restarted needs about so long to serve again. */
+export const RETRIES_MS: readonly number[] = [5_000, 20_000, 60_000]
+
 export interface Work {
   plan: BackupPlan
   tools: Tools

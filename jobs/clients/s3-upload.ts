@@ -18,14 +18,16 @@ export interface Upload {
   key: string
   /** Fails when its bytes are not what they should be: then the object is never made. */
   source: AsyncIterable<Uint8Array>
-  /** How many bytes there will be; decides the size of parts. */
-  sizeBytes: number
+  /** How many bytes there will be, where anybody knows; decides the size of parts. */
+  sizeBytes?: number | undefined
   /** Told of every upload that is begun, before its first byte. */
   signal?: AbortSignal | undefined
 }
 
 export const PART_BYTES = 8 * 1024 * 1024
 const MAX_PARTS = 10_000
+/** Of a size nobody knows, so many parts are of one size before they become twice as large: 484 GiB in all. */
+const PARTS_OF_A_SIZE = 2000
 const MIB = 1024 * 1024
 const IN_FLIGHT = 2
 /** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
@@ -38,32 +40,61 @@ const COPIED_BYTES_PER_MS = 50_000
 /** SIGTERM leaves a minute for everything. */
 const ABORT_MS = 20_000
 
-/** Size of each part but the last. */
-export function partBytes(sizeBytes: number): number {
+/** Size of a part that is not the last, by its number. Most stores want all of one size as long as that will do. */
+export function partBytes(sizeBytes: number | undefined, number: number): number {
+  if (sizeBytes === undefined) return PART_BYTES * 2 ** Math.floor((number - 1) / PARTS_OF_A_SIZE)
   return Math.max(PART_BYTES, Math.ceil(sizeBytes / MAX_PARTS / MIB) * MIB)
 }
 
-export function isStoredAs(found: number | undefined, { sizeBytes }: Upload): boolean {
-  return found === sizeBytes
+/** Answers how many bytes it were. */
+export async function uploadParts(connection: S3Connection, upload: Upload): Promise<number> {
+  if ((upload.sizeBytes ?? 0) > PART_BYTES) return putParts(connection, upload)
+  const { chunks, rest } = await headOf(upload.source)
+  if (rest === undefined) return putWhole(connection, upload, Buffer.concat(chunks))
+  return putParts(connection, { ...upload, source: joined(chunks, rest) })
 }
 
-export async function uploadParts(connection: S3Connection, upload: Upload): Promise<void> {
-  if (upload.sizeBytes <= PART_BYTES) await putWhole(connection, upload)
-  else await putParts(connection, upload)
+interface Head {
+  chunks: Uint8Array[]
+  /** Undefined where all of it are those chunks, which fit one part. */
+  rest?: AsyncIterator<Uint8Array>
 }
 
-async function putWhole(connection: S3Connection, { key, source, signal }: Upload): Promise<void> {
+async function headOf(source: AsyncIterable<Uint8Array>): Promise<Head> {
+  const rest = source[Symbol.asyncIterator]()
   const chunks: Uint8Array[] = []
-  for await (const chunk of source) chunks.push(chunk)
-  const input = { Bucket: connection.target.bucket, Key: key, Body: Buffer.concat(chunks) }
+  for (let bytes = 0; bytes <= PART_BYTES;) {
+    const next = await rest.next()
+    if (next.done === true) return { chunks }
+    chunks.push(next.value)
+    bytes += next.value.length
+  }
+  return { chunks, rest }
+}
+
+async function* joined(
+  chunks: Uint8Array[],
+  rest: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  yield* chunks
+  yield* { [Symbol.asyncIterator]: () => rest }
+}
+
+async function putWhole(
+  connection: S3Connection,
+  { key, signal }: Upload,
+  body: Buffer,
+): Promise<number> {
+  const input = { Bucket: connection.target.bucket, Key: key, Body: body }
   await connection.call(
     'PUT',
     { key, signal, timeoutMs: PART_MS, silentMs: PART_SILENT_MS },
     (client, abortSignal) => client.send(new PutObjectCommand(input), { abortSignal }),
   )
+  return body.length
 }
 
-async function putParts(connection: S3Connection, upload: Upload): Promise<void> {
+async function putParts(connection: S3Connection, upload: Upload): Promise<number> {
   const { key, signal } = upload
   const target = { Bucket: connection.target.bucket, Key: key }
   const { UploadId } = await connection.call(
@@ -72,8 +103,10 @@ async function putParts(connection: S3Connection, upload: Upload): Promise<void>
     (client, abortSignal) => client.send(new CreateMultipartUploadCommand(target), { abortSignal }),
   )
   try {
-    const parts = await sendParts(connection, upload, UploadId)
-    await complete(connection, upload, { ...target, UploadId, MultipartUpload: { Parts: parts } })
+    const { parts, bytes } = await sendParts(connection, upload, UploadId)
+    const input = { ...target, UploadId, MultipartUpload: { Parts: parts } }
+    await complete(connection, { key, signal, bytes }, input)
+    return bytes
   } catch (error) {
     // Its parts cost money for as long as it is open. The signal may be what ended it.
     const limit = AbortSignal.timeout(ABORT_MS)
@@ -90,11 +123,11 @@ async function sendParts(
   connection: S3Connection,
   { key, source, sizeBytes, signal }: Upload,
   UploadId: string | undefined,
-): Promise<CompletedPart[]> {
-  const bytes = partBytes(sizeBytes)
-  const timeoutMs = PART_MS * Math.ceil(bytes / PART_BYTES)
+): Promise<{ parts: CompletedPart[]; bytes: number }> {
   const parts: CompletedPart[] = []
-  const queue = new PartQueue(bytes, async (Body, PartNumber) => {
+  const sizeOf = (number: number) => partBytes(sizeBytes, number)
+  const queue = new PartQueue(sizeOf, async (Body, PartNumber) => {
+    const timeoutMs = PART_MS * Math.ceil(Body.length / PART_BYTES)
     const input = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber, Body }
     const { ETag } = await connection.call(
       `PUT PART ${PartNumber}`,
@@ -105,8 +138,8 @@ async function sendParts(
   })
   try {
     for await (const chunk of source) await queue.add(chunk)
-    await queue.end()
-    return parts
+    const bytes = await queue.end()
+    return { parts, bytes }
   } catch (error) {
     await queue.abandon()
     throw error
@@ -115,7 +148,8 @@ async function sendParts(
 
 /** Fills parts and hands them out, no more than IN_FLIGHT at a time. */
 class PartQueue {
-  readonly #bytes: number
+  /** By the number of a part. */
+  readonly #sizeOf: (number: number) => number
   readonly #send: (body: Buffer, number: number) => Promise<void>
   readonly #stop = new AbortController()
   readonly #running = new Set<Promise<void>>()
@@ -123,12 +157,16 @@ class PartQueue {
   #part: Buffer
   #filled = 0
   #number = 0
+  #sent = 0
   #failure: { error: unknown } | undefined
 
-  constructor(bytes: number, send: (body: Buffer, number: number) => Promise<void>) {
-    this.#bytes = bytes
+  constructor(
+    sizeOf: (number: number) => number,
+    send: (body: Buffer, number: number) => Promise<void>,
+  ) {
+    this.#sizeOf = sizeOf
     this.#send = send
-    this.#part = Buffer.allocUnsafeSlow(bytes)
+    this.#part = this.#empty(1)
   }
 
   /** Ends when the caller's does, and when one part has failed. */
@@ -140,18 +178,20 @@ class PartQueue {
     let rest = chunk
     while (rest.length > 0) {
       this.#throwFailure()
-      const taken = rest.subarray(0, this.#bytes - this.#filled)
+      const taken = rest.subarray(0, this.#part.length - this.#filled)
       this.#part.set(taken, this.#filled)
       this.#filled += taken.length
       rest = rest.subarray(taken.length)
-      if (this.#filled === this.#bytes) await this.#dispatch()
+      if (this.#filled === this.#part.length) await this.#dispatch()
     }
   }
 
-  async end(): Promise<void> {
+  /** Answers how many bytes it were. */
+  async end(): Promise<number> {
     if (this.#filled > 0) await this.#dispatch()
     await Promise.all(this.#running)
     this.#throwFailure()
+    return this.#sent
   }
 
   /** Nothing of it goes on after this. */
@@ -165,13 +205,20 @@ class PartQueue {
     this.#throwFailure()
     const part = this.#part
     this.#number += 1
+    this.#sent += this.#filled
     const sent: Promise<void> = this.#send(part.subarray(0, this.#filled), this.#number)
       .then(() => void this.#free.push(part))
       .catch((error: unknown) => (this.#failure ??= { error }))
       .then(() => void this.#running.delete(sent))
     this.#running.add(sent)
-    this.#part = this.#free.pop() ?? Buffer.allocUnsafeSlow(this.#bytes)
+    this.#part = this.#empty(this.#number + 1)
     this.#filled = 0
+  }
+
+  #empty(number: number): Buffer {
+    const bytes = this.#sizeOf(number)
+    const used = this.#free.pop()
+    return used?.length === bytes ? used : Buffer.allocUnsafeSlow(bytes)
   }
 
   #throwFailure(): void {
@@ -181,11 +228,10 @@ class PartQueue {
 
 async function complete(
   connection: S3Connection,
-  upload: Upload,
+  { key, signal, bytes }: Pick<Upload, 'key' | 'signal'> & { bytes: number },
   input: ConstructorParameters<typeof CompleteMultipartUploadCommand>[0],
 ): Promise<void> {
-  const { key, sizeBytes, signal } = upload
-  const timeoutMs = COMPLETE_MS + Math.ceil(sizeBytes / COPIED_BYTES_PER_MS)
+  const timeoutMs = COMPLETE_MS + Math.ceil(bytes / COPIED_BYTES_PER_MS)
   try {
     await connection.call(
       'COMPLETE UPLOAD',
@@ -200,6 +246,6 @@ async function complete(
     const head = await connection.call('HEAD', { key, signal }, (client, abortSignal) =>
       client.send(new HeadObjectCommand({ Bucket: input.Bucket, Key: key }), { abortSignal }),
     )
-    if (!isStoredAs(head.ContentLength, upload)) throw error
+    if (head.ContentLength !== bytes) throw error
   }
 }

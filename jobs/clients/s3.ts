@@ -16,7 +16,7 @@ import {
 import { StorageError } from '../../crds/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../crds/limits.ts'
 import { S3Connection, type ConnectionOptions } from './s3-connection.ts'
-import { isStoredAs, uploadParts, type Upload } from './s3-upload.ts'
+import { uploadParts, type Upload } from './s3-upload.ts'
 
 export interface StoredObject {
   key: string
@@ -122,15 +122,14 @@ export class Bucket {
     return presign.presignedUrl(this.#connection, key, signal)
   }
 
-  /** Streams bytes into an object. Nothing is left of one that fails, and nothing touches a disk. */
-  async upload(upload: Upload): Promise<void> {
-    await uploadParts(this.#connection, upload)
+  /** Streams bytes into an object, and answers how many. Nothing is left of one that fails, and nothing touches a disk. */
+  async upload(upload: Upload): Promise<number> {
+    const bytes = await uploadParts(this.#connection, upload)
     const size = await this.size(upload.key, upload.signal)
-    if (!isStoredAs(size, upload)) {
-      throw new StorageError(
-        `s3://${this.name}/${upload.key} has ${size ?? 'no'} bytes after ${upload.sizeBytes} were uploaded`,
-      )
-    }
+    if (size === bytes) return bytes
+    throw new StorageError(
+      `s3://${this.name}/${upload.key} has ${size ?? 'no'} bytes after ${bytes} were uploaded`,
+    )
   }
 
   /** One page of the objects whose keys start with the prefix, in their order. */

@@ -9,9 +9,10 @@ import { Rejected, StorageError } from '../../crds/errors.ts'
 import { manifestKey, ownerKey } from '../../crds/layout.ts'
 import {
   checkedManifest,
+  isByShard,
   type Manifest,
-  type ManifestCollection,
   type ManifestSnapshot,
+  type NodeCollection,
 } from '../../crds/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
 import { ownerOf } from '../backup/owner.ts'
@@ -75,7 +76,8 @@ async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promi
     for (const snapshot of collection.snapshots) {
       check.signal.throwIfAborted()
       const problem = await problemOf(bucket, folder, snapshot, check)
-      const fields = { collection: collection.name, node: snapshot.nodeIndex }
+      const shard = 'shardId' in snapshot ? { shard: snapshot.shardId } : {}
+      const fields = { collection: collection.name, node: snapshot.nodeIndex, ...shard }
       if (problem === undefined) {
         bytes += snapshot.sizeBytes
         check.log.info({ ...fields, bytes: snapshot.sizeBytes }, `ok ${snapshot.key}`)
@@ -89,7 +91,7 @@ async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promi
 }
 
 function told(manifest: Manifest, problems: string[], bytes: number, check: Check): number {
-  const objects = manifest.collections.flatMap(({ snapshots }) => snapshots).length
+  const objects = manifest.collections.reduce((sum, { snapshots }) => sum + snapshots.length, 0)
   const fields = {
     backup: manifest.backupName,
     cluster: `${manifest.cluster.namespace}/${manifest.cluster.name}`,
@@ -126,11 +128,13 @@ async function readManifest(bucket: Bucket, folder: string, check: Check): Promi
     const shown = missing.slice(0, 10).join(', ')
     check.log.warn({ missing: missing.length }, `not in this backup, for they failed: ${shown}`)
   }
-  for (const collection of manifest.collections) warnOfEmptyNodes(collection, check.log)
+  if (!isByShard(manifest)) {
+    for (const collection of manifest.collections) warnOfEmptyNodes(collection, check.log)
+  }
   return manifest
 }
 
-function warnOfEmptyNodes({ name, snapshots }: ManifestCollection, log: Logger): void {
+function warnOfEmptyNodes({ name, snapshots }: NodeCollection, log: Logger): void {
   const empty = snapshots.filter(({ localShards }) => localShards.length === 0)
   if (empty.length === 0) return
   const nodes = empty.map(({ nodeIndex }) => nodeIndex)
@@ -144,8 +148,10 @@ async function problemOf(
   snapshot: ManifestSnapshot,
   check: Check,
 ): Promise<string | undefined> {
-  const { key, sizeBytes, checksum, sha256 } = snapshot
+  const { key, sizeBytes, sha256 } = snapshot
   if (!key.startsWith(folder)) return `${key} is not in the folder of this backup`
+  // Of a stream the engine tells none.
+  const checksum = 'checksum' in snapshot ? snapshot.checksum : undefined
   if (checksum !== undefined && checksum.toLowerCase() !== sha256) {
     return `${key}: the engine's checksum is not the SHA-256 of what was uploaded`
   }

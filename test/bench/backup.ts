@@ -15,6 +15,7 @@ import { startGeneratedEngine } from './generated-engine.ts'
 import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
+import { purging } from './purge.ts'
 import { startSink } from './sink.ts'
 import { median, type Figure } from './table.ts'
 
@@ -92,7 +93,7 @@ async function measure(plan: Plan): Promise<Figure[]> {
         engine.close()
       }
     }
-    return [...figures, growth(figures)]
+    return [...figures, growth(figures), ...(await purging())]
   } finally {
     for (const close of closing) await close()
   }
@@ -180,6 +181,7 @@ async function backupJob(folder: string): Promise<BackupJob> {
         cluster: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
         // Each time into a folder of its own: what is there already would not be moved.
         storage: { ...STORAGE, endpoint, prefix: `run-${process.pid}-${run}` },
+        ...{ method: 'Node', parallelism: 1 },
       }
       const env = {
         VEC_CREDENTIALS: join(folder, 'credentials'),

@@ -70,7 +70,11 @@ const DEFAULTED: [KindName, given: Fields, stored: Fields][] = [
     },
   ],
   ['VecAccessKey', SMALLEST_ACCESS_KEY, { clusterRef: { name: 'main' }, access: 'r' }],
-  ['VecBackup', SMALLEST_BACKUP, { clusterRef: { name: 'main' }, storage: { s3 } }],
+  [
+    'VecBackup',
+    SMALLEST_BACKUP,
+    { clusterRef: { name: 'main' }, storage: { s3 }, method: 'Node', parallelism: 2 },
+  ],
   [
     'VecBackupSchedule',
     SMALLEST_SCHEDULE,
@@ -78,6 +82,8 @@ const DEFAULTED: [KindName, given: Fields, stored: Fields][] = [
       clusterRef: { name: 'main' },
       storage: { s3 },
       schedule: '0 3 * * *',
+      method: 'Node',
+      parallelism: 2,
       suspend: false,
       concurrencyPolicy: 'Forbid',
     },

@@ -21,6 +21,7 @@ export interface ScheduleParts {
 }
 
 const content = {
+  ...{ method: 'Node' as const, parallelism: 2 },
   clusterRef: { name: 'a' },
   storage: {
     s3: {

@@ -202,7 +202,12 @@ for (const {
 }
 
 t.test('a created backup has the slot in its name, the label and the copied spec', async (t) => {
-  const spec = { collections: ['c'], clusterRef: { name: 'a', namespace: 'other' } }
+  const spec = {
+    collections: ['c'],
+    clusterRef: { name: 'a', namespace: 'other' },
+    method: 'Shard' as const,
+    parallelism: 3,
+  }
   const stage: Stage = { schedule: schedule({ spec }), children: [] }
   const { storage } = stage.schedule.spec
   const { children, resyncAfterSeconds, events } = await tick(stage, '2026-03-01T03:00:00Z')

@@ -31,6 +31,7 @@ export function backup(parts: BackupParts = {}): VecBackup {
     },
     spec: {
       clusterRef: { name: 'a' },
+      ...{ method: 'Node', parallelism: 2 },
       storage: {
         s3: {
           bucket: 'store',

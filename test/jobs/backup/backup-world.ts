@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import { VecBackup } from '../../../crds/backup.ts'
+import { VecBackup, type BackupMethod } from '../../../crds/backup.ts'
 import { JOB_ENV, encodePlan, parseProgress, type BackupPlan } from '../../../crds/command.ts'
 import { definitionOf } from '../../../crds/definition.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
@@ -25,6 +25,8 @@ export interface BackupWorldOptions {
   bucket?: string
   prefix?: string
   collections?: string[]
+  method?: BackupMethod
+  parallelism?: number
   credentials?: Record<string, string>
 }
 
@@ -32,6 +34,7 @@ export type BackupWorld = Awaited<ReturnType<typeof backupWorld>>
 
 export async function backupWorld(t: Test, options: BackupWorldOptions) {
   const { ports, endpoint, bucket = 'backups', prefix = 'nightly', collections } = options
+  const { method = 'Node', parallelism = 2 } = options
   const folder = t.testdir({})
   const server = await startApi(new MovableClock(START))
   const api = new ApiClient({ server: server.url, token: server.token })
@@ -81,6 +84,8 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
     hash: 'hash-1',
     cluster: { namespace: 'ns', name: 'a', replicas: ports.length, tls: false },
     storage,
+    method,
+    parallelism,
   }
   const world = {
     api,

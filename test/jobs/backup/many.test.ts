@@ -3,7 +3,7 @@ import t from 'tap'
 import { EXIT } from '../../../crds/command.ts'
 import { MAX_PROGRESS_BYTES } from '../../../crds/limits.ts'
 import { collectionKey, ownerKey, snapshotKey } from '../../../crds/layout.ts'
-import { checkedManifest, type ManifestCollection } from '../../../crds/manifest.ts'
+import { checkedManifest, type NodeCollection } from '../../../crds/manifest.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
 import type { Owner } from '../../../jobs/backup/owner.ts'
 import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
@@ -72,7 +72,7 @@ function ownerOf(uid: string, collections: string[]): Owner {
 }
 
 /** Of one small object. */
-function taken(name: string, folder: string): ManifestCollection {
+function taken(name: string, folder: string): NodeCollection {
   const snapshotName = `${name}-1-2030-01-01-00-00-00.snapshot`
   const key = snapshotKey(folder, name, 0, snapshotName)
   const sha256 = '0'.repeat(64)

@@ -1,7 +1,7 @@
 /** An engine double, a bucket double and a VecBackup of the one into the other. */
 import type { Test } from 'tap'
 import type { BackupResult } from '../../../crds/command.ts'
-import type { Manifest } from '../../../crds/manifest.ts'
+import type { NodeManifest } from '../../../crds/manifest.ts'
 import { startBucketServer, type BucketServerOptions } from '../../doubles/bucket/server.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
@@ -49,7 +49,8 @@ export async function stage(t: Test, options: StageOptions = {}) {
     world,
     keys: () => store().keys(),
     store,
-    manifest: () => JSON.parse(store().text(`${world.folder}manifest.json`) ?? '{}') as Manifest,
+    manifest: () =>
+      JSON.parse(store().text(`${world.folder}manifest.json`) ?? '{}') as NodeManifest,
     result: async (): Promise<Partial<BackupResult>> => (await world.progress())?.backup ?? {},
   }
 }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { Value } from '@sinclair/typebox/value'
 import { BackupResult } from '../../../crds/command.ts'
-import type { ManifestCollection } from '../../../crds/manifest.ts'
+import type { NodeCollection } from '../../../crds/manifest.ts'
 import { Tally } from '../../../jobs/backup/tally.ts'
 import { Bar } from '../../../jobs/bar.ts'
 import { jobLog } from '../../../jobs/log.ts'
@@ -15,10 +15,12 @@ function tallyOf(names: string[], log: string[] = [], bar?: Bar) {
   const reporter = { progress: async (line: string) => void said.push(line) } as unknown as Reporter
   const output = { write: (line: string) => void log.push(line) }
   const tools = { time, reporter, bar, log: jobLog({ LOG_FORMAT: 'text' }, output) }
-  return { tally: new Tally(tools, '2030-01-01T00:00:00Z', names), time, said }
+  const tally = new Tally(tools)
+  tally.plans({ startedAt: '2030-01-01T00:00:00Z', collections: names })
+  return { tally, time, said }
 }
 
-function taken(name: string): ManifestCollection {
+function taken(name: string): NodeCollection {
   const snapshotName = `${name}-1-2030-01-01-00-00-00.snapshot`
   return {
     name,

@@ -1,7 +1,7 @@
 /** `backup verify`: what is wrong with a backup is found from the bucket alone. */
 import t from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import type { Manifest } from '../../../crds/manifest.ts'
+import type { NodeManifest } from '../../../crds/manifest.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
 import { stage, type Stage } from './stage.ts'
 
@@ -31,8 +31,8 @@ const SPOILT: [string, (stage: Stage, key: string) => void, RegExp][] = [
   ],
   [
     'a manifest of a newer kind',
-    (stage) => rewrite(stage, (manifest) => (manifest.manifestVersion = 2)),
-    /manifestVersion 2 is newer than this operator reads/,
+    (stage) => rewrite(stage, (manifest) => Object.assign(manifest, { manifestVersion: 9 })),
+    /manifestVersion 9 is newer than this operator reads/,
   ],
   [
     'a manifest of another backup',
@@ -96,7 +96,7 @@ for (const [target, ...flags] of [['backups/nightly/b'], ['s3://backups'], [TARG
   })
 }
 
-function rewrite({ manifest, store }: Stage, change: (manifest: Manifest) => unknown): void {
+function rewrite({ manifest, store }: Stage, change: (manifest: NodeManifest) => unknown): void {
   const changed = manifest()
   change(changed)
   store().put('nightly/b/manifest.json', Buffer.from(JSON.stringify(changed)))

@@ -1,0 +1,82 @@
+/** What no schema can say of a manifest: that it is complete, and that nothing in it is mistaken for another. */
+import { Rejected } from '../errors.ts'
+import { shardSnapshotKey } from '../layout.ts'
+import type { NodeCollection, ShardCollection, ShardKey, ShardSnapshot } from '../manifest.ts'
+
+/** One snapshot of each node, and every shard in one of them. */
+export function checkNodes({ name, snapshots, shards }: NodeCollection, nodeCount: number): void {
+  const nodes = snapshots.map(({ nodeIndex }) => nodeIndex).sort((a, b) => a - b)
+  if (nodes.length !== nodeCount || nodes.some((node, index) => node !== index)) {
+    throw new Rejected(
+      `manifest.json: collection ${name} has snapshots of nodes ${nodes.join(', ')}, not of 0 to ${nodeCount - 1}`,
+    )
+  }
+  for (const { shardId, nodes: holders } of shards) {
+    const isHeld = snapshots.some(
+      ({ nodeIndex, localShards }) =>
+        holders.includes(nodeIndex) && localShards.some((shard) => shard.shardId === shardId),
+    )
+    if (!isHeld) {
+      throw new Rejected(`manifest.json: collection ${name} has no snapshot of shard ${shardId}`)
+    }
+  }
+}
+
+/**
+ * Every shard number there must be, each with one snapshot under its own key. The engine takes the
+ * snapshot of another shard without complaint (facts 6.6), so nothing after this would notice.
+ */
+export function checkShards(collection: ShardCollection): void {
+  const { name, snapshots, shards } = collection
+  const refuse = (problem: string): never => {
+    throw new Rejected(`manifest.json: collection ${name} ${problem}`)
+  }
+  const twin = repeated(shards)
+  if (twin !== undefined) refuse(`lists shard ${twin} twice`)
+  const keys = new Map(shards.map(({ shardId, shardKey }) => [shardId, shardKey]))
+  for (const id of expectedIds(collection)) if (!keys.has(id)) refuse(`lacks shard ${id}`)
+  checkKeys(collection, keys, refuse)
+  const doubled = repeated(snapshots)
+  if (doubled !== undefined) refuse(`has two snapshots of shard ${doubled}`)
+  const taken = new Set(snapshots.map(({ shardId }) => shardId))
+  for (const id of keys.keys()) if (!taken.has(id)) refuse(`has no snapshot of shard ${id}`)
+  for (const snapshot of snapshots) {
+    const problem = mistaken(name, snapshot, keys)
+    if (problem !== undefined) refuse(problem)
+  }
+}
+
+/** Of the numbers a collection must have: under custom sharding those of its keys, else 0 and on. */
+function expectedIds({ config, shardKeys }: ShardCollection): number[] {
+  const { sharding_method: method, shard_number: count } = config.params
+  if (method === 'custom') return shardKeys.flatMap(({ shardIds }) => shardIds)
+  return typeof count === 'number' ? Array.from({ length: count }, (_, id) => id) : []
+}
+
+function checkKeys(
+  { shardKeys }: ShardCollection,
+  keys: Map<number, ShardKey | undefined>,
+  refuse: (problem: string) => never,
+): void {
+  const listed = new Map(shardKeys.flatMap(({ key, shardIds }) => shardIds.map((id) => [id, key])))
+  for (const [id, key] of keys) {
+    if (listed.get(id) !== key) refuse(`does not list shard ${id} under its shard key`)
+  }
+}
+
+function mistaken(
+  collection: string,
+  { shardId, shardKey, key }: ShardSnapshot,
+  keys: Map<number, ShardKey | undefined>,
+): string | undefined {
+  if (!keys.has(shardId)) return `has a snapshot of shard ${shardId}, which it does not list`
+  if (keys.get(shardId) !== shardKey) return `has shard ${shardId} under another shard key`
+  if (key.endsWith(`/${shardSnapshotKey('', collection, shardId)}`)) return undefined
+  return `has ${key} as the snapshot of shard ${shardId}`
+}
+
+/** The first number that is there a second time. */
+function repeated(shards: { shardId: number }[]): number | undefined {
+  const seen = new Set<number>()
+  return shards.find(({ shardId }) => seen.size === seen.add(shardId).size)?.shardId
+}

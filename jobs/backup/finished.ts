@@ -1,0 +1,34 @@
+/** collection.json: the collection is whole in the bucket, and is this in the manifest. */
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { collectionKey } from '../../crds/layout.ts'
+import type { ManifestCollection, NodeCollection, ShardCollection } from '../../crds/manifest.ts'
+import { isThere } from './object.ts'
+import type { Work } from './work.ts'
+
+const Finished = Type.Object({ uid: Type.String(), collection: Type.Unknown() })
+
+export async function finish<Collection extends ManifestCollection>(
+  collection: Collection,
+  { bucket, folder, plan, tools }: Work,
+): Promise<Collection> {
+  const finished = { uid: plan.uid, collection }
+  await bucket.putJson(collectionKey(folder, collection.name), finished, { signal: tools.signal })
+  return collection
+}
+
+/** By an earlier attempt; every object must still be there in its size. */
+export async function finishedEarlier<
+  Schema extends typeof NodeCollection | typeof ShardCollection,
+>(schema: Schema, name: string, work: Work): Promise<Static<Schema> | undefined> {
+  const { bucket, folder, plan, tools } = work
+  const found = await bucket.getJson(collectionKey(folder, name), tools.signal)
+  if (!Value.Check(Finished, found) || found.uid !== plan.uid) return undefined
+  const { collection } = found
+  if (!Value.Check(schema, collection)) return undefined
+  for (const snapshot of collection.snapshots) {
+    if (!(await isThere(snapshot, work))) return undefined
+  }
+  tools.log.info({ collection: name }, `collection ${name} is in the bucket already`)
+  return collection
+}

@@ -1,0 +1,77 @@
+/** One collection by shard: each of its shards once, wherever it is while the backup runs. */
+import { isDeepStrictEqual } from 'node:util'
+import { EngineError } from '../../../crds/errors.ts'
+import { ShardCollection } from '../../../crds/manifest.ts'
+import { countOf } from '../counting.ts'
+import { finish, finishedEarlier } from '../finished.ts'
+import { settledShape, shardPrint, type Shape } from '../shape.ts'
+import { refuseUnknown } from '../source.ts'
+import { ROUNDS, snapshotsOn, type Work } from '../work.ts'
+import { removeStrays } from './part.ts'
+import { shardsIn, sightOf } from './sight.ts'
+import { takeShards } from './take.ts'
+
+export async function backUpByShard(name: string, work: Work): Promise<ShardCollection> {
+  const finished = await finishedEarlier(ShardCollection, name, work)
+  if (finished !== undefined) return finished
+  await refuseUnknown(name, work)
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    const shape = await settledShape(name, work)
+    work.tally.follows(shape.shards.length)
+    const before = await countsOf(name, shape, work)
+    const snapshots = await takeShards(name, shape, work)
+    if (snapshots.length === shape.shards.length && (await isSame(shape, name, work))) {
+      await removeStrays(name, shape.shards, work)
+      const counted = inBoth(before, await countsOf(name, shape, work))
+      return finish({ name, ...describedBy(shape, counted), snapshots }, work)
+    }
+    work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
+  }
+  throw new EngineError(
+    `collection ${name}: its shards, or its vectors, changed ${ROUNDS} times while it was backed up`,
+  )
+}
+
+/** Where a shard is does not matter: only which ones there are, and what fits into them. */
+async function isSame(shape: Shape, name: string, work: Work): Promise<boolean> {
+  const sight = await sightOf(name, work)
+  const [node = 0] = sight.keys()
+  const now = await snapshotsOn(work, node).collection(name, work.tools.signal)
+  const then = shape.shards.map((shard) => shardPrint(shard, shape.described))
+  const is = shardsIn(sight).map((shard) => shardPrint(shard, now))
+  return isDeepStrictEqual(then.sort(), is.sort())
+}
+
+/** Exact counts: of all points, and of those under each key. */
+interface Counts {
+  all?: number | undefined
+  byKey: Map<string | number, number | undefined>
+}
+
+async function countsOf(name: string, { described }: Shape, work: Work): Promise<Counts> {
+  const byKey: Counts['byKey'] = new Map()
+  for (const { key } of described.shardKeys) byKey.set(key, await countOf(name, work, key))
+  return { all: await countOf(name, work), byKey }
+}
+
+/** Written to meanwhile, it has no one number: the streams are of several moments. */
+function inBoth(before: Counts, after: Counts): Counts {
+  const same = (one?: number, other?: number) => (one === other ? one : undefined)
+  const keys = [...before.byKey]
+  return {
+    all: same(before.all, after.all),
+    byKey: new Map(keys.map(([key, count]) => [key, same(count, after.byKey.get(key))])),
+  }
+}
+
+function describedBy({ described }: Shape, { all, byKey }: Counts) {
+  const { replication_factor: factor } = described.config.params
+  const exact = (count: number | undefined) =>
+    count === undefined ? {} : { exactPointsCount: count }
+  return {
+    ...described,
+    ...exact(all),
+    shardKeys: described.shardKeys.map((one) => ({ ...one, ...exact(byKey.get(one.key)) })),
+    replicationFactor: typeof factor === 'number' ? factor : 1,
+  }
+}
