@@ -69,6 +69,9 @@ export async function openForeignGround(
       await runHelm(UNINSTALL)
       installed = false
     },
+    operatorImage: () => notHere('the size of the image'),
+    installPrevious: () => notHere('an upgrade from an earlier chart'),
+    upgradeFromPrevious: () => notHere('an upgrade from an earlier chart'),
     upgradeOperator: () => notHere('an upgrade of the operator'),
     restartControllers: () => notHere('a restart of its controllers'),
     freezePod: () => notHere('a pod that hangs'),

@@ -3,7 +3,16 @@ import { readFileSync } from 'node:fs'
 import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { openForeignGround } from './foreign.ts'
-import { installOperator, UNINSTALL, upgradeOperator, whatIsReal } from './install.ts'
+import type { Image } from './buildah.ts'
+import { buildOperatorImage } from './images.ts'
+import {
+  installChart,
+  installOperator,
+  installPrevious,
+  UNINSTALL,
+  upgradeOperator,
+  whatIsReal,
+} from './install.ts'
 import { startLocalCluster, type LocalCluster } from './local.ts'
 import { realMetacontroller } from './metacontroller.ts'
 import type { Log } from './tools.ts'
@@ -23,6 +32,12 @@ export interface Ground {
   /** Makes the seven kinds known, without anybody who looks after them yet. */
   defineKinds(): Promise<void>
   install(): Promise<void>
+  /** The operator's image as it was made here; throws where somebody else made it. */
+  operatorImage(): Promise<{ sizeBytes: number }>
+  /** Installs the operator's chart of an earlier commit, and tells which; throws where there is none. */
+  installPrevious(): Promise<string>
+  /** Upgrades that to the chart that stands here, and waits until it runs. */
+  upgradeFromPrevious(): Promise<void>
   /** As a person would; rejects with what helm says. */
   uninstall(): Promise<void>
   /** Replaces the operator's chart by one of another release. */
@@ -43,6 +58,13 @@ export async function openGround(env: NodeJS.ProcessEnv, log: Log): Promise<Grou
 function localGround(cluster: LocalCluster, log: Log): Ground {
   const { server, token, caFile } = cluster
   const api = new ApiClient({ server, token, ca: readFileSync(caFile, 'utf8') })
+  let image: Promise<Image> | undefined
+  // One for the whole run: the files it is made of may change meanwhile.
+  const operatorImage = () => (image ??= buildOperatorImage(cluster.tools))
+  const restartLoop = async () => {
+    // Metacontroller follows its CompositeControllers; our loop reads them at its start.
+    if (realMetacontroller(process.env) === undefined) await cluster.restart('loop')
+  }
   return {
     api,
     helm: cluster.tools.helm,
@@ -64,15 +86,20 @@ function localGround(cluster: LocalCluster, log: Log): Ground {
       ])
     },
     install: async () => {
-      await installOperator(cluster, { log })
+      await installOperator(cluster, { log, image: await operatorImage() })
+    },
+    operatorImage,
+    installPrevious: async () => installPrevious(cluster, await operatorImage()),
+    upgradeFromPrevious: async () => {
+      await installChart(cluster, await operatorImage())
+      await restartLoop()
     },
     uninstall: async () => {
       await cluster.helm(UNINSTALL)
     },
     upgradeOperator: async (version) => {
       await upgradeOperator(cluster, version)
-      // Metacontroller follows its CompositeControllers; our loop reads them at its start.
-      if (realMetacontroller(process.env) === undefined) await cluster.restart('loop')
+      await restartLoop()
     },
     restartControllers: () => cluster.restart('kube-controller-manager'),
     freezePod: (namespace, pod, frozen) => cluster.freezePod(namespace, pod, frozen),

@@ -6,6 +6,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
+import type { Image } from './buildah.ts'
 import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
 import type { LocalCluster } from './local.ts'
 import {
@@ -16,6 +17,7 @@ import {
 } from './metacontroller.ts'
 import type { StartLoop, StopLoop } from './metacontroller.ts'
 import { program } from './packages.ts'
+import { previousChart } from './previous-chart.ts'
 import { portAnswers, waitFor } from './process.ts'
 import type { Log } from './tools.ts'
 
@@ -39,6 +41,8 @@ export const UNINSTALL = ['uninstall', RELEASE, '--namespace', NAMESPACE, '--wai
 
 export interface InstallOptions {
   readonly log?: Log
+  /** By default it is made of what stands here now. */
+  readonly image?: Image
   /** Runs where METACONTROLLER_BIN names no Metacontroller; by default our own, as a process. */
   readonly startLoop?: StartLoop
   /** More chart values, as `helm --set` takes them. */
@@ -62,12 +66,12 @@ export async function installOperator(
   await installDefinitions(cluster, real)
   await loadEngines(cluster, log)
   const chartRepository = await serveEngineChart(cluster)
-  await installChart(cluster, log, [
-    `engineChart.repository=${chartRepository}`,
-    'metacontroller.rbac.create=true',
-    PULLED,
-    ...values,
-  ])
+  const image = options.image ?? (await buildOperatorImage(cluster.tools))
+  log(`operator image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
+  await cluster.loadImage(image.archive)
+  await makeNamespace(cluster)
+  await installChart(cluster, image, { values: [PULLED, ...values] })
+  log(`the operator runs in ${NAMESPACE}`)
 
   const start = real === undefined ? startLoop : () => startMetacontroller(cluster, real)
   return { chartRepository, stop: await start(cluster) }
@@ -88,6 +92,44 @@ export async function upgradeOperator(cluster: LocalCluster, version: string): P
   ])
 }
 
+export interface ChartOptions {
+  /** Folder of the chart; by default the one that stands here. */
+  readonly chart?: string
+  /** Whether the service must run before this answers. */
+  readonly wait?: boolean
+  /** More chart values, as `helm --set` takes them. */
+  readonly values?: readonly string[]
+}
+
+/** helm alone, on a cluster that has all else: installs the chart, or upgrades to it. */
+export async function installChart(
+  cluster: LocalCluster,
+  { name }: Image,
+  { chart = join(REPOSITORY, 'chart'), wait = true, values = [PULLED] }: ChartOptions = {},
+): Promise<void> {
+  const [repository = '', tag = ''] = name.split(/:(?=[^:/]+$)/)
+  const settings = [
+    `image.repository=${repository}`,
+    `image.tag=${tag}`,
+    `engineChart.repository=${chartRepositoryOn(cluster)}`,
+    'metacontroller.rbac.create=true',
+    ...values,
+  ]
+  await cluster.helm([
+    ...['upgrade', '--install', RELEASE, chart, '--namespace', NAMESPACE, '--skip-crds'],
+    ...(wait ? ['--wait', '--timeout', '120s'] : []),
+    ...settings.flatMap((setting) => ['--set', setting]),
+  ])
+}
+
+/** With what every chart knows, and without its service: the image belongs to the chart that is here. */
+export async function installPrevious(cluster: LocalCluster, image: Image): Promise<string> {
+  const folder = join(cluster.directory, 'previous')
+  const { commit, folder: chart } = await previousChart(REPOSITORY, folder)
+  await installChart(cluster, image, { chart, wait: false, values: [] })
+  return commit
+}
+
 /** The lines with which a run says what of it is real. */
 export function whatIsReal(env: NodeJS.ProcessEnv): string[] {
   const parts = {
@@ -105,29 +147,10 @@ const RESTRICTED = {
   metadata: { name: NAMESPACE, labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
 }
 
-async function installChart(cluster: LocalCluster, log: Log, values: readonly string[]) {
-  const image = await buildOperatorImage(cluster.tools)
-  log(`operator image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
-  await cluster.loadImage(image.archive)
-  const [repository = '', tag = ''] = image.name.split(/:(?=[^:/]+$)/)
+async function makeNamespace(cluster: LocalCluster): Promise<void> {
   for (const object of [RESTRICTED, pullSecret(NAMESPACE)]) {
     await cluster.kubectl(['apply', '-f', '-'], { input: JSON.stringify(object) })
   }
-  const settings = [`image.repository=${repository}`, `image.tag=${tag}`, ...values]
-  await cluster.helm([
-    ...['upgrade', '--install', RELEASE, join(REPOSITORY, 'chart')],
-    ...[
-      '--namespace',
-      NAMESPACE,
-      '--create-namespace',
-      '--skip-crds',
-      '--wait',
-      '--timeout',
-      '120s',
-    ],
-    ...settings.flatMap((setting) => ['--set', setting]),
-  ])
-  log(`the operator runs in ${NAMESPACE}`)
 }
 
 /** The real engine where ENGINE_BIN names one, else our double. */
@@ -147,7 +170,7 @@ async function loadEngines(cluster: LocalCluster, log: Log): Promise<void> {
 async function serveEngineChart(cluster: LocalCluster): Promise<string> {
   const chart = process.env['ENGINE_CHART'] ?? join(REPOSITORY, 'test/doubles/chart')
   const folder = join(cluster.directory, 'charts')
-  const url = `http://${cluster.nodeAddress}:${CHART_PORT}`
+  const url = chartRepositoryOn(cluster)
   mkdirSync(folder, { recursive: true })
   for (const version of Object.values(ENGINE_VERSIONS)) {
     const versions = ['--version', version, '--app-version', `v${version}`]
@@ -161,4 +184,8 @@ async function serveEngineChart(cluster: LocalCluster): Promise<string> {
     await waitFor('the chart repository', () => portAnswers(cluster.nodeAddress, CHART_PORT))
   }
   return url
+}
+
+function chartRepositoryOn({ nodeAddress }: LocalCluster): string {
+  return `http://${nodeAddress}:${CHART_PORT}`
 }

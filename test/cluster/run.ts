@@ -2,9 +2,7 @@
  * `npm run test:cluster`: everything that only a real cluster can show. The first lines say what is
  * real here; all that was started is ended, also after a failure or Ctrl-C.
  */
-import t, { type Test } from 'tap'
-import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import t from 'tap'
 import { readAudit } from '../audit/calls.ts'
 import { holders, type Roles } from '../audit/holders.ts'
 import { verdictOn, type Rule } from '../audit/verdict.ts'
@@ -28,10 +26,10 @@ import { migrationScenarios } from '../scenarios/migration.ts'
 import { pullSecrets } from '../scenarios/pull-secrets.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
-import { phaseOf } from '../scenarios/scenario.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
+import { showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
@@ -70,6 +68,8 @@ await t.test('the real API server admits and refuses what the corpus says', asyn
   t.equal(outcomes.length, CORPUS.length)
 })
 
+await t.test('the image has not grown by more than a tenth', showImageSize(ground))
+
 await t.test('helm install puts the operator on the cluster', async () => {
   await ground.install()
   world = openClusterWorld(ground)
@@ -105,34 +105,14 @@ if (world !== undefined) {
     for (const note of notes) t.comment(note)
     t.strictSame(problems, [])
   })
-  await t.test('helm uninstall strands no resource, and leaves the CRDs', showUninstall(world))
-}
-
-function showUninstall(world: ClusterWorld) {
-  return async (t: Test) => {
-    await world.clear()
-    const namespace = await world.namespace('uninstall')
-    const metadata = { name: 'kept', namespace }
-    const spec = { clusterRef: { name: 'missing' }, vectors: [{ size: 4, distance: 'Dot' }] }
-    const kept = { apiVersion: API_VERSION, kind: 'VecCollection', metadata, spec }
-    const reference = referenceOf(kept)
-    await world.apply(kept)
-    const isHeld = (object?: AnyObject) => phaseOf(object) !== undefined
-    await world.until(reference, 'seen by the operator', isHeld, 60)
-    await t.rejects(ground.uninstall(), { message: new RegExp(`VecCollection ${namespace}/kept`) })
-
-    await world.client.delete(reference)
-    await world.until(reference, 'gone', (object) => object === undefined, 60)
-    await ground.uninstall()
-    const left = async (apiVersion: string, kind: string) => {
-      const { items } = await ground.api.list(apiVersion, kind)
-      return items.map(({ metadata: { name } }) => name).filter((name) => /^vec|\.vec-/.test(name))
-    }
-    t.equal((await left('apiextensions.k8s.io/v1', 'CustomResourceDefinition')).length, 7)
-    t.strictSame(await left('metacontroller.k8s.io/v1alpha1', 'CompositeController'), [])
-    t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRole'), [])
-    t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding'), [])
-  }
+  await t.test(
+    'helm uninstall strands no resource, and leaves the CRDs',
+    showUninstall(ground, world),
+  )
+  await t.test(
+    'helm upgrade takes over from the chart of an earlier commit',
+    showUpgrade(ground, world),
+  )
 }
 
 /** The ClusterRoles that the chart made. */

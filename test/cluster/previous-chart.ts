@@ -1,0 +1,45 @@
+/**
+ * The operator's chart of an earlier commit, as somebody has it installed who upgrades now: the newest
+ * one that differs from the chart that stands here.
+ */
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { NotHere } from '../world/world.ts'
+import { run, succeeds } from './process.ts'
+
+export interface PreviousChart {
+  readonly commit: string
+  readonly folder: string
+}
+
+/** So far back is looked for a chart that differs; a change and its revert may follow each other. */
+const COMMITS = 20
+
+/** Writes it below a directory; says why where the history is not here. */
+export async function previousChart(repository: string, directory: string): Promise<PreviousChart> {
+  const git = (...args: string[]) => run('git', ['-C', repository, ...args])
+  if (!(await succeeds(git('rev-parse', 'HEAD')))) {
+    throw new NotHere('there is no history here, so no earlier chart: this is no clone')
+  }
+  const commits = (await git('log', '--format=%H', `-${COMMITS}`, '--', 'chart')).trim().split('\n')
+  for (const commit of commits) {
+    // The chart that is installed stands in the working tree, committed or not.
+    if (await succeeds(git('diff', '--quiet', commit, '--', 'chart'))) continue
+    return { commit, folder: await exported(git, commit, directory) }
+  }
+  throw new NotHere('no earlier chart is in this clone: git fetch --unshallow brings it')
+}
+
+async function exported(
+  git: (...args: string[]) => Promise<string>,
+  commit: string,
+  directory: string,
+): Promise<string> {
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true })
+  const archive = join(directory, 'chart.tar')
+  await git('archive', '--output', archive, commit, 'chart')
+  await run('tar', ['-xf', archive, '-C', directory])
+  return join(directory, 'chart')
+}

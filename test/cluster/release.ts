@@ -1,0 +1,93 @@
+/** The operator's own release, as helm and people see it: its image, its upgrade, its end. */
+import type { Test } from 'tap'
+import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import { phaseOf } from '../scenarios/scenario.ts'
+import { referenceOf } from '../world/client.ts'
+import { NotHere, type Reference } from '../world/world.ts'
+import type { Ground } from './ground.ts'
+import { growthOf, recordedBytes } from './image-size.ts'
+import { NAMESPACE, RELEASE } from './install.ts'
+import type { ClusterWorld } from './world.ts'
+
+const SEEN_SECONDS = 60
+/** What a resource waits that is seen while Metacontroller pauses after failures. */
+const TAKEN_OVER_SECONDS = 180
+
+export function showImageSize(ground: Ground) {
+  return async (t: Test) => {
+    const made = await ground.operatorImage().catch(skippedBy(t))
+    if (made === undefined) return
+    const { words, isTooMuch } = growthOf(made.sizeBytes, recordedBytes())
+    t.comment(`operator image: ${words}`)
+    t.notOk(isTooMuch, `${words}: node test/cluster/image-size.ts --record, if it must be`)
+  }
+}
+
+export function showUninstall(ground: Ground, world: ClusterWorld) {
+  return async (t: Test) => {
+    await world.clear()
+    const kept = await collectionWithoutCluster(world, 'uninstall')
+    const { namespace } = kept
+    await world.until(kept, 'seen by the operator', isSeen, SEEN_SECONDS)
+    await t.rejects(ground.uninstall(), { message: new RegExp(`VecCollection ${namespace}/kept`) })
+
+    await removed(world, kept)
+    await ground.uninstall()
+    const left = async (apiVersion: string, kind: string) => {
+      const { items } = await ground.api.list(apiVersion, kind)
+      return items.map(({ metadata: { name } }) => name).filter((name) => /^vec|\.vec-/.test(name))
+    }
+    t.equal((await left('apiextensions.k8s.io/v1', 'CustomResourceDefinition')).length, 7)
+    t.strictSame(await left('metacontroller.k8s.io/v1alpha1', 'CompositeController'), [])
+    t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRole'), [])
+    t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding'), [])
+  }
+}
+
+/** After the uninstall, so that helm really installs the earlier chart. */
+export function showUpgrade(ground: Ground, world: ClusterWorld) {
+  return async (t: Test) => {
+    const commit = await ground.installPrevious().catch(skippedBy(t))
+    if (commit === undefined) return
+    t.comment(`from the chart of ${commit}`)
+    const token = await hookToken(ground)
+    const kept = await collectionWithoutCluster(world, 'upgrade')
+    await ground.upgradeFromPrevious()
+    t.strictSame(await hookToken(ground), token, 'the token of the hooks is kept')
+    await world.until(kept, 'seen by the operator', isSeen, TAKEN_OVER_SECONDS)
+    await removed(world, kept)
+    await ground.uninstall()
+  }
+}
+
+async function collectionWithoutCluster(world: ClusterWorld, purpose: string) {
+  const metadata = { name: 'kept', namespace: await world.namespace(purpose) }
+  const spec = { clusterRef: { name: 'missing' }, vectors: [{ size: 4, distance: 'Dot' }] }
+  const made = { apiVersion: API_VERSION, kind: 'VecCollection', metadata, spec }
+  await world.apply(made)
+  return referenceOf(made)
+}
+
+function isSeen(object?: AnyObject): boolean {
+  return phaseOf(object) !== undefined
+}
+
+async function removed(world: ClusterWorld, reference: Reference) {
+  await world.client.delete(reference)
+  await world.until(reference, 'gone', (object) => object === undefined, SEEN_SECONDS)
+}
+
+async function hookToken({ api }: Ground): Promise<Secret['data']> {
+  const name = `${RELEASE}-hook-token`
+  const secret = await api.get({ apiVersion: 'v1', kind: 'Secret', namespace: NAMESPACE, name })
+  return (secret as Secret | undefined)?.data
+}
+
+/** What this ground cannot show is skipped, and says why. */
+function skippedBy(t: Test) {
+  return (error: unknown): undefined => {
+    if (!(error instanceof NotHere)) throw error
+    t.pass('not shown here', { skip: error.message })
+  }
+}
