@@ -131,14 +131,14 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
     kubernetes,
     helm: new Helm(log, { env }),
     ...enginesOf(kubernetes, env, log),
-    bucketAt: async (target) => {
+    bucketAt: async (target, waiting) => {
       // Only what touches a bucket pays for the SDK: 0.2 s, and 30 MB of memory.
       const [{ Bucket }, { mountedBucketCredentials }] = await Promise.all([
         import('./clients/s3.ts'),
         import('./clients/s3-credentials.ts'),
       ])
       const credentials = mountedBucketCredentials(target.credentialsSecretRef, env)
-      return new Bucket({ target, credentials, time, log, rotationMs: ROTATION_MS })
+      return new Bucket({ target, credentials, time, log, rotationMs: ROTATION_MS, waiting })
     },
     reporter: new Reporter({ kubernetes, subject, verb, runner, job, time, log, signal }),
     time,

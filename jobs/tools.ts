@@ -7,6 +7,7 @@ import type { Mounted } from './clients/credentials.ts'
 import type { Engine } from './clients/engine.ts'
 import type { Helm } from './clients/helm.ts'
 import type { Kubernetes } from './clients/kubernetes.ts'
+import type { ConnectionOptions } from './clients/s3-connection.ts'
 import type { Bucket } from './clients/s3.ts'
 import type { Reporter } from './report.ts'
 import type { Time } from './time.ts'
@@ -27,7 +28,10 @@ export interface Tools {
   /** Any engine, with the credentials that are mounted for it. */
   engineAt(place: EnginePlace): Engine
   /** The bucket of a resource, by the credentials that are mounted for it. */
-  bucketAt(target: Omit<S3Target, 'prefix'>): Promise<Bucket>
+  bucketAt(
+    target: Omit<S3Target, 'prefix'>,
+    waiting?: ConnectionOptions['waiting'],
+  ): Promise<Bucket>
   reporter: Reporter
   time: Time
   log: Logger

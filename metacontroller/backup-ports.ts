@@ -25,11 +25,10 @@ export function backupPorts(tools: BackupTools): BackupPorts {
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
     restoresOf: (backup: ObjectName) => restoresOf(kubernetes, namespaces, backup),
-    async purge({ namespace, name, uid, storage }, signal) {
+    async purge({ namespace, name, uid, storage, left }, signal) {
       const bucket = await openBucket(tools, namespace, storage)
       try {
-        const { done } = await purge(bucket, { prefix: storage.prefix, name, uid }, { signal })
-        return { done }
+        return await purge(bucket, { prefix: storage.prefix, name, uid }, { signal, left })
       } finally {
         bucket.close()
       }

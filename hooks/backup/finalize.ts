@@ -14,7 +14,7 @@ import type { Context, HookRequest } from '../protocol.ts'
 import type { Decision } from './act.ts'
 import { fromRequest, type Observed } from './observe.ts'
 import type { BackupPorts } from './ports.ts'
-import { purgeBatch, retainsObjects, type Purge } from './purge.ts'
+import { leftOf, purgeBatch, retainsObjects, type Purge } from './purge.ts'
 import { s3PathOf } from './status.ts'
 
 const NEXT_BATCH_SECONDS = 1
@@ -58,14 +58,15 @@ export async function observeEnd(
   const credentials = await ports.secret(namespace, name)
   if (credentials === undefined) return end
 
-  const batch = (signal: AbortSignal) => purgeBatch(backup, ports, signal)
+  const last = purges.last(uid)
+  const batch = (signal: AbortSignal) => purgeBatch(backup, ports, { last, signal })
   const { value: purge, againAfterSeconds } = await purges.result(uid, now, batch)
   // One more look: nothing may have been started behind the purge.
-  const last = purge?.done === true ? await ports.jobsOf(namespace, uid) : liveJobs
+  const jobs = purge?.done === true ? await ports.jobsOf(namespace, uid) : liveJobs
   return {
     ...end,
     credentials,
-    liveJobs: last,
+    liveJobs: jobs,
     ...(purge !== undefined && { purge }),
     ...(againAfterSeconds !== undefined && { againAfterSeconds }),
   }
@@ -97,7 +98,7 @@ export function finalize(end: End, { now }: Context): Decision {
     const message = `${s3PathOf(backup)}: ${purge.error} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`
     return waiting(end, 'PurgeFailed', message, RETRY_SECONDS, now)
   }
-  const left = purge?.remaining === undefined ? '' : `, ${purge.remaining} objects are left`
+  const left = purge === undefined ? '' : leftOf(purge)
   const again = againAfterSeconds ?? NEXT_BATCH_SECONDS
   return waiting(end, 'Purging', `${s3PathOf(backup)} is being emptied${left}`, again, now)
 }

@@ -17,13 +17,21 @@ export interface ObjectIdentity extends ObjectName {
 /** The objects of one backup: those under `<prefix>/<name>/`, as long as its uid owns that prefix. */
 export interface PurgeTarget extends ObjectIdentity {
   storage: S3Target
+  /** What the batch before this one left. */
+  left?: ObjectCount | undefined
 }
 
 export interface PurgeResult {
   /** A listing shows nothing of this backup any more. */
   done: boolean
   /** Objects that are left, where that is known. */
-  remaining?: number
+  left?: ObjectCount
+}
+
+export interface ObjectCount {
+  count: number
+  /** There are more, which were not counted. */
+  isLeast: boolean
 }
 
 export interface BackupPorts extends LeasePorts {

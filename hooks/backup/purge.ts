@@ -9,21 +9,28 @@ export interface Purge extends PurgeResult {
   error?: string
 }
 
-/** One batch. What the store refuses is a result: it is shown, and tried again. */
+/** The batch after `last`. What the store refuses is a result: it is shown, and tried again. */
 export async function purgeBatch(
   { metadata, spec }: VecBackup,
   ports: Pick<BackupPorts, 'purge'>,
-  signal: AbortSignal,
+  { last, signal }: { last: Purge | undefined; signal: AbortSignal },
 ): Promise<Purge> {
   const { namespace, name, uid } = metadata
   try {
-    return await ports.purge({ storage: spec.storage.s3, namespace, name, uid }, signal)
+    const target = { storage: spec.storage.s3, namespace, name, uid, left: last?.left }
+    return await ports.purge(target, signal)
   } catch (error) {
     if (error instanceof StorageError || error instanceof Rejected) {
       return { done: false, error: error.message }
     }
     throw error
   }
+}
+
+/** What is left of the objects, for people; empty where it is not known. */
+export function leftOf({ left }: Purge): string {
+  if (left === undefined) return ''
+  return `, ${left.isLeast ? 'more than ' : ''}${left.count} objects are left`
 }
 
 /** Annotated to keep its objects when it goes; a schedule writes this on the backups it makes. */

@@ -19,18 +19,31 @@ export interface PurgeResult {
   done: boolean
   /** Objects deleted by this call. */
   deleted: number
+  /** While it is not done. */
+  left?: ObjectCount
+}
+
+export interface ObjectCount {
+  count: number
+  /** There are more, which were not counted. */
+  isLeast: boolean
 }
 
 export interface PurgeOptions {
   signal?: AbortSignal
   /** Keys a call deletes at most. */
   maxKeys?: number
+  /** What the call before this one left: then there is no need to count again. */
+  left?: ObjectCount | undefined
 }
+
+/** A thousand objects each: more are not counted at a time. */
+const COUNTED_PAGES = 20
 
 export async function purge(
   bucket: Bucket,
   { prefix, name, uid }: PurgeTarget,
-  { signal, maxKeys = DELETE_BATCH_KEYS }: PurgeOptions = {},
+  { signal, maxKeys = DELETE_BATCH_KEYS, left }: PurgeOptions = {},
 ): Promise<PurgeResult> {
   const folder = backupFolder({ prefix, name })
   try {
@@ -40,7 +53,13 @@ export async function purge(
     for (const upload of await bucket.openUploads(folder, signal)) {
       await bucket.abortUpload(upload, signal)
     }
-    return await deleteSome(bucket, folder, maxKeys, signal)
+    const { done, deleted } = await deleteSome(bucket, folder, maxKeys, signal)
+    if (done) return { done, deleted }
+    return {
+      done,
+      deleted,
+      left: lessened(left, deleted) ?? (await counted(bucket, folder, signal)),
+    }
   } catch (error) {
     // Whoever deleted the bucket deleted the backup.
     if (error instanceof StorageError && error.reason === 'NoSuchBucket') {
@@ -73,4 +92,26 @@ async function deleteSome(
     deleted += Math.min(keys.length, room)
     if (next !== undefined && deleted + DELETE_BATCH_KEYS > maxKeys) return { done: false, deleted }
   }
+}
+
+/** Undefined where that was not known, or is used up. */
+function lessened(left: ObjectCount | undefined, deleted: number): ObjectCount | undefined {
+  if (left === undefined || left.count <= deleted) return undefined
+  return { ...left, count: left.count - deleted }
+}
+
+async function counted(
+  bucket: Bucket,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<ObjectCount> {
+  let count = 0
+  let token: string | undefined
+  for (let page = 0; page < COUNTED_PAGES; page += 1) {
+    const { objects, next } = await bucket.list(folder, { token, signal })
+    count += objects.length
+    if (next === undefined) return { count, isLeast: false }
+    token = next
+  }
+  return { count, isLeast: true }
 }

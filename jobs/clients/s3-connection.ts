@@ -26,6 +26,8 @@ export interface ConnectionOptions {
   attempts?: number
   /** A key that worked and then is refused is perhaps being rotated: so long the new one is awaited. */
   rotationMs?: number
+  /** Told again and again why that is waited for, and with undefined that it is there. */
+  waiting?: ((refused: StorageError | undefined) => void) | undefined
   /** Told of each attempt; without a status it got no answer. */
   called?: (call: { method: string; status: number | undefined; seconds: number }) => void
 }
@@ -157,12 +159,17 @@ class Retry {
     isNew: () => Promise<boolean>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const { rotationMs = 0, time, log } = this.#options
-    while (!(await isNew())) {
-      if (!workedBefore || this.#waited >= rotationMs) throw error
-      log.warn({ reason: error.message }, 'bucket: refused, waits for new credentials')
-      await time.sleep(ROTATION_POLL_MS, signal)
-      this.#waited += ROTATION_POLL_MS
+    const { rotationMs = 0, waiting, time, log } = this.#options
+    try {
+      while (!(await isNew())) {
+        if (!workedBefore || this.#waited >= rotationMs) throw error
+        log.warn({ reason: error.message }, 'bucket: refused, waits for new credentials')
+        waiting?.(error)
+        await time.sleep(ROTATION_POLL_MS, signal)
+        this.#waited += ROTATION_POLL_MS
+      }
+    } finally {
+      waiting?.(undefined)
     }
     await this.failed(new StorageError(error.message), signal)
   }

@@ -244,24 +244,35 @@ t.test('a Lease that cannot be read does not keep a backup from going', async (t
   t.equal(answer.desired.finalized, true)
 })
 
-t.test('the purge is bounded per call and goes on at the next one', async (t) => {
-  const left = [1000, 0]
-  const purge: BackupPorts['purge'] = async () => {
-    const remaining = left.shift() ?? 0
-    return { done: remaining === 0, remaining }
-  }
-  const { ports } = portsOf({ ...secretThere, purge })
-  const room = backupRoom(ports)
-  const first = (await room.finalize?.(request(ending()), context)) as Desired<BackupStatus>
-  t.equal(first.finalized, undefined)
-  t.equal(first.resyncAfterSeconds, 1)
-  t.match(first.status.conditions?.at(-1), {
-    type: 'Purged',
-    reason: 'Purging',
-    message: 's3://store/daily/b is being emptied, 1000 objects are left',
-  })
-  t.equal((await room.finalize?.(request(ending()), context))?.finalized, true)
-})
+t.test(
+  'the purge is bounded per call, tells what is left and goes on at the next one',
+  async (t) => {
+    const counted = [
+      { count: 20_000, isLeast: true },
+      { count: 1_000, isLeast: false },
+    ]
+    const known: unknown[] = []
+    const purge: BackupPorts['purge'] = async ({ left: before }) => {
+      known.push(before)
+      const left = counted[known.length - 1]
+      return left === undefined ? { done: true } : { done: false, left }
+    }
+    const { ports } = portsOf({ ...secretThere, purge })
+    const room = backupRoom(ports)
+    for (const left of ['more than 20000', '1000']) {
+      const answer = (await room.finalize?.(request(ending()), context)) as Desired<BackupStatus>
+      t.equal(answer.finalized, undefined)
+      t.equal(answer.resyncAfterSeconds, 1)
+      t.match(answer.status.conditions?.at(-1), {
+        type: 'Purged',
+        reason: 'Purging',
+        message: `s3://store/daily/b is being emptied, ${left} objects are left`,
+      })
+    }
+    t.equal((await room.finalize?.(request(ending()), context))?.finalized, true)
+    t.strictSame(known, [undefined, ...counted])
+  },
+)
 
 for (const error of [new StorageError('access denied'), new Rejected('owner.json does not read')]) {
   t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {

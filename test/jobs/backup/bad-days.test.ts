@@ -130,7 +130,7 @@ t.test('403 half way fails that collection, and the upload is aborted', async (t
   t.equal(snapshotFiles(engine).size, 0)
 })
 
-t.test('a key that is rotated under way is read again', async (t) => {
+t.test('a key that is rotated under way is waited for, and the status says so', async (t) => {
   const { world, s3 } = await stage(t, { nodes: 1, snapshotBytes: 20 * MIB })
   s3.misbehave(({ operation }) => {
     if (operation === 'CreateMultipartUpload') {
@@ -139,13 +139,19 @@ t.test('a key that is rotated under way is read again', async (t) => {
     }
     return undefined
   })
-  const time = instantTime(() => {
+  const time = instantTime(async () => {
+    const { message = '' } = (await world.progress()) ?? {}
+    if (!WAITS.test(message)) return
     world.credentials({ CLOUD_ACCESS_KEY_ID: 'new', CLOUD_SECRET_ACCESS_KEY: 'newer' })
   })
   const { code, log } = await world.run({}, { time })
   t.equal(code, EXIT.done, log.slice(-2000))
   t.match(log, /refused, waits for new credentials/)
+  t.match((await world.progress())?.message, /^Backed up 1\/1 collections$/)
 })
+
+const WAITS =
+  /^collection 1 of 1 \(docs\), .*; waits for renewed credentials: CREATE UPLOAD s3:.* answered 403 InvalidAccessKeyId/
 
 t.test(
   'a store that is full says so, and the other collections are not tried for nothing',

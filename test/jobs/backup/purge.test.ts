@@ -59,6 +59,32 @@ t.test(
   },
 )
 
+t.test('a batch tells how many objects are left, and they are counted once', async (t) => {
+  const { s3, bucket, put } = await bucketOf(t)
+  put('a/owner.json', OWNER)
+  for (let index = 0; index < 2_500; index += 1) put(`a/c/${index}`)
+  const target = { prefix: '', name: 'a', uid: 'u' }
+  const first = await purge(bucket, target)
+  t.strictSame(first.left, { count: 1_501, isLeast: false })
+  s3.calls.length = 0
+  const second = await purge(bucket, target, { left: first.left })
+  t.strictSame(second.left, { count: 501, isLeast: false })
+  t.equal(s3.calls.filter(({ operation }) => operation === 'ListObjectsV2').length, 1)
+  t.match(await purge(bucket, target, { left: second.left }), { done: true, left: undefined })
+})
+
+t.test('of very many objects, more than 20000 are left, until those are gone', async (t) => {
+  const { bucket, put } = await bucketOf(t)
+  put('a/owner.json', OWNER)
+  for (let index = 0; index < 21_500; index += 1) put(`a/c/${index}`)
+  const target = { prefix: '', name: 'a', uid: 'u' }
+  const { left } = await purge(bucket, target)
+  t.strictSame(left, { count: 20_000, isLeast: true })
+  const next = (count: number) => purge(bucket, target, { left: { count, isLeast: true } })
+  t.strictSame((await next(20_000)).left, { count: 19_000, isLeast: true })
+  t.strictSame((await next(1_000)).left, { count: 18_501, isLeast: false })
+})
+
 for (const prefix of ['', 'p', '/p/', 'p//q']) {
   t.test(`\`a\` does not delete \`a-b/\`, with the prefix "${prefix}"`, async (t) => {
     const { bucket, store, put } = await bucketOf(t)
@@ -107,7 +133,10 @@ t.test('a purge that is ended goes on at the next call', async (t) => {
   put('a/owner.json', OWNER)
   for (let index = 0; index < 30; index += 1) put(`a/${index}`)
   const target = { prefix: '', name: 'a', uid: 'u' }
-  t.strictSame(await purge(bucket, target, { maxKeys: 20 }), { done: false, deleted: 20 })
+  t.strictSame(await purge(bucket, target, { maxKeys: 20 }), {
+    ...{ done: false, deleted: 20 },
+    left: { count: 11, isLeast: false },
+  })
   t.equal(store.objects.size, 11)
   const ended = AbortSignal.abort(new Error('time is up'))
   await t.rejects(purge(bucket, target, { signal: ended }), { message: 'time is up' })
