@@ -42,9 +42,12 @@ const Current = Type.Object({
   collection: Type.String(),
   /** n of `total`. */
   number: Type.Integer(),
-  /** Nodes that have their snapshot. */
+  /** Nodes that have their snapshot, of a backup by node. */
   nodesDone: Type.Integer(),
   nodes: Type.Integer(),
+  /** Of a backup by shard: ids of the shards that are back, and how many there are in all. */
+  shardsDone: Type.Optional(Type.Array(Type.Integer())),
+  shards: Type.Optional(Type.Integer()),
   /** True once this restore was about to make the collection: nobody else's data is in it. */
   isOurs: Type.Boolean(),
   /** What is being done, for people. */

@@ -1,7 +1,7 @@
-/** VecRestore: recovery of a backup into a cluster with the same number of nodes. */
+/** VecRestore: recovery of a backup into a cluster, by shard into any number of nodes. */
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionMapping, CollectionNames } from './engine.ts'
-import { AGE, OneOf, Ref, Time, resource, rules, statusBase } from './schema.ts'
+import { AGE, Count, OneOf, Ref, Time, resource, rules, statusBase } from './schema.ts'
 import { S3Source } from './storage.ts'
 
 const spec = Type.Object(
@@ -13,7 +13,8 @@ const spec = Type.Object(
       Type.Object({ s3: S3Source }, { description: 'A backup in a bucket; excludes backupRef.' }),
     ),
     targetClusterRef: Ref('VecCluster', {
-      description: 'The cluster to restore into; it must have as many nodes as the backup.',
+      description:
+        'The cluster to restore into; for a backup by node it must have as many nodes as the backup.',
     }),
     collections: Type.Optional(
       CollectionNames({ description: 'Collections to restore; default: all of the backup.' }),
@@ -24,6 +25,12 @@ const spec = Type.Object(
       description:
         "The engine's SnapshotPriority: snapshot replaces what is there; replica lets existing replicas win; no_sync skips synchronisation.",
     }),
+    replicationFactor: Type.Optional(
+      Count({
+        description:
+          'Copies of each shard at the target, never more than it has nodes; default: as many as the backup recorded.',
+      }),
+    ),
     waitForIndexing: Type.Boolean({
       default: true,
       description: 'A collection is done when it is green, or failed after an hour.',
@@ -91,7 +98,8 @@ export const VecRestore = resource({
   plural: 'vecrestores',
   singular: 'vecrestore',
   shortName: 'qr',
-  description: 'Recovery of a backup into a cluster with the same node count, node by node.',
+  description:
+    'Recovery of a backup into a cluster: node by node, or by shard into any number of nodes.',
   spec,
   status,
   columns: [

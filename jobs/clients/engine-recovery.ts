@@ -28,6 +28,12 @@ const KIB = 1024
 
 export type SnapshotPriority = 'snapshot' | 'replica' | 'no_sync'
 
+/** What takes a snapshot on a node: all it holds of a collection, or one shard of it. */
+export interface Taker {
+  collection: string
+  shard?: number
+}
+
 export interface Recovery {
   priority: SnapshotPriority
   /** Hex SHA-256 of the snapshot. */
@@ -101,14 +107,15 @@ export class EngineRecovery {
 
   /**
    * Has this node fetch a snapshot and take it as its own; answers once it has. What the address says
-   * besides the object, which is a credential, is taken out of every complaint.
+   * besides the object, which is a credential, is taken out of every complaint. That a snapshot is one
+   * of this very shard is not looked at by the engine (facts 6.6).
    */
   async recover(
-    collection: string,
+    taker: Taker,
     { url, priority, checksum }: Recovery & { url: string },
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#recoverFrom(collection, { location: url, priority, checksum }, LONG_CALL_MS, signal)
+    await this.#recoverFrom(taker, { location: url, priority, checksum }, LONG_CALL_MS, signal)
   }
 
   /** Why this node cannot fetch from an address; undefined when it can. Nothing is changed. */
@@ -120,7 +127,7 @@ export class EngineRecovery {
     // Whatever is fetched, it does not have this checksum.
     const body = { location: url, priority: 'snapshot', checksum: NO_CHECKSUM }
     try {
-      await this.#recoverFrom(collection, body, PROBE_MS, signal)
+      await this.#recoverFrom({ collection }, body, PROBE_MS, signal)
     } catch (error) {
       signal?.throwIfAborted()
       if (!(error instanceof EngineError)) throw error
@@ -133,9 +140,12 @@ export class EngineRecovery {
     return undefined
   }
 
-  /** The same as `recover`, of bytes that are sent; a file of this name stays in the snapshots folder. */
+  /**
+   * The same as `recover`, of bytes that are sent. A file of this name stays in the snapshots folder of
+   * a collection; of one shard none does.
+   */
   async upload(
-    collection: string,
+    taker: Taker,
     {
       file,
       source,
@@ -146,9 +156,10 @@ export class EngineRecovery {
     signal?: AbortSignal,
   ): Promise<void> {
     const query = new URLSearchParams({ wait: 'true', priority, checksum })
-    const path = `${pathOf(collection)}/snapshots/upload?${query.toString()}`
+    const path = `${takerPath(taker)}/snapshots/upload?${query.toString()}`
     const stream = fileForm({ field: 'snapshot', file, source, size })
-    await this.#engine.call('POST', path, Type.Boolean(), {
+    // True for a collection, null for a shard.
+    await this.#engine.call('POST', path, Type.Unknown(), {
       stream,
       timeoutMs: LONG_CALL_MS,
       signal,
@@ -168,6 +179,11 @@ export class EngineRecovery {
     return size == null ? undefined : size * KIB
   }
 
+  /** Starts a way to another node; where it stands is told by `placement`. */
+  async moveShard(collection: string, move: ShardMove, signal?: AbortSignal): Promise<void> {
+    await this.#change(collection, { move_shard: move }, signal)
+  }
+
   /** Starts a copy; where it stands is told by `placement`. */
   async replicateShard(collection: string, move: ShardMove, signal?: AbortSignal): Promise<void> {
     await this.#change(collection, { replicate_shard: move }, signal)
@@ -183,12 +199,12 @@ export class EngineRecovery {
   }
 
   async #recoverFrom(
-    collection: string,
+    taker: Taker,
     body: { location: string; priority: string; checksum: string },
     timeoutMs: number,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const path = `${pathOf(collection)}/snapshots/recover?wait=true`
+    const path = `${takerPath(taker)}/snapshots/recover?wait=true`
     try {
       await this.#engine.call('PUT', path, Type.Boolean(), { body, timeoutMs, signal })
     } catch (error) {
@@ -227,6 +243,10 @@ export function withoutQuery(text: string): string {
     const end = /[)\]:,.;]+$/.exec(found)?.[0] ?? ''
     return `${address}${end}`
   })
+}
+
+function takerPath({ collection, shard }: Taker): string {
+  return shard === undefined ? pathOf(collection) : `${pathOf(collection)}/shards/${shard}`
 }
 
 function pathOf(collection: string): string {

@@ -71,7 +71,8 @@ export async function inspectionOf(restore: VecRestore, call: PeopleCall, { kube
   const engineOn = enginesOf(kubernetes, plan.cluster, call)
   const tools = { engineOn: (_: unknown, ordinal?: number) => engineOn(ordinal), signal, log, time }
   const patience = new Patience(NO_PATIENCE_MS)
-  const work: Inspection = { plan, bucket, tools, patience, priority: restore.spec.priority }
+  const { priority, replicationFactor } = restore.spec
+  const work: Inspection = { plan, bucket, tools, patience, priority, replicationFactor }
   const readSource = () => readManifest(bucket, folderOf(plan), plan, signal)
   return { bucket, work, readSource }
 }

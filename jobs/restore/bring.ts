@@ -8,23 +8,32 @@ import { EngineError, StorageError } from '../../crds/errors.ts'
 import { manifestKey } from '../../crds/layout.ts'
 import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import { wordsOf } from '../clients/call.ts'
-import { cannotFetch } from '../clients/engine-recovery.ts'
+import { cannotFetch, type Taker } from '../clients/engine-recovery.ts'
 import { recoveryOn, snapshotsOn, type Work } from './work.ts'
 
 type Way = 'fetch' | 'upload'
 
 const CLEAN_UP_MS = 20_000
 
+/** One snapshot, and who takes it. */
+export interface Delivery {
+  node: number
+  taker: Taker
+  snapshot: ManifestSnapshot
+  /** Hex SHA-256 that the engine compares with what it got. */
+  checksum: string
+}
+
 /** Answers how it came once the node has taken it. */
-export async function bring(name: string, snapshot: ManifestSnapshot, work: Work): Promise<Way> {
-  const { nodeIndex: node } = snapshot
-  const way = work.ways.get(node) ?? (await wayTo(name, node, work))
+export async function bring(delivery: Delivery, work: Work): Promise<Way> {
+  const { node, taker } = delivery
+  const way = work.ways.get(node) ?? (await wayTo(taker.collection, node, work))
   if (way === 'fetch') {
-    const refusal = await fetched(name, snapshot, work)
+    const refusal = await fetched(delivery, work)
     if (refusal === undefined) return 'fetch'
     sends(node, refusal, work)
   }
-  await upload(name, snapshot, work)
+  await upload(delivery, work)
   return 'upload'
 }
 
@@ -46,16 +55,14 @@ function sends(node: number, reason: string, { tools, ways }: Work): Way {
 
 /** Why the node did not fetch it, and touched nothing; undefined when it has taken it. */
 async function fetched(
-  name: string,
-  snapshot: ManifestSnapshot,
+  { node, taker, snapshot, checksum }: Delivery,
   work: Work,
 ): Promise<string | undefined> {
   const { bucket, priority, tools } = work
   // Signed now: a restore may take longer than an address lasts.
   const url = await bucket.presignedUrl(snapshot.key, tools.signal)
-  const recovery = { url, priority, checksum: checksumOf(snapshot) }
   try {
-    await recoveryOn(work, snapshot.nodeIndex).recover(name, recovery, tools.signal)
+    await recoveryOn(work, node).recover(taker, { url, priority, checksum }, tools.signal)
     return undefined
   } catch (error) {
     if (error instanceof EngineError && cannotFetch(error)) return error.message
@@ -63,23 +70,25 @@ async function fetched(
   }
 }
 
-async function upload(name: string, snapshot: ManifestSnapshot, work: Work): Promise<void> {
+async function upload(delivery: Delivery, work: Work): Promise<void> {
   const { bucket, priority, tools, plan, tally } = work
-  const { nodeIndex, key, sizeBytes: size } = snapshot
-  const file = `${plan.uid}-${nodeIndex}.snapshot`
+  const { node, taker, snapshot, checksum } = delivery
+  const { key, sizeBytes: size } = snapshot
+  const file = `${plan.uid}-${node}.snapshot`
+  tally.starts(key)
   const bytes = await bucket.read(key, tools.signal)
   const broken = { reason: undefined as unknown }
   const source = Readable.from(checkedBytes(bytes, snapshot, broken, tally), { objectMode: false })
   try {
-    const recovery = { file, source, size, priority, checksum: checksumOf(snapshot) }
-    await recoveryOn(work, nodeIndex).upload(name, recovery, tools.signal)
+    const recovery = { file, source, size, priority, checksum }
+    await recoveryOn(work, node).upload(taker, recovery, tools.signal)
   } catch (error) {
     tools.signal.throwIfAborted()
     // That the call broke off is only what followed from it.
     throw broken.reason ?? error
   } finally {
     bytes.destroy()
-    await removeFile(name, { nodeIndex, file }, work)
+    if (taker.shard === undefined) await removeFile(taker.collection, { node, file }, work)
   }
 }
 
@@ -96,7 +105,7 @@ async function* checkedBytes(
     for await (const chunk of bytes) {
       hash.update(chunk)
       length += chunk.length
-      flows(chunk.length)
+      flows(key, chunk.length)
       yield chunk
     }
   } catch (cause) {
@@ -108,22 +117,17 @@ async function* checkedBytes(
   throw broken.reason
 }
 
-/** What is sent is kept by the node under its name, and fills its disk until it is deleted. */
+/** What is sent for a collection is kept by the node under its name, and fills its disk until it is deleted. */
 async function removeFile(
   name: string,
-  { nodeIndex, file }: { nodeIndex: number; file: string },
+  { node, file }: { node: number; file: string },
   work: Work,
 ): Promise<void> {
   try {
     // Not the signal of the Job: this is what is still done when it aborts.
-    await snapshotsOn(work, nodeIndex).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
+    await snapshotsOn(work, node).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
   } catch (error) {
     if (error instanceof EngineError && error.status === 404) return
-    work.tools.log.warn({ node: nodeIndex, file, reason: wordsOf(error) }, 'file not deleted')
+    work.tools.log.warn({ node, file, reason: wordsOf(error) }, 'file not deleted')
   }
-}
-
-/** What the engine said of it, or what was uploaded where it said nothing. */
-function checksumOf({ checksum, sha256 }: ManifestSnapshot): string {
-  return (checksum ?? sha256).toLowerCase()
 }

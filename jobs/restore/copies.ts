@@ -1,31 +1,43 @@
-/** The other copies of each shard: made where the backup recorded them (facts 6.4, step 6). */
-import { EngineError } from '../../crds/errors.ts'
-import type { ManifestCollection } from '../../crds/manifest.ts'
-import { isPassing, patiently } from '../patience.ts'
+/**
+ * The other copies of each shard: made where the backup recorded them, or where there is room for as many
+ * as are wanted (facts 6.4, step 6).
+ */
+import { patiently } from '../patience.ts'
+import { arranged, tryToStart } from './moving.ts'
+import { factorOf, placesOf, recordedFactor, type Places } from './places.ts'
 import { firstCopies, settled, type Copies, type Sight } from './settled.ts'
-import { collectionsOn, recoveryOn, type Wanted, type Work } from './work.ts'
+import { collectionsOn, recoveryOn, targetOf, type Wanted, type Work } from './work.ts'
 
-/** A copy that fails on its way is started again. */
-const ROUNDS = 3
-
-export async function makeCopies({ source, name }: Wanted, work: Work): Promise<void> {
-  const factor = source.config.params['replication_factor']
-  if (typeof factor !== 'number' || factor <= 1) return
-  work.tally.step('makes the other copies of its shards')
-  const body = { params: { replication_factor: factor } }
-  await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, work.tools.signal))
-  for (let round = 1; ; round += 1) {
-    const sight = await settled(name, work)
-    const moves = missingCopies(source, sight)
-    for (const move of moves) await replicate(name, move, work)
-    try {
-      await settled(name, work, (copies) => lacking(source, copies))
-      return
-    } catch (error) {
-      if (!isPassing(error) || round === ROUNDS) throw error
-      work.tools.log.warn({ collection: name, round, reason: error.message }, 'copies again')
-    }
+export async function makeCopies(wanted: Wanted, work: Work): Promise<void> {
+  const { name } = wanted
+  const target = targetOf(work)
+  const factor = factorOf(wanted, target)
+  tellFewer(wanted, factor, work)
+  if (factor > 1) {
+    const body = { params: { replication_factor: factor } }
+    const { signal } = work.tools
+    await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, signal))
   }
+  const sight = await settled(name, work)
+  const places = placesOf(wanted, { sight, planned: work.places.get(name) }, target)
+  if ([...places.values()].every((nodes) => nodes.length <= 1)) return
+  work.tally.step('makes the other copies of its shards')
+  await arranged(
+    name,
+    {
+      lacking: (copies) => lacking(places, copies),
+      start: (seen) => replicate(name, missingCopies(places, seen), work),
+    },
+    work,
+  )
+}
+
+/** Fewer nodes than copies are wanted: what there is room for is made. */
+function tellFewer(wanted: Wanted, factor: number, { replicationFactor, tally }: Work): void {
+  const asked = replicationFactor ?? recordedFactor(wanted)
+  if (factor >= asked) return
+  const { name } = wanted
+  tally.note(`${name} has ${factor} copies of each shard, not ${asked}: there are ${factor} nodes`)
 }
 
 interface Move {
@@ -34,13 +46,10 @@ interface Move {
   to_peer_id: number
 }
 
-/** From a node that holds the shard to each that held it when it was backed up. */
-export function missingCopies(
-  { shards }: Pick<ManifestCollection, 'shards'>,
-  sight: Sight,
-): Move[] {
+/** From a node that holds the shard to each that is to hold it too. */
+export function missingCopies(places: Places, sight: Sight): Move[] {
   const copies = firstCopies(sight)
-  return shards.flatMap(({ shardId, nodes }) => {
+  return [...places].flatMap(([shardId, nodes]) => {
     const holders = copies.get(shardId) ?? new Map<number, string>()
     const [holder] = holders.keys()
     const from = holder === undefined ? undefined : sight.peers[holder]
@@ -52,25 +61,18 @@ export function missingCopies(
   })
 }
 
-/** The first copy that is not where it was. */
-export function lacking(
-  { shards }: Pick<ManifestCollection, 'shards'>,
-  copies: Copies,
-): string | undefined {
-  for (const { shardId, nodes } of shards) {
+/** The first copy that is not where it is to be. */
+export function lacking(places: Places, copies: Copies): string | undefined {
+  for (const [shardId, nodes] of places) {
     const node = nodes.find((ordinal) => !(copies.get(shardId)?.has(ordinal) ?? false))
     if (node !== undefined) return `shard ${shardId} has no copy on node ${node}`
   }
   return undefined
 }
 
-async function replicate(name: string, move: Move, work: Work): Promise<void> {
-  const { log, signal } = work.tools
-  try {
-    await recoveryOn(work, 0).replicateShard(name, move, signal)
-  } catch (error) {
-    if (!(error instanceof EngineError)) throw error
-    // It may be on its way already, or be started in the next round.
-    log.info({ collection: name, shard: move.shard_id, reason: error.message }, 'copy not started')
+async function replicate(name: string, moves: Move[], work: Work): Promise<void> {
+  for (const move of moves) {
+    const start = () => recoveryOn(work, 0).replicateShard(name, move, work.tools.signal)
+    await tryToStart({ collection: name, shard: move.shard_id }, start, work)
   }
 }

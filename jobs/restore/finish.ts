@@ -5,11 +5,9 @@ import type { ManifestCollection } from '../../crds/manifest.ts'
 import { fanOutBody } from '../../crds/rules/recreate.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
-import { collectionsOn, recoveryOn, snapshotsOn, type Wanted, type Work } from './work.ts'
+import { provenPoints } from './counting.ts'
+import { collectionsOn, recoveryOn, type Wanted, type Work } from './work.ts'
 
-/** A count is of one moment, and may be behind what was settled. */
-const COUNT_TRIES = 6
-const COUNT_POLL_MS = 5_000
 /** Idle for so long although there is something to optimise: it waits for an update. */
 const GREY_SECONDS = 15
 
@@ -19,43 +17,11 @@ export async function finish({ source, name }: Wanted, work: Work): Promise<numb
   const body = fanOutBody(source.config)
   if (body !== undefined) await patch(name, body, work)
   tally.step('counts its points')
-  const points = await provenCount(name, source, work)
+  const points = await provenPoints({ source, name }, work)
   if (work.waitForIndexing) tally.step('waits until it is green')
   await untilGreen(name, work)
   await restoreAliases(name, source, work)
   return points
-}
-
-async function provenCount(
-  name: string,
-  { exactPointsCount, pointsCount }: ManifestCollection,
-  work: Work,
-): Promise<number | undefined> {
-  const { time, signal, log } = work.tools
-  for (let tries = 1; ; tries += 1) {
-    const count = await patiently(work, () => snapshotsOn(work, 0).exactCount(name, signal))
-    const fields = { collection: name, points: count, recorded: exactPointsCount ?? pointsCount }
-    if (count === undefined) {
-      work.tally.note(`points of ${name} were not counted: its strict mode forbids it`)
-      return undefined
-    }
-    if (exactPointsCount === undefined || count === exactPointsCount) {
-      log.info(fields, `${name} has ${count} points`)
-      // The recorded number is then of several moments, or approximate: it is shown, and proves nothing.
-      if (exactPointsCount === undefined && count !== pointsCount) {
-        work.tally.note(
-          `${name} has ${count} points; about ${pointsCount ?? 'unknown'} were recorded`,
-        )
-      }
-      return count
-    }
-    if (tries === COUNT_TRIES) {
-      throw new EngineError(
-        `${name} has ${count} points after the restore, but the backup has ${exactPointsCount}`,
-      )
-    }
-    await time.sleep(COUNT_POLL_MS, signal)
-  }
 }
 
 async function untilGreen(name: string, work: Work): Promise<void> {

@@ -5,28 +5,28 @@
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
-import { humanSize } from '../../crds/size.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
 import { disagreement, firstCopies, look, type Copies, type Sight } from './settled.ts'
-import {
-  collectionsOn,
-  engineOn,
-  ordinals,
-  recoveryOn,
-  type Inspection,
-  type Wanted,
-} from './work.ts'
+import { collectionsOn, engineOn, recoveryOn, type Inspection, type Wanted } from './work.ts'
 
-/** Throws with the first reason why this collection cannot be restored. */
-export async function checkCollection({ source, name }: Wanted, work: Inspection): Promise<void> {
+/**
+ * Throws with the first reason why this collection cannot be restored; answers where its shards are at
+ * the target, if it is there.
+ */
+export async function checkCollection(
+  wanted: Wanted,
+  work: Inspection,
+): Promise<Sight | undefined> {
+  const { source, name } = wanted
   await checkObjects(source, work)
   const found = await patiently(work, () => existing(name, work))
   if (found !== undefined) checkSameShape(name, source, found.live)
   const sight = found && (await patiently(work, () => seen(name, work)))
   // Where nodes disagree, that is repaired first, and looked at then.
   if (sight !== undefined && disagreement(sight) === undefined) checkSameShards(name, source, sight)
-  refusePriority(source, sight && firstCopies(sight), work)
+  refusePriority(wanted, sight && firstCopies(sight), work)
+  return sight
 }
 
 /** The collection at the target; undefined when there is none. An alias is none, and cannot become one. */
@@ -99,42 +99,28 @@ function byId([one]: unknown[], [other]: unknown[]): number {
   return Number(one) - Number(other)
 }
 
-/** Only where every shard has one copy, on the very node that its snapshot goes to, do they do no harm. */
+/** Other priorities do no harm only where no other node holds a copy, or will hold one. */
 export function refusePriority(
-  { name, shards }: ManifestCollection,
+  wanted: Wanted,
   copies: Copies | undefined,
   { priority, plan }: Pick<Inspection, 'priority' | 'plan'>,
 ): void {
   if (priority === 'snapshot' || plan.cluster.replicas === 1) return
-  const isHarmless = shards.every(({ shardId, nodes }) => {
-    const holders = [...(copies?.get(shardId)?.keys() ?? [])]
-    return nodes.length === 1 && isDeepStrictEqual(holders, nodes)
-  })
-  if (isHarmless) return
+  if (isTakenAlone(wanted, copies)) return
   const why =
     priority === 'replica'
       ? 'it stops the consensus of engines from 1.18 on for good'
       : 'it leaves copies that differ'
   throw new Rejected(
-    `priority ${priority} is refused for collection ${name}: ${why} where another node holds, or will hold, a copy; use snapshot`,
+    `priority ${priority} is refused for collection ${wanted.source.name}: ${why} where another node holds, or will hold, a copy; use snapshot`,
   )
 }
 
-/** Throws where the snapshots of a node are larger than all its disks. */
-export async function checkRoom(wanted: Wanted[], work: Inspection): Promise<void> {
-  for (const ordinal of ordinals(work)) {
-    const largest = Math.max(
-      0,
-      ...wanted.flatMap(({ source }) =>
-        source.snapshots
-          .filter(({ nodeIndex }) => nodeIndex === ordinal)
-          .map(({ sizeBytes }) => sizeBytes),
-      ),
-    )
-    const disk = await patiently(work, () => recoveryOn(work, ordinal).diskBytes(work.tools.signal))
-    if (disk === undefined || largest <= disk) continue
-    throw new Rejected(
-      `node ${ordinal} has disks of ${humanSize(disk)}, but a snapshot of ${humanSize(largest)} is to go there`,
-    )
-  }
+/** Whether each shard has one copy at most, where its snapshot goes: a shard goes to the node that has it. */
+function isTakenAlone({ method, source }: Wanted, copies: Copies | undefined): boolean {
+  return source.shards.every(({ shardId, nodes }) => {
+    const holders = [...(copies?.get(shardId)?.keys() ?? [])]
+    if (method === 'Shard') return holders.length <= 1
+    return nodes.length === 1 && isDeepStrictEqual(holders, nodes)
+  })
 }

@@ -25,8 +25,24 @@ export async function makeReady(wanted: Wanted, work: Work, isOurs: boolean): Pr
   if (found === undefined) await make(wanted, work)
   else await singleCopies(name, found.live.config.params['replication_factor'], work)
   await buildIndexes(name, source, work)
-  const sight = await settled(name, work)
-  checkShards(wanted, sight)
+  refuseOtherShards(wanted, await settled(name, work))
+}
+
+/** Every recorded shard is there under its id and key, or nothing may be recovered. */
+export function refuseOtherShards({ source, name }: Wanted, sight: Sight): void {
+  const copies = firstCopies(sight)
+  for (const { shardId, shardKey } of source.shards) {
+    if (copies.has(shardId) && sight.keys.get(shardId) === shardKey) continue
+    throw new EngineError(`collection ${name} was made without shard ${shardId} of the backup`)
+  }
+  const more = [...copies.keys()].filter(
+    (id) => !source.shards.some(({ shardId }) => shardId === id),
+  )
+  if (more.length > 0) {
+    throw new EngineError(
+      `collection ${name} has shards that the backup has not: ${more.join(', ')}`,
+    )
+  }
 }
 
 async function make({ source, name }: Wanted, work: Work): Promise<void> {
@@ -103,23 +119,6 @@ async function buildIndexes(
     const { dataType, params } = index
     const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
     await patiently(work, () => recoveryOn(work, 0).buildIndex(name, body, work.tools.signal))
-  }
-}
-
-/** Every recorded shard is there under its id and key, or nothing may be recovered. */
-function checkShards({ source, name }: Wanted, sight: Sight): void {
-  const copies = firstCopies(sight)
-  for (const { shardId, shardKey } of source.shards) {
-    if (copies.has(shardId) && sight.keys.get(shardId) === shardKey) continue
-    throw new EngineError(`collection ${name} was made without shard ${shardId} of the backup`)
-  }
-  const more = [...copies.keys()].filter(
-    (id) => !source.shards.some(({ shardId }) => shardId === id),
-  )
-  if (more.length > 0) {
-    throw new EngineError(
-      `collection ${name} has shards that the backup has not: ${more.join(', ')}`,
-    )
   }
 }
 

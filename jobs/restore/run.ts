@@ -15,13 +15,17 @@ import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { makeCopies } from './copies.ts'
 import { finish } from './finish.ts'
-import { checkCollection, checkRoom } from './fitting.ts'
+import { checkCollection } from './fitting.ts'
 import { makeReady } from './making.ts'
+import { noLoad, placesOf } from './places.ts'
+import { placeShards } from './placing.ts'
 import { recoverNodes } from './recover.ts'
+import { checkRoom, refuseShares, sharesOf } from './room.ts'
+import { recoverShards } from './shards.ts'
 import { chosen, folderOf, readManifest } from './source.ts'
 import { Tally, type Left } from './tally.ts'
 import { checkTarget } from './target.ts'
-import type { Wanted, Work } from './work.ts'
+import { targetOf, type Wanted, type Work } from './work.ts'
 
 export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
   const bucket = await tools.bucketAt(plan.source)
@@ -41,12 +45,14 @@ async function attempt(plan: RestorePlan, tools: Tools, bucket: Bucket): Promise
   const tally = new Tally(tools, tools.reporter.earlier?.restore)
   try {
     const spec = await specOf(plan, tools)
-    const { priority, waitForIndexing } = spec
-    const settings = { folder: folderOf(plan), priority, waitForIndexing }
-    const shared = { patience: new Patience(), ways: new Map() }
+    const { priority, waitForIndexing, replicationFactor } = spec
+    const settings = { folder: folderOf(plan), priority, waitForIndexing, replicationFactor }
+    const shared = { patience: new Patience(), ways: new Map(), places: new Map() }
     const work: Work = { plan, tools, bucket, tally, ...settings, ...shared }
     const wanted = await preflight(spec, work)
-    for (const one of await fitting(wanted, work)) await restore(one, work)
+    const fit = await fitting(wanted, work)
+    refuseShares(await sharesOf(fit, work.places, work))
+    for (const one of fit) await restore(one, work)
     await tools.reporter.confirm()
     return endOf(tally)
   } catch (error) {
@@ -92,14 +98,22 @@ async function preflight(spec: RestoreSpec, work: Work): Promise<Wanted[]> {
 /** All are looked at before the first is touched; what does not fit has failed by itself. */
 async function fitting(wanted: Wanted[], work: Work): Promise<Wanted[]> {
   const { tally } = work
+  const target = targetOf(work)
+  const load = noLoad(target)
   const fit: Wanted[] = []
   for (const one of wanted) {
     const left = tally.left(one.name)
     if (left === 'Completed' || left === 'Failed') continue
-    // What this very restore has begun is not as it will be.
-    if (isBegun(left) || (await succeeds(one.name, () => checkCollection(one, work), work))) {
-      fit.push(one)
-    }
+    const isFit = await succeeds(
+      one.name,
+      async () => {
+        // What this very restore has begun is not as it will be.
+        const sight = isBegun(left) ? undefined : await checkCollection(one, work)
+        work.places.set(one.name, placesOf(one, { sight }, target, load))
+      },
+      work,
+    )
+    if (isFit) fit.push(one)
     tally.tell()
     await tally.told()
   }
@@ -108,18 +122,16 @@ async function fitting(wanted: Wanted[], work: Work): Promise<Wanted[]> {
 
 async function restore(wanted: Wanted, work: Work): Promise<void> {
   const { tally, plan, tools } = work
-  const { name, source } = wanted
+  const { name } = wanted
   const left = tally.left(name)
   if (left === 'Completed' || left === 'Failed') return
-  const done = source.snapshots.filter(({ nodeIndex }) => nodeIndex < left.nodesDone)
-  const bytesDone = done.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
-  tally.begin(name, plan.cluster.replicas, left, bytesDone)
+  tally.begin(wanted, plan.cluster.replicas, left)
   tools.log.info({ collection: name, ...left }, tally.line())
   await succeeds(
     name,
     async () => {
-      if (left.nodesDone === 0) await makeReady(wanted, work, left.isOurs)
-      await recoverNodes(wanted, work, left.nodesDone)
+      if (!holdsSome(left)) await makeReady(wanted, work, left.isOurs)
+      await recover(wanted, work, left)
       await makeCopies(wanted, work)
       tally.completed(name, await finish(wanted, work))
       tools.log.info({ collection: name }, `collection ${name} is back`)
@@ -128,6 +140,13 @@ async function restore(wanted: Wanted, work: Work): Promise<void> {
   )
   tally.tell()
   await tally.told()
+}
+
+/** What is left of it to take, by the method of its backup. */
+async function recover(wanted: Wanted, work: Work, left: Left): Promise<void> {
+  if (wanted.method === 'Node') return recoverNodes(wanted, work, left.nodesDone)
+  if (!holdsSome(left)) await placeShards(wanted, work)
+  await recoverShards(wanted, work, left.shardsDone)
 }
 
 /** An error a person can mend fails this collection and no other. */
@@ -146,8 +165,13 @@ async function succeeds(name: string, act: () => Promise<void>, work: Work): Pro
   }
 }
 
-function isBegun({ nodesDone, isOurs }: Left): boolean {
-  return nodesDone > 0 || isOurs
+function isBegun(left: Left): boolean {
+  return holdsSome(left) || left.isOurs
+}
+
+/** Some of its points are back. */
+function holdsSome({ nodesDone, shardsDone }: Left): boolean {
+  return nodesDone > 0 || shardsDone.length > 0
 }
 
 function endOf(tally: Tally): End {

@@ -4,7 +4,7 @@
  */
 import { Rejected } from '../../crds/errors.ts'
 import { manifestKey } from '../../crds/layout.ts'
-import { checkedManifest, type Manifest } from '../../crds/manifest.ts'
+import { checkedManifest, isByShard, type Manifest } from '../../crds/manifest.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { humanSize } from '../../crds/size.ts'
@@ -42,20 +42,24 @@ export async function readManifest(
   }
   refuseStrayKeys(manifest, folder)
   refuseTwins(manifest)
-  if (manifest.nodeCount !== plan.cluster.replicas) {
-    throw new Rejected(
-      `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${plan.cluster.replicas}`,
-    )
-  }
+  refuseNodes(manifest, plan.cluster.replicas)
   return manifest
+}
+
+/** The shards of a node are one file, which only a node can take as a whole. */
+function refuseNodes(manifest: Manifest, replicas: number): void {
+  if (isByShard(manifest) || manifest.nodeCount === replicas) return
+  throw new Rejected(
+    `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${replicas}; a backup with spec.method Shard is restored into any number of nodes`,
+  )
 }
 
 /** The collections the spec asks for, each under the name it gets. */
 export function chosen(
-  { collections }: Manifest,
+  manifest: Manifest,
   spec: Pick<RestoreSpec, 'collections' | 'collectionMapping'>,
 ): Wanted[] {
-  const byName = new Map(collections.map((collection) => [collection.name, collection]))
+  const byName = new Map(allOf(manifest).map((one) => [one.name, one]))
   const names = [...new Set(spec.collections ?? byName.keys())]
   const missing = names.filter((name) => !byName.has(name))
   if (missing.length > 0) throw new Rejected(`Collections not present in backup: ${some(missing)}`)
@@ -66,11 +70,20 @@ export function chosen(
     throw new Rejected(`collectionMapping names collections that are not restored: ${some(idle)}`)
   }
   const wanted = names.flatMap((name) => {
-    const source = byName.get(name)
-    return source === undefined ? [] : [{ source, name: mapping.get(name) ?? name }]
+    const one = byName.get(name)
+    return one === undefined ? [] : [{ ...one, name: mapping.get(name) ?? name }]
   })
   refuseClashes(wanted)
   return wanted
+}
+
+/** Each under its own name. */
+function allOf(manifest: Manifest): Wanted[] {
+  if (!isByShard(manifest)) {
+    return manifest.collections.map((source) => ({ method: 'Node', source, name: source.name }))
+  }
+  const { nodeCount, collections } = manifest
+  return collections.map((source) => ({ method: 'Shard', source, name: source.name, nodeCount }))
 }
 
 function refuseClashes(wanted: Wanted[]): void {

@@ -2,6 +2,7 @@
  * What of a restore is done, and how it is told: in the annotation as much as it has room for, failures
  * first. The annotation is also what a pod that comes after a killed one goes on from.
  */
+import type { ManifestSnapshot, ShardSnapshot } from '../../crds/manifest.ts'
 import type { RestoredCollection, RestoreResult } from '../../crds/restore-command.ts'
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
@@ -13,6 +14,8 @@ const ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const MAX_NOTES = 10
 const MAX_NOTE = 256
+/** Ids of shards there is room for; those beyond are taken once more after a kill. */
+const MAX_SHARDS = 2000
 
 type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter'>
 type Current = NonNullable<RestoreResult['current']>
@@ -26,6 +29,8 @@ interface Entry {
 /** Where an earlier attempt was in a collection. */
 export interface Left {
   nodesDone: number
+  /** Ids of the shards that are back, of a backup by shard. */
+  shardsDone: number[]
   isOurs: boolean
 }
 
@@ -39,9 +44,9 @@ export class Tally {
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: Current | undefined
   #firstError: string | undefined
-  /** Bytes of nodes that are done in the present collection, and of what flows to the next. */
-  #nodeBytes = 0
-  #flowing = 0
+  /** Bytes of what is back in the present collection, and of what is sent at this moment, by key. */
+  #backBytes = 0
+  readonly #flowing = new Map<string, number>()
   /** When this attempt began to move bytes, and how many it has moved. */
   #since = 0
   #moved = 0
@@ -72,16 +77,23 @@ export class Tally {
     const status = this.#entries.get(name)?.told.status
     if (status === 'Completed' || status === 'Failed') return status
     const { current } = this.#earlier ?? {}
-    if (current?.collection !== name) return { nodesDone: 0, isOurs: false }
-    return { nodesDone: current.nodesDone, isOurs: current.isOurs }
+    if (current?.collection !== name) return { nodesDone: 0, shardsDone: [], isOurs: false }
+    const { nodesDone, shardsDone = [], isOurs } = current
+    return { nodesDone, shardsDone, isOurs }
   }
 
-  begin(name: string, nodes: number, { nodesDone, isOurs }: Left, bytesDone: number): void {
+  begin({ name, method, source }: Wanted, nodes: number, left: Left): void {
     const entry = this.#entries.get(name)
     if (entry !== undefined) entry.told = { ...entry.told, status: 'Restoring' }
     const number = [...this.#entries.keys()].indexOf(name) + 1
-    this.#current = { collection: name, number, nodesDone, nodes, isOurs, step: 'begins' }
-    this.#nodeBytes = bytesDone
+    const { nodesDone, shardsDone, isOurs } = left
+    const byShard = method === 'Shard' && { shards: source.shards.length, shardsDone }
+    const place = { collection: name, number, nodesDone, nodes, ...byShard }
+    this.#current = { ...place, isOurs, step: 'begins' }
+    const isBack = (one: ManifestSnapshot) =>
+      'shardId' in one ? shardsDone.includes(one.shardId) : one.nodeIndex < nodesDone
+    const all: ManifestSnapshot[] = source.snapshots
+    this.#backBytes = all.filter(isBack).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
   }
 
   /** The collection is about to be made: whoever comes after a kill may delete it. */
@@ -92,24 +104,40 @@ export class Tally {
 
   step(step: string): void {
     if (this.#current !== undefined) this.#current.step = step
-    this.#flowing = 0
     this.#tools.log.info({ collection: this.#current?.collection }, this.line())
     this.tell()
   }
 
-  /** Bytes on their way to a node, where they pass through us. */
-  readonly flows = (bytes: number): void => {
+  /** A snapshot passes through us to a node, from its first byte on. */
+  starts(key: string): void {
+    this.#flowing.set(key, 0)
+  }
+
+  /** More of its bytes. */
+  readonly flows = (key: string, bytes: number): void => {
     this.#teller.check()
-    this.#flowing += bytes
+    this.#flowing.set(key, (this.#flowing.get(key) ?? 0) + bytes)
     this.tell()
   }
 
   /** A node has its snapshot: whoever comes after a kill goes on with the next one. */
-  async nodeDone(bytes: number): Promise<void> {
-    this.#nodeBytes += bytes
-    this.#moved += bytes
-    this.#flowing = 0
+  async nodeDone(snapshot: ManifestSnapshot): Promise<void> {
     if (this.#current !== undefined) this.#current.nodesDone += 1
+    await this.#isBack(snapshot)
+  }
+
+  /** A shard is back: whoever comes after a kill leaves it. */
+  async shardDone(snapshot: ShardSnapshot): Promise<void> {
+    if (this.#current !== undefined) {
+      this.#current.shardsDone = [...(this.#current.shardsDone ?? []), snapshot.shardId]
+    }
+    await this.#isBack(snapshot)
+  }
+
+  async #isBack({ key, sizeBytes }: ManifestSnapshot): Promise<void> {
+    this.#backBytes += sizeBytes
+    this.#moved += sizeBytes
+    this.#flowing.delete(key)
     this.#measure()
     await this.#noted()
   }
@@ -150,10 +178,10 @@ export class Tally {
     const total = this.#entries.size
     if (this.#phase === 'Downloading') return 'reads the manifest'
     if (this.#current === undefined) return `${total} collections`
-    const { collection, number, nodesDone, nodes, step, secondsLeft } = this.#current
+    const { collection, number, step, secondsLeft } = this.#current
     const amount = `${humanSize(this.#done())} of ${humanSize(this.#total())}`
     const left = secondsLeft === undefined ? '' : `, ${secondsLeft} s left`
-    const place = `collection ${number} of ${total} (${collection}), ${nodesDone} of ${nodes} nodes done`
+    const place = `collection ${number} of ${total} (${collection}), ${doneOf(this.#current)}`
     return `${place}: ${step}; ${amount}${left}`
   }
 
@@ -188,7 +216,7 @@ export class Tally {
         failed: count('Failed', rest),
         pending: count('Pending', rest) + count('Restoring', rest),
       },
-      ...(this.#current !== undefined && { current: { ...this.#current } }),
+      ...(this.#current !== undefined && { current: bounded(this.#current) }),
       ...(this.#notes.length > 0 && { notes: [...this.#notes] }),
     }
   }
@@ -216,13 +244,14 @@ export class Tally {
 
   #leave(): void {
     this.#current = undefined
-    this.#nodeBytes = 0
-    this.#flowing = 0
+    this.#backBytes = 0
+    this.#flowing.clear()
   }
 
   #done(): number {
     const over = [...this.#entries.values()].filter(({ told }) => told.status === 'Completed')
-    return over.reduce((sum, { bytes }) => sum + bytes, this.#nodeBytes + this.#flowing)
+    const flowing = [...this.#flowing.values()].reduce((sum, bytes) => sum + bytes, 0)
+    return over.reduce((sum, { bytes }) => sum + bytes, this.#backBytes + flowing)
   }
 
   #total(): number {
@@ -239,5 +268,17 @@ export class Tally {
 
   #now(): number {
     return this.#tools.time.now().getTime()
+  }
+}
+
+function doneOf({ nodesDone, nodes, shardsDone, shards }: Current): string {
+  if (shards === undefined) return `${nodesDone} of ${nodes} nodes done`
+  return `${shardsDone?.length ?? 0} of ${shards} shards done`
+}
+
+function bounded({ shardsDone, ...current }: Current): Current {
+  return {
+    ...current,
+    ...(shardsDone !== undefined && { shardsDone: shardsDone.slice(0, MAX_SHARDS) }),
   }
 }

@@ -1,5 +1,5 @@
 /** What the parts of one run of `restore run` share. */
-import type { ManifestCollection } from '../../crds/manifest.ts'
+import type { ManifestCollection, NodeCollection, ShardCollection } from '../../crds/manifest.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { EngineCollections } from '../clients/engine-collections.ts'
 import { EngineRecovery, type SnapshotPriority } from '../clients/engine-recovery.ts'
@@ -8,6 +8,7 @@ import type { Engine } from '../clients/engine.ts'
 import type { Bucket } from '../clients/s3.ts'
 import type { Patience } from '../patience.ts'
 import type { Tools } from '../tools.ts'
+import type { Places, Target } from './places.ts'
 import type { Tally } from './tally.ts'
 
 export interface Work {
@@ -18,22 +19,42 @@ export interface Work {
   folder: string
   priority: SnapshotPriority
   waitForIndexing: boolean
+  /** Copies of each shard, where the spec asks for another number than the backup has. */
+  replicationFactor: number | undefined
   tally: Tally
   patience: Patience
   /** How each node gets its snapshots, once that was found out. */
   ways: Map<number, 'fetch' | 'upload'>
+  /** Where the shards of each collection are to be, by its name at the target. */
+  places: Map<string, Places>
 }
 
 /** One collection that is to be restored. */
-export interface Wanted {
+export type Wanted = NodeWanted | ShardWanted
+
+/** From one snapshot of each node. */
+export interface NodeWanted {
+  method: 'Node'
   /** In the backup. */
-  source: ManifestCollection
+  source: NodeCollection
   /** Name at the target. */
   name: string
 }
 
+/** From one snapshot of each shard. */
+export interface ShardWanted {
+  method: 'Shard'
+  source: ShardCollection
+  name: string
+  /** Of the source. */
+  nodeCount: number
+}
+
 /** All it takes to look at bucket and target, and to touch nothing. */
-export interface Inspection extends Pick<Work, 'plan' | 'bucket' | 'priority' | 'patience'> {
+export interface Inspection extends Pick<
+  Work,
+  'plan' | 'bucket' | 'priority' | 'replicationFactor' | 'patience'
+> {
   tools: Pick<Tools, 'engineOn' | 'signal' | 'log' | 'time'>
 }
 
@@ -41,6 +62,13 @@ export type Reach = Pick<Inspection, 'plan' | 'tools'>
 
 export function ordinals({ plan }: Pick<Work, 'plan'>): number[] {
   return Array.from({ length: plan.cluster.replicas }, (_, ordinal) => ordinal)
+}
+
+export function targetOf({
+  plan,
+  replicationFactor,
+}: Pick<Work, 'plan' | 'replicationFactor'>): Target {
+  return { nodes: plan.cluster.replicas, replicationFactor }
 }
 
 export function engineOn({ plan, tools }: Reach, ordinal: number): Engine {
@@ -60,6 +88,6 @@ export function snapshotsOn(reach: Reach, ordinal: number): EngineSnapshots {
 }
 
 /** Bytes of all its snapshots. */
-export function bytesOf({ snapshots }: ManifestCollection): number {
+export function bytesOf({ snapshots }: Pick<ManifestCollection, 'snapshots'>): number {
   return snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }

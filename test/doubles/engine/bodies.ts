@@ -347,6 +347,7 @@ const replica = struct(
 export const ChangeCluster = untagged<Fields>(
   'ClusterOperations',
   struct('Replicate', { replicate_shard: shardMove }, { required: ['replicate_shard'] }),
+  struct('Move', { move_shard: shardMove }, { required: ['move_shard'] }),
   struct('Drop', { drop_replica: replica }, { required: ['drop_replica'] }),
 )
 

@@ -10,6 +10,8 @@ export interface Point {
   payload: Record<string, unknown>
   /** Under custom sharding. */
   shard_key?: ShardKey
+  /** Id of the shard, where it came with a snapshot of one. */
+  shard?: number
 }
 
 export interface Condition {

@@ -7,11 +7,12 @@ import { isDeepStrictEqual } from 'node:util'
 import { refuse } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { Collection, Config, Fields, Shard, ShardKey } from './collection.ts'
-import { integerText, parseJson } from './json.ts'
-import { compareIds, type Point } from './points.ts'
+import { parseJson } from './json.ts'
+import type { Point } from './points.ts'
+import { pointsIn, replacePoints } from './shard-points.ts'
 
-/** The first line of a snapshot: of every shard its id, of those the node held the points. */
-interface Content {
+/** A line in a snapshot: of every shard its id, of those the node held the points. */
+export interface Content {
   collection: string
   config: Config
   payloadSchema: Record<string, Fields>
@@ -28,12 +29,12 @@ export interface Taking {
   checksum?: string | undefined
 }
 
-export function contentOf(cluster: EngineCluster, ordinal: number, name: string): object {
+export function contentOf(cluster: EngineCluster, ordinal: number, name: string): Content {
   const collection = cluster.find(name)
-  if (collection === undefined) return {}
+  if (collection === undefined) throw new Error(`there is no ${name}`)
   const { id: peer } = cluster.peer(ordinal)
   const { config, payloadSchema, shards } = collection
-  const content: Content = {
+  return {
     collection: name,
     config,
     payloadSchema,
@@ -43,7 +44,6 @@ export function contentOf(cluster: EngineCluster, ordinal: number, name: string)
       ...(isHeld(cluster, shard, peer) && { points: pointsIn(collection, shard) }),
     })),
   }
-  return content
 }
 
 /** Takes a snapshot as this node's own; what is wrong with it is said before anything is touched. */
@@ -69,25 +69,6 @@ export function takeSnapshot(cluster: EngineCluster, taking: Taking): void {
     place(cluster, { collection, shard, ordinal, priority, isHasty })
   }
   collection.unsettledUntil = Date.now() + cluster.settleMs
-}
-
-function pointsIn(collection: Collection, shard: Shard): Point[] {
-  return collection.points.filter((point) => shardOf(collection, point) === shard)
-}
-
-function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
-  const others = collection.points.filter((point) => shardOf(collection, point) !== shard)
-  const all = [...others, ...points]
-  collection.points = all.sort((one, other) => compareIds(one.id, other.id))
-}
-
-/** The same on every call, and in every collection with as many shards. */
-function shardOf({ shards }: Collection, { id, shard_key: key }: Point): Shard | undefined {
-  const choice = shards.filter((shard) => shard.key === key)
-  const digest = createHash('sha256')
-    .update(integerText(id) ?? String(id))
-    .digest()
-  return choice[digest.readUInt32BE(0) % Math.max(choice.length, 1)]
 }
 
 interface Placing {
@@ -135,8 +116,10 @@ function isHeld({ enabled }: EngineCluster, { peers }: Shard, peer: number): boo
   return !enabled || peers.includes(peer)
 }
 
-function readContent(bytes: Buffer): Content {
-  const line = bytes.subarray(0, Math.max(bytes.indexOf('\n'), 0)).toString()
+/** Whatever stands around the line. */
+export function readContent(bytes: Buffer): Content {
+  const start = Math.max(bytes.indexOf('{"collection":'), 0)
+  const line = bytes.subarray(start, Math.max(bytes.indexOf('\n', start), start)).toString()
   try {
     return parseJson(line) as Content
   } catch {

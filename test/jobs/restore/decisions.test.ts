@@ -65,16 +65,14 @@ t.test('a copy that only some nodes know of is dropped through one that does', a
 })
 
 t.test('copies are made from a node that holds the shard to each that held it', async (t) => {
-  const shards = [
-    { shardId: 0, nodes: [0, 2] },
-    { shardId: 1, nodes: [1] },
-  ]
-  const sight = { copies: [copies({ 0: [2], 1: [1] })], keys: new Map(), peers: [10, 11, 12] }
-  t.strictSame(missingCopies({ shards }, sight), [
-    { shard_id: 0, from_peer_id: 12, to_peer_id: 10 },
+  const places = new Map([
+    [0, [0, 2]],
+    [1, [1]],
   ])
-  t.equal(lacking({ shards }, copies({ 0: [2], 1: [1] })), 'shard 0 has no copy on node 0')
-  t.equal(lacking({ shards }, copies({ 0: [0, 2], 1: [1] })), undefined)
+  const sight = { copies: [copies({ 0: [2], 1: [1] })], keys: new Map(), peers: [10, 11, 12] }
+  t.strictSame(missingCopies(places, sight), [{ shard_id: 0, from_peer_id: 12, to_peer_id: 10 }])
+  t.equal(lacking(places, copies({ 0: [2], 1: [1] })), 'shard 0 has no copy on node 0')
+  t.equal(lacking(places, copies({ 0: [0, 2], 1: [1] })), undefined)
 })
 
 t.test('nodes are at rest when all have applied the same and nothing moves', async (t) => {

@@ -1,7 +1,7 @@
 /** What is refused before anything is touched: each with its own sentence. */
 import t from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import type { Manifest } from '../../../crds/manifest.ts'
+import type { NodeManifest } from '../../../crds/manifest.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
 import { ask } from './portrait.ts'
 import { MANIFEST, run, stage, type Stage } from './stage.ts'
@@ -9,7 +9,7 @@ import { MANIFEST, run, stage, type Stage } from './stage.ts'
 interface Refusal {
   title: string
   spec?: Partial<RestoreSpec>
-  manifest?: (manifest: Manifest) => unknown
+  manifest?: (manifest: NodeManifest) => unknown
   arrange?: (stage: Stage) => unknown
   error: RegExp | string
 }
@@ -18,7 +18,7 @@ const [first, second] = ['docs', 'other']
 
 const REFUSALS: Refusal[] = [
   {
-    title: 'Backup was taken from N nodes but target cluster has M',
+    title: 'Backup was taken from N nodes but target cluster has M, with a hint at the method that fits',
     manifest: (manifest) => {
       manifest.nodeCount = 2
       for (const collection of manifest.collections) {
@@ -26,7 +26,8 @@ const REFUSALS: Refusal[] = [
         for (const shard of collection.shards) shard.nodes = shard.nodes.filter((node) => node < 2)
       }
     },
-    error: 'Backup was taken from 2 nodes but target cluster has 3',
+    error:
+      /^Backup was taken from 2 nodes but target cluster has 3; a backup with spec\.method Shard is restored into any number of nodes$/,
   },
   {
     title: 'Collections not present in backup',
@@ -65,7 +66,7 @@ const REFUSALS: Refusal[] = [
   },
   {
     title: 'a manifest of a newer version',
-    manifest: (manifest) => (manifest.manifestVersion = 99),
+    manifest: (manifest) => Object.assign(manifest, { manifestVersion: 99 }),
     error: /^manifest\.json: manifestVersion 99 is newer than this operator reads/,
   },
   {

@@ -1,7 +1,7 @@
 /** An engine double with collections and points, a bucket double, and a backup of the one in the other. */
 import type { Test } from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import type { Manifest } from '../../../crds/manifest.ts'
+import type { NodeManifest } from '../../../crds/manifest.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
@@ -68,10 +68,10 @@ export async function stage(t: Test, options: StageOptions = {}) {
     s3,
     world,
     store,
-    manifest: () => JSON.parse(store().text(MANIFEST) ?? '{}') as Manifest,
+    manifest: () => JSON.parse(store().text(MANIFEST) ?? '{}') as NodeManifest,
     /** As somebody may have edited it. */
-    rewrite: (change: (manifest: Manifest) => unknown) => {
-      const manifest = JSON.parse(store().text(MANIFEST) ?? '{}') as Manifest
+    rewrite: (change: (manifest: NodeManifest) => unknown) => {
+      const manifest = JSON.parse(store().text(MANIFEST) ?? '{}') as NodeManifest
       change(manifest)
       store().put(MANIFEST, Buffer.from(JSON.stringify(manifest)))
     },

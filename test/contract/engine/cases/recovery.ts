@@ -10,7 +10,7 @@ const ZEROS = '0'.repeat(64)
 
 interface View {
   peer_id: number
-  local_shards: { shard_id: number; state: string }[]
+  local_shards: { shard_id: number; state: string; points_count: number }[]
   remote_shards: { shard_id: number; state: string; peer_id: number }[]
   shard_transfers: object[]
 }
@@ -21,7 +21,7 @@ interface Snapshot {
 }
 
 /** Serves bytes by path while it is needed. */
-async function store(
+export async function store(
   files: Record<string, Buffer | number>,
   use: (base: string) => Promise<void>,
 ): Promise<void> {
@@ -57,7 +57,7 @@ async function snapshotOf(stage: Stage, name: string, node = 0): Promise<[Snapsh
   return [snapshot, await stage.bytes(`${path}/${snapshot.name}`, node)]
 }
 
-async function fill(stage: Stage, name: string, count: number): Promise<void> {
+export async function fill(stage: Stage, name: string, count: number): Promise<void> {
   const points = Array.from({ length: count }, (_, id) => ({
     id,
     vector: [id, 1],
@@ -66,7 +66,7 @@ async function fill(stage: Stage, name: string, count: number): Promise<void> {
   await stage.ask('PUT', `/collections/${name}/points?wait=true`, { body: { points } })
 }
 
-async function view(stage: Stage, name: string, node: number): Promise<View> {
+export async function view(stage: Stage, name: string, node: number): Promise<View> {
   const { body } = await stage.ask('GET', `/collections/${name}/cluster`, { node })
   return (body as { result: View }).result
 }
@@ -79,7 +79,7 @@ async function holders(stage: Stage, name: string, node = 0): Promise<unknown> {
 }
 
 /** Until a node sees that nothing moves and all is Active. */
-async function rest(stage: Stage, name: string, copies: number): Promise<void> {
+export async function rest(stage: Stage, name: string, copies: number): Promise<void> {
   for (let node = 0; node < stage.nodes; node += 1) {
     await stage.awaited(
       `/collections/${name}/cluster`,

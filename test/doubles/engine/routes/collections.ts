@@ -13,6 +13,7 @@ import { CreateCollection, UpdateCollection } from '../bodies.ts'
 import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
+import { pointsIn } from '../shard-points.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 
@@ -147,11 +148,8 @@ function checkName(name: string): void {
   if (wrong) refuse(422, `Validation error in path parameters: [collection_name: ${wrong}]`)
 }
 
-function placement(
-  cluster: EngineCluster,
-  { shards, points }: Collection,
-  ordinal: number,
-): object {
+function placement(cluster: EngineCluster, collection: Collection, ordinal: number): object {
+  const { shards } = collection
   const { id } = cluster.peer(ordinal)
   const copies = shards.flatMap((each) => {
     const { id: shard_id, key, peers, phantoms = {} } = each
@@ -159,14 +157,16 @@ function placement(
     return [...peers, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
       copy: { ...shard, state: stateOf(each, peer_id) },
+      points_count: pointsIn(collection, each).length,
     }))
   })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id
-  const count = shards.length === 0 ? 0 : Math.ceil(points.length / shards.length)
   return {
     peer_id: id,
     shard_count: shards.length,
-    local_shards: copies.filter(isHere).map(({ copy }) => ({ ...copy, points_count: count })),
+    local_shards: copies
+      .filter(isHere)
+      .map(({ copy, points_count }) => ({ ...copy, points_count })),
     remote_shards: copies
       .filter((each) => !isHere(each))
       .map(({ peer_id, copy }) => ({ ...copy, peer_id })),

@@ -5,6 +5,7 @@ import type { EngineCluster } from '../cluster.ts'
 import type { Shard } from '../collection.ts'
 import { readBody } from '../read.ts'
 import { takeSnapshot, type Priority } from '../recovery.ts'
+import { takeShardSnapshot } from '../shard-recovery.ts'
 import { snapshotFiles } from '../snapshots.ts'
 import { found, timeoutOf } from './collections.ts'
 
@@ -19,6 +20,7 @@ export async function recoveryRoutes(
 ): Promise<EngineAnswer | undefined> {
   const { method, path } = request
   const [root = '', name = '', part = '', verb = ''] = path
+  if (isOfShard(path)) return ofShard(request, cluster, ordinal)
   switch (`${method} ${path.length} ${root} ${part} ${verb}`.trim()) {
     case 'GET 1 telemetry':
       return ok(telemetry(cluster))
@@ -28,6 +30,38 @@ export async function recoveryRoutes(
       return upload(request, cluster, { ordinal, name })
     case 'POST 3 collections cluster':
       return change(request, cluster, name)
+    default:
+      return undefined
+  }
+}
+
+/** `/collections/{c}/shards/{id}/snapshots/{verb}` */
+function isOfShard({ length, [2]: part, [4]: snapshots }: string[]): boolean {
+  return length === 6 && part === 'shards' && snapshots === 'snapshots'
+}
+
+async function ofShard(
+  request: EngineRequest,
+  cluster: EngineCluster,
+  ordinal: number,
+): Promise<EngineAnswer | undefined> {
+  const [, name = '', , id, , verb = ''] = request.path
+  const place = { ordinal, name, shard: Number(id) }
+  switch (`${request.method} ${verb}`) {
+    case 'PUT recover': {
+      const { location, checksum } = addressed(request)
+      const bytes = await fetched(location)
+      if (!Buffer.isBuffer(bytes)) return bytes
+      takeShardSnapshot(cluster, { ...place, bytes, checksum })
+      return ok(true)
+    }
+    case 'POST upload': {
+      // Unlike that of a collection, no file of it stays.
+      const { base64 } = request.body as { base64: string }
+      const bytes = Buffer.from(base64, 'base64')
+      takeShardSnapshot(cluster, { ...place, bytes, checksum: request.query['checksum'] })
+      return ok(null)
+    }
     default:
       return undefined
   }
@@ -43,12 +77,17 @@ async function recover(
   cluster: EngineCluster,
   place: Place,
 ): Promise<EngineAnswer> {
-  const body = readBody(RecoverSnapshot, request.body)
-  const { location = '', priority = 'snapshot', checksum } = body as Record<string, string>
+  const { location, priority, checksum } = addressed(request)
   const bytes = await fetched(location)
   if (!Buffer.isBuffer(bytes)) return bytes
-  takeSnapshot(cluster, { ...place, bytes, priority: priority as Priority, checksum })
+  takeSnapshot(cluster, { ...place, bytes, priority, checksum })
   return ok(true)
+}
+
+function addressed({ body }: EngineRequest) {
+  const read = readBody(RecoverSnapshot, body) as Record<string, string>
+  const { location = '', priority = 'snapshot', checksum } = read
+  return { location, priority: priority as Priority, checksum }
 }
 
 async function fetched(location: string): Promise<Buffer | EngineAnswer> {
@@ -78,14 +117,15 @@ function change(request: EngineRequest, cluster: EngineCluster, name: string): E
   timeoutOf(request)
   const { shards } = found(cluster, name)
   const body = readBody(ChangeCluster, request.body) as Record<string, Record<string, number>>
-  const { replicate_shard: copy, drop_replica: drop } = body
-  const { shard_id: id = -1 } = copy ?? drop ?? {}
+  const { replicate_shard: copy, move_shard: move, drop_replica: drop } = body
+  const { shard_id: id = -1 } = copy ?? move ?? drop ?? {}
   const shard =
     shards.find((one) => one.id === id) ?? refuse(400, `Bad request: Shard ${id} does not exist`)
-  if (copy !== undefined) {
-    const { from_peer_id: from = 0, to_peer_id: to = 0 } = copy
+  const way = copy ?? move
+  if (way !== undefined) {
+    const { from_peer_id: from = 0, to_peer_id: to = 0 } = way
     for (const peer of [from, to]) checkPeer(cluster, peer)
-    shard.peers.push(to)
+    shard.peers = [...shard.peers.filter((peer) => copy !== undefined || peer !== from), to]
     shard.arriving = [...(shard.arriving ?? []), { from, to, until: Date.now() + COPY_MS }]
   } else dropReplica(shard, drop?.['peer_id'] ?? 0)
   return ok(true)

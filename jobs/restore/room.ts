@@ -1,0 +1,77 @@
+/** What each node of the target is to take, and whether its disks are large enough for that. */
+import { Rejected } from '../../crds/errors.ts'
+import { humanSize } from '../../crds/size.ts'
+import { patiently } from '../patience.ts'
+import type { Places } from './places.ts'
+import {
+  ordinals,
+  recoveryOn,
+  type Inspection,
+  type NodeWanted,
+  type ShardWanted,
+  type Wanted,
+} from './work.ts'
+
+/** Of one node. */
+export interface Share {
+  node: number
+  /** What comes to it, by the backup's own sizes: copies are as large as their snapshots. */
+  bytes: number
+  /** All its disks together, in bytes; absent where the engine does not tell. */
+  disk?: number
+}
+
+/** Throws where a snapshot of a node is larger than all its disks. */
+export async function checkRoom(wanted: Wanted[], work: Inspection): Promise<void> {
+  const byNode = wanted.filter((one): one is NodeWanted => one.method === 'Node')
+  for (const node of ordinals(work)) {
+    const sizes = byNode.flatMap(({ source }) =>
+      source.snapshots
+        .filter(({ nodeIndex }) => nodeIndex === node)
+        .map(({ sizeBytes }) => sizeBytes),
+    )
+    const largest = Math.max(0, ...sizes)
+    const disk = await diskOf(node, work)
+    if (disk === undefined || largest <= disk) continue
+    throw new Rejected(
+      `node ${node} has disks of ${humanSize(disk)}, but a snapshot of ${humanSize(largest)} is to go there`,
+    )
+  }
+}
+
+/** Throws where all that is to go to a node by shard is larger than all its disks. */
+export function refuseShares(shares: Share[]): void {
+  for (const { node, bytes, disk } of shares) {
+    if (disk === undefined || bytes <= disk) continue
+    throw new Rejected(
+      `node ${node} has disks of ${humanSize(disk)}, but shards of ${humanSize(bytes)} are to go there`,
+    )
+  }
+}
+
+/** What each node gets of all collections that are backed up by shard. */
+export async function sharesOf(
+  wanted: Wanted[],
+  places: Map<string, Places>,
+  work: Inspection,
+): Promise<Share[]> {
+  const byShard = wanted.filter((one): one is ShardWanted => one.method === 'Shard')
+  const shares: Share[] = []
+  for (const node of ordinals(work)) {
+    const bytes = byShard.reduce(
+      (sum, { source, name }) =>
+        sum +
+        source.snapshots
+          .filter(({ shardId }) => places.get(name)?.get(shardId)?.includes(node) ?? false)
+          .reduce((all, { sizeBytes }) => all + sizeBytes, 0),
+      0,
+    )
+    const disk = await diskOf(node, work)
+    shares.push({ node, bytes, ...(disk !== undefined && { disk }) })
+  }
+  return shares
+}
+
+function diskOf(node: number, work: Inspection): Promise<number | undefined> {
+  return patiently(work, () => recoveryOn(work, node).diskBytes(work.tools.signal))
+}

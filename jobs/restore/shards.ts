@@ -1,0 +1,128 @@
+/**
+ * Every node takes the snapshots of its shards, one after the other, several nodes at once. The engine
+ * takes the snapshot of any shard for any other (facts 6.6): that each comes to its own is seen to here.
+ */
+import { EngineError } from '../../crds/errors.ts'
+import type { ShardSnapshot } from '../../crds/manifest.ts'
+import { inLanes } from './lanes.ts'
+import { attempted, untilIdle } from './attempts.ts'
+import { bring } from './bring.ts'
+import { refuseOtherShards } from './making.ts'
+import { strayed } from './placing.ts'
+import { firstCopies, settled, type Copies } from './settled.ts'
+import { recoveryOn, type ShardWanted, type Work } from './work.ts'
+
+/** Nodes at once. Where they cannot fetch, so many streams pass through the memory of the Job. */
+const AT_ONCE = 8
+/** A count is of one moment, and may be behind what was taken. */
+const COUNT_TRIES = 6
+const COUNT_POLL_MS = 500
+
+/** But for those that are back already. */
+export async function recoverShards(
+  wanted: ShardWanted,
+  work: Work,
+  back: readonly number[],
+): Promise<void> {
+  const { source, name } = wanted
+  const left = source.snapshots.filter(({ shardId }) => !back.includes(shardId))
+  if (left.length === 0) return
+  const sight = await settled(name, work)
+  refuseOtherShards(wanted, sight)
+  const homes = homesOf(name, left, firstCopies(sight))
+  const deliveries = left.map((snapshot) => ({ snapshot, node: homes.get(snapshot.shardId) ?? 0 }))
+  const lanes = [...Map.groupBy(deliveries, ({ node }) => node).values()]
+  const underWay = new Set<string>()
+  await inLanes(lanes, AT_ONCE, async ({ snapshot, node }) => {
+    const called = `${snapshot.shardId} on node ${node}`
+    const begins = () => work.tally.step(`takes shards ${[...underWay.add(called)].join(', ')}`)
+    await attempted(
+      { collection: name, node, shard: snapshot.shardId },
+      () => recoverShard(wanted, { snapshot, node, begins }, work),
+      work,
+    )
+    underWay.delete(called)
+    await work.tally.shardDone(snapshot)
+  })
+  const places = new Map([...homes].map(([shard, node]) => [shard, [node]]))
+  await settled(name, work, (copies) => strayed(places, copies))
+}
+
+/** The one node that holds each shard. */
+function homesOf(name: string, snapshots: ShardSnapshot[], copies: Copies): Map<number, number> {
+  return new Map(
+    snapshots.map(({ shardId }) => {
+      const [home, ...others] = copies.get(shardId)?.keys() ?? []
+      if (home !== undefined && others.length === 0) return [shardId, home]
+      throw new EngineError(`shard ${shardId} of ${name} has ${others.length + 1} copies, not one`)
+    }),
+  )
+}
+
+interface Taking {
+  snapshot: ShardSnapshot
+  node: number
+  begins: () => void
+}
+
+async function recoverShard(
+  wanted: ShardWanted,
+  { snapshot, node, begins }: Taking,
+  work: Work,
+): Promise<void> {
+  const { log, time } = work.tools
+  const { name } = wanted
+  const { shardId: shard, sizeBytes, sha256 } = snapshot
+  await untilIdle(name, node, work)
+  await refuseElsewhere(name, snapshot, node, work)
+  begins()
+  const begun = time.now().getTime()
+  const taker = { collection: name, shard }
+  const way = await bring({ node, taker, snapshot, checksum: sha256 }, work)
+  const seconds = (time.now().getTime() - begun) / 1000
+  log.info({ collection: name, shard, node, bytes: sizeBytes, seconds, way }, work.tally.line())
+  await compareCount(wanted, snapshot, node, work)
+}
+
+/** Looked at just before: a node that does not hold the shard would become a second holder of it. */
+async function refuseElsewhere(
+  name: string,
+  { shardId, shardKey }: ShardSnapshot,
+  node: number,
+  work: Work,
+): Promise<void> {
+  const { local_shards } = await recoveryOn(work, node).placement(name, work.tools.signal)
+  const shard = local_shards.find(({ shard_id }) => shard_id === shardId)
+  if (shard === undefined) {
+    throw new EngineError(`shard ${shardId} of ${name} is no longer on node ${node}`, {
+      status: 409,
+    })
+  }
+  if ((shard.shard_key ?? undefined) === shardKey) return
+  throw new EngineError(`shard ${shardId} of ${name} is there under another shard key`, {
+    status: 409,
+  })
+}
+
+/** As the node tells it, as that of the source did. */
+async function compareCount(
+  { source, name }: ShardWanted,
+  { shardId, pointsCount }: ShardSnapshot,
+  node: number,
+  work: Work,
+): Promise<void> {
+  const { time, signal } = work.tools
+  for (let tries = 1; pointsCount !== undefined; tries += 1) {
+    const { local_shards } = await recoveryOn(work, node).placement(name, signal)
+    const count = local_shards.find(({ shard_id }) => shard_id === shardId)?.points_count
+    if (count === pointsCount) return
+    if (tries === COUNT_TRIES) {
+      const words = `shard ${shardId} of ${name} has ${count ?? 'no'} points, but ${pointsCount} were backed up`
+      // Written to while it was backed up, the shard may have had other points at the moment of its snapshot.
+      if (source.exactPointsCount !== undefined) throw new EngineError(words, { status: 409 })
+      work.tally.note(words)
+      return
+    }
+    await time.sleep(COUNT_POLL_MS, signal)
+  }
+}

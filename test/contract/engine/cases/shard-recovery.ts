@@ -1,0 +1,178 @@
+/** Recovery of single shards: facts section 6.6. */
+import type { Case } from '../case.ts'
+import type { Answer, Stage } from '../stage.ts'
+import { created } from './collections.ts'
+import { fill, rest, store, view } from './recovery.ts'
+
+const DOCS = { vectors: { size: 2, distance: 'Dot' } }
+const ZEROS = '0'.repeat(64)
+
+/** The one node that holds a shard. */
+async function holderOf(stage: Stage, name: string, shard: number): Promise<number> {
+  for (let node = 0; node < stage.nodes; node += 1) {
+    const { local_shards } = await view(stage, name, node)
+    if (local_shards.some(({ shard_id }) => shard_id === shard)) return node
+  }
+  throw new Error(`nobody holds shard ${shard} of ${name}`)
+}
+
+/** Its snapshot, by path as `store` serves it. */
+async function snapshotOf(stage: Stage, name: string, shard: number): Promise<Buffer> {
+  const path = `/collections/${name}/shards/${shard}/snapshot`
+  return stage.bytes(path, await holderOf(stage, name, shard))
+}
+
+function recover(
+  stage: Stage,
+  place: { name: string; shard: number; node: number },
+  body: object,
+): Promise<Answer> {
+  const path = `/collections/${place.name}/shards/${place.shard}/snapshots/recover?wait=true`
+  return stage.ask('PUT', path, { body: { priority: 'snapshot', ...body }, node: place.node })
+}
+
+/** What was answered, without the port of the store. */
+function note(stage: Stage, what: string, { status, body }: Answer): void {
+  const text = JSON.stringify(body).replace(/127\.0\.0\.1:\d+/g, '<store>')
+  stage.note(what, { status, answer: stage.normal(JSON.parse(text)) })
+}
+
+/** Points of a shard, as the node that holds it tells them. */
+async function pointsOf(stage: Stage, name: string, shard: number): Promise<number | undefined> {
+  const { local_shards } = await view(stage, name, await holderOf(stage, name, shard))
+  return local_shards.find(({ shard_id }) => shard_id === shard)?.points_count
+}
+
+/** Copies, by how many nodes there are. */
+async function copiesOf(stage: Stage, name: string): Promise<number> {
+  const { local_shards, remote_shards } = await view(stage, name, 0)
+  return local_shards.length + remote_shards.length
+}
+
+export const SHARD_RECOVERY: Case[] = [
+  {
+    title: 'a node takes the snapshot of its shard, and no copy moves',
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 3 })
+      await fill(stage, 'docs', 60)
+      await created(stage, 'again', { ...DOCS, shard_number: 3 })
+      const files: Record<string, Buffer> = {}
+      for (const shard of [0, 1, 2]) files[shard] = await snapshotOf(stage, 'docs', shard)
+      await store(files, async (base) => {
+        for (const shard of [0, 1, 2]) {
+          const node = await holderOf(stage, 'again', shard)
+          const place = { name: 'again', shard, node }
+          note(
+            stage,
+            `shard ${shard}`,
+            await recover(stage, place, { location: `${base}/${shard}` }),
+          )
+          stage.note('with as many points', {
+            same:
+              (await pointsOf(stage, 'again', shard)) === (await pointsOf(stage, 'docs', shard)),
+            held: (await holderOf(stage, 'again', shard)) === node,
+          })
+        }
+      })
+      stage.note('copies', await copiesOf(stage, 'again'))
+      await stage.call('POST', '/collections/again/points/count', { body: {} })
+    },
+  },
+  {
+    title: 'why the snapshot of a shard was not taken, and nothing is changed',
+    sizes: ['one'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 2 })
+      await fill(stage, 'docs', 20)
+      const bytes = await snapshotOf(stage, 'docs', 0)
+      const junk = Buffer.from('{"no":"snapshot"}')
+      const docs = { name: 'docs', shard: 0, node: 0 }
+      await store({ shard: bytes, junk, forbidden: 403 }, async (base) => {
+        const wrong = { location: `${base}/shard`, checksum: ZEROS }
+        stage.note('another checksum', (await recover(stage, docs, wrong)).status)
+        const refused: [string, object][] = [
+          ['an object that may not be read', { location: `${base}/forbidden?signed=x` }],
+          ['one that is not there', { location: `${base}/none?signed=x` }],
+          ['a store that cannot be reached', { location: 'http://127.0.0.1:1/x?signed=x' }],
+          ['junk', { location: `${base}/junk` }],
+        ]
+        for (const [what, body] of refused) note(stage, what, await recover(stage, docs, body))
+        const location = `${base}/shard`
+        const missing = { ...docs, shard: 9 }
+        note(stage, 'a shard that is not there', await recover(stage, missing, { location }))
+        const nowhere = { ...docs, name: 'none' }
+        note(stage, 'into nothing', await recover(stage, nowhere, { location }))
+      })
+      await stage.call('POST', '/collections/docs/points/count', { body: {} })
+    },
+  },
+  {
+    title: 'the snapshot of a shard that is sent is taken as well, and no file of it stays',
+    sizes: ['one'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
+      await fill(stage, 'docs', 5)
+      const bytes = await snapshotOf(stage, 'docs', 0)
+      await stage.ask('POST', '/collections/docs/points/delete?wait=true', {
+        body: { points: [1] },
+      })
+      const path = '/collections/docs/shards/0/snapshots/upload?wait=true&priority=snapshot'
+      const sent = { file: 'sent.snapshot', bytes }
+      const wrong = await stage.send(`${path}&checksum=${ZEROS}`, sent)
+      stage.note('another checksum', wrong.status)
+      note(stage, 'sent', await stage.send(path, sent))
+      await stage.call('GET', '/collections/docs/snapshots')
+      await stage.call('POST', '/collections/docs/points/count', { body: {} })
+    },
+  },
+  {
+    title: 'the snapshot of another shard is taken without complaint',
+    sizes: ['one'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 2 })
+      await fill(stage, 'docs', 50)
+      const bytes = await snapshotOf(stage, 'docs', 0)
+      await store({ other: bytes }, async (base) => {
+        const place = { name: 'docs', shard: 1, node: 0 }
+        note(stage, 'recover', await recover(stage, place, { location: `${base}/other` }))
+      })
+      const counts = [await pointsOf(stage, 'docs', 0), await pointsOf(stage, 'docs', 1)]
+      stage.note('both have the points of the first', counts[0] === counts[1])
+    },
+  },
+  {
+    title: 'a node that does not hold the shard becomes one more that does',
+    sizes: ['three'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
+      await fill(stage, 'docs', 20)
+      const bytes = await snapshotOf(stage, 'docs', 0)
+      const node = ((await holderOf(stage, 'docs', 0)) + 1) % 3
+      await store({ shard: bytes }, async (base) => {
+        const place = { name: 'docs', shard: 0, node }
+        note(stage, 'recover', await recover(stage, place, { location: `${base}/shard` }))
+      })
+      await rest(stage, 'docs', 2)
+      stage.note('copies', await copiesOf(stage, 'docs'))
+      await stage.call('POST', '/collections/docs/points/count', { body: {} })
+    },
+  },
+  {
+    title: 'a shard moves to the node that it is told to',
+    sizes: ['three'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
+      await fill(stage, 'docs', 20)
+      const holder = await holderOf(stage, 'docs', 0)
+      const to = (holder + 1) % 3
+      const { peer_id: from_peer_id } = await view(stage, 'docs', holder)
+      const { peer_id: to_peer_id } = await view(stage, 'docs', to)
+      const body = { move_shard: { shard_id: 0, from_peer_id, to_peer_id } }
+      const path = '/collections/docs/cluster?timeout=20'
+      note(stage, 'move', await stage.ask('POST', path, { body }))
+      await rest(stage, 'docs', 1)
+      stage.note('it is there', (await holderOf(stage, 'docs', 0)) === to)
+      await stage.call('POST', '/collections/docs/points/count', { body: {} })
+    },
+  },
+]

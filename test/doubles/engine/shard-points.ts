@@ -1,0 +1,32 @@
+/** Which points are in which shard of a collection. */
+import { createHash } from 'node:crypto'
+import type { Collection, Shard } from './collection.ts'
+import { integerText } from './json.ts'
+import { compareIds, type Point } from './points.ts'
+
+export function pointsIn(collection: Collection, shard: Shard): Point[] {
+  return collection.points.filter((point) => shardOf(collection, point) === shard)
+}
+
+/** Wherever they come from: nobody looks whether they belong there (facts 6.6). */
+export function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
+  const others = collection.points.filter((point) => shardOf(collection, point) !== shard)
+  const { key } = shard
+  const taken = points.map((point) => ({
+    ...point,
+    ...(key !== undefined && { shard_key: key }),
+    shard: shard.id,
+  }))
+  collection.points = [...others, ...taken].sort((one, other) => compareIds(one.id, other.id))
+}
+
+/** Where a snapshot put it; else the same on every call, and in every collection with as many shards. */
+function shardOf({ shards }: Collection, { id, shard_key: key, shard }: Point): Shard | undefined {
+  const placed = shards.find((one) => one.id === shard && one.key === key)
+  if (placed !== undefined) return placed
+  const choice = shards.filter((one) => one.key === key)
+  const digest = createHash('sha256')
+    .update(integerText(id) ?? String(id))
+    .digest()
+  return choice[digest.readUInt32BE(0) % Math.max(choice.length, 1)]
+}

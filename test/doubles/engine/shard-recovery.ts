@@ -1,0 +1,48 @@
+/** Snapshots of one shard: what is in them, and what a node makes of one that it takes (facts 6.6). */
+import { createHash } from 'node:crypto'
+import { refuse } from './answers.ts'
+import type { EngineCluster } from './cluster.ts'
+import type { Shard } from './collection.ts'
+import { contentOf, readContent, type Taking } from './recovery.ts'
+import { replacePoints } from './shard-points.ts'
+
+/** After so long the copies of a small shard are the same again. */
+const SYNC_MS = 30
+
+/** As of a node's snapshot, with the points of this shard alone. */
+export function shardContentOf(
+  cluster: EngineCluster,
+  ordinal: number,
+  { name, shard }: { name: string; shard: number },
+): object {
+  const content = contentOf(cluster, ordinal, name)
+  return { ...content, shards: content.shards.filter(({ id }) => id === shard) }
+}
+
+/** Of which shard it is nobody looks. A node that does not hold this one becomes one more that does. */
+export function takeShardSnapshot(
+  cluster: EngineCluster,
+  { ordinal, name, bytes, checksum, shard: id }: Omit<Taking, 'priority'> & { shard: number },
+): void {
+  const collection =
+    cluster.find(name) ?? refuse(404, `Not found: Collection \`${name}\` doesn't exist!`)
+  const shard =
+    collection.shards.find((one) => one.id === id) ??
+    refuse(404, `Not found: shard ${id} not found`)
+  const { shards } = readContent(bytes)
+  const actual = createHash('sha256').update(bytes).digest('hex')
+  if (checksum !== undefined && checksum !== actual) {
+    refuse(400, `Wrong input: Snapshot checksum mismatch: expected ${checksum}, got ${actual}`)
+  }
+  replacePoints(collection, shard, shards.find(({ points }) => points !== undefined)?.points ?? [])
+  if (cluster.enabled) hold(cluster, shard, ordinal)
+}
+
+/** What other nodes held is given up, and fetched anew from this one. */
+function hold(cluster: EngineCluster, shard: Shard, ordinal: number): void {
+  const { id: from } = cluster.peer(ordinal)
+  const others = shard.peers.filter((peer) => peer !== from)
+  shard.peers = [...others, from]
+  const until = Date.now() + SYNC_MS
+  shard.arriving = [...(shard.arriving ?? []), ...others.map((to) => ({ from, to, until }))]
+}
