@@ -54,12 +54,15 @@ function expectedIds({ config, shardKeys }: ShardCollection): number[] {
 }
 
 function checkKeys(
-  { shardKeys }: ShardCollection,
+  { config, shardKeys }: ShardCollection,
   keys: Map<number, ShardKey | undefined>,
   refuse: (problem: string) => never,
 ): void {
   const listed = new Map(shardKeys.flatMap(({ key, shardIds }) => shardIds.map((id) => [id, key])))
   for (const [id, key] of keys) {
+    if (config.params['sharding_method'] === 'custom' && key === undefined) {
+      refuse(`lists shard ${id} without a shard key`)
+    }
     if (listed.get(id) !== key) refuse(`does not list shard ${id} under its shard key`)
   }
 }

@@ -17,12 +17,11 @@ import {
   type Place,
 } from './part.ts'
 import { refuseDeleted, shardsOn, type Shape } from './shape.ts'
-import { RETRIES_MS, snapshotsOn, type Work } from './work.ts'
+import { RETRIES_MS, STALL_EVERY_MS, snapshotsOn, type Work } from './work.ts'
 
 /** After SIGTERM a snapshot that is being made is awaited so long, to delete it by its name. */
 const LAST_WAIT_MS = 25_000
 const STILL_EVERY_MS = 30_000
-const STALL_EVERY_MS = 5_000
 
 /** The snapshot of a node, taken now, or by an earlier attempt when the collection is as it was. */
 export async function backUpNode(place: Place, shape: Shape, work: Work): Promise<NodeSnapshot> {

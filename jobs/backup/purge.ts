@@ -39,6 +39,8 @@ export interface PurgeOptions {
 
 /** A thousand objects each: more are not counted at a time. */
 const COUNTED_PAGES = 20
+/** A call ends, whatever a store lists: the next one goes on. */
+const MAX_PAGES = 100
 
 export async function purge(
   bucket: Bucket,
@@ -76,23 +78,39 @@ async function deleteSome(
   signal: AbortSignal | undefined,
 ): Promise<PurgeResult> {
   const own = ownerKey(folder)
-  for (let deleted = 0; ;) {
+  const gone = new Set<string>()
+  const unfinished = () => ({ done: false, deleted: gone.size })
+  let at: { token: string | undefined; isEmpty: boolean } = START
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     signal?.throwIfAborted()
-    // From the start each time: what stood there before is gone.
-    const { objects, next } = await bucket.list(folder, { signal })
-    const keys = objects.map(({ key }) => key).filter((key) => key !== own)
-    // Only the listing that shows it alone lets it go.
-    if (keys.length === 0 && next === undefined) {
+    const { objects, next } = await bucket.list(folder, { token: at.token, signal })
+    const others = objects.map(({ key }) => key).filter((key) => key !== own)
+    // Some stores still list for a while what they have deleted.
+    const keys = others.filter((key) => !gone.has(key))
+    const isEmpty = at.isEmpty && others.length === 0
+    if (keys.length > 0) {
+      const room = maxKeys - gone.size
+      if (room <= 0) return unfinished()
+      const some = keys.slice(0, room)
+      await bucket.delete(some, signal)
+      for (const key of some) gone.add(key)
+      if (next !== undefined && gone.size + DELETE_BATCH_KEYS > maxKeys) return unfinished()
+      at = START
+    } else if (next !== undefined) {
+      // Some have pages with nothing on them.
+      at = { token: next, isEmpty }
+    } else {
+      // Only the listing that shows it alone lets it go.
+      if (!isEmpty) return unfinished()
       await bucket.delete([own], signal)
-      return { done: true, deleted: deleted + 1 }
+      return { done: true, deleted: gone.size + 1 }
     }
-    const room = maxKeys - deleted
-    if (room <= 0) return { done: false, deleted }
-    await bucket.delete(keys.slice(0, room), signal)
-    deleted += Math.min(keys.length, room)
-    if (next !== undefined && deleted + DELETE_BATCH_KEYS > maxKeys) return { done: false, deleted }
   }
+  return unfinished()
 }
+
+/** From the start each time: what stood there before is gone. */
+const START = { token: undefined, isEmpty: true }
 
 /** Undefined where that was not known, or is used up. */
 function lessened(left: ObjectCount | undefined, deleted: number): ObjectCount | undefined {

@@ -13,6 +13,9 @@ export const ROUNDS = 3
 /** A node that is restarted needs about so long to serve again. */
 export const RETRIES_MS: readonly number[] = [5_000, 20_000, 60_000]
 
+/** While a store takes nothing, it is told so often where the backup stands. */
+export const STALL_EVERY_MS = 5_000
+
 export interface Work {
   plan: BackupPlan
   tools: Tools

@@ -3,7 +3,7 @@ import { EngineError } from '../../../crds/errors.ts'
 import type { ShardSnapshot } from '../../../crds/manifest.ts'
 import { isPassing } from '../../patience.ts'
 import { refuseDeleted, shardPrint, type Shape } from '../shape.ts'
-import { RETRIES_MS, type Work } from '../work.ts'
+import { RETRIES_MS, STALL_EVERY_MS, type Work } from '../work.ts'
 import { wholeEarlier } from './part.ts'
 import { activeHolders, knows, sightOf, type Sight } from './sight.ts'
 import { streamShard } from './stream.ts'
@@ -47,10 +47,12 @@ export async function takeShards(
       throw error
     }),
   )
+  const still = setInterval(() => work.tally.still(), STALL_EVERY_MS)
   try {
     await Promise.all(streams)
   } finally {
     await Promise.allSettled(streams)
+    clearInterval(still)
   }
   return [...taken.values()].sort((one, other) => one.shardId - other.shardId)
 }

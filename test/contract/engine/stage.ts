@@ -101,6 +101,17 @@ export class Stage {
     return Buffer.from(await response.arrayBuffer())
   }
 
+  /** Whether a file is told with its length, and of what type it is. */
+  async headers(path: string, node = 0): Promise<object> {
+    const response = await fetch(`${this.#subject.urls[node] ?? ''}${path}`, {
+      headers: { 'accept-encoding': 'identity', ...(this.#key && { 'api-key': this.#key }) },
+    })
+    await response.arrayBuffer()
+    const told = (name: string) => response.headers.get(name)
+    const length = told('content-length') !== null
+    return { length, encoding: told('transfer-encoding'), type: told('content-type') }
+  }
+
   /** A file as the field `snapshot` of a form. */
   async send(
     path: string,

@@ -16,7 +16,13 @@ const s3 = {
 const clusterRef = { name: 'main', namespace: 'other' }
 const secretKey = { name: 'keys', key: 'full' }
 const amounts = { cpu: '500m', memory: '2Gi' }
-const backup = { clusterRef, storage: { s3: { ...s3, prefix: 'a/b' } }, collections: ['docs'] }
+const backup = {
+  clusterRef,
+  storage: { s3: { ...s3, prefix: 'a/b' } },
+  collections: ['docs'],
+  method: 'Shard',
+  parallelism: 4,
+}
 const mapping = { collections: ['docs'], collectionMapping: { docs: 'documents' } }
 
 const cluster = {

@@ -10,6 +10,8 @@ export type Misbehaviour =
   | { cut: 'before' | 'within' }
   /** Half of the answer comes, and then nothing. */
   | { cut: 'silent' }
+  /** Half of a stream comes, as if it were all of it. */
+  | { cut: 'short' }
   /** What was asked is done, and the answer is lost. */
   | { cut: 'after' }
 

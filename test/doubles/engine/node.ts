@@ -19,6 +19,7 @@ import { pointRoutes } from './routes/points.ts'
 import { recoveryRoutes } from './routes/recovery.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { shardKeyRoutes } from './routes/shard-keys.ts'
+import { shardSnapshotRoutes } from './routes/shard-snapshots.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 
 export interface EngineNodeOptions {
@@ -133,6 +134,7 @@ export function answerAs(
       pointRoutes(request, cluster) ??
       (await recoveryRoutes(request, cluster, ordinal)) ??
       snapshotRoutes(request, cluster, ordinal) ??
+      shardSnapshotRoutes(request, cluster, ordinal) ??
       shardKeyRoutes(request, cluster) ??
       (await collectionRoutes(request, cluster, ordinal)) ??
       UNKNOWN_ROUTE
@@ -204,6 +206,11 @@ function cut(
     return
   }
   const bytes = bytesOf(body)
+  if (cut === 'short') {
+    response.writeHead(status, { 'content-type': 'application/octet-stream' })
+    response.end(bytes.subarray(0, bytes.length / 2))
+    return
+  }
   response.writeHead(status, {
     'content-type': 'application/json',
     'content-length': bytes.length,

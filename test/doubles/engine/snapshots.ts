@@ -32,6 +32,10 @@ export function setSnapshotBytes(cluster: EngineCluster, bytes: number): void {
   shelfOf(cluster).bytes = bytes
 }
 
+export function snapshotBytes(cluster: EngineCluster): number {
+  return shelfOf(cluster).bytes
+}
+
 export function filesOf(
   cluster: EngineCluster,
   ordinal: number,

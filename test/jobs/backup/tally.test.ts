@@ -139,6 +139,39 @@ t.test(
   },
 )
 
+t.test('by shard a line says how many are whole, how much, how fast and how long', async (t) => {
+  const log: string[] = []
+  const { tally, time } = tallyOf(['docs'], log)
+  const shard = (shardId: number) => ({
+    ...{ shardId, nodeIndex: 0, sizeBytes: 1000, sha256: '0'.repeat(64), pointsCount: 1 },
+    key: `nightly/b/docs/shard-${shardId}/docs-${shardId}.snapshot`,
+  })
+  tally.begin('docs')
+  tally.follows(3)
+  t.match(tally.line(), 'collection 1 of 1 (docs), 0 of 3 shards: 0 B; in all 0 B')
+  tally.streamed(0, 1000)
+  tally.streamed(1, 300)
+  tally.streamBroke(1)
+  t.match(tally.line(), '0 of 3 shards: 1000 B; in all 1000 B')
+  tally.streamEnded(shard(0))
+  await time.sleep(10_000)
+  tally.streamed(1, 500)
+  await tally.told()
+  const line = '1 of 3 shards: 1.5 KiB of about 2.9 KiB, 0.0 MB/s, 9 s left; in all 1.5 KiB'
+  t.match(log[0], line)
+  t.match(tally.result().current, { shards: 3, shardsDone: 1, bytes: 1500, bytesTotal: 3000 })
+  for (const id of [1, 2]) tally.streamEnded(shard(id))
+  t.match(tally.result().current, { shardsDone: 3, bytes: 3000, bytesTotal: 3000 })
+})
+
+t.test('a collection of hundreds of shards does not fill the report with them', async (t) => {
+  const { tally } = tallyOf(['docs'])
+  const [snapshot] = taken('docs').snapshots
+  if (snapshot === undefined) throw new Error('there is none')
+  tally.completed({ ...taken('docs'), snapshots: Array.from({ length: 65 }, () => snapshot) })
+  t.strictSame(tally.result().collections, [{ name: 'docs', status: 'Completed', bytes: 65_000 }])
+})
+
 t.test('a bar when a terminal watches, and no line every few seconds', async (t) => {
   const log: string[] = []
   const shown: string[] = []

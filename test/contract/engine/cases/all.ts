@@ -10,6 +10,8 @@ import { POINTS_CASES } from './points.ts'
 import { RECOVERY } from './recovery.ts'
 import { SERVICE } from './service.ts'
 import { SHARD_KEYS } from './shard-keys.ts'
+import { SHARD_RECOVERY } from './shard-recovery.ts'
+import { SHARD_STREAMS } from './shard-streams.ts'
 
 export const CASES: Case[] = [
   ...SERVICE,
@@ -21,5 +23,7 @@ export const CASES: Case[] = [
   ...MIGRATION,
   ...SHARD_KEYS,
   ...RECOVERY,
+  ...SHARD_RECOVERY,
+  ...SHARD_STREAMS,
   ...ACCESS,
 ]

@@ -1,0 +1,44 @@
+/** Streams of single shards: facts section 6.6. */
+import { Archive } from '../../../../jobs/backup/shards/archive.ts'
+import type { Case } from '../case.ts'
+import { created } from './collections.ts'
+import { fill, view } from './recovery.ts'
+
+const DOCS = { vectors: { size: 2, distance: 'Dot' } }
+
+export const SHARD_STREAMS: Case[] = [
+  {
+    title: 'a shard is streamed without a length, as a tar with an end, and no file is made',
+    sizes: ['alone', 'one', 'three'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 3 })
+      await fill(stage, 'docs', 30)
+      for (let node = 0; node < stage.nodes; node += 1) {
+        const { local_shards } = await view(stage, 'docs', node)
+        for (const { shard_id: shard } of local_shards) {
+          const path = `/collections/docs/shards/${shard}/snapshot`
+          stage.note('headers', await stage.headers(path, node))
+          const bytes = await stage.bytes(path, node)
+          const [all, most] = [new Archive(), new Archive()]
+          all.add(bytes)
+          most.add(bytes.subarray(0, -1024))
+          stage.note('all of it', all.state)
+          stage.note('without its last blocks', most.state)
+        }
+        await stage.call('GET', '/collections/docs/snapshots', { node })
+      }
+    },
+  },
+  {
+    title: 'a node streams the shards that it holds, and says which it does not',
+    sizes: ['three'],
+    async play(stage) {
+      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
+      const views = await Promise.all([0, 1, 2].map((node) => view(stage, 'docs', node)))
+      const node = views.findIndex(({ local_shards }) => local_shards.length === 0)
+      await stage.call('GET', '/collections/docs/shards/0/snapshot', { node })
+      await stage.call('GET', '/collections/docs/shards/7/snapshot', { node })
+      await stage.call('GET', '/collections/none/shards/0/snapshot', { node })
+    },
+  },
+]

@@ -1,0 +1,146 @@
+/** `backup run` by shard, on good days: what is in the bucket, from which pods it came, and what is told. */
+import { once } from 'node:events'
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import { checkedManifest } from '../../../crds/manifest.ts'
+import { systemTime } from '../../../jobs/time.ts'
+import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { MIB } from './stage.ts'
+import { isWhole, shardStage, streamsIn } from './shard-stage.ts'
+
+t.test(
+  'each shard is in the bucket once, and the manifest proves that all are there',
+  async (t) => {
+    const { engine, world, keys, manifest, result } = await shardStage(t, {
+      made: ['docs', 'my docs%'],
+      nodes: 3,
+      replicationFactor: 2,
+      snapshotBytes: 9 * MIB,
+    })
+    engine.aliases.set('live', 'docs')
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log)
+    t.strictSame(
+      keys().filter((key) => key.endsWith('.snapshot')),
+      [0, 1, 2]
+        .map((id) => `nightly/b/docs/shard-${id}/docs-${id}.snapshot`)
+        .concat(
+          [0, 1, 2].map((id) => `nightly/b/my docs%25/shard-${id}/my docs%25-${id}.snapshot`),
+        ),
+    )
+    t.match(checkedManifest(manifest()), {
+      manifestVersion: 2,
+      method: 'Shard',
+      nodeCount: 3,
+      collections: [
+        {
+          name: 'docs',
+          aliases: ['live'],
+          replicationFactor: 2,
+          exactPointsCount: 0,
+          shards: [0, 1, 2].map((shardId) => ({ shardId })),
+          snapshots: [0, 1, 2].map((shardId) => ({
+            shardId,
+            key: `nightly/b/docs/shard-${shardId}/docs-${shardId}.snapshot`,
+            sha256: /^[0-9a-f]{64}$/,
+            pointsCount: 0,
+          })),
+        },
+        { name: 'my docs%', aliases: [] },
+      ],
+    })
+    t.equal(snapshotFiles(engine).size, 0, 'no node made a file')
+    t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
+    t.match(await result(), {
+      completed: 2,
+      collections: [
+        { name: 'docs', snapshots: [{ shard: 0, snapshotName: 'docs-0.snapshot' }, {}, {}] },
+        {},
+      ],
+    })
+    const proof = await world.verify('s3://backups/nightly/b')
+    t.equal(proof.code, EXIT.done, proof.log)
+    t.match(proof.log, /all 6 objects are whole: 54 MiB/)
+  },
+)
+
+t.test('up to `parallelism` shards are streamed at once, never two from one pod', async (t) => {
+  for (const parallelism of [1, 2, 3]) {
+    const scene = await shardStage(t, { nodes: 3, replicationFactor: 2, shards: 9, parallelism })
+    const streams = streamsIn(scene)
+    t.equal((await scene.world.run()).code, EXIT.done)
+    t.equal(streams.most(), parallelism)
+    t.equal(streams.mostOfAPod(), 1)
+    t.strictSame(streams.byPod(), [3, 3, 3], 'spread over the pods')
+  }
+})
+
+t.test('under custom sharding the manifest has keys, ids and points of each key', async (t) => {
+  const { engine, world, manifest } = await shardStage(t, { made: [], nodes: 2 })
+  engine.createCollection('docs')
+  const docs = engine.collections.get('docs')
+  if (docs === undefined) throw new Error('there is no collection')
+  docs.config.params['sharding_method'] = 'custom'
+  docs.shards = [
+    { id: 1, key: 'a', peers: [engine.peer(0).id] },
+    { id: 3, key: 7, peers: [engine.peer(1).id] },
+  ]
+  docs.points.push({ id: 1, vector: [1], payload: {}, shard_key: 'a' })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.match(checkedManifest(manifest()).collections[0], {
+    shardKeys: [
+      { key: 'a', shardIds: [1], exactPointsCount: 1 },
+      { key: 7, shardIds: [3], exactPointsCount: 0 },
+    ],
+    snapshots: [
+      { shardId: 1, shardKey: 'a', nodeIndex: 0, pointsCount: 1 },
+      { shardId: 3, shardKey: 7, nodeIndex: 1, pointsCount: 0 },
+    ],
+  })
+})
+
+t.test('a killed Job skips the shards that are whole', async (t) => {
+  const scene = await shardStage(t, { nodes: 2, shards: 4, parallelism: 1, snapshotBytes: 9 * MIB })
+  const { s3, store, world } = scene
+  const reached = Promise.withResolvers<undefined>()
+  const never = Promise.withResolvers<undefined>()
+  let uploads = 0
+  s3.misbehave(({ operation }) => {
+    if (operation !== 'CompleteMultipartUpload' || ++uploads < 3) return undefined
+    reached.resolve(undefined)
+    return { after: never.promise }
+  })
+  const { child } = world.start()
+  await reached.promise
+  child.kill('SIGKILL')
+  await once(child, 'close')
+  never.resolve(undefined)
+  s3.misbehave()
+  t.equal(store().uploads.size, 1, 'it left an upload')
+  s3.calls.length = 0
+  const { code, log } = await world.run({}, { pod: 'pod-2', time: systemTime })
+  t.equal(code, EXIT.done, log)
+  const moved = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
+  t.equal(moved.length, 2, 'the one it was killed at, and the one that it had not begun')
+  await isWhole(t, scene)
+})
+
+t.test('SIGTERM aborts every upload that is open, and is a crash', async (t) => {
+  const { s3, store, world } = await shardStage(t, { snapshotBytes: 20 * MIB })
+  const never = Promise.withResolvers<undefined>()
+  const reached = Promise.withResolvers<undefined>()
+  const begun = new Set<string>()
+  s3.misbehave(({ operation, key }) => {
+    if (operation !== 'UploadPart') return undefined
+    if (begun.add(key).size === 2) reached.resolve(undefined)
+    return { after: never.promise }
+  })
+  const { child } = world.start()
+  await reached.promise
+  child.kill('SIGTERM')
+  const [code] = (await once(child, 'close')) as [number]
+  t.equal(code, EXIT.crash)
+  t.equal(store().uploads.size, 0)
+  never.resolve(undefined)
+})
