@@ -4,8 +4,10 @@
  */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Watches } from './watches.ts'
 import { forward, read, respond, type Answer } from './forward.ts'
 import type { Exchange, Gate } from './machine/network.ts'
+import type { SimulatedProcess } from './machine/process.ts'
 
 /** A call of the operator, as it came to a door. */
 export interface Call {
@@ -16,8 +18,9 @@ export interface Call {
   /** Of this call among all, and among those through its door; from 1. */
   number: number
   nth: number
-  /** A stream that lasts: it can be cut, but not be done twice. */
+  /** A stream that lasts. */
   isWatch: boolean
+  client: SimulatedProcess
 }
 
 /** What happens to a call instead of an answer. */
@@ -34,8 +37,8 @@ export type Verdict =
   /** It is done, and so many seconds later once more, of which nobody hears. */
   | { kind: 'again'; seconds: number }
 
-/** Decides call by call; undefined lets it pass. `done` tells that it was answered. */
-export type Decide = (call: Call) => { verdict?: Verdict; done?: () => void } | undefined
+/** Decides call by call; undefined lets it pass. */
+export type Decide = (call: Call) => Verdict | undefined
 
 /** Those whose calls count: the operator's own processes. */
 const CALLERS = new Set(['service', 'loop', 'job', 'helm'])
@@ -46,6 +49,7 @@ export class Doors {
   #number = 0
   #decide: Decide = () => undefined
   readonly lines: string[] = []
+  readonly watches = new Watches()
 
   decide(decide: Decide): void {
     this.#decide = decide
@@ -79,24 +83,25 @@ export class Doors {
         pass()
         return
       }
-      const call = this.#callOf(exchange, client.name)
-      const decision = this.#decide(call)
-      const verdict = decision?.verdict
+      const call = this.#callOf(exchange, client)
+      const verdict = this.#decide(call)
       this.note(`${call.number} ${call.door} ${call.method} ${call.path} ${verdict?.kind ?? ''}`)
-      if (decision?.done !== undefined) exchange.response.once('close', decision.done)
-      if (verdict === undefined) pass()
-      else void carryOut(verdict, request, exchange.response)
+      if (verdict === undefined || (call.isWatch && verdict.kind !== 'refuse')) {
+        if (call.isWatch) this.watches.follow(exchange.response)
+        pass()
+      } else void carryOut(verdict, request, exchange.response)
     }
   }
 
-  #callOf({ server, request }: Exchange, client: string): Call {
+  #callOf({ server, request }: Exchange, client: SimulatedProcess): Call {
     const { method = 'GET', url = '/' } = request
-    const door = `${client}>${placeOf(server?.name ?? '', url)}`
+    const door = `${client.name}>${placeOf(server?.name ?? '', url)}`
     const nth = (this.#counts.get(door) ?? 0) + 1
     this.#counts.set(door, nth)
     this.#number += 1
     const path = url.replace(/X-Amz-[^&]*&?/g, '')
-    return { door, method, path, number: this.#number, nth, isWatch: /[?&]watch=/.test(url) }
+    const isWatch = /[?&]watch=/.test(url)
+    return { door, method, path, number: this.#number, nth, isWatch, client }
   }
 }
 

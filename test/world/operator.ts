@@ -9,7 +9,7 @@ import { controllers } from '../../metacontroller/controllers.ts'
 import { parseOptions } from '../../metacontroller/options.ts'
 import { startService, type Service } from '../../metacontroller/serve.ts'
 import { applyObject } from './apply.ts'
-import type { ApiClient } from './client.ts'
+import { ApiClient } from './client.ts'
 import type { Clock } from './clock.ts'
 import { startLoop, type Loop } from './loop/index.ts'
 import { PULL_SECRET, pullSecret } from './pull-secret.ts'
@@ -43,7 +43,7 @@ export class Operator {
   readonly #log: string[] = []
   #version: string
   #service: Service | undefined
-  #loop: Loop | undefined
+  #loop: { loop: Loop; api: ApiClient } | undefined
 
   constructor(options: OperatorOptions) {
     this.#options = options
@@ -69,12 +69,12 @@ export class Operator {
 
   /** The loop calls, or a call is answered. */
   busy(): boolean {
-    return this.#loop?.idle() === false
+    return this.#loop?.loop.idle() === false
   }
 
   /** Why the loop died, as Metacontroller would have; undefined while it lives. */
   failure(): Error | undefined {
-    return this.#loop?.failure()
+    return this.#loop?.loop.failure()
   }
 
   log(): string {
@@ -113,9 +113,12 @@ export class Operator {
   }
 
   startLoop(): void {
-    const { api, clock, kinds } = this.#options
-    this.#loop ??= this.#begin('loop', () =>
-      startLoop({
+    const { token, clock, kinds } = this.#options
+    const { server } = this.#options.api
+    this.#loop ??= this.#begin('loop', () => {
+      // Connections of its own: they end with it.
+      const api = new ApiClient({ server, token })
+      const loop = startLoop({
         api,
         clock,
         controllers: controllers({
@@ -128,8 +131,15 @@ export class Operator {
         }),
         resolve: (url) => url.replace(SERVICE, this.#service?.url ?? NOWHERE),
         log: (line) => this.#log.push(`loop: ${line}\n`),
-      }),
-    )
+      })
+      return { loop, api }
+    })
+  }
+
+  async #stopLoop(): Promise<void> {
+    await this.#loop?.loop.stop()
+    await this.#loop?.api.close()
+    this.#loop = undefined
   }
 
   /** As a helm upgrade: CRDs first, then the service, then the CompositeControllers. */
@@ -138,8 +148,7 @@ export class Operator {
     await this.#applyCrds()
     await this.stopService()
     await this.startService()
-    await this.#loop?.stop()
-    this.#loop = undefined
+    await this.#stopLoop()
     this.startLoop()
   }
 
@@ -150,7 +159,7 @@ export class Operator {
   }
 
   async close(): Promise<void> {
-    await this.#loop?.stop()
+    await this.#stopLoop()
     await this.stopService()
   }
 

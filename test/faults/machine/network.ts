@@ -6,8 +6,8 @@
 import http from 'node:http'
 import { syncBuiltinESMExports } from 'node:module'
 import net from 'node:net'
-import { Duplex } from 'node:stream'
 import { bound, currentProcess, type SimulatedProcess } from './process.ts'
+import { LocalSocket } from './socket.ts'
 
 /** A call on a server, as it came to it. */
 export interface Exchange {
@@ -76,6 +76,7 @@ class LocalNetwork implements Network {
   readonly #listening = new Map<number, Listening>()
   readonly #ports = new WeakMap<net.Server, number>()
   readonly #off = new Set<string>()
+  readonly #accepted = new Set<LocalSocket>()
   #queue: (() => void)[] = []
   #scheduled = false
   #arrived = 0
@@ -95,8 +96,12 @@ class LocalNetwork implements Network {
   }
 
   cutOff(server: string, isOff: boolean): void {
-    if (isOff) this.#off.add(server)
-    else this.#off.delete(server)
+    if (!isOff) {
+      this.#off.delete(server)
+      return
+    }
+    this.#off.add(server)
+    for (const socket of this.#accepted) if (socket.owner?.name === server) socket.destroy()
   }
 
   /** Hands something on a turn later, in the order of the calls. */
@@ -157,6 +162,8 @@ class LocalNetwork implements Network {
       }
       const other = new LocalSocket(this, owner, port)
       socket.join(other)
+      this.#accepted.add(other)
+      other.once('close', () => this.#accepted.delete(other))
       found.accept(other)
       opened()
     })
@@ -175,118 +182,4 @@ class LocalNetwork implements Network {
       })
     })
   }
-}
-
-/** One end of a connection, as far as HTTP asks for a socket. */
-class LocalSocket extends Duplex {
-  readonly owner: SimulatedProcess | undefined
-  readonly remoteAddress = '127.0.0.1'
-  peer: LocalSocket | undefined
-  connecting = true
-  readonly #network: LocalNetwork
-  readonly #port: number
-  readonly #unsent: Buffer[] = []
-  readonly #forget: (() => void) | undefined
-
-  constructor(network: LocalNetwork, owner: SimulatedProcess | undefined, port = 0) {
-    super({ allowHalfOpen: false })
-    this.#network = network
-    this.#port = port
-    this.owner = owner
-    // The machine closes the connections of a process that dies.
-    this.#forget = owner?.onKill(() => this.peer?.hungUp())
-  }
-
-  join(other: LocalSocket): void {
-    this.peer = other
-    other.peer = this
-    other.connecting = false
-  }
-
-  opened(): void {
-    this.connecting = false
-    this.emit('connect')
-    this.emit('ready')
-    for (const chunk of this.#unsent) this.#send(chunk)
-  }
-
-  refused(port: number): void {
-    const error = new Error(`connect ECONNREFUSED 127.0.0.1:${port}`)
-    this.destroy(Object.assign(error, { code: 'ECONNREFUSED' }))
-  }
-
-  override _write(chunk: Buffer, _: BufferEncoding, done: () => void): void {
-    if (this.connecting) this.#unsent.push(chunk)
-    else this.#send(chunk)
-    done()
-  }
-
-  override _final(done: () => void): void {
-    this.#end()
-    done()
-  }
-
-  override _read(): void {
-    // What arrives is pushed.
-  }
-
-  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#forget?.()
-    this.#end()
-    done(error)
-  }
-
-  /** The other side is no more. */
-  hungUp(): void {
-    this.#network.carry(this.#ours(() => this.destroy(reset())))
-  }
-
-  /** Of the server, at its end. */
-  address(): net.AddressInfo {
-    return { address: '127.0.0.1', family: 'IPv4', port: this.#port }
-  }
-
-  setNoDelay(): this {
-    return this
-  }
-
-  setKeepAlive(): this {
-    return this
-  }
-
-  setTimeout(): this {
-    return this
-  }
-
-  ref(): this {
-    return this
-  }
-
-  unref(): this {
-    return this
-  }
-
-  #send(chunk: Buffer): void {
-    const { peer } = this
-    if (peer === undefined || this.owner?.alive === false) return
-    this.#network.carry(peer.#ours(() => peer.destroyed || peer.push(chunk)))
-  }
-
-  #end(): void {
-    const { peer } = this
-    if (peer === undefined || this.owner?.alive === false) return
-    this.#network.carry(peer.#ours(() => peer.destroyed || peer.readableEnded || peer.push(null)))
-  }
-
-  /** Runs as the process whose end this is. */
-  #ours(run: () => unknown): () => void {
-    return () => {
-      if (this.owner === undefined) run()
-      else if (this.owner.alive) this.owner.run(run)
-    }
-  }
-}
-
-function reset(): Error {
-  return Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
 }

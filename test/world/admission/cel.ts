@@ -39,13 +39,23 @@ const NO_DURATION = "type conversion error from 'string' to 'google.protobuf.Dur
 /** undefined when the rule holds. */
 function evaluate(rule: string, variables: Fields, message: string): string | undefined {
   try {
-    return environment.evaluate(rule, variables) === true ? undefined : message
+    return parsed(rule)(variables) === true ? undefined : message
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)
     // The one conversion our rules make, in the words of the real one.
     const reason = text.startsWith('Invalid duration') ? NO_DURATION : text.split('\n')[0]
     return `${reason ?? ''} evaluating rule: ${message}`
   }
+}
+
+type Rule = ReturnType<typeof environment.parse>
+const rules = new Map<string, Rule>()
+
+/** Reading a rule costs more than asking it. */
+function parsed(rule: string): Rule {
+  const found = rules.get(rule) ?? environment.parse(rule)
+  rules.set(rule, found)
+  return found
 }
 
 function below({ schema, value, old, path }: Place): Place[] {

@@ -1,0 +1,63 @@
+import t from 'tap'
+import { openMachine } from './computer.ts'
+import { REPEATED } from './repeated.ts'
+import { simulate } from './simulate.ts'
+import { BUCKET, COLLECTION, NAMESPACE } from './resources.ts'
+import type { FaultWorld } from './world.ts'
+
+const machine = await openMachine()
+const calm = await simulate(machine, { seed: 1, strikes: [] })
+
+t.test('without faults every promise is kept', async (t) => {
+  t.strictSame(calm.broken, [])
+})
+
+t.test('the same seed gives the same run, call by call', async (t) => {
+  const [one, other] = [
+    await simulate(machine, { seed: 7, calls: calm.calls }),
+    await simulate(machine, { seed: 7, calls: calm.calls }),
+  ]
+  t.strictSame(one.strikes, other.strikes)
+  t.strictSame(one.world.doors.lines, other.world.doors.lines)
+  t.equal(one.trace, other.trace)
+  t.not(one.trace, calm.trace, 'and another than without its faults')
+})
+
+const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
+  [
+    'an object of a completed backup that is gone',
+    /VecBackup one has lost one\//,
+    ({ bucket }) => {
+      const objects = bucket.buckets.get(BUCKET)?.objects
+      for (const key of objects?.keys() ?? [])
+        if (/^one\/.*\.snapshot$/.test(key)) objects?.delete(key)
+    },
+  ],
+  [
+    'an acknowledged point that is gone',
+    /points lost in a: /,
+    ({ controllers }) => {
+      controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)?.points.pop()
+    },
+  ],
+  [
+    'an upload that was never completed',
+    /upload left: one\/x/,
+    ({ bucket }) => void bucket.buckets.get(BUCKET)?.begin('one/x'),
+  ],
+]
+
+for (const [what, words, spoil] of SPOILS) {
+  t.test(`the oracle sees ${what}`, async (t) => {
+    const { broken } = await simulate(machine, { seed: 1, strikes: [], spoil })
+    t.match(broken.join('\n'), words)
+  })
+}
+
+for (const { title, seed, strikes } of REPEATED) {
+  t.test(title, async (t) => {
+    const { struck, broken } = await simulate(machine, { seed, strikes })
+    t.strictSame(broken, [])
+    t.equal(struck.length, strikes.length, 'every fault has struck')
+  })
+}

@@ -1,0 +1,181 @@
+/**
+ * What must be true after any faults, known from the specification and from what was acknowledged
+ * alone. The oracle watches while the load runs, looks at its end, and looks again when all is deleted.
+ */
+import { createHash } from 'node:crypto'
+import { backupFolder, manifestKey } from '../../crds/layout.ts'
+import { API_VERSION, LABELS } from '../../crds/names.ts'
+import { snapshotFiles } from '../doubles/engine/snapshots.ts'
+import { valueAt } from '../world/api/json.ts'
+import type { ApiObject } from '../world/client.ts'
+import type { Strike } from './faults.ts'
+import { find, phaseOf, type Acknowledged } from './load.ts'
+import { BUCKET, COLLECTION, NAMESPACE, reference } from './resources.ts'
+import type { FaultWorld } from './world.ts'
+
+const ENDED = ['Completed', 'Failed']
+
+/** Watches every change of the world; answers what it found wrong. */
+export function watchChildren(world: FaultWorld): string[] {
+  const found: string[] = []
+  const { resources } = world.api
+  const phases = new Map<string, string>()
+  resources.store.subscribe(({ type, object }) => {
+    if (object.kind === 'Job' && type === 'ADDED') found.push(...doubles(world, object))
+    const { uid = '' } = object.metadata
+    const before = phases.get(uid)
+    const phase = phaseOf(object) ?? ''
+    if (object.kind.startsWith('Vec') && before !== undefined && ENDED.includes(before)) {
+      if (phase !== before) found.push(`${nameOf(object)} was ${before} and is ${phase}`)
+    }
+    phases.set(uid, phase)
+  })
+  return found
+}
+
+/** No parent has two Jobs that have not ended. */
+function doubles({ api: { resources } }: FaultWorld, job: ApiObject): string[] {
+  const parent = job.metadata.labels?.[LABELS.parent]
+  const unfinished = resources.store
+    .list(resources.kinds.of('batch/v1', 'Job'), NAMESPACE)
+    .filter(({ metadata }) => metadata.labels?.[LABELS.parent] === parent)
+    .filter((one) => !isFinished(one))
+  return unfinished.length <= 1
+    ? []
+    : [`two Jobs at once: ${unfinished.map(({ metadata }) => metadata.name).join(', ')}`]
+}
+
+function isFinished(job: ApiObject): boolean {
+  const conditions = (valueAt(job, 'status.conditions') ?? []) as { type: string }[]
+  return conditions.some(({ type }) => type === 'Complete' || type === 'Failed')
+}
+
+/** Once everything has settled. */
+export function judge(
+  world: FaultWorld,
+  acknowledged: Acknowledged,
+  struck: readonly Strike[],
+): string[] {
+  return [
+    ...pointsLost(world, acknowledged),
+    ...endsWrong(world, struck),
+    ...objectsLost(world),
+    ...leftBehind(world),
+  ]
+}
+
+function pointsLost(world: FaultWorld, { points, backedUp }: Acknowledged): string[] {
+  const here = idsIn(world, 'a', COLLECTION)
+  const lost = [...points].filter((id) => !here.has(id))
+  const found = lost.length === 0 ? [] : [`points lost in a: ${lost.join(' ')}`]
+  for (const [kind, name, collection] of COPIES) {
+    if (phaseOf(find(world, reference(kind, name))) !== 'Completed') continue
+    const there = idsIn(world, 'b', collection)
+    const missing = [...backedUp].filter((id) => !there.has(id))
+    if (missing.length > 0) found.push(`${kind} ${name} lacks points ${missing.join(' ')}`)
+  }
+  return found
+}
+
+const COPIES = [
+  ['VecRestore', 'back', COLLECTION],
+  ['VecMigration', 'copy', 'copied'],
+] as const
+
+/** What may end a piece of work for good, and the words in which it is told. */
+const EXCUSES: Record<string, RegExp[]> = {
+  'engine without room': [/No space left on device.*does not fit/, /backup is Failed/],
+}
+
+function idsIn({ controllers }: FaultWorld, cluster: string, collection: string): Set<number> {
+  const found = controllers.engines.cluster(NAMESPACE, `vec-${cluster}`)?.find(collection)
+  return new Set(found?.points.map(({ id }) => Number(id)))
+}
+
+/** Everything ends well, but where a disk is full: then it says so. */
+function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
+  const excuses = struck.flatMap(({ fault }) => EXCUSES[fault] ?? [])
+  return [
+    reference('VecBackup', 'one'),
+    reference('VecRestore', 'back'),
+    reference('VecMigration', 'copy'),
+  ].flatMap((one) => {
+    const object = find(world, one)
+    const phase = phaseOf(object)
+    const error = String(valueAt(object, 'status.error'))
+    if (phase === 'Completed' || excuses.some((excuse) => excuse.test(error))) return []
+    return [`${one.kind} ${one.name} is ${phase ?? 'nothing'}: ${JSON.stringify(object?.status)}`]
+  })
+}
+
+/** Every object that a manifest of a completed backup names is there, byte for byte. */
+function objectsLost(world: FaultWorld): string[] {
+  const { api, bucket } = world
+  const objects = bucket.buckets.get(BUCKET)?.objects ?? new Map<string, { body: Buffer }>()
+  const backups = api.resources.store.list(
+    api.resources.kinds.of(API_VERSION, 'VecBackup'),
+    NAMESPACE,
+  )
+  return backups
+    .filter((one) => phaseOf(one) === 'Completed')
+    .flatMap((one) => {
+      const prefix = valueAt(one, 'spec.storage.s3.prefix') as string
+      const folder = backupFolder({ prefix, name: one.metadata.name })
+      const manifest = objects.get(manifestKey(folder))
+      if (manifest === undefined) return [`${nameOf(one)} has no manifest`]
+      return filesOf(JSON.parse(manifest.body.toString()))
+        .filter(({ key, sha256 }) => hashOf(objects.get(key)?.body) !== sha256)
+        .map(({ key }) => `${nameOf(one)} has lost ${key}`)
+    })
+}
+
+interface File {
+  key: string
+  sha256: string
+}
+
+/** Wherever a manifest speaks of an object, it gives its key and hash. */
+function filesOf(value: unknown): File[] {
+  if (typeof value !== 'object' || value === null) return []
+  const { key, sha256 } = value as Partial<File>
+  const own = typeof key === 'string' && typeof sha256 === 'string' ? [{ key, sha256 }] : []
+  return [...own, ...Object.values(value).flatMap(filesOf)]
+}
+
+function hashOf(body: Buffer | undefined): string {
+  return body === undefined ? '' : createHash('sha256').update(body).digest('hex')
+}
+
+/** Nothing is under way, and nothing of what was lies about. */
+function leftBehind({ api: { resources }, bucket, controllers, jobs }: FaultWorld): string[] {
+  const running = [...jobs].map(({ pod }) => `Job still runs: ${pod.metadata.name}`)
+  const uploads = [...(bucket.buckets.get(BUCKET)?.uploads.values() ?? [])]
+  const files = ['a', 'b'].flatMap((name) => {
+    const cluster = controllers.engines.cluster(NAMESPACE, `vec-${name}`)
+    return cluster === undefined ? [] : [...snapshotFiles(cluster).keys()]
+  })
+  const copies = resources.store
+    .list(resources.kinds.of('v1', 'Secret'), NAMESPACE)
+    .map(({ metadata }) => metadata.name)
+    .filter((name) => /^(backup|restore|migration)-/.test(name))
+  return [
+    ...running,
+    ...uploads.map(({ key }) => `upload left: ${key}`),
+    ...files.map((name) => `snapshot left: ${name}`),
+    ...copies.map((name) => `copy of a Secret left: ${name}`),
+  ]
+}
+
+/** Once everything was deleted. */
+export function judgeFarewell({ bucket, controllers }: FaultWorld): string[] {
+  const objects = [...(bucket.buckets.get(BUCKET)?.objects.keys() ?? [])]
+  const kept = controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)
+  return [
+    ...objects.map((key) => `object left: ${key}`),
+    ...(kept === undefined ? [] : [`collection ${COLLECTION} was not deleted`]),
+  ]
+}
+
+function nameOf({ kind, metadata }: ApiObject): string {
+  return `${kind} ${metadata.name}`
+}

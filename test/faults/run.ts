@@ -1,0 +1,57 @@
+/**
+ * `npm run test:faults`: as many runs as are asked for, each from its seed; prints the seeds that broke
+ * a promise, how to repeat them, and how often each fault has struck.
+ */
+import { parseArgs } from 'node:util'
+import { openMachine } from './computer.ts'
+import type { Strike } from './faults.ts'
+import { simulate, type Run } from './simulate.ts'
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '500' },
+    from: { type: 'string', default: '1' },
+    /** Faults as JSON, instead of those a seed draws. */
+    strikes: { type: 'string' },
+    verbose: { type: 'boolean', default: false },
+  },
+})
+
+const now = performance.now.bind(performance)
+const print = (line: string) => process.stdout.write(`${line}\n`)
+const started = now()
+const machine = await openMachine()
+const calm = await simulate(machine, { seed: 0, strikes: [] })
+for (const line of calm.broken) print(`without any fault: ${line}`)
+
+const counts = new Map<string, number>()
+let failed = calm.broken.length > 0 ? 1 : 0
+const first = Number(values.from)
+const last = first + Number(values.seeds) - 1
+const strikes = values.strikes === undefined ? undefined : (JSON.parse(values.strikes) as Strike[])
+for (let seed = first; seed <= last; seed += 1) {
+  const run = await simulate(machine, { seed, strikes, calls: calm.calls })
+  for (const { fault } of run.struck) counts.set(fault, (counts.get(fault) ?? 0) + 1)
+  if (run.broken.length > 0) failed += 1
+  if (run.broken.length > 0 || values.verbose) tell(run)
+}
+
+const again = await simulate(machine, { seed: 0, strikes: [] })
+if (again.trace !== calm.trace) {
+  failed += 1
+  print(`the same seed gave another run: ${calm.trace}, ${again.trace}`)
+}
+
+for (const [fault, count] of [...counts].sort(([, one], [, other]) => other - one)) {
+  print(`${String(count).padStart(6)}  ${fault}`)
+}
+const struck = [...counts.values()].reduce((sum, count) => sum + count, 0)
+const seconds = Math.round((now() - started) / 1000)
+print(`${last - first + 1} seeds, ${struck} faults struck, ${failed} failed, in ${seconds} s`)
+process.exit(failed === 0 ? 0 : 1)
+
+function tell({ seed, trace, broken, struck: happened, world }: Run): void {
+  print(`seed ${seed}, trace ${trace}, ${world.doors.count} calls, ${broken.length} broken`)
+  for (const line of broken) print(`  ${line}`)
+  print(`  --seeds 1 --from ${seed} --strikes '${JSON.stringify(happened)}'`)
+}
