@@ -33,7 +33,7 @@ import { showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
-const AT_ONCE = 6
+const AT_ONCE = 8
 
 /** A part of the scenarios, by a pattern over their titles. */
 const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
@@ -76,6 +76,10 @@ await t.test('helm install puts the operator on the cluster', async () => {
 })
 if (world !== undefined) {
   const scenarios = [
+    // Those that wait for slots of the real clock come first: all others have their time beside them.
+    ...backupCron,
+    ...backupSchedule,
+    ...backupRetention,
     ...clusterLife,
     ...clusterInput,
     ...collectionScenarios,
@@ -85,9 +89,6 @@ if (world !== undefined) {
     ...backupFaults,
     ...backupEnd,
     ...backupExpiry,
-    ...backupSchedule,
-    ...backupRetention,
-    ...backupCron,
     ...migrationScenarios,
     ...restoreScenarios,
     ...pullSecrets,
