@@ -8,20 +8,12 @@ import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { Engine } from './engine.ts'
+import { pageOf, type Page } from './page.ts'
 import { fieldsOf, itemsOf } from './raw-json.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
 /** A page that is larger is asked for anew, with fewer points: memory is bounded. */
 const MAX_PAGE_BYTES = 48 * 1024 * 1024
-
-export interface Page {
-  /** A JSON array of points. */
-  points: Buffer
-  /** Of points. */
-  count: number
-  /** Id the next page begins with, as JSON; absent behind the last one. */
-  next?: string
-}
 
 export interface PageWanted {
   limit: number
@@ -37,12 +29,6 @@ export interface ShardKeyShards {
   key: ShardKey
   shards: number
 }
-
-/** How the engine begins its answer, and how it ends: what stands between is not looked at. */
-const HEAD = Buffer.from('{"result":{"points":[')
-const MIDDLE = Buffer.from('],"next_page_offset":')
-const TAIL = /^(null|\d+|"[0-9a-f-]{36}")\},"status":"ok","time":[\d.e-]+(,"usage":\{[^[\]]*\})?\}$/
-const MAX_TAIL = 4096
 
 export class EnginePoints {
   readonly #engine: Engine
@@ -64,8 +50,8 @@ export class EnginePoints {
     }
     const maxBytes = limit > 1 ? MAX_PAGE_BYTES : undefined
     const options = { body: fields, timeoutMs: LONG_CALL_MS, signal, maxBytes }
-    const answer = await this.#engine.bytes('POST', path, options)
-    return this.#read(path, () => quickPage(answer, limit) ?? slowPage(answer))
+    const answer = await this.#engine.pieces('POST', path, options)
+    return this.#read(path, () => pageOf(answer, limit))
   }
 
   /** Writes an array of points, given in pieces; answers once all of it is applied. */
@@ -166,35 +152,6 @@ export class EnginePoints {
       const call = `POST ${path} on ${this.#engine.node}`
       throw new EngineError(`${call} answered no valid JSON: ${cause.message}`, { cause })
     }
-  }
-}
-
-/** A page that is not the last has as many points as were asked for. */
-function quickPage(answer: Buffer, limit: number): Page | undefined {
-  if (!answer.subarray(0, HEAD.length).equals(HEAD)) return undefined
-  const from = Math.max(0, answer.length - MAX_TAIL)
-  const end = answer.lastIndexOf(MIDDLE)
-  if (end < from) return undefined
-  const [, next] = TAIL.exec(answer.toString('utf8', end + MIDDLE.length)) ?? []
-  if (next === undefined) return undefined
-  const points = answer.subarray(HEAD.length - 1, end + 1)
-  if (next === 'null') return { points, count: itemsOf(points).length }
-  return { points, count: limit, next }
-}
-
-/** Whatever the order of its fields. */
-function slowPage(answer: Buffer): Page {
-  const result = fieldsOf(answer).get('result')
-  if (result === undefined) throw new SyntaxError('no result')
-  const fields = fieldsOf(answer, result.start)
-  const points = fields.get('points')
-  if (points === undefined) throw new SyntaxError('no points')
-  const offset = fields.get('next_page_offset')
-  const next = offset && answer.toString('utf8', offset.start, offset.end)
-  return {
-    points: answer.subarray(points.start, points.end),
-    count: itemsOf(answer, points.start).length,
-    ...(next !== undefined && next !== 'null' && { next }),
   }
 }
 

@@ -120,15 +120,20 @@ export class Engine {
     return body
   }
 
+  /** The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. */
+  async bytes(method: EngineCall['method'], path: string, options: BytesOptions): Promise<Buffer> {
+    return Buffer.concat(await this.pieces(method, path, options))
+  }
+
   /**
-   * The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. One
-   * above `maxBytes` is not read to its end: the error has the status 413.
+   * The same in the pieces it came in. One above `maxBytes` is not read to its end: the error has the
+   * status 413.
    */
-  async bytes(
+  async pieces(
     method: EngineCall['method'],
     path: string,
     { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes }: BytesOptions,
-  ): Promise<Buffer> {
+  ): Promise<Buffer[]> {
     const { route, credentials, log } = this.#options
     const { key, ca } = await credentials()
     const headers = {
@@ -139,12 +144,13 @@ export class Engine {
     const call = { method, path, headers, ...sent, timeoutMs, stallMs: timeoutMs, signal }
     const { status, body: answer, retryAfterSeconds } = await route.open(call, ca)
     const named = `${method} ${path} on ${this.node}`
-    const bytes = await collected(answer, named, { maxBytes, signal })
+    const pieces = await collected(answer, named, { maxBytes, signal })
     log.debug({ node: this.node, call: `${method} ${path}`, status }, 'engine call')
     if (status >= 400) {
-      this.#succeeded({ status, text: bytes.toString(), retryAfterSeconds }, `${method} ${path}`)
+      const text = Buffer.concat(pieces).toString()
+      this.#succeeded({ status, text, retryAfterSeconds }, `${method} ${path}`)
     }
-    return bytes
+    return pieces
   }
 
   async #send(method: EngineCall['method'], path: string, options: CallOptions): Promise<Answer> {
@@ -199,7 +205,7 @@ async function collected(
   body: Readable,
   call: string,
   { maxBytes = Infinity, signal }: Pick<BytesOptions, 'maxBytes' | 'signal'>,
-): Promise<Buffer> {
+): Promise<Buffer[]> {
   const chunks: Buffer[] = []
   let length = 0
   try {
@@ -213,7 +219,7 @@ async function collected(
     signal?.throwIfAborted()
     throw new EngineError(`${call} broke off: ${wordsOf(cause)}`, { cause })
   }
-  if (length <= maxBytes) return Buffer.concat(chunks)
+  if (length <= maxBytes) return chunks
   throw new EngineError(`${call} answered more than ${maxBytes} bytes`, { status: 413 })
 }
 

@@ -3,7 +3,7 @@
  * written, and each is written as the bytes it came in.
  */
 import type { MigrationPosition } from '../../crds/migration-command.ts'
-import type { Page } from '../clients/engine-points.ts'
+import type { Page } from '../clients/page.ts'
 import { PageSize, readPage, type Place } from './pages.ts'
 import type { Work } from './work.ts'
 import { Writes } from './writes.ts'

@@ -3,7 +3,7 @@
  * the engines allow, and by bytes, for points are of any size.
  */
 import type { ShardKey } from '../../crds/manifest.ts'
-import type { Page } from '../clients/engine-points.ts'
+import type { Page } from '../clients/page.ts'
 import { isTooLarge, paced } from './pace.ts'
 import type { Work } from './work.ts'
 
@@ -28,9 +28,9 @@ export class PageSize {
   }
 
   /** A page came: the next may be larger when this one was small. */
-  took({ count, points }: Page): void {
+  took({ count, bytes }: Page): void {
     if (count === 0) return
-    const fitting = Math.floor((PAGE_BYTES * count) / points.length)
+    const fitting = Math.floor((PAGE_BYTES * count) / bytes)
     this.#limit = clamp(Math.min(fitting, this.#limit * GROWTH), this.#most)
   }
 

@@ -3,7 +3,7 @@
  * what is behind a position is written for sure.
  */
 import { EngineError } from '../../crds/errors.ts'
-import type { Page } from '../clients/engine-points.ts'
+import type { Page } from '../clients/page.ts'
 import { itemsOf } from '../clients/raw-json.ts'
 import { isHeldUp, isTooLarge, paced } from './pace.ts'
 import type { PageSize, Place } from './pages.ts'
@@ -44,7 +44,7 @@ export class Writes {
   start(page: Page): void {
     const batch: Batch = { page, isDone: false }
     this.#batches.push(batch)
-    this.#bytes += page.points.length
+    this.#bytes += page.bytes
     const running = writePage(page, this.#place, this.#size, this.#work)
       .then(() => {
         batch.isDone = true
@@ -55,7 +55,7 @@ export class Writes {
       })
       .finally(() => {
         this.#running.delete(running)
-        this.#bytes -= page.points.length
+        this.#bytes -= page.bytes
       })
     this.#running.add(running)
   }
@@ -88,21 +88,21 @@ export class Writes {
 
 /** In as many calls as the target makes necessary. */
 async function writePage(page: Page, place: Place, size: PageSize, work: Work): Promise<void> {
-  const { points, count } = page
+  const { points, bytes, count } = page
   if (count === 0) return
-  if (points.length > MAX_BODY && count > 1) {
-    await writeParts(points, place, work)
+  if (bytes > MAX_BODY && count > 1) {
+    await writeParts(Buffer.concat(points), place, work)
   } else {
     try {
-      await write([points], place, work, count)
+      await write(points, place, work, count)
     } catch (error) {
-      if (!isDivisible(error, points, count)) throw error
-      if (count === 1) throw tooLarge(points, error)
+      if (!isDivisible(error, bytes, count)) throw error
+      if (count === 1) throw tooLarge(Buffer.concat(points), error)
       size.halve()
-      await writeParts(points, place, work)
+      await writeParts(Buffer.concat(points), place, work)
     }
   }
-  work.tally.wrote({ points: count, bytes: points.length })
+  work.tally.wrote({ points: count, bytes })
 }
 
 /** The points of an array, in halves of halves. */
@@ -118,7 +118,7 @@ async function writeParts(points: Buffer, place: Place, work: Work): Promise<voi
       if (!isOne && bytes.length > MAX_BODY) throw HALVE
       await write([OPENING, bytes, CLOSING], place, work, to - from)
     } catch (error) {
-      if (error !== HALVE && !isDivisible(error, bytes, to - from)) throw error
+      if (error !== HALVE && !isDivisible(error, bytes.length, to - from)) throw error
       if (isOne) throw tooLarge(bytes, error)
       parts.push([middle, to], [from, middle])
     }
@@ -130,8 +130,8 @@ const OPENING = Buffer.from('[')
 const CLOSING = Buffer.from(']')
 
 /** Whether half of it may be taken: it is too large, or too much for a rate that is limited. */
-function isDivisible(error: unknown, bytes: Buffer, count: number): boolean {
-  return isTooLarge(error, bytes.length) || (count > 1 && isHeldUp(error))
+function isDivisible(error: unknown, bytes: number, count: number): boolean {
+  return isTooLarge(error, bytes) || (count > 1 && isHeldUp(error))
 }
 
 async function write(

@@ -7,13 +7,17 @@ import { text } from 'node:stream/consumers'
 import { JOB_ENV } from '../../crds/command.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import type { RESOURCES } from '../../crds/resources.ts'
+import { podOf } from '../jobs/job-world.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
 import { MovableClock } from '../world/clock.ts'
 import { BUILD, cpuOf, memoryOf, ROOT } from './processes.ts'
 
-/** Where test/doubles/loopback-names.ts finds the pods of a cluster; nobody else's are there. */
-export const CLUSTER_HOST = '127.0.0.3'
+/**
+ * Where test/doubles/loopback-names.ts finds the pods of a cluster: an address of this process alone,
+ * for two benches on one machine must not measure each other's engine.
+ */
+export const CLUSTER_HOST = `127.${(process.pid >> 16) + 1}.${(process.pid >> 8) & 255}.${(process.pid & 255) || 1}`
 
 const NAMES = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
 const LOOK_EVERY_MS = 50
@@ -37,6 +41,8 @@ export interface JobApi {
   uid: string
   /** What every Job of that object finds in its environment, besides its plan. */
   env: NodeJS.ProcessEnv
+  /** Of engines that are reached through the API server, whatever their ports. */
+  showPods(pods: { name: string; url: string }[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -65,6 +71,13 @@ export async function startJobApi(
       MALLOC_ARENA_MAX: '2',
       [JOB_ENV.podUid]: 'pod',
       [JOB_ENV.jobUid]: 'job',
+    },
+    async showPods(pods) {
+      const ports = new Map(pods.map(({ name, url }) => [name, Number(new URL(url).port)]))
+      server.attach({ log: () => undefined, port: (_, pod) => ports.get(pod) })
+      const account = { name: 'default', namespace }
+      await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+      for (const { name } of pods) await api.create(podOf(name))
     },
     async close() {
       await api.close()

@@ -1,0 +1,84 @@
+/**
+ * A page of points, cut out of the answer of a scroll: the array stays in the pieces it came in, for it
+ * is forwarded, and joining them would cost more than all the rest.
+ */
+import { fieldsOf, itemsOf } from './raw-json.ts'
+
+export interface Page {
+  /** A JSON array of points, in pieces. */
+  points: readonly Buffer[]
+  /** Of all pieces together. */
+  bytes: number
+  /** Of points. */
+  count: number
+  /** Id the next page begins with, as JSON; absent behind the last one. */
+  next?: string
+}
+
+/** How the engine begins its answer, and how it ends: what stands between is not looked at. */
+const HEAD = Buffer.from('{"result":{"points":[')
+const MIDDLE = Buffer.from('],"next_page_offset":')
+const TAIL = /^(null|\d+|"[0-9a-f-]{36}")\},"status":"ok","time":[\d.e-]+(,"usage":\{[^[\]]*\})?\}$/
+const MAX_TAIL = 4096
+
+/** Throws `SyntaxError` on what is no page. A page that is not the last has as many points as `limit`. */
+export function pageOf(answer: readonly Buffer[], limit: number): Page {
+  return quickPage(answer, limit) ?? slowPage(Buffer.concat(answer))
+}
+
+function quickPage(answer: readonly Buffer[], limit: number): Page | undefined {
+  const [first] = answer
+  if (first?.subarray(0, HEAD.length).equals(HEAD) !== true) return undefined
+  const { end, next } = tailOf(answer)
+  if (next === undefined) return undefined
+  const points = between(answer, HEAD.length - 1, end + 1)
+  const page = { points, bytes: end + 1 - (HEAD.length - 1) }
+  if (next === 'null') return { ...page, count: itemsOf(Buffer.concat(points)).length }
+  return { ...page, count: limit, next }
+}
+
+/** Where the array of points ends, and what the engine says comes next. */
+function tailOf(answer: readonly Buffer[]): { end: number; next?: string | undefined } {
+  const length = lengthOf(answer)
+  const from = Math.max(0, length - MAX_TAIL)
+  const tail = Buffer.concat(between(answer, from, length))
+  const end = tail.lastIndexOf(MIDDLE)
+  if (end === -1) return { end }
+  const [, next] = TAIL.exec(tail.toString('utf8', end + MIDDLE.length)) ?? []
+  return { end: from + end, next }
+}
+
+/** The bytes from one offset to another, in the pieces they stand in. */
+function between(pieces: readonly Buffer[], from: number, to: number): Buffer[] {
+  const found: Buffer[] = []
+  let start = 0
+  for (const piece of pieces) {
+    const end = start + piece.length
+    if (start < to && end > from) {
+      found.push(piece.subarray(Math.max(0, from - start), Math.min(piece.length, to - start)))
+    }
+    start = end
+  }
+  return found
+}
+
+/** Whatever the order of its fields. */
+function slowPage(answer: Buffer): Page {
+  const result = fieldsOf(answer).get('result')
+  if (result === undefined) throw new SyntaxError('no result')
+  const fields = fieldsOf(answer, result.start)
+  const points = fields.get('points')
+  if (points === undefined) throw new SyntaxError('no points')
+  const offset = fields.get('next_page_offset')
+  const next = offset && answer.toString('utf8', offset.start, offset.end)
+  return {
+    points: [answer.subarray(points.start, points.end)],
+    bytes: points.end - points.start,
+    count: itemsOf(answer, points.start).length,
+    ...(next !== undefined && next !== 'null' && { next }),
+  }
+}
+
+function lengthOf(pieces: readonly Buffer[]): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0)
+}
