@@ -145,7 +145,12 @@ export function auditFlags(
     rules: audit === 'all' ? [{ level: 'Metadata' }] : accounts,
   }
   const file = policyFile(JSON.stringify(policy))
-  return [`--audit-policy-file=${file}`, `--audit-log-path=${log}`]
+  return [
+    `--audit-policy-file=${file}`,
+    `--audit-log-path=${log}`,
+    // Else a second file is begun at 100 MB, and a whole suite may fill that.
+    '--audit-log-maxsize=4096',
+  ]
 }
 
 /** Another person's or process's way to the API; answers where the file is. */
