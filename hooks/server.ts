@@ -13,6 +13,7 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { KubernetesError } from '../crds/errors.ts'
 import { GuardRefusal, guardOf } from './guard.ts'
 import { TryLater, type HookAnswer, type HookRequest, type Settings } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
@@ -26,6 +27,8 @@ const ANSWER_WITHIN_MS = 5_000
 /** A namespace that is not ours is asked again so rarely that it costs nothing, in seconds. */
 const NOT_OURS_SECONDS = 3600
 const TOO_OLD_SECONDS = 30
+/** An API server that is too busy for us is given this much time. */
+const BUSY_SECONDS = 10
 
 export interface HookMetrics {
   observe(kind: string, hook: string, code: number, seconds: number): void
@@ -203,21 +206,29 @@ class OldCrd extends Error {
  * short line, and nothing of a defect but that it happened.
  */
 function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-  if (error instanceof TryLater) {
+  const later = error instanceof TryLater ? error : busy(error)
+  if (later !== undefined) {
     return reply
       .code(429)
-      .header('Retry-After', String(error.seconds))
-      .send({ error: error.message })
+      .header('Retry-After', String(later.seconds))
+      .send({ error: later.message })
   }
   if (error.validation !== undefined) {
     const [first] = error.validation
     const path = `${error.validationContext ?? 'body'}${first?.instancePath ?? ''}`
     return reply.code(400).send({ error: `${path}: ${first?.message ?? 'is not valid'}` })
   }
-  const code = error.statusCode ?? 500
+  if (error instanceof KubernetesError) request.log.warn({ err: error }, 'no help from the API')
+  const code = error instanceof KubernetesError ? 503 : (error.statusCode ?? 500)
   if (code !== 500) return reply.code(code).send({ error: error.message.slice(0, 300) })
   request.log.error({ err: error, url: request.url }, 'hook failed')
   return reply
     .code(500)
     .send({ error: `internal error: ${error.name}; the log of the service has it` })
+}
+
+/** The API server asks for patience. So do we: of a 429 Metacontroller makes no error and no Event. */
+function busy(error: Error): TryLater | undefined {
+  if (!(error instanceof KubernetesError) || error.status !== 429) return undefined
+  return new TryLater('the Kubernetes API is too busy', BUSY_SECONDS)
 }

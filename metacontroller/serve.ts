@@ -42,7 +42,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { namespaces } = settings
   const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
   const startedAt = now()
-  const tokens = tokensOf(options)
+  const tokens = tokensOf(options, now)
   const metrics = serviceMetrics(settings.version, now)
   const access = await serviceAccess(options.kubeconfig)
   const kubernetes = new CountedKubernetes(access, log, (call) =>
@@ -87,8 +87,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 }
 
 /** No tokens means that none is asked for, so that must be somebody's wish. */
-function tokensOf({ tokenFile: file, insecureHooks, log }: ServiceOptions): () => string[] {
-  if (file !== undefined) return tokenFile(file, () => new Date())
+function tokensOf(
+  { tokenFile: file, insecureHooks, log }: ServiceOptions,
+  now: () => Date,
+): () => string[] {
+  if (file !== undefined) return tokenFile(file, now)
   if (insecureHooks !== true) {
     throw new Error('no HOOK_TOKEN_FILE; --insecure-hooks serves without a token')
   }

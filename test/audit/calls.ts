@@ -22,15 +22,31 @@ interface Entry {
   requestURI: string
   user: { username: string }
   /** Absent for paths that are no resources, such as those of discovery. */
-  objectRef?: { resource?: string; subresource?: string; apiGroup?: string }
+  objectRef?: { namespace?: string; resource?: string; subresource?: string; apiGroup?: string }
   annotations?: Record<string, string>
 }
 
+const READS = new Set(['get', 'list', 'watch'])
 const DECISION = 'authorization.k8s.io/decision'
 
 /** A log may have hundreds of thousands of lines. */
 export async function readAudit(file: string): Promise<Calls[]> {
   return sumUp(createInterface({ input: createReadStream(file), crlfDelay: Infinity }))
+}
+
+/** Writes of accounts on objects of a namespace, a line each; what goes on to a pod writes nothing. */
+export async function writesIn(file: string, namespace: string): Promise<string[]> {
+  const writes: string[] = []
+  for await (const line of createInterface({ input: createReadStream(file) })) {
+    // Most lines are about something else.
+    if (!line.includes(namespace)) continue
+    const entry = parsed(line)
+    const { objectRef } = entry ?? {}
+    if (entry === undefined || objectRef?.namespace !== namespace) continue
+    if (READS.has(entry.verb) || objectRef.subresource === 'proxy') continue
+    writes.push(`${entry.user.username}: ${entry.verb} ${entry.requestURI}`)
+  }
+  return writes
 }
 
 export async function sumUp(lines: AsyncIterable<string> | Iterable<string>): Promise<Calls[]> {

@@ -73,6 +73,7 @@ export async function openForeignGround(
     installPrevious: () => notHere('an upgrade from an earlier chart'),
     upgradeFromPrevious: () => notHere('an upgrade from an earlier chart'),
     upgradeOperator: () => notHere('an upgrade of the operator'),
+    rotateToken: () => notHere('another token of the hooks'),
     restartControllers: () => notHere('a restart of its controllers'),
     freezePod: () => notHere('a pod that hangs'),
     close,

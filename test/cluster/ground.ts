@@ -9,6 +9,7 @@ import {
   installChart,
   installOperator,
   installPrevious,
+  rotateToken,
   UNINSTALL,
   upgradeOperator,
   whatIsReal,
@@ -43,6 +44,8 @@ export interface Ground {
   /** Replaces the operator's chart by one of another release. */
   upgradeOperator(version: string): Promise<void>
   restartControllers(): Promise<void>
+  /** Makes another token for the hooks, as a person does it. */
+  rotateToken(): Promise<void>
   /** Stops the processes of a pod's containers, or lets them go on. */
   freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>
   /** Ends all that was started here. */
@@ -99,6 +102,10 @@ function localGround(cluster: LocalCluster, log: Log): Ground {
     },
     upgradeOperator: async (version) => {
       await upgradeOperator(cluster, version)
+      await restartLoop()
+    },
+    rotateToken: async () => {
+      await rotateToken(cluster)
       await restartLoop()
     },
     restartControllers: () => cluster.restart('kube-controller-manager'),

@@ -92,6 +92,15 @@ export async function upgradeOperator(cluster: LocalCluster, version: string): P
   ])
 }
 
+/** As docs/operations.md says it; the chart stays the one that is installed. */
+export async function rotateToken(cluster: LocalCluster): Promise<void> {
+  await cluster.helm([
+    ...['upgrade', RELEASE, join(REPOSITORY, 'chart'), '--namespace', NAMESPACE],
+    ...['--reuse-values', '--wait', '--timeout', '120s'],
+    ...['--set', `hooks.token.rotation=${Date.now()}`],
+  ])
+}
+
 export interface ChartOptions {
   /** Folder of the chart; by default the one that stands here. */
   readonly chart?: string

@@ -23,6 +23,7 @@ import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
+import { operatorDays } from '../scenarios/operator-days.ts'
 import { pullSecrets } from '../scenarios/pull-secrets.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
@@ -76,7 +77,8 @@ await t.test('helm install puts the operator on the cluster', async () => {
 })
 if (world !== undefined) {
   const scenarios = [
-    // Those that wait for slots of the real clock come first: all others have their time beside them.
+    // Those that wait for the real clock come first: all others have their time beside them.
+    ...operatorDays,
     ...backupCron,
     ...backupSchedule,
     ...backupRetention,

@@ -10,8 +10,10 @@ import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import { applyObject } from '../world/apply.ts'
 import type { ApiClient, ApiObject } from '../world/client.ts'
 import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
-import type { Reference, World, WorldBucket } from '../world/world.ts'
+import { NotHere, type Reference, type World, type WorldBucket } from '../world/world.ts'
+import { writesIn } from '../audit/calls.ts'
 import { openGround, type Ground } from './ground.ts'
+import { hinderApi } from './hindrance.ts'
 import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
 
 const POLL_MS = 250
@@ -67,6 +69,8 @@ class OpenWorld implements ClusterWorld {
       startService: () => this.#scaleService(1),
       upgradeService: (version) => this.#upgrade(version),
       restartControllers: () => ground.restartControllers(),
+      rotateToken: () => ground.rotateToken(),
+      hinderApi: (hindrance) => hinderApi(this.client, hindrance),
       breakPod: (namespace, pod) => ground.freezePod(namespace, pod, true),
       healPod: (namespace, pod) => ground.freezePod(namespace, pod, false),
     }
@@ -133,6 +137,12 @@ class OpenWorld implements ClusterWorld {
 
   async logs(namespace: string, job: string): Promise<string> {
     return this.#logsOf(namespace, `job-name=${job}`)
+  }
+
+  async writes(namespace: string): Promise<string[]> {
+    const { auditLog } = this.#ground
+    if (auditLog === undefined) throw new NotHere('the cluster is not ours: it shows no audit log')
+    return writesIn(auditLog, namespace)
   }
 
   async serviceLog(): Promise<string> {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { pino } from 'pino'
 import { VecCluster } from '../../crds/cluster.ts'
+import { KubernetesError } from '../../crds/errors.ts'
 import { childKind } from '../../hooks/guard.ts'
 import { TryLater, type Desired } from '../../hooks/protocol.ts'
 import { room, type Room } from '../../hooks/room.ts'
@@ -177,6 +178,24 @@ for (const [title, payload, code, words] of bad) {
     t.notMatch(response.body, /\n/)
   })
 }
+
+t.test('a Kubernetes API that is too busy: 429 with Retry-After, which is no error', async (t) => {
+  const response = await post(() => {
+    throw new KubernetesError('GET /secrets answered 429: too many requests', { status: 429 })
+  }, body)
+  t.equal(response.statusCode, 429)
+  t.equal(response.headers['retry-after'], '10')
+  t.strictSame(response.json(), { error: 'the Kubernetes API is too busy' })
+})
+
+t.test('a Kubernetes API that refuses or does not answer is named, in one line', async (t) => {
+  const words = 'GET /api/v1/namespaces/ns/secrets/a answered 403: secrets "a" is forbidden'
+  const response = await post(() => {
+    throw new KubernetesError(words, { status: 403 })
+  }, body)
+  t.equal(response.statusCode, 503)
+  t.strictSame(response.json(), { error: words })
+})
 
 t.test('a body over 16 MiB is refused', async (t) => {
   const response = await post(() => fine, { ...body, noise: 'x'.repeat(16 * 1024 * 1024) })

@@ -39,6 +39,8 @@ export interface EmbeddedWorld extends World {
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 const UNTIL_SECONDS = 120
+/** Each of several calls of one hook takes so long, and all of them less than its limit. */
+const SLOW_MS = 300
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
   const { version = '0.1.0', kinds = PLURALS, env = {} } = options
@@ -48,7 +50,7 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   const client = new ApiClient({ server: api.url, token: api.token })
   const controllers = startControllers({ api, clock, helm: HELM, env })
   const buckets = await openEmbeddedBuckets(client, clock)
-  const { token } = api
+  const { serviceToken: token } = api
   const operator = new Operator({ api: client, token, clock, folder, version, kinds })
   const close = async () => {
     await operator.close()
@@ -120,6 +122,9 @@ class RunningWorld implements EmbeddedWorld {
       startService: () => operator.startService(),
       upgradeService: (version) => operator.upgrade(version),
       restartControllers: async () => controllers.restart(),
+      rotateToken: () => operator.rotateToken(),
+      hinderApi: async (hindrance) =>
+        api.hinderService(hindrance === 'slow' ? { slowMs: SLOW_MS } : hindrance),
       breakPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, false),
       healPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, true),
     }
@@ -193,6 +198,10 @@ class RunningWorld implements EmbeddedWorld {
     const pods = await this.#podsOf(namespace, job)
     const logs = pods.map(({ metadata }) => this.controllers.kubelet.log(namespace, metadata.name))
     return logs.join('')
+  }
+
+  async writes(namespace: string): Promise<string[]> {
+    return this.api.writes(namespace)
   }
 
   async serviceLog(): Promise<string> {

@@ -39,7 +39,8 @@ const INLINE_MS = 100
 
 export class Operator {
   readonly #options: OperatorOptions
-  readonly #token = randomBytes(16).toString('hex')
+  #token = randomBytes(16).toString('hex')
+  #accepted = [this.#token]
   readonly #log: string[] = []
   #version: string
   #service: Service | undefined
@@ -55,12 +56,7 @@ export class Operator {
     const { api } = this.#options
     const metadata = { name: NAMESPACE }
     await applyObject(api, { apiVersion: 'v1', kind: 'Namespace', metadata })
-    await applyObject(api, {
-      apiVersion: 'v1',
-      kind: 'Secret',
-      metadata: { name: 'hook-token', namespace: NAMESPACE },
-      data: { token: Buffer.from(this.#token).toString('base64') },
-    })
+    await this.#applyToken()
     await applyObject(api, pullSecret(NAMESPACE))
     await this.#applyCrds()
     await this.startService()
@@ -158,6 +154,17 @@ export class Operator {
     else this.#loop = undefined
   }
 
+  /** As a helm upgrade with another word: the one before stays accepted. */
+  async rotateToken(): Promise<void> {
+    const previous = this.#token
+    this.#token = randomBytes(16).toString('hex')
+    this.#accepted = [this.#token, previous]
+    this.#tokenFile()
+    await this.#applyToken()
+    await this.#stopLoop()
+    this.startLoop()
+  }
+
   async close(): Promise<void> {
     await this.#stopLoop()
     await this.stopService()
@@ -169,6 +176,15 @@ export class Operator {
     }
   }
 
+  async #applyToken(): Promise<void> {
+    await applyObject(this.#options.api, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'hook-token', namespace: NAMESPACE },
+      data: { token: Buffer.from(this.#token).toString('base64') },
+    })
+  }
+
   #begin<Started>(part: Part, start: () => Started): Started {
     const { begin } = this.#options
     return begin === undefined ? start() : begin(part, start)
@@ -176,7 +192,7 @@ export class Operator {
 
   #tokenFile(): string {
     const file = join(this.#options.folder, 'hook-token')
-    writeFileSync(file, this.#token, { mode: 0o600 })
+    writeFileSync(file, this.#accepted.join('\n'), { mode: 0o600 })
     return file
   }
 

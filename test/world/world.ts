@@ -91,6 +91,8 @@ export interface World {
   pass(seconds: number): Promise<void>
   /** Log of the pods of a Job, oldest first. */
   logs(namespace: string, job: string): Promise<string>
+  /** Writes of the operator and its Jobs on objects of a namespace so far, a line each. */
+  writes(namespace: string): Promise<string[]>
   /** Log of the hook service so far. */
   serviceLog(): Promise<string>
   /** Misfortunes. */
@@ -102,6 +104,10 @@ export interface World {
     /** Replaces the service by one of another release, as a helm upgrade would. */
     upgradeService(version: string): Promise<void>
     restartControllers(): Promise<void>
+    /** Another token for the hooks, as a person rotates it while everything runs. */
+    rotateToken(): Promise<void>
+    /** What every call of the service on the API server meets, until it is called without. */
+    hinderApi(hindrance?: 'busy' | 'slow'): Promise<void>
     /** Takes one engine pod out of service until `heal`; readiness follows. */
     breakPod(namespace: string, pod: string): Promise<void>
     healPod(namespace: string, pod: string): Promise<void>

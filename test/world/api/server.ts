@@ -8,10 +8,12 @@ import type { AddressInfo } from 'node:net'
 import type { Clock } from '../clock.ts'
 import { json, send, serve } from './calls.ts'
 import { discovery } from './discovery.ts'
+import { hinder, type Hindrance } from './hindrance.ts'
 import type { Json } from './json.ts'
 import { behindService, podLog, proxy, type PodNode } from './pods.ts'
 import { Refusal, unknownPath } from './refusal.ts'
 import { Resources } from './resources.ts'
+import { writeOf } from './writes.ts'
 import { REVIEWS, reviewed } from './reviews.ts'
 import { routeOf } from './routes.ts'
 
@@ -23,9 +25,15 @@ export interface EmbeddedApi {
   token: string
   /** For pods; it may do anything too, but shows that a pod calls. */
   podToken: string
+  /** For the hook service, which may do anything as well. */
+  serviceToken: string
+  /** What every call of the service meets from now on; without it all is well again. */
+  hinderService(hindrance?: Hindrance): void
   /** When a pod called last, in milliseconds since 1970 by the machine's clock; 0 for never. */
   podCallAt(): number
   resources: Resources
+  /** Writes in a namespace so far, whoever made them, a line each. */
+  writes(namespace: string): string[]
   /** Rights that a SelfSubjectAccessReview denies, such as `get secrets`. */
   refused: Set<string>
   /** Pods can be reached and have logs once a node is there. */
@@ -41,7 +49,10 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const resources = new Resources(clock)
   const token = randomBytes(16).toString('hex')
   const podToken = randomBytes(16).toString('hex')
+  const serviceToken = randomBytes(16).toString('hex')
   let podCallAt = 0
+  let hindrance: Hindrance | undefined
+  const writes: { namespace: string; line: string }[] = []
   const refused = new Set<string>()
   let node = NO_NODE
   let inFlight = 0
@@ -54,8 +65,15 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     const given = request.headers.authorization
     const byPod = given === `Bearer ${podToken}`
     if (byPod) podCallAt = Date.now()
-    const authorized = byPath || byPod || given === `Bearer ${token}`
-    respond({ resources, refused, node: () => node }, authorized, request, response)
+    const byService = given === `Bearer ${serviceToken}`
+    const authorized = byPath || byPod || byService || given === `Bearer ${token}`
+    const write = writeOf(request)
+    if (write !== undefined) writes.push(write)
+    const answer = () =>
+      respond({ resources, refused, node: () => node }, authorized, request, response)
+    const answered = byService && hindrance !== undefined ? hinder(hindrance, response) : false
+    Promise.resolve(answered)
+      .then((isAnswered) => (isAnswered ? undefined : answer()))
       .catch((error: unknown) => refuse(response, error))
       .finally(() => (inFlight -= 1))
   })
@@ -67,9 +85,13 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     openUrl: `${url}/as/${token}`,
     token,
     podToken,
+    serviceToken,
+    hinderService: (how) => (hindrance = how),
     podCallAt: () => podCallAt,
     resources,
     refused,
+    writes: (namespace) =>
+      writes.filter((write) => write.namespace === namespace).map(({ line }) => line),
     attach: (attached) => (node = attached),
     inFlight: () => inFlight,
     close: () =>

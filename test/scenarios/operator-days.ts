@@ -1,0 +1,146 @@
+/** Bad days of the operator itself, and days on which nothing happens at all. */
+import type { World } from '../world/world.ts'
+import { backupResource, eventually, fill, heldUpload, untilEnded, verify } from './backup-parts.ts'
+import { resource, untilPhase } from './inside.ts'
+import {
+  eventsAbout,
+  jobsIn,
+  phaseOf,
+  running,
+  statusOf,
+  untilApplied,
+  type Scenario,
+} from './scenario.ts'
+
+/** A service that starts upgrades every cluster once, a few at a time: who comes then waits for all. */
+const UPGRADES_SECONDS = 900
+const BUSY_SECONDS = 45
+const IDLE_SECONDS = 600
+
+const upgradedMeanwhile: Scenario = {
+  title:
+    'operator upgraded while a backup runs: its Job goes on, is picked up, and moves nothing twice',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('upgraded')
+    const bucket = await world.bucket(namespace)
+    const cluster = await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    const held = heldUpload(bucket)
+    await world.apply(of())
+    await eventually(world, 'the upload has begun', held.begun)
+    const before = await backupJobs(world, namespace)
+    await world.faults.upgradeService('0.3.0')
+    t.strictSame(await backupJobs(world, namespace), before, 'the Job is there still')
+    held.release()
+    await untilEnded(world, reference)
+    t.strictSame(await backupJobs(world, namespace), before, 'and no other was made')
+    t.equal((await verify(bucket, 'b')).code, 0)
+    const isUpgraded = (object?: object) => statusOf(object as never).appliedRun === 2
+    await world.until(cluster, 'its one helm upgrade', isUpgraded, UPGRADES_SECONDS)
+  },
+}
+
+async function backupJobs(world: World, namespace: string): Promise<string[]> {
+  return (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup-run'))
+}
+
+const tokenRotated: Scenario = {
+  title: 'the token of the hooks rotated while all runs: what is changed afterwards is applied',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('rotated')
+    const reference = await running(world, namespace, 'a')
+    await world.faults.rotateToken()
+    await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
+    const object = await untilApplied(world, reference, UPGRADES_SECONDS)
+    t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
+  },
+}
+
+const apiBusy: Scenario = {
+  title: 'an API server that is too busy (429): nothing changes, nothing is told as an error',
+  alone: true,
+  async run(world, t) {
+    const namespace = await world.namespace('busy')
+    const reference = await running(world, namespace, 'a')
+    await world.faults.hinderApi('busy')
+    try {
+      await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
+      await world.pass(BUSY_SECONDS)
+      t.equal(phaseOf(await world.get(reference)), 'Running')
+      t.equal((await jobsIn(world, namespace)).length, 1)
+    } finally {
+      await world.faults.hinderApi()
+    }
+    const object = await untilApplied(world, reference)
+    t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
+    t.notOk(Object.hasOwn(await eventsAbout(world, reference), 'SyncError'))
+  },
+}
+
+const apiSlow: Scenario = {
+  title: 'an API server that is slow: all of it takes longer, and happens once',
+  alone: true,
+  only: 'embedded',
+  async run(world, t) {
+    const namespace = await world.namespace('slow')
+    await world.faults.hinderApi('slow')
+    try {
+      const reference = await running(world, namespace, 'a')
+      t.equal((await jobsIn(world, namespace)).length, 1)
+      await world.delete(reference)
+      await world.until(reference, 'gone', (object) => object === undefined, UPGRADES_SECONDS)
+      t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
+    } finally {
+      await world.faults.hinderApi()
+    }
+  },
+}
+
+const COLLECTIONS = 31
+const ACCESS_KEYS = 12
+const SCHEDULES = 5
+
+const idle: Scenario = {
+  title: 'fifty resources in which nothing happens: no write in ten minutes',
+  async run(world, t) {
+    const namespace = await world.namespace('idle')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a', { apiKey: { autoGenerate: true, jwtRbac: true } })
+    const backup = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(backup.of())
+    for (const name of numbered('schedule', SCHEDULES)) {
+      const { of } = backupResource('VecBackupSchedule', { namespace, name }, bucket)
+      await world.apply(of({ schedule: '0 0 29 2 *' }))
+    }
+    const inside = [
+      ...numbered('collection', COLLECTIONS).map((name) => {
+        const { of, reference } = resource('VecCollection', namespace, name)
+        return { reference, object: of({ vectors: [{ size: 4, distance: 'Dot' }] }) }
+      }),
+      ...numbered('key', ACCESS_KEYS).map((name) => {
+        const { of, reference } = resource('VecAccessKey', namespace, name)
+        return { reference, object: of({ access: 'r' }) }
+      }),
+    ]
+    for (const { object } of inside) await world.apply(object)
+    for (const { reference } of inside) await untilPhase(world, reference, 'Ready', 600)
+    await untilEnded(world, backup.reference)
+    t.equal(inside.length + SCHEDULES + 2, 50)
+    // The engine still settles, and the end of the last Job is still told.
+    await world.pass(120)
+    const before = await world.writes(namespace)
+    t.ok(before.length > 50)
+    await world.pass(IDLE_SECONDS)
+    t.strictSame((await world.writes(namespace)).slice(before.length), [])
+  },
+}
+
+function numbered(word: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${word}-${index}`)
+}
+
+/** Before the scenarios that put another release in the operator's place. */
+export const operatorDays: Scenario[] = [idle, tokenRotated, apiBusy, apiSlow, upgradedMeanwhile]
