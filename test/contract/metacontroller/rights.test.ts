@@ -22,6 +22,7 @@ import { realMetacontroller, type RealMetacontroller } from '../../cluster/metac
 import { prepareHelm } from '../../cluster/tools.ts'
 import { applyObject } from '../../world/apply.ts'
 import type { ApiObject } from '../../world/client.ts'
+import { PULL_SECRET, pullSecret } from '../../world/pull-secret.ts'
 import { startRealApi, type RealApi } from './real.ts'
 
 const SYSTEM = 'vec-system'
@@ -69,6 +70,10 @@ async function showWork(ground: RealApi): Promise<void> {
   const { api } = ground
   for (const object of WISHES) await applyObject(api, object)
   await until('a helm Job', async () => (await api.list('batch/v1', 'Job')).items.length > 0)
+  await until('a copy of the pull Secret', async () => {
+    const { items } = await api.list('v1', 'Secret', { namespace: 'shop' })
+    return items.some(({ metadata }) => metadata.name.includes('-pull-'))
+  })
   await until('a token', () => exists(ground, 'v1', 'Secret', 'readers'))
   const backup = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'shop', name: 'first' }
   await until('a backup that waits', async () => {
@@ -121,6 +126,7 @@ async function install(
   }
   const metadata = { name: 'metacontroller', namespace: 'metacontroller' }
   await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
+  await applyObject(api, pullSecret(SYSTEM))
   const objects = await rendered(namespaces)
   const controllers = objects.filter(({ kind }) => kind === 'CompositeController')
   for (const object of objects) if (!controllers.includes(object)) await applyObject(api, object)
@@ -143,7 +149,8 @@ async function rendered(namespaces: string[]): Promise<ApiObject[]> {
   const helm = await prepareHelm(() => undefined)
   const where = ['--namespace', SYSTEM, '--kube-version', 'v1.34.0']
   const served = `operator.namespaces=${JSON.stringify(namespaces)}`
-  const values = ['--set', 'metacontroller.rbac.create=true', '--set-json', served]
+  const pulled = `imagePullSecrets[0].name=${PULL_SECRET}`
+  const values = ['--set', `metacontroller.rbac.create=true,${pulled}`, '--set-json', served]
   const text = await runHelm(helm, ['template', RELEASE, CHART, ...where, ...values, '--no-hooks'])
   return documents(text).filter(({ kind }) => !NOT_HERE.has(kind))
 }
@@ -166,7 +173,10 @@ async function serve(
       ...namespaces.flatMap((name) => ['--namespace', name]),
     ],
     // Nobody answers there; through the API server it would need a right that a pod has no use for.
-    { HOOK_TOKEN_FILE: file, ENGINE_ROUTE: 'direct' },
+    {
+      ...{ HOOK_TOKEN_FILE: file, ENGINE_ROUTE: 'direct' },
+      ...{ IMAGE_PULL_SECRETS: PULL_SECRET, POD_NAMESPACE: SYSTEM },
+    },
     VERSION,
   )
   if (options === undefined) throw new Error('the service asked for its usage')
