@@ -47,10 +47,12 @@ export function checkShards(collection: ShardCollection): void {
 }
 
 /** Of the numbers a collection must have: under custom sharding those of its keys, else 0 and on. */
-function expectedIds({ config, shardKeys }: ShardCollection): number[] {
+function expectedIds({ config, shardKeys, shards }: ShardCollection): number[] {
   const { sharding_method: method, shard_number: count } = config.params
   if (method === 'custom') return shardKeys.flatMap(({ shardIds }) => shardIds)
-  return typeof count === 'number' ? Array.from({ length: count }, (_, id) => id) : []
+  if (typeof count !== 'number') return []
+  // Of one more than are listed one is missing, however many more there should be.
+  return Array.from({ length: Math.min(count, shards.length + 1) }, (_, id) => id)
 }
 
 function checkKeys(

@@ -1,12 +1,12 @@
 /** `backup run` by shard, on good days: what is in the bucket, from which pods it came, and what is told. */
 import { once } from 'node:events'
 import t from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { checkedManifest } from '../../../crds/manifest.ts'
-import { systemTime } from '../../../jobs/time.ts'
-import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
-import { MIB } from './stage.ts'
-import { isWhole, shardStage, streamsIn } from './shard-stage.ts'
+import { EXIT } from '../../../../crds/command.ts'
+import { checkedManifest } from '../../../../crds/manifest.ts'
+import { systemTime } from '../../../../jobs/time.ts'
+import { snapshotFiles } from '../../../doubles/engine/snapshots.ts'
+import { MIB } from '../stage.ts'
+import { isWhole, shardStage, streamsIn } from './stage.ts'
 
 t.test(
   'each shard is in the bucket once, and the manifest proves that all are there',

@@ -1,10 +1,10 @@
 /** The stage of a backup by shard: shards as many as a test wants, and who streams how many at once. */
 import type { Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import type { ShardManifest } from '../../../crds/manifest.ts'
-import type { EngineRequest } from '../../doubles/engine/answers.ts'
-import type { Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
-import { stage, type Stage } from './stage.ts'
+import { EXIT } from '../../../../crds/command.ts'
+import type { ShardManifest } from '../../../../crds/manifest.ts'
+import type { EngineRequest } from '../../../doubles/engine/answers.ts'
+import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
+import { stage, type Stage } from '../stage.ts'
 
 type StageOptions = Parameters<typeof stage>[1]
 

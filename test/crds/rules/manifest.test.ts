@@ -1,0 +1,166 @@
+/** What no schema can say of a manifest by shard: that it is complete, and that no shard is taken for another. */
+import t from 'tap'
+import {
+  checkedManifest,
+  type ShardCollection,
+  type ShardManifest,
+} from '../../../crds/manifest.ts'
+
+const SHA256 = '0'.repeat(64)
+
+function collection(keys: (string | number | undefined)[], first = 0): ShardCollection {
+  const shards = keys.map((key, index) => ({
+    shardId: first + index,
+    ...(key !== undefined && { shardKey: key }),
+  }))
+  const params = { shard_number: keys.length }
+  const custom = keys.some((key) => key !== undefined)
+  return {
+    name: 'docs',
+    config: { params: custom ? { ...params, sharding_method: 'custom' } : params },
+    payloadIndexes: {},
+    aliases: [],
+    shardKeys: [...new Set(keys)].flatMap((key) =>
+      key === undefined
+        ? []
+        : [
+            {
+              key,
+              shardIds: shards.filter((one) => one.shardKey === key).map((one) => one.shardId),
+            },
+          ],
+    ),
+    shards: shards.map((shard) => ({ ...shard, nodes: [0] })),
+    replicationFactor: 2,
+    snapshots: shards.map((shard) => ({
+      ...shard,
+      nodeIndex: 0,
+      key: `nightly/b/docs/shard-${shard.shardId}/docs-${shard.shardId}.snapshot`,
+      sizeBytes: 10,
+      sha256: SHA256,
+    })),
+  }
+}
+
+function manifest(docs: ShardCollection): ShardManifest {
+  return {
+    manifestVersion: 2,
+    method: 'Shard',
+    ...{ backupName: 'b', uid: 'uid', cluster: { name: 'a', namespace: 'ns' }, nodeCount: 3 },
+    ...{ engineVersion: '1.18.3', createdAt: '2030-01-01T00:00:00Z', collections: [docs] },
+  }
+}
+
+for (const [what, docs] of [
+  ['shards that the engine numbers', collection([undefined, undefined, undefined])],
+  ['shard keys, a word and a number that look alike', collection(['7', 7, 7], 1)],
+  ['custom sharding without any key', { ...collection([]), shardKeys: [] }],
+] as const) {
+  t.test(`a manifest with ${what} is complete`, async (t) => {
+    t.strictSame(checkedManifest(manifest(docs)), manifest(docs))
+  })
+}
+
+type Damage = [string, (docs: ShardCollection) => unknown, RegExp]
+
+const AUTO: Damage[] = [
+  ['a shard without a snapshot', ({ snapshots }) => snapshots.pop(), /no snapshot of shard 2/],
+  [
+    'a shard missing from map and snapshots',
+    ({ shards, snapshots }) => [shards.pop(), snapshots.pop()],
+    /collection docs lacks shard 2/,
+  ],
+  [
+    'a snapshot twice',
+    ({ snapshots }) => snapshots.push(...snapshots.slice(0, 1)),
+    /two snapshots of shard 0/,
+  ],
+  ['a shard twice', ({ shards }) => shards.push(...shards.slice(0, 1)), /lists shard 0 twice/],
+  [
+    'a snapshot of a shard that is not listed',
+    ({ snapshots }) => Object.assign(snapshots[2] ?? {}, { shardId: 9 }),
+    /no snapshot of shard 2/,
+  ],
+  [
+    'one snapshot too many',
+    ({ snapshots }) =>
+      snapshots.push(...snapshots.slice(0, 1).map((one) => ({ ...one, shardId: 9 }))),
+    /a snapshot of shard 9, which it does not list/,
+  ],
+  [
+    'two shards swapped by key',
+    ({ snapshots: [one, other] }) => {
+      if (one === undefined || other === undefined) return
+      ;[one.key, other.key] = [other.key, one.key]
+    },
+    /shard-1\/docs-1.snapshot as the snapshot of shard 0/,
+  ],
+  [
+    'two shards swapped by id',
+    ({ snapshots: [one, other] }) => {
+      if (one === undefined || other === undefined) return
+      ;[one.shardId, other.shardId] = [other.shardId, one.shardId]
+    },
+    /as the snapshot of shard/,
+  ],
+  [
+    'the key of another collection',
+    ({ snapshots: [one] }) => one && (one.key = one.key.replaceAll('docs', 'other')),
+    /as the snapshot of shard 0/,
+  ],
+]
+
+for (const [what, damage, words] of AUTO) {
+  t.test(`${what} is refused`, async (t) => {
+    const docs = collection([undefined, undefined, undefined])
+    damage(docs)
+    t.throws(() => checkedManifest(manifest(docs)), { message: words })
+  })
+}
+
+const CUSTOM: Damage[] = [
+  [
+    'a shard under another key',
+    ({ snapshots: [one] }) => one && (one.shardKey = 'b'),
+    /shard 1 under another shard key/,
+  ],
+  [
+    'a number where the key is a word',
+    ({ snapshots: [one] }) => one && (one.shardKey = 7),
+    /shard 1 under another shard key/,
+  ],
+  [
+    'a key whose shard is missing',
+    ({ shardKeys: [one] }) => one?.shardIds.push(8),
+    /lacks shard 8/,
+  ],
+  [
+    'a key that does not list its shard',
+    ({ shardKeys }) => shardKeys.pop(),
+    /does not list shard 2 under its shard key/,
+  ],
+  [
+    'a shard without a key',
+    ({ shards, snapshots }) => [delete shards[0]?.shardKey, delete snapshots[0]?.shardKey],
+    /lists shard 1 without a shard key/,
+  ],
+]
+
+for (const [what, damage, words] of CUSTOM) {
+  t.test(`under custom sharding ${what} is refused`, async (t) => {
+    const docs = collection(['7', 'b'], 1)
+    damage(docs)
+    t.throws(() => checkedManifest(manifest(docs)), { message: words })
+  })
+}
+
+t.test('a manifest of another version than it has fields for names the field', async (t) => {
+  const found = manifest(collection([undefined]))
+  t.throws(() => checkedManifest({ ...found, manifestVersion: 1 }), {
+    message: /nodeIndex|localShards|snapshotName/,
+  })
+  t.throws(() => checkedManifest({ ...found, manifestVersion: 3 }), {
+    message: 'manifest.json: manifestVersion 3 is newer than this operator reads (2)',
+  })
+  t.throws(() => checkedManifest({ ...found, method: 'Node' }), { message: /\/method/ })
+})
