@@ -148,10 +148,10 @@ export class Bucket {
       { key: prefix, signal },
       (client, abortSignal) => client.send(command, { abortSignal }),
     )
-    const objects = (page.Contents ?? []).map(({ Key = '', Size = 0 }) => ({
-      key: Key,
-      sizeBytes: Size,
-    }))
+    const objects = (page.Contents ?? [])
+      .map(({ Key = '', Size = 0 }) => ({ key: Key, sizeBytes: Size }))
+      // Some stores do not heed the prefix, and what is listed may be deleted.
+      .filter(({ key }) => key.startsWith(prefix))
     return { objects, next: page.IsTruncated === true ? page.NextContinuationToken : undefined }
   }
 
@@ -161,6 +161,7 @@ export class Bucket {
     do {
       const page = await this.list(prefix, { token, signal })
       yield* page.objects
+      this.#refuseCircle(prefix, token, page.next)
       token = page.next
     } while (token !== undefined)
   }
@@ -185,11 +186,12 @@ export class Bucket {
           client.send(new ListMultipartUploadsCommand(input), { abortSignal }),
       )
       for (const { Key, UploadId } of page.Uploads ?? []) {
-        // Some stores do not heed the prefix.
         if (Key === undefined || UploadId === undefined || !Key.startsWith(prefix)) continue
         found.push({ key: Key, uploadId: UploadId })
       }
-      after = nextUploads(page)
+      const next = nextUploads(page)
+      this.#refuseCircle(prefix, JSON.stringify(after), JSON.stringify(next))
+      after = next
     }
     return found
   }
@@ -229,6 +231,12 @@ export class Bucket {
         refused.Code === undefined ? {} : { reason: refused.Code },
       )
     }
+  }
+
+  /** A store that goes on where it just was never comes to an end. */
+  #refuseCircle(prefix: string, from: string | undefined, next: string | undefined): void {
+    if (next === undefined || next !== from) return
+    throw new StorageError(`LIST s3://${this.name}/${prefix} gives the same page again and again`)
   }
 
   /** Undefined where the call says there is no such thing; other 404s may be about bucket or key. */
