@@ -36,22 +36,22 @@ export type Risk = Static<typeof Risk>
 /** What a successful helm run applied; a run is due if and only if this differs from what is wanted. */
 export const Applied = Type.Object({
   planHash: Type.String(),
-  generation: Type.Integer(),
+  generation: Type.Integer({ minimum: 0 }),
   secretFingerprints: StringMap(),
   startMark: Type.Optional(Type.String()),
   version: Type.String(),
   /** Number of the run that applied it. */
-  run: Type.Integer(),
+  run: Type.Integer({ minimum: 0 }),
   at: Time(),
   /** metadata.generation of the StatefulSet after the run: an older one in a cache is stale. */
-  statefulSetGeneration: Type.Optional(Type.Integer()),
+  statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
 })
 export type Applied = Static<typeof Applied>
 
 /** Plan of `cluster upgrade`. */
 export const UpgradePlan = Type.Object({
   ...planBase,
-  generation: Type.Integer(),
+  generation: Type.Integer({ minimum: 0 }),
   startMark: Type.Optional(Type.String()),
   secretFingerprints: StringMap(),
   release: Type.String(),
@@ -90,12 +90,12 @@ export const BackedUpCollection = Type.Object({
   name: Type.String(),
   status: BackupPhase('How far it is.'),
   /** Bytes of its snapshots. */
-  bytes: Type.Optional(Type.Integer()),
+  bytes: Type.Optional(Type.Integer({ minimum: 0 })),
   snapshots: Type.Optional(
     Type.Array(
       Type.Object({
-        node: Type.Integer(),
-        shard: Type.Optional(Type.Integer()),
+        node: Type.Integer({ minimum: 0 }),
+        shard: Type.Optional(Type.Integer({ minimum: 0 })),
         snapshotName: Type.String(),
         key: Type.String(),
       }),
@@ -110,37 +110,37 @@ export const BackupResult = Type.Object({
   /** When its first attempt started. */
   startedAt: Time(),
   /** Collections to back up; 0 until they are known. */
-  total: Type.Integer(),
-  completed: Type.Integer(),
-  failed: Type.Integer(),
+  total: Type.Integer({ minimum: 0 }),
+  completed: Type.Integer({ minimum: 0 }),
+  failed: Type.Integer({ minimum: 0 }),
   /** Bytes of all completed snapshots. */
-  bytes: Type.Integer(),
+  bytes: Type.Integer({ minimum: 0 }),
   /** Error of the first collection that failed, or of the whole. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(BackedUpCollection),
   /** Collections that are not in the list, by state. */
   unlisted: Type.Object({
-    completed: Type.Integer(),
-    failed: Type.Integer(),
-    pending: Type.Integer(),
+    completed: Type.Integer({ minimum: 0 }),
+    failed: Type.Integer({ minimum: 0 }),
+    pending: Type.Integer({ minimum: 0 }),
   }),
   /** Where it stands while it runs. */
   current: Type.Optional(
     Type.Object({
       collection: Type.String(),
       /** n of `total`. */
-      number: Type.Integer(),
+      number: Type.Integer({ minimum: 0 }),
       /** By node: the one whose snapshot is moved, n of `nodes`. */
-      node: Type.Optional(Type.Integer()),
-      nodes: Type.Optional(Type.Integer()),
+      node: Type.Optional(Type.Integer({ minimum: 0 })),
+      nodes: Type.Optional(Type.Integer({ minimum: 0 })),
       /** By shard: those that are whole in the bucket, of all. */
-      shardsDone: Type.Optional(Type.Integer()),
-      shards: Type.Optional(Type.Integer()),
+      shardsDone: Type.Optional(Type.Integer({ minimum: 0 })),
+      shards: Type.Optional(Type.Integer({ minimum: 0 })),
       /** Of the snapshot that is moved, or of all shards; 0 in all: not known yet. */
-      bytes: Type.Integer(),
-      bytesTotal: Type.Integer(),
-      bytesPerSecond: Type.Optional(Type.Integer()),
-      secondsLeft: Type.Optional(Type.Integer()),
+      bytes: Type.Integer({ minimum: 0 }),
+      bytesTotal: Type.Integer({ minimum: 0 }),
+      bytesPerSecond: Type.Optional(Type.Integer({ minimum: 0 })),
+      secondsLeft: Type.Optional(Type.Integer({ minimum: 0 })),
     }),
   ),
 })

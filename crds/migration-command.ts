@@ -68,9 +68,9 @@ export const MigrationResult = Type.Object({
   /** When its first attempt started. */
   startedAt: Time(),
   /** Collections to copy. */
-  total: Type.Integer(),
-  completed: Type.Integer(),
-  failed: Type.Integer(),
+  total: Type.Integer({ minimum: 0 }),
+  completed: Type.Integer({ minimum: 0 }),
+  failed: Type.Integer({ minimum: 0 }),
   pointsTotal: Points,
   pointsCopied: Points,
   /** Error of the first collection that failed, or of the whole. */
@@ -78,9 +78,9 @@ export const MigrationResult = Type.Object({
   collections: Type.Array(MigratedCollection),
   /** Collections that are not in the list, by state. */
   unlisted: Type.Object({
-    completed: Type.Integer(),
-    failed: Type.Integer(),
-    pending: Type.Integer(),
+    completed: Type.Integer({ minimum: 0 }),
+    failed: Type.Integer({ minimum: 0 }),
+    pending: Type.Integer({ minimum: 0 }),
   }),
   position: Type.Optional(MigrationPosition),
 })
