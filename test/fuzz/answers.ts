@@ -1,0 +1,108 @@
+/** What engines answer: as they should, damaged, or nothing like it. */
+import type { TSchema } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
+import fc from 'fast-check'
+import { Aliases, CollectionInfo } from '../../crds/rules/answers.ts'
+import { ClusterView, Collections, Placement, Version } from '../../jobs/clients/engine-answers.ts'
+import { SAMPLES } from '../crds/corpus/samples.ts'
+import type { ApiObject } from '../world/client.ts'
+import { born, grown, old, young } from './life.ts'
+import { damaged, damages, type Damage } from './mangle.ts'
+import { resourceOf } from './specs.ts'
+import { Stage } from './stage.ts'
+import type { Check, Subject } from './subject.ts'
+import { awkwardText, rarely, valueOf } from './value.ts'
+
+/** Endpoints by what they are called here. */
+const SCHEMAS: Record<string, TSchema> = {
+  version: Version,
+  cluster: ClusterView,
+  aliases: Aliases,
+  collections: Collections,
+  collection: CollectionInfo,
+  placement: Placement,
+  written: Type.Boolean(),
+  indexed: Type.Object({}),
+}
+
+interface Said {
+  status: number
+  value: unknown
+  damages: Damage[]
+  /** Instead of the value. */
+  text?: string | undefined
+}
+
+interface AnswerCase {
+  kind: string
+  /** By endpoint; of one that is not there nobody answers. */
+  answers: Record<string, Said>
+}
+
+const KINDS = ['VecCollection', 'VecCluster']
+const STATUSES = [200, 200, 200, 200, 200, 200, 202, 400, 401, 403, 404, 409, 422, 429, 500, 503]
+
+export const answers: Subject<AnswerCase> = {
+  name: 'answers',
+  title: 'whatever an engine answers, every hook has an answer that loses nothing',
+  cases: fc.record({
+    kind: fc.constantFrom(...KINDS),
+    answers: fc.record(
+      Object.fromEntries(Object.entries(SCHEMAS).map(([name, schema]) => [name, saidOf(schema)])),
+      { requiredKeys: [], noNullPrototype: true },
+    ),
+  }) as fc.Arbitrary<AnswerCase>,
+  open,
+}
+
+function saidOf(schema: TSchema): fc.Arbitrary<Said> {
+  return fc.record(
+    {
+      status: fc.constantFrom(...STATUSES),
+      value: valueOf(schema),
+      damages: fc.oneof(fc.constant<Damage[]>([]), damages),
+      text: rarely(awkwardText()),
+    },
+    { requiredKeys: ['status', 'value', 'damages'], noNullPrototype: true },
+  )
+}
+
+async function open(): Promise<Check<AnswerCase>> {
+  const stage = new Stage()
+  return {
+    async holds({ kind, answers: all }) {
+      const { spec } = SAMPLES.find((sample) => sample.kind === kind) as ApiObject
+      const resource = resourceOf(kind)
+      stage.clear()
+      stage.engine = async ({ method, path }) => {
+        const name = endpointOf(method, path)
+        const said = all[name]
+        return name === 'readyz' ? { status: 200, text: 'ready' } : said && answerOf(name, said)
+      }
+      const parent = born(stage, { resource, name: 'a', spec, surrounded: true })
+      await young(stage, resource, parent)
+      const phase = stage.phaseOf(parent)
+      await grown(stage, resource, parent)
+      await old(stage, resource, parent)
+      return `${kind} ${phase}`
+    },
+    close: () => stage.close(),
+  }
+}
+
+function endpointOf(method: string, path: string): string {
+  const [first, name, rest] = (path.split('?')[0] ?? '').slice(1).split('/')
+  if (first === '') return 'version'
+  if (first !== 'collections') return first ?? ''
+  if (rest === 'index') return 'indexed'
+  if (method !== 'GET') return 'written'
+  if (name === undefined) return 'collections'
+  return rest === undefined ? 'collection' : 'placement'
+}
+
+function answerOf(name: string, { status, value, damages: all, text }: Said) {
+  if (text !== undefined) return { status, text }
+  // Only the version comes without an envelope.
+  const whole = name === 'version' ? value : { result: value, status: 'ok', time: 0.001 }
+  return { status, text: JSON.stringify(damaged(whole, all)) }
+}

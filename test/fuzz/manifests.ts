@@ -1,0 +1,112 @@
+/** Manifests as they may lie in a bucket that others can write to. */
+import fc from 'fast-check'
+import { Rejected } from '../../crds/errors.ts'
+import { shardSnapshotKey } from '../../crds/layout.ts'
+import {
+  checkedManifest,
+  NodeManifest,
+  ShardManifest,
+  type NodeCollection,
+  type ShardCollection,
+} from '../../crds/manifest.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { chosen } from '../../jobs/restore/source.ts'
+import { damaged, damages, type Damage } from './mangle.ts'
+import { Broken } from './promises.ts'
+import type { Check, Subject } from './subject.ts'
+import { valueOf } from './value.ts'
+
+interface ManifestCase {
+  manifest: unknown
+  damages: Damage[]
+  collections?: string[]
+  collectionMapping: Record<string, string>
+}
+
+const { collections, collectionMapping } = VecRestore.spec.properties
+
+export const manifests: Subject<ManifestCase> = {
+  name: 'manifests',
+  title: 'a manifest is read, or refused with the field that is wrong',
+  cases: fc.record(
+    {
+      manifest: fc.oneof(
+        (valueOf(NodeManifest) as fc.Arbitrary<NodeManifest>).map(whole(ofNode)),
+        (valueOf(ShardManifest) as fc.Arbitrary<ShardManifest>).map(whole(ofShards)),
+      ),
+      damages: fc.oneof(fc.constant<Damage[]>([]), damages),
+      collections: valueOf(collections) as fc.Arbitrary<string[]>,
+      collectionMapping: valueOf(collectionMapping) as fc.Arbitrary<Record<string, string>>,
+    },
+    { requiredKeys: ['manifest', 'damages', 'collectionMapping'], noNullPrototype: true },
+  ),
+  open,
+}
+
+async function open(): Promise<Check<ManifestCase>> {
+  return {
+    async holds({ manifest, damages: all, ...spec }) {
+      const value: unknown = JSON.parse(JSON.stringify(damaged(manifest, all)))
+      const read = rejected(() => checkedManifest(value), /^manifest\.json: ./)
+      if (read === undefined) return 'refused'
+      const names = read.collections.map(({ name }) => name)
+      const some = {
+        ...spec,
+        ...(spec.collections !== undefined && { collections: names.slice(0, 1) }),
+      }
+      const picked = rejected(() => chosen(read, some), /^(Collections|collectionMapping) ./)
+      return picked === undefined
+        ? 'read, not chosen from'
+        : `read, version ${read.manifestVersion}`
+    },
+    close: async () => undefined,
+  }
+}
+
+/** Undefined where it is refused, in words like these. */
+function rejected<Result>(read: () => Result, words: RegExp): Result | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof Rejected && words.test(error.message)) return undefined
+    if (error instanceof Rejected) throw new Broken(`names no field: ${error.message}`)
+    throw error
+  }
+}
+
+/** With snapshots of all that the manifest lists, so that it can be read. */
+function whole<Collection, Manifest extends { nodeCount: number; collections: Collection[] }>(
+  completed: (collection: Collection, nodes: number) => Collection,
+) {
+  return (manifest: Manifest): Manifest => {
+    const nodeCount = 1 + (manifest.nodeCount % 3)
+    const all = manifest.collections.map((collection) => completed(collection, nodeCount))
+    return { ...manifest, nodeCount, collections: all }
+  }
+}
+
+function ofNode(collection: NodeCollection, nodes: number): NodeCollection {
+  const [first] = collection.snapshots
+  if (first === undefined) return collection
+  const snapshots = Array.from({ length: nodes }, (_, nodeIndex) => ({ ...first, nodeIndex }))
+  const shards = first.localShards.map((shard) => ({ ...shard, nodes: [0] }))
+  return { ...collection, snapshots, shards }
+}
+
+function ofShards(collection: ShardCollection): ShardCollection {
+  const { name, config, snapshots } = collection
+  const [first] = snapshots
+  if (first === undefined) return collection
+  const ids = snapshots.map((_, id) => id)
+  const params = { ...config.params, sharding_method: 'auto', shard_number: ids.length }
+  return {
+    ...collection,
+    config: { ...config, params },
+    shardKeys: [],
+    shards: ids.map((shardId) => ({ shardId, nodes: [0] })),
+    snapshots: ids.map((shardId) => {
+      const { nodeIndex, sizeBytes, sha256 } = first
+      return { shardId, nodeIndex, sizeBytes, sha256, key: shardSnapshotKey('p/b/', name, shardId) }
+    }),
+  }
+}

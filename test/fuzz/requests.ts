@@ -1,0 +1,59 @@
+/** Hook requests of all kinds, damaged: what Metacontroller would never send, and what an older CRD let in. */
+import fc from 'fast-check'
+import type { ApiObject } from '../world/client.ts'
+import { SAMPLES } from '../crds/corpus/samples.ts'
+import { isFinalized } from './composites.ts'
+import { born, grown, young } from './life.ts'
+import { damaged, damages, type Damage } from './mangle.ts'
+import type { HookCall } from './promises.ts'
+import { resourceOf } from './specs.ts'
+import { Stage } from './stage.ts'
+import type { Check, Subject } from './subject.ts'
+
+interface RequestCase {
+  /** Index of the sample whose request is damaged. */
+  sample: number
+  hook: HookCall['hook']
+  damages: Damage[]
+}
+
+export const requests: Subject<RequestCase> = {
+  name: 'requests',
+  title: 'a damaged request never gets a 200 that loses a child, and its refusal names the field',
+  cases: fc.record(
+    {
+      sample: fc.nat(SAMPLES.length - 1),
+      hook: fc.constantFrom('sync', 'finalize', 'customize'),
+      damages,
+    },
+    { noNullPrototype: true },
+  ),
+  open,
+}
+
+async function open(): Promise<Check<RequestCase>> {
+  const stage = new Stage()
+  const bodies: unknown[] = []
+  for (const sample of SAMPLES) bodies.push(await bodyOf(stage, sample))
+  return {
+    async holds({ sample, hook: drawn, damages: all }) {
+      const resource = resourceOf(SAMPLES[sample]?.kind ?? '')
+      const hook = drawn === 'finalize' && !isFinalized(resource.plural) ? 'sync' : drawn
+      const whole = bodies[sample] as object
+      const body = damaged({ ...whole, finalizing: hook === 'finalize' }, all)
+      const { status } = await stage.ask({ resource, hook, body, hostile: true })
+      return `${hook} ${status}`
+    },
+    close: () => stage.close(),
+  }
+}
+
+/** The request about a resource that has its Jobs behind it, as Metacontroller would send it. */
+async function bodyOf(stage: Stage, sample: ApiObject): Promise<unknown> {
+  const resource = resourceOf(sample.kind)
+  stage.clear()
+  const parent = born(stage, { resource, name: 'a', spec: sample.spec, surrounded: true })
+  await young(stage, resource, parent)
+  await grown(stage, resource, parent)
+  return stage.request(resource, parent)
+}

@@ -1,0 +1,17 @@
+/** What is fuzzed: cases that JSON can hold, so that one that failed can be kept, and what must hold for each. */
+import type fc from 'fast-check'
+
+export interface Subject<Case> {
+  /** As `--only` and the corpus name it. */
+  name: string
+  /** What must hold, as a sentence. */
+  title: string
+  cases: fc.Arbitrary<Case>
+  open(): Promise<Check<Case>>
+}
+
+export interface Check<Case> {
+  /** Throws when it does not hold. Answers with a word for what kind of case it was. */
+  holds(one: Case): Promise<string>
+  close(): Promise<void>
+}

@@ -1,0 +1,11 @@
+/** All that is fuzzed. */
+import { answers } from './answers.ts'
+import { listings } from './listings.ts'
+import { manifests } from './manifests.ts'
+import { reports } from './reports.ts'
+import { requests } from './requests.ts'
+import { specs } from './specs.ts'
+import type { Subject } from './subject.ts'
+
+/** Each with cases of its own, which nobody else needs to know. */
+export const SUBJECTS = [specs, reports, requests, answers, manifests, listings] as Subject<never>[]
