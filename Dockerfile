@@ -1,4 +1,5 @@
 # The hook service and the companion CLI in one image; which of them runs is the command's business.
+# The newest line that calls itself LTS (process.release.lts): 26.10.0 did not yet.
 ARG NODE_IMAGE=docker.io/library/node:24.21.0-bookworm-slim
 ARG HELM_IMAGE=docker.io/alpine/helm:3.22.0
 

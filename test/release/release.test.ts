@@ -35,6 +35,17 @@ t.test('the bases of the image are build arguments, pinned to a version', async 
     t.match(from, /^\$\{\w+_IMAGE\}$/)
 })
 
+t.test('the Node of the image is that of the tests, and calls itself an LTS release', async (t) => {
+  const [, version = ''] = /library\/node:(\S+)-bookworm-slim/.exec(dockerfile) ?? []
+  t.equal(`v${version}`, process.version)
+  const { lts } = process.release as { lts?: string }
+  t.ok(lts, process.version)
+  const { optionalDependencies } = JSON.parse(text('package.json')) as {
+    optionalDependencies: Record<string, string>
+  }
+  for (const pinned of Object.values(optionalDependencies)) t.equal(pinned, version)
+})
+
 t.test('the helm of the image is the helm of the tests', async (t) => {
   const [, version = ''] = /alpine\/helm:(\S+)/.exec(dockerfile) ?? []
   t.match(text('test/cluster/tools/helm/go.mod'), `helm.sh/helm/v3 v${version}`)
