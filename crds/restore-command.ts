@@ -29,9 +29,9 @@ export const RestoredCollection = Type.Object({
   originalName: Type.Optional(Type.String()),
   status: RestoreState('How far it is.'),
   /** Bytes of its snapshots. */
-  bytes: Type.Optional(Type.Integer()),
+  bytes: Type.Optional(Type.Integer({ minimum: 0 })),
   /** Points counted at the end, exactly where the engine allows that. */
-  points: Type.Optional(Type.Integer()),
+  points: Type.Optional(Type.Integer({ minimum: 0 })),
   error: Type.Optional(Type.String()),
 })
 export type RestoredCollection = Static<typeof RestoredCollection>
@@ -41,19 +41,19 @@ const Current = Type.Object({
   /** Name at the target. */
   collection: Type.String(),
   /** n of `total`. */
-  number: Type.Integer(),
+  number: Type.Integer({ minimum: 0 }),
   /** Nodes that have their snapshot, of a backup by node. */
-  nodesDone: Type.Integer(),
-  nodes: Type.Integer(),
+  nodesDone: Type.Integer({ minimum: 0 }),
+  nodes: Type.Integer({ minimum: 0 }),
   /** Of a backup by shard: ids of the shards that are back, and how many there are in all. */
-  shardsDone: Type.Optional(Type.Array(Type.Integer())),
-  shards: Type.Optional(Type.Integer()),
+  shardsDone: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }))),
+  shards: Type.Optional(Type.Integer({ minimum: 0 })),
   /** True once this restore was about to make the collection: nobody else's data is in it. */
   isOurs: Type.Boolean(),
   /** What is being done, for people. */
   step: Type.String(),
-  bytesPerSecond: Type.Optional(Type.Integer()),
-  secondsLeft: Type.Optional(Type.Integer()),
+  bytesPerSecond: Type.Optional(Type.Integer({ minimum: 0 })),
+  secondsLeft: Type.Optional(Type.Integer({ minimum: 0 })),
 })
 
 /** What of a restore is done. Failures come first in the list; what has no room there is counted. */
@@ -63,20 +63,20 @@ export const RestoreResult = Type.Object({
   /** Downloading until the manifest has been read and fits the target. */
   phase: OneOf(['Downloading', 'Restoring']),
   /** Collections to restore; 0 until they are known. */
-  total: Type.Integer(),
-  completed: Type.Integer(),
-  failed: Type.Integer(),
+  total: Type.Integer({ minimum: 0 }),
+  completed: Type.Integer({ minimum: 0 }),
+  failed: Type.Integer({ minimum: 0 }),
   /** Bytes of the snapshots that are back, and of all. */
-  bytes: Type.Integer(),
-  bytesTotal: Type.Integer(),
+  bytes: Type.Integer({ minimum: 0 }),
+  bytesTotal: Type.Integer({ minimum: 0 }),
   /** Error of the first collection that failed, or of the whole. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(RestoredCollection),
   /** Collections that are not in the list, by state. */
   unlisted: Type.Object({
-    completed: Type.Integer(),
-    failed: Type.Integer(),
-    pending: Type.Integer(),
+    completed: Type.Integer({ minimum: 0 }),
+    failed: Type.Integer({ minimum: 0 }),
+    pending: Type.Integer({ minimum: 0 }),
   }),
   current: Type.Optional(Current),
   /** What a person should know although nothing failed, such as an alias that was left elsewhere. */
