@@ -40,11 +40,20 @@ export interface RealSubject extends Subject {
   restart(ordinal: number): Promise<void>
 }
 
-/** `port`: of the first node, for who must find it where it always is. */
+interface Where {
+  host?: string
+  /** One for each node, by ordinal: then each answers at `port`. */
+  hosts?: string[]
+  /** Of the first node, for who must find it where it always is. */
+  port?: number
+  /** Default: as many as the size has. */
+  nodes?: number
+}
+
 export async function realSubject(
   bin: string,
   { size, service }: Setting,
-  { host = '127.0.0.1', port }: { host?: string; port?: number } = {},
+  { host: only = '127.0.0.1', hosts, port, nodes = nodesOf(size) }: Where = {},
 ): Promise<RealSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-engine-'))
   const records: ProcessRecord[] = []
@@ -56,8 +65,10 @@ export async function realSubject(
     const urls: string[] = []
     const grpcUrls: string[] = []
     let first: string | undefined
-    for (let ordinal = 0; ordinal < nodesOf(size); ordinal += 1) {
-      const http = (ordinal === 0 ? port : undefined) ?? (await freePort())
+    for (let ordinal = 0; ordinal < nodes; ordinal += 1) {
+      const host = hosts?.[ordinal] ?? only
+      const isAsked = ordinal === 0 || hosts !== undefined
+      const http = (isAsked ? port : undefined) ?? (await freePort())
       const grpc = await freePort()
       const p2p = await freePort()
       const uri = `http://${host}:${p2p}`

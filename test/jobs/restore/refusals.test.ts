@@ -18,7 +18,8 @@ const [first, second] = ['docs', 'other']
 
 const REFUSALS: Refusal[] = [
   {
-    title: 'Backup was taken from N nodes but target cluster has M, with a hint at the method that fits',
+    title:
+      'Backup was taken from N nodes but target cluster has M, with a hint at the method that fits',
     manifest: (manifest) => {
       manifest.nodeCount = 2
       for (const collection of manifest.collections) {

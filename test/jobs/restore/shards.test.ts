@@ -1,0 +1,147 @@
+/** Restores of backups by shard, against doubles: into any number of nodes, and on bad days. */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import type { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { ask, placement } from './portrait.ts'
+import { shardStage, type ShardStage } from './shard-stage.ts'
+import { run } from './stage.ts'
+
+/** Shard keys with a gap of ids before each of them, and a key with other copies than its collection. */
+async function makeKeyed(engine: EngineCluster, url: string) {
+  await ask(url, 'PUT', '/collections/keyed', {
+    vectors: { size: 2, distance: 'Dot' },
+    sharding_method: 'custom',
+    replication_factor: 2,
+  })
+  for (const [shard_key, replication_factor] of [
+    ['gone', 1],
+    ['a', 2],
+    ['also gone', 1],
+    [7, 1],
+  ] as const) {
+    const body = { shard_key, shards_number: 1, replication_factor }
+    await ask(url, 'PUT', '/collections/keyed/shards', body)
+  }
+  for (const shard_key of ['gone', 'also gone']) {
+    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
+  }
+  for (const shard_key of ['a', 7]) {
+    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
+    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
+  }
+  const index = { field_name: 'of', field_schema: 'keyword' }
+  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
+  engine.aliases.set('live', 'keyed')
+}
+
+async function succeeds(t: Test, { restore }: ShardStage, spec = {}) {
+  const made = await restore(spec)
+  const { code, log } = await run(made)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  return { made, log }
+}
+
+/** How many nodes hold a copy of each shard, by id. */
+async function copiesOf({ urls }: ShardStage, name: string): Promise<Record<string, number>> {
+  const [first = []] = await placement(urls, name)
+  const ids = first.map((copy) => copy.split(' ')[0] ?? '')
+  return Object.fromEntries(
+    [...new Set(ids)].map((id) => [id, ids.filter((one) => one === id).length]),
+  )
+}
+
+for (const into of [1, 2, 5, 3]) {
+  t.test(`a backup of three nodes comes back into ${into}, with its copies`, async (t) => {
+    const stood = await shardStage(t, { into, prepare: makeKeyed })
+    const { made, log } = await succeeds(t, stood)
+    for (const name of ['docs', 'keyed']) await stood.compare(t, name)
+    const two = Math.min(2, into)
+    t.strictSame(await copiesOf(stood, 'docs'), { 0: two, 1: two, 2: two, 3: two })
+    t.strictSame(await copiesOf(stood, 'keyed'), { 2: two, 4: 1 }, 'a key has its own number again')
+    t.match(await made.result(), { completed: 2, collections: [{ points: 30 }, { points: 6 }] })
+    const fewer = /docs has 1 copies of each shard, not 2: there are 1 nodes/
+    if (into === 1) t.match(log, fewer)
+    else t.notMatch(log, fewer)
+  })
+}
+
+t.test('spec.replicationFactor asks for another number of copies', async (t) => {
+  const stood = await shardStage(t, { into: 5 })
+  await succeeds(t, stood, { replicationFactor: 3 })
+  await stood.compare(t)
+  t.strictSame(await copiesOf(stood, 'docs'), { 0: 3, 1: 3, 2: 3, 3: 3 })
+})
+
+t.test('several shards at once, and never two on one node', async (t) => {
+  const stood = await shardStage(t, { into: 3, shards: 7, replicationFactor: 1 })
+  const busy = new Map<number, number>()
+  const most = { onNode: 0, atOnce: 0 }
+  for (const [ordinal, node] of stood.nodes.entries()) {
+    node.misbehave(({ path }) => {
+      if (path[2] !== 'shards' || path.at(-1) !== 'recover') return undefined
+      busy.set(ordinal, (busy.get(ordinal) ?? 0) + 1)
+      most.onNode = Math.max(most.onNode, busy.get(ordinal) ?? 0)
+      most.atOnce = Math.max(
+        most.atOnce,
+        [...busy.values()].reduce((sum, one) => sum + one, 0),
+      )
+      setTimeout(() => busy.set(ordinal, 0), 15)
+      return { delayMs: 20 }
+    })
+  }
+  await succeeds(t, stood)
+  await stood.compare(t)
+  t.equal(most.onNode, 1)
+  t.ok(most.atOnce > 1, `${most.atOnce} at once`)
+})
+
+t.test('each shard goes to the one node that holds it, evenly by their bytes', async (t) => {
+  const stood = await shardStage(t, { into: 2, shards: 6, replicationFactor: 1 })
+  const taken: string[] = []
+  for (const [ordinal, node] of stood.nodes.entries()) {
+    node.misbehave(({ path }) => {
+      if (path.at(-1) === 'recover' && path[2] === 'shards') taken.push(`${path[3]} on ${ordinal}`)
+      return undefined
+    })
+  }
+  await succeeds(t, stood)
+  const [first = []] = await placement(stood.urls, 'docs')
+  t.strictSame(
+    taken.toSorted(),
+    first.map((copy) => copy.replace(' Active', '')),
+  )
+  for (const node of [0, 1]) {
+    t.equal(taken.filter((one) => one.endsWith(`on ${node}`)).length, 3, `node ${node}`)
+  }
+})
+
+t.test('over a collection in use, with other points and more copies', async (t) => {
+  const stood = await shardStage(t, { into: 3 })
+  stood.engine.createCollection('docs', 4, 3)
+  const points = [{ id: 70, vector: {}, payload: { late: true } }]
+  await ask(stood.urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
+  const { log } = await succeeds(t, stood)
+  await stood.compare(t)
+  t.match(log, /collection docs is there: it is restored over/)
+  t.strictSame(await copiesOf(stood, 'docs'), { 0: 2, 1: 2, 2: 2, 3: 2 })
+})
+
+t.test('nodes that cannot fetch are sent their shards, and keep no file of them', async (t) => {
+  const stood = await shardStage(t, { into: 2, snapshotBytes: 200_000 })
+  let cuts = 1
+  stood.s3.misbehave(({ query, operation, key }) => {
+    if (query.has('X-Amz-Signature')) return { status: 403, code: 'AccessDenied' }
+    const isRead = operation === 'GetObject' && key.includes('/shard-1/')
+    return isRead && cuts-- > 0 ? { cut: 'out' } : undefined
+  })
+  const { made, log } = await succeeds(t, stood)
+  await stood.compare(t)
+  t.match(log, /node 1 cannot fetch from the bucket: sends it snapshots/)
+  t.match(log, /shard-1\/.* broke off/, 'what breaks off is sent again')
+  t.notMatch(log, /X-Amz-Signature/)
+  for (const url of stood.urls) {
+    t.strictSame(await ask(url, 'GET', '/collections/docs/snapshots'), [])
+  }
+  const { bytes, bytesTotal } = await made.result()
+  t.equal(bytes, bytesTotal, 'every byte is told once')
+})
