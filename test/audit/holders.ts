@@ -36,6 +36,7 @@ export async function holders(
         [/^get \S+\.(metacontroller\.k8s\.io|apiextensions\.k8s\.io|apps)$/, CACHED],
         [/^get (namespaces|secrets)$/, CACHED],
         [/^(get|update) (serviceaccounts|(jobs|roles|rolebindings)\.\S+)$/, ADOPTS],
+        [/^delete jobs\.batch$/, 'one beyond the history of its resource, after many runs'],
         [/^delete secrets$/, 'an access key that is deleted takes its Secret along'],
         [/^patch events$/, 'an Event that is repeated'],
         [new RegExp(`^patch \\S+\\.${API_GROUP}$`), 'it gives it to Jobs'],
