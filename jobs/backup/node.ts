@@ -21,6 +21,8 @@ import { RETRIES_MS, STALL_EVERY_MS, snapshotsOn, type Work } from './work.ts'
 
 /** After SIGTERM a snapshot that is being made is awaited so long, to delete it by its name. */
 const LAST_WAIT_MS = 25_000
+/** Four parts: a store that hashes and writes them one by one then has something to do at any time. */
+const IN_FLIGHT_BYTES = 32 * 1024 * 1024
 const STILL_EVERY_MS = 30_000
 
 /** The snapshot of a node, taken now, or by an earlier attempt when the collection is as it was. */
@@ -171,7 +173,8 @@ async function upload(
       seen,
       moved: (count) => tally.moved(count),
     })
-    await bucket.upload({ key, source, sizeBytes: snapshot.size, signal })
+    const { size: sizeBytes } = snapshot
+    await bucket.upload({ key, source, sizeBytes, inFlightBytes: IN_FLIGHT_BYTES, signal })
   } finally {
     clearInterval(still)
     bytes.destroy()

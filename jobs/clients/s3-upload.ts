@@ -1,6 +1,6 @@
 /**
- * A stream into one object: parts are filled from it one after the other while two are under way. A
- * few buffers are used in turns, so that memory does not depend on the size of the object.
+ * A stream into one object: parts are filled from it one after the other while a few are under way.
+ * Their buffers are used in turns, so that memory does not depend on the size of the object.
  */
 import {
   AbortMultipartUploadCommand,
@@ -20,6 +20,8 @@ export interface Upload {
   source: AsyncIterable<Uint8Array>
   /** How many bytes there will be, where anybody knows; decides the size of parts. */
   sizeBytes?: number | undefined
+  /** Bytes of all parts that may be under way at once; two parts may be in any case. */
+  inFlightBytes?: number
   /** Told of every upload that is begun, before its first byte. */
   signal?: AbortSignal | undefined
 }
@@ -29,7 +31,7 @@ const MAX_PARTS = 10_000
 /** Of a size nobody knows, so many parts are of one size before they become twice as large: 484 GiB in all. */
 const PARTS_OF_A_SIZE = 2000
 const MIB = 1024 * 1024
-const IN_FLIGHT = 2
+const LEAST_IN_FLIGHT = 2
 /** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
 const PART_MS = 600_000
 /** What the kernel still holds of a part goes out in silence, and that on a slow line. */
@@ -121,12 +123,12 @@ async function putParts(connection: S3Connection, upload: Upload): Promise<numbe
 
 async function sendParts(
   connection: S3Connection,
-  { key, source, sizeBytes, signal }: Upload,
+  { key, source, sizeBytes, inFlightBytes = 0, signal }: Upload,
   UploadId: string | undefined,
 ): Promise<{ parts: CompletedPart[]; bytes: number }> {
   const parts: CompletedPart[] = []
   const sizeOf = (number: number) => partBytes(sizeBytes, number)
-  const queue = new PartQueue(sizeOf, async (Body, PartNumber) => {
+  const queue = new PartQueue({ sizeOf, inFlightBytes }, async (Body, PartNumber) => {
     const timeoutMs = PART_MS * Math.ceil(Body.length / PART_BYTES)
     const input = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber, Body }
     const { ETag } = await connection.call(
@@ -146,10 +148,15 @@ async function sendParts(
   }
 }
 
-/** Fills parts and hands them out, no more than IN_FLIGHT at a time. */
-class PartQueue {
+interface Measures {
   /** By the number of a part. */
-  readonly #sizeOf: (number: number) => number
+  sizeOf: (number: number) => number
+  inFlightBytes: number
+}
+
+/** Fills parts and hands them out, a few at a time. */
+class PartQueue {
+  readonly #measures: Measures
   readonly #send: (body: Buffer, number: number) => Promise<void>
   readonly #stop = new AbortController()
   readonly #running = new Set<Promise<void>>()
@@ -160,11 +167,8 @@ class PartQueue {
   #sent = 0
   #failure: { error: unknown } | undefined
 
-  constructor(
-    sizeOf: (number: number) => number,
-    send: (body: Buffer, number: number) => Promise<void>,
-  ) {
-    this.#sizeOf = sizeOf
+  constructor(measures: Measures, send: (body: Buffer, number: number) => Promise<void>) {
+    this.#measures = measures
     this.#send = send
     this.#part = this.#empty(1)
   }
@@ -201,7 +205,7 @@ class PartQueue {
   }
 
   async #dispatch(): Promise<void> {
-    while (this.#running.size >= IN_FLIGHT) await Promise.race(this.#running)
+    while (this.#running.size >= this.#atOnce()) await Promise.race(this.#running)
     this.#throwFailure()
     const part = this.#part
     this.#number += 1
@@ -215,8 +219,13 @@ class PartQueue {
     this.#filled = 0
   }
 
+  #atOnce(): number {
+    const parts = Math.floor(this.#measures.inFlightBytes / this.#part.length)
+    return Math.max(LEAST_IN_FLIGHT, parts)
+  }
+
   #empty(number: number): Buffer {
-    const bytes = this.#sizeOf(number)
+    const bytes = this.#measures.sizeOf(number)
     const used = this.#free.pop()
     return used?.length === bytes ? used : Buffer.allocUnsafeSlow(bytes)
   }
