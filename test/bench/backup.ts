@@ -106,12 +106,9 @@ async function compare(
 ): Promise<Figure[]> {
   const ours: Moved[] = []
   const theirs: Moved[] = []
-  const snapshot = client === undefined ? undefined : await madeSnapshot(ends.engine)
   for (let pair = 0; pair < pairs; pair += 1) {
     ours.push(await job.run(ends))
-    if (client !== undefined && snapshot !== undefined) {
-      theirs.push(await piped(client, ends, snapshot))
-    }
+    if (client !== undefined) theirs.push(await pipedAnew(client, ends))
   }
   return figuresOf(ends.what, ours, theirs)
 }
@@ -204,10 +201,16 @@ interface Made {
   size: number
 }
 
-/** For the pipe: a file that lies there, as ours does once the engine has made it. */
-async function madeSnapshot(engine: string): Promise<Made> {
-  const response = await fetch(`${engine}/collections/docs/snapshots?wait=true`, { method: 'POST' })
-  return ((await response.json()) as { result: Made }).result
+/** Of a file that was made a moment ago, as that of the Job: what is new still goes to the disk. */
+async function pipedAnew(client: string, ends: Ends): Promise<Moved> {
+  const snapshots = `${ends.engine}/collections/docs/snapshots`
+  const response = await fetch(`${snapshots}?wait=true`, { method: 'POST' })
+  const { result } = (await response.json()) as { result: Made }
+  try {
+    return await piped(client, ends, result)
+  } finally {
+    await fetch(`${snapshots}/${result.name}?wait=true`, { method: 'DELETE' })
+  }
 }
 
 let piece = 0
