@@ -86,6 +86,34 @@ export async function shardStage(t: Test, options: ShardStageOptions = {}) {
   }
 }
 
+/** Shard keys with a gap of ids before each of them, and a key with other copies than its collection. */
+export async function makeKeyed(engine: EngineCluster, url: string) {
+  await ask(url, 'PUT', '/collections/keyed', {
+    vectors: { size: 2, distance: 'Dot' },
+    sharding_method: 'custom',
+    replication_factor: 2,
+  })
+  for (const [shard_key, replication_factor] of [
+    ['gone', 1],
+    ['a', 2],
+    ['also gone', 1],
+    [7, 1],
+  ] as const) {
+    const body = { shard_key, shards_number: 1, replication_factor }
+    await ask(url, 'PUT', '/collections/keyed/shards', body)
+  }
+  for (const shard_key of ['gone', 'also gone']) {
+    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
+  }
+  for (const shard_key of ['a', 7]) {
+    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
+    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
+  }
+  const index = { field_name: 'of', field_schema: 'keyword' }
+  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
+  engine.aliases.set('live', 'keyed')
+}
+
 interface Portrait {
   config: { params: Record<string, unknown> }
 }

@@ -1,38 +1,9 @@
 /** Restores of backups by shard, against doubles: into any number of nodes, and on bad days. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { ask, placement } from './portrait.ts'
-import { shardStage, type ShardStage } from './shard-stage.ts'
+import { makeKeyed, shardStage, type ShardStage } from './shard-stage.ts'
 import { run } from './stage.ts'
-
-/** Shard keys with a gap of ids before each of them, and a key with other copies than its collection. */
-async function makeKeyed(engine: EngineCluster, url: string) {
-  await ask(url, 'PUT', '/collections/keyed', {
-    vectors: { size: 2, distance: 'Dot' },
-    sharding_method: 'custom',
-    replication_factor: 2,
-  })
-  for (const [shard_key, replication_factor] of [
-    ['gone', 1],
-    ['a', 2],
-    ['also gone', 1],
-    [7, 1],
-  ] as const) {
-    const body = { shard_key, shards_number: 1, replication_factor }
-    await ask(url, 'PUT', '/collections/keyed/shards', body)
-  }
-  for (const shard_key of ['gone', 'also gone']) {
-    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
-  }
-  for (const shard_key of ['a', 7]) {
-    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
-    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
-  }
-  const index = { field_name: 'of', field_schema: 'keyword' }
-  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
-  engine.aliases.set('live', 'keyed')
-}
 
 async function succeeds(t: Test, { restore }: ShardStage, spec = {}) {
   const made = await restore(spec)
