@@ -104,13 +104,14 @@ function byText(key: (item: unknown) => string) {
   return (a: unknown, b: unknown) => (key(a) < key(b) ? -1 : 1)
 }
 
-function visibleFields(schema: Schema, value: Fields): Fields {
+function visibleFields(schema: Schema, value: Fields): Fields | Map<string, unknown> {
   const known = Object.entries(value).flatMap(([name, field]) => {
     const fieldSchema = schemaOfField(schema, name)
     if (fieldSchema === undefined || !hasType(fieldSchema)) return []
     return [[name, visible(fieldSchema, field)] as const]
   })
-  return Object.fromEntries(known)
+  // Keys of a map are a person's: an object with one named `constructor` is taken for another type.
+  return schema.properties === undefined ? new Map(known) : Object.fromEntries(known)
 }
 
 function hasType(schema: Schema): boolean {
