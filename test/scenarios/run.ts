@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import { NotHere, type World } from '../world/world.ts'
 import type { Scenario } from './scenario.ts'
+import { toldSecrets } from './secrecy.ts'
 
 export async function runScenarios(
   t: Test,
@@ -31,6 +32,7 @@ async function show({ run }: Scenario, world: World, t: Test): Promise<void> {
   const opened: string[] = []
   try {
     await run(noting(opened, world), t)
+    t.strictSame(await toldSecrets(world, opened), [], 'no secret was told')
   } catch (error) {
     if (!(error instanceof NotHere)) throw error
     t.pass('not shown here', { skip: error.message })
