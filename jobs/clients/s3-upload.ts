@@ -78,7 +78,8 @@ async function* joined(
   chunks: Uint8Array[],
   rest: AsyncIterator<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
-  yield* chunks
+  // What was given out is not kept for as long as the rest takes.
+  for (let next = chunks.shift(); next !== undefined; next = chunks.shift()) yield next
   yield* { [Symbol.asyncIterator]: () => rest }
 }
 

@@ -13,10 +13,12 @@ import { idle } from './idle.ts'
 import { migration } from './migration.ts'
 import type { Part } from './part.ts'
 import { ROOT } from './processes.ts'
+import { restore } from './restore.ts'
+import { shards } from './shards.ts'
 import { print, type Figure } from './table.ts'
 
 /** In the order of their measurement. */
-const PARTS: Part[] = [clusters, collections, idle, backup, migration]
+const PARTS: Part[] = [clusters, collections, idle, backup, shards, restore, migration]
 
 const USAGE = `Usage: npm run bench -- [options]
   --only NAME   only this part; repeatable:

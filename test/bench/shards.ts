@@ -1,0 +1,121 @@
+/** A backup by shard, and its restore, beside the same by node: three nodes that hold two copies of each shard. */
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Part, Plan } from './part.ts'
+import { build } from './processes.ts'
+import { median, type Figure } from './table.ts'
+import { threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
+
+const COLLECTION = 'docs'
+const SHARDS = 6
+const COPIES = 2
+const PAYLOAD_BYTES = 192 * 1024
+/** 600 MiB, and as much for the second copies. */
+const POINTS = 3200
+const FILL_BATCH = 64
+/** Of what the method Node takes. */
+const SHARES = { bytes: 0.55, backup: 0.7, restore: 0.8 }
+const MAX_RSS = 200
+
+export const shards: Part = {
+  name: 'shards',
+  title: `Backups by shard, ${COPIES} copies on three nodes`,
+  columns: ['by shard', 'by node'],
+  usage: `
+shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is measured.`,
+  measure: async ({ pairs }: Plan) => {
+    const { ENGINE_BIN: engine, S3_BIN: store } = process.env
+    if (engine === undefined || store === undefined) {
+      process.stdout.write('shards: ENGINE_BIN and S3_BIN do not name both: not measured\n')
+      return []
+    }
+    build()
+    const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
+    const nodes = await threeNodes({ engine, store }, folder)
+    try {
+      await fill(nodes.url)
+      return figuresOf(await inTurns(nodes, pairs))
+    } finally {
+      await nodes.close()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+interface Turn {
+  backup: BackedUp
+  /** Seconds. */
+  restored: number
+  /** MiB. */
+  restorePeak: number
+}
+
+async function inTurns(
+  nodes: ThreeNodes,
+  pairs: number,
+): Promise<Record<'Node' | 'Shard', Turn[]>> {
+  const turns: Record<'Node' | 'Shard', Turn[]> = { Node: [], Shard: [] }
+  for (let pair = 0; pair < pairs; pair += 1) {
+    for (const method of ['Node', 'Shard'] as const) {
+      const backup = await nodes.backUp(method)
+      await call('DELETE', `${nodes.url}/collections/${COLLECTION}?timeout=60`)
+      const { seconds: restored, peak: restorePeak } = await nodes.restore(backup)
+      turns[method].push({ backup, restored, restorePeak })
+    }
+  }
+  return turns
+}
+
+function figuresOf({ Node, Shard }: Record<'Node' | 'Shard', Turn[]>): Figure[] {
+  const beside = (
+    what: string,
+    unit: string,
+    share: number,
+    of: (turn: Turn) => number,
+  ): Figure => {
+    const [value, yardstick] = [median(Shard.map(of)), median(Node.map(of))]
+    const target = Number((share * yardstick).toFixed(1))
+    const best = Math.min(...Shard.map(of))
+    return { what, unit, value, best, yardstick, target, met: value <= share * yardstick }
+  }
+  const peak = (what: string, of: (turn: Turn) => number): Figure => {
+    const value = Math.max(...Shard.map(of))
+    const yardstick = Math.max(...Node.map(of))
+    return { what, unit: 'MiB', value, yardstick, target: MAX_RSS, met: value < MAX_RSS }
+  }
+  return [
+    beside('bytes in the bucket', 'MiB', SHARES.bytes, ({ backup }) => backup.bytes / 2 ** 20),
+    beside('backup, whole', 's', SHARES.backup, ({ backup }) => backup.seconds),
+    beside('restore, whole', 's', SHARES.restore, ({ restored }) => restored),
+    peak('backup: RSS, peak', ({ backup }) => backup.peak),
+    peak('restore: RSS, peak', ({ restorePeak }) => restorePeak),
+  ]
+}
+
+/** Payload that cannot be compressed. */
+async function fill(url: string): Promise<void> {
+  const path = `${url}/collections/${COLLECTION}`
+  await call('PUT', `${path}?timeout=60`, {
+    vectors: { size: 4, distance: 'Cosine' },
+    ...{ shard_number: SHARDS, replication_factor: COPIES },
+  })
+  for (let from = 0; from < POINTS; from += FILL_BATCH) {
+    const points = Array.from({ length: FILL_BATCH }, (_, n) => ({
+      ...{ id: from + n, vector: [from, n, 1, 2] },
+      payload: { text: randomBytes(PAYLOAD_BYTES).toString('base64') },
+    }))
+    await call('PUT', `${path}/points?wait=true`, { points })
+  }
+}
+
+async function call(method: string, url: string, body?: object): Promise<void> {
+  const response = await fetch(url, {
+    method,
+    headers: { 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  if (response.ok) return
+  throw new Error(`${method} answered ${response.status}: ${await response.text()}`)
+}

@@ -1,0 +1,119 @@
+/** A real engine of three nodes, each where its pod would answer, beside a real store; and Jobs that work on both. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { VecBackup, type BackupMethod } from '../../crds/backup.ts'
+import { JOB_ENV, encodePlan, type BackupPlan } from '../../crds/command.ts'
+import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
+import type { RestorePlan } from '../../crds/restore-command.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { KEYS, realStore } from '../contract/bucket/real.ts'
+import { realSubject } from '../contract/engine/real.ts'
+import { jobCommand, startJobApi, taken, type Taken } from './job.ts'
+
+/** Beside those of the other parts. */
+const HOSTS = ['127.0.0.4', '127.0.0.5', '127.0.0.6']
+const STORAGE = {
+  ...{ bucket: 'backups', region: 'us-east-1', forcePathStyle: true },
+  credentialsSecretRef: {
+    name: 'keys',
+    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+  },
+}
+const CLUSTER = { namespace: 'ns', name: 'a', replicas: HOSTS.length, tls: false }
+
+export interface ThreeNodes {
+  /** Where the first node answers. */
+  url: string
+  /** A VecBackup of everything there is. */
+  backUp(method: BackupMethod): Promise<BackedUp>
+  /** A VecRestore of it; its collections must not be there. */
+  restore(backup: BackedUp): Promise<Taken>
+  close(): Promise<void>
+}
+
+export interface BackedUp extends Taken {
+  uid: string
+  /** Where manifest.json lies. */
+  path: string
+  /** Of all snapshots. */
+  bytes: number
+}
+
+export async function threeNodes(
+  bin: { engine: string; store: string },
+  folder: string,
+): Promise<ThreeNodes> {
+  mountKeys(folder)
+  const store = await realStore(bin.store, folder)
+  const setting = { size: 'three', service: {} } as const
+  const engine = await realSubject(bin.engine, setting, { hosts: HOSTS, port: HTTP_PORT })
+  let run = 0
+  const runJob = async (
+    kind: typeof VecBackup | typeof VecRestore,
+    spec: object,
+    plan: (uid: string) => object,
+  ) => {
+    const metadata = { namespace: 'ns', name: `b${run}` }
+    const object = { apiVersion: API_VERSION, kind: kind.kind, metadata, spec }
+    const api = await startJobApi(kind, object, folder)
+    const env = {
+      ...api.env,
+      VEC_CREDENTIALS: join(folder, 'credentials'),
+      LOOPBACK_CLUSTER: HOSTS.join(','),
+      [JOB_ENV.plan]: encodePlan(plan(api.uid), 'spec'),
+    }
+    const words = [kind.kind === 'VecBackup' ? 'backup' : 'restore', 'run', `ns/b${run}`]
+    try {
+      return { uid: api.uid, ...(await taken(jobCommand(words, env))) }
+    } finally {
+      await api.close()
+    }
+  }
+  const base = (uid: string, resource: string) => ({
+    ...{ resource, namespace: 'ns', name: `b${run}`, uid, run: 1, hash: 'hash' },
+    cluster: CLUSTER,
+  })
+  return {
+    url: engine.urls[0] ?? '',
+    async backUp(method) {
+      run += 1
+      const storage = { ...STORAGE, endpoint: store.endpoint, prefix: 'bench' }
+      const spec = { clusterRef: { name: 'a' }, storage: { s3: storage }, method }
+      const ended = await runJob(VecBackup, spec, (uid): BackupPlan => ({
+        ...base(uid, VecBackup.plural),
+        ...{ storage, method, parallelism: 2 },
+      }))
+      return { ...ended, path: `bench/b${run}`, bytes: bytesIn(ended.output) }
+    },
+    async restore({ uid, path }) {
+      run += 1
+      const source = { ...STORAGE, endpoint: store.endpoint, path }
+      const spec = { source: { s3: source }, targetClusterRef: { name: 'a' } }
+      return runJob(VecRestore, spec, (own): RestorePlan => ({
+        ...base(own, VecRestore.plural),
+        ...{ source, backup: { name: 'b', uid } },
+      }))
+    },
+    async close() {
+      await engine.close()
+      await store.close()
+    },
+  }
+}
+
+/** As its log tells them: a line for each object. */
+function bytesIn(output: string): number {
+  const lines = output.trim().split('\n')
+  return lines
+    .map((line) => JSON.parse(line) as { msg: string; bytes?: number })
+    .filter(({ msg }) => msg.startsWith('uploaded '))
+    .reduce((sum, { bytes = 0 }) => sum + bytes, 0)
+}
+
+function mountKeys(folder: string): void {
+  const mounted = join(folder, 'credentials', 'bucket')
+  mkdirSync(mounted, { recursive: true })
+  writeFileSync(join(mounted, 'CLOUD_ACCESS_KEY_ID'), KEYS.accessKeyId)
+  writeFileSync(join(mounted, 'CLOUD_SECRET_ACCESS_KEY'), KEYS.secretAccessKey)
+}
