@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { request } from 'undici'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
 import { median, type Figure } from './table.ts'
@@ -110,12 +111,14 @@ async function fill(url: string): Promise<void> {
   }
 }
 
-async function call(method: string, url: string, body?: object): Promise<void> {
-  const response = await fetch(url, {
+async function call(method: 'PUT' | 'DELETE', url: string, body?: object): Promise<void> {
+  const { statusCode, body: answer } = await request(url, {
     method,
     headers: { 'content-type': 'application/json' },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    body: body === undefined ? null : JSON.stringify(body),
+    // The engine closes a connection that is idle for five seconds, perhaps just when it is used.
+    reset: true,
   })
-  if (response.ok) return
-  throw new Error(`${method} answered ${response.status}: ${await response.text()}`)
+  const said = await answer.text()
+  if (statusCode >= 400) throw new Error(`${method} answered ${statusCode}: ${said}`)
 }

@@ -16,6 +16,7 @@ import { backupEnd, backupExpiry } from '../scenarios/backup-end.ts'
 import { backupFaults } from '../scenarios/backup-faults.ts'
 import { backupRetention } from '../scenarios/backup-retention.ts'
 import { backupSchedule } from '../scenarios/backup-schedule.ts'
+import { backupShards } from '../scenarios/backup-shards.ts'
 import { backupWaits } from '../scenarios/backup-waits.ts'
 import { backupScenarios } from '../scenarios/backup.ts'
 import { clusterFaults } from '../scenarios/cluster-faults.ts'
@@ -87,6 +88,7 @@ if (world !== undefined) {
     ...collectionScenarios,
     ...accessKeyScenarios,
     ...backupScenarios,
+    ...backupShards,
     ...backupWaits,
     ...backupFaults,
     ...backupEnd,

@@ -3,6 +3,7 @@ import t from 'tap'
 import { startEmbeddedWorld } from '../world/embedded.ts'
 import { backupEnd } from './backup-end.ts'
 import { backupFaults } from './backup-faults.ts'
+import { backupShards } from './backup-shards.ts'
 import { backupWaits } from './backup-waits.ts'
 import { backupScenarios } from './backup.ts'
 import { runScenarios } from './run.ts'
@@ -13,7 +14,13 @@ const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 
-const scenarios = [...backupScenarios, ...backupWaits, ...backupFaults, ...backupEnd]
+const scenarios = [
+  ...backupScenarios,
+  ...backupShards,
+  ...backupWaits,
+  ...backupFaults,
+  ...backupEnd,
+]
 await runScenarios(
   t,
   world,
