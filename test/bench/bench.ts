@@ -1,24 +1,28 @@
 /**
  * `npm run bench`: what the operator costs, each figure beside a yardstick that is measured in turns
- * with it in the same run. Asserts nothing; `--save` keeps the figures.
+ * with it in the same run. Asserts nothing; `--save` keeps the figures, `--compare` holds them to those
+ * kept before.
  */
-import { appendFileSync } from 'node:fs'
-import { cpus } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { backup } from './backup.ts'
 import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
+import { told, worseThan } from './compare.ts'
+import { keep, kept, runOf } from './history.ts'
 import { idle } from './idle.ts'
 import { migration } from './migration.ts'
 import type { Part } from './part.ts'
-import { ROOT } from './processes.ts'
 import { restore } from './restore.ts'
 import { shards } from './shards.ts'
+import { starts } from './starts.ts'
+import { storm } from './storm.ts'
 import { print, type Figure } from './table.ts'
 
 /** In the order of their measurement. */
-const PARTS: Part[] = [clusters, collections, idle, backup, shards, restore, migration]
+const PARTS: Part[] = [
+  ...[clusters, collections, storm, idle, starts],
+  ...[backup, shards, restore, migration],
+]
 
 const USAGE = `Usage: npm run bench -- [options]
   --only NAME   only this part; repeatable:
@@ -27,6 +31,7 @@ ${PARTS.map(({ name, title }) => `                  ${name.padEnd(12)} ${title}`
   --pairs N     measurements of each side, in turns (5)
   --parents N   different parents synced in turn for the memory (10000)
   --profile     write a CPU profile of the service to dist/bench
+  --compare     say which ratios are worse by more than a tenth than they were when kept last
   --save        append the figures to test/bench/history.jsonl
   --help        print this
 ${PARTS.map(({ usage = '' }) => usage).join('\n')}`
@@ -37,6 +42,7 @@ const FLAGS = {
   pairs: { type: 'string', default: '5' },
   parents: { type: 'string', default: '10000' },
   profile: { type: 'boolean', default: false },
+  compare: { type: 'boolean', default: false },
   save: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
@@ -62,17 +68,12 @@ async function main(): Promise<void> {
     print(title, columns, figures)
     all.push(...figures.map((figure) => ({ ...figure, what: `${name}: ${figure.what}` })))
   }
-  if (values.save) save(all)
-}
-
-function save(figures: Figure[]): void {
-  const line = {
-    at: new Date().toISOString(),
-    node: process.version,
-    cpu: cpus()[0]?.model,
-    figures: Object.fromEntries(figures.map(({ what, ...rest }) => [what, rest])),
+  const now = runOf(all)
+  const before = kept()
+  if (values.compare && before !== undefined) {
+    process.stdout.write(told(worseThan(before, now), before))
   }
-  appendFileSync(join(ROOT, 'test', 'bench', 'history.jsonl'), `${JSON.stringify(line)}\n`)
+  if (values.save) keep(now)
 }
 
 main().catch((error: unknown) => {

@@ -45,7 +45,7 @@ export async function withService<Result>(
 }
 
 /** As the service reads them from an empty environment: a request must show the Jobs it would make. */
-function optionsOf() {
+export function optionsOf() {
   const manifest = readFileSync(join(ROOT, 'package.json'), 'utf8')
   const { version } = JSON.parse(manifest) as { version: string }
   const options = parseOptions(['--insecure-hooks', '--kubeconfig', 'any'], {}, version)

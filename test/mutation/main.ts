@@ -45,8 +45,11 @@ function main(): void {
   const chosen = positionals.length > 0 ? positionals : PURE
   const changed = values.changed === undefined ? undefined : changedSince(values.changed)
   const files = chosen.filter((file) => changed?.includes(file) ?? true)
-  const scores = files.map(scored)
-  for (const score of scores) tell(score)
+  const scores = files.map((file) => {
+    const score = scored(file)
+    tell(score)
+    return score
+  })
   const all = scoreOf(scores.flatMap(({ mutants }) => mutants))
   process.stdout.write(
     `${files.length} files: ${all.killed} of ${all.counted} noticed, ${all.percent} %\n`,
