@@ -1,41 +1,10 @@
 /** VecMigration: copied and proved, waiting, killed and gone on, and never without its turn. */
-import type { AnyObject } from '../../crds/kubernetes.ts'
-import type { MigrationStatus } from '../../crds/migration.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import type { Reference, World } from '../world/world.ts'
+import type { World } from '../world/world.ts'
 import { fill, points, said, untilSaid } from './backup-parts.ts'
+import { movingResource } from './moving-parts.ts'
 import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
 
 const KEYED = { apiKey: { autoGenerate: true } }
-
-/** A VecMigration as a person writes it. */
-function migrationIn(namespace: string, name: string) {
-  const kind = 'VecMigration'
-  const reference: Reference = { apiVersion: API_VERSION, kind, namespace, name }
-  const of = (spec: object): object => ({
-    apiVersion: API_VERSION,
-    kind,
-    metadata: { namespace, name },
-    spec,
-  })
-  return { reference, of }
-}
-
-function statusOf(object: AnyObject | undefined): MigrationStatus {
-  return (object as { status?: MigrationStatus } | undefined)?.status ?? {}
-}
-
-async function untilCompleted(world: World, reference: Reference): Promise<MigrationStatus> {
-  const object = await world.until(
-    reference,
-    'ended',
-    (found) => ['Completed', 'Failed'].includes(statusOf(found).phase ?? ''),
-    300,
-  )
-  const status = statusOf(object)
-  if (status.phase !== 'Completed') throw new Error(JSON.stringify(status))
-  return status
-}
 
 /** Exact number of points, as the first node of a cluster counts them. */
 async function countIn(world: World, namespace: string, cluster: string, collection: string) {
@@ -57,7 +26,7 @@ const copied: Scenario = {
       const { upsert } = await fill(world, source, name)
       await upsert({ points: points(name === 'books' ? 30 : 7) })
     }
-    const { reference, of } = migrationIn(target, 'm')
+    const { reference, of, untilCompleted } = movingResource('VecMigration', target, 'm')
     await world.apply(
       of({
         source: { clusterRef: { name: 'a', namespace: source } },
@@ -66,7 +35,7 @@ const copied: Scenario = {
         batchSize: 10,
       }),
     )
-    const status = await untilCompleted(world, reference)
+    const status = await untilCompleted(world)
     t.match(status, {
       source: `${source}/a`,
       startTime: String,
@@ -104,7 +73,11 @@ const waits: Scenario = {
   title: 'a migration waits for its clusters without failing, and starts once both are there',
   async run(world, t) {
     const namespace = await world.namespace('migration-waits')
-    const { reference, of } = migrationIn(namespace, 'm')
+    const { reference, of, statusOf, untilCompleted } = movingResource(
+      'VecMigration',
+      namespace,
+      'm',
+    )
     await world.apply(
       of({ source: { clusterRef: { name: 'a' } }, targetClusterRef: { name: 'b' } }),
     )
@@ -118,7 +91,7 @@ const waits: Scenario = {
       [],
     )
     await running(world, namespace, 'b')
-    t.match(await untilCompleted(world, reference), { progress: { pointsCopied: 5 } })
+    t.match(await untilCompleted(world), { progress: { pointsCopied: 5 } })
     t.equal(await countIn(world, namespace, 'b', 'docs'), 5)
   },
 }
@@ -130,7 +103,11 @@ const killed: Scenario = {
     await Promise.all(['a', 'b'].map((name) => running(world, namespace, name)))
     const { upsert } = await fill(world, namespace, 'docs')
     await upsert({ points: points(2_000) })
-    const { reference, of } = migrationIn(namespace, 'm')
+    const { reference, of, statusOf, untilCompleted } = movingResource(
+      'VecMigration',
+      namespace,
+      'm',
+    )
     const source = { clusterRef: { name: 'a' } }
     await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
     await world.until(
@@ -140,7 +117,7 @@ const killed: Scenario = {
     )
     const [job = ''] = (await jobsIn(world, namespace)).filter((one) => one.startsWith('migration'))
     await world.faults.killJobPod(namespace, job)
-    const { progress } = await untilCompleted(world, reference)
+    const { progress } = await untilCompleted(world)
     t.match(progress, { pointsTotal: 2_000, pointsCopied: 2_000, percentage: 100 })
     t.equal(await countIn(world, namespace, 'b', 'docs'), 2_000)
   },
@@ -159,7 +136,7 @@ const misfit: Scenario = {
     await world.engine(pod, 'PUT', '/collections/books', {
       vectors: { size: 77, distance: 'Dot' },
     })
-    const { reference, of } = migrationIn(namespace, 'm')
+    const { reference, of, statusOf } = movingResource('VecMigration', namespace, 'm')
     await world.apply(
       of({ source: { clusterRef: { name: 'a' } }, targetClusterRef: { name: 'b' } }),
     )
@@ -184,7 +161,7 @@ const deleted: Scenario = {
     await Promise.all(['a', 'b'].map((name) => running(world, namespace, name)))
     const { upsert } = await fill(world, namespace, 'docs')
     await upsert({ points: points(2_000) })
-    const { reference, of } = migrationIn(namespace, 'm')
+    const { reference, of, statusOf } = movingResource('VecMigration', namespace, 'm')
     const source = { clusterRef: { name: 'a' } }
     await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
     await world.until(

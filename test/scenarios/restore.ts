@@ -1,59 +1,11 @@
 /** VecRestore: a backup that comes back whole, in its turn, and read in peace. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
-import type { RestoreStatus } from '../../crds/restore.ts'
-import type { Reference, World } from '../world/world.ts'
-import { backupResource, backupStatus, fill, points, said, untilEnded } from './backup-parts.ts'
-import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
-
-const TWO_NODES = { replicas: 2, cluster: { enabled: true }, apiKey: { autoGenerate: true } }
-
-/** A VecRestore as a person writes it. */
-function restoreIn(namespace: string, name: string) {
-  const kind = 'VecRestore'
-  const reference: Reference = { apiVersion: API_VERSION, kind, namespace, name }
-  const of = (spec: object): object => ({
-    apiVersion: API_VERSION,
-    kind,
-    metadata: { namespace, name },
-    spec,
-  })
-  return { reference, of }
-}
-
-function statusOf(object: AnyObject | undefined): RestoreStatus {
-  return (object as { status?: RestoreStatus } | undefined)?.status ?? {}
-}
-
-async function untilCompleted(world: World, reference: Reference): Promise<RestoreStatus> {
-  const object = await world.until(
-    reference,
-    'ended',
-    (found) => ['Completed', 'Failed'].includes(statusOf(found).phase ?? ''),
-    600,
-  )
-  const status = statusOf(object)
-  if (status.phase !== 'Completed') throw new Error(JSON.stringify(status))
-  return status
-}
-
-/** Two clusters of two nodes, the second perhaps in another namespace, and a finished backup of the first. */
-async function backedUp(world: World, namespace: string, target = namespace) {
-  const bucket = await world.bucket(namespace)
-  await Promise.all([
-    running(world, namespace, 'a', TWO_NODES),
-    running(world, target, 'b', TWO_NODES),
-  ])
-  const { upsert } = await fill(world, namespace, 'books', {
-    shard_number: 2,
-    replication_factor: 2,
-  })
-  await upsert({ points: points(30) })
-  const backup = backupResource('VecBackup', { namespace, name: 'one' }, bucket)
-  await world.apply(backup.of())
-  await untilEnded(world, backup.reference)
-  return { bucket, backup }
-}
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { backupResource, backupStatus, said, untilEnded } from './backup-parts.ts'
+import { movingResource } from './moving-parts.ts'
+import { restoreFaults } from './restore-faults.ts'
+import { backedUp } from './restore-parts.ts'
+import { eventsAbout, jobsIn, type Scenario } from './scenario.ts'
 
 const whole: Scenario = {
   title:
@@ -61,9 +13,9 @@ const whole: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('restored')
     await backedUp(world, namespace)
-    const { reference, of } = restoreIn(namespace, 'r')
+    const { reference, of, untilCompleted } = movingResource('VecRestore', namespace, 'r')
     await world.apply(of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
-    const status = await untilCompleted(world, reference)
+    const status = await untilCompleted(world)
     t.match(status, {
       sourceBackup: 'one',
       startTime: String,
@@ -106,7 +58,8 @@ const inTurn: Scenario = {
     const isRead = ({ method, key }: { method: string; key: string }) =>
       method === 'GET' && key.endsWith('.snapshot')
     bucket.misbehave((call) => (isRead(call) ? { hold } : undefined))
-    const { reference, of } = restoreIn(namespace, 'r')
+    const restore = movingResource('VecRestore', namespace, 'r')
+    const { reference, of, statusOf } = restore
     await world.apply(of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
     await world.until(
       reference,
@@ -139,7 +92,7 @@ const inTurn: Scenario = {
 
     bucket.misbehave()
     release(undefined)
-    await untilCompleted(world, reference)
+    await restore.untilCompleted(world)
     await world.until(backup.reference, 'gone', (object) => object === undefined, 300)
     t.strictSame(await bucket.keys('one/'), [])
     await untilEnded(world, other.reference)
@@ -157,15 +110,15 @@ const guest: Scenario = {
       backupRef: { name: 'one', namespace: owner },
       targetClusterRef: { name: 'b' },
     }
-    const refused = restoreIn(namespace, 'refused')
+    const refused = movingResource('VecRestore', namespace, 'refused')
     await world.apply(refused.of(spec))
     const failed = await world.until(
       refused.reference,
       'Failed',
-      (object) => statusOf(object).phase === 'Failed',
+      (object) => refused.statusOf(object).phase === 'Failed',
       180,
     )
-    t.match(statusOf(failed).error, /does not allow namespace guest/)
+    t.match(refused.statusOf(failed).error, /does not allow namespace guest/)
     t.strictSame(
       (await jobsIn(world, namespace)).filter((name) => name.startsWith('restore')),
       [],
@@ -174,9 +127,9 @@ const guest: Scenario = {
 
     const annotations = { [ANNOTATIONS.allowFrom]: namespace }
     await world.patch(backup.reference, { metadata: { annotations } })
-    const allowed = restoreIn(namespace, 'allowed')
+    const allowed = movingResource('VecRestore', namespace, 'allowed')
     await world.apply(allowed.of(spec))
-    await untilCompleted(world, allowed.reference)
+    await allowed.untilCompleted(world)
     const path = '/collections/books/points/count'
     const pod = { namespace, name: 'vec-b-0' }
     const counted = await world.engine(pod, 'POST', path, { exact: true })
@@ -187,4 +140,4 @@ const guest: Scenario = {
   },
 }
 
-export const restoreScenarios: Scenario[] = [whole, inTurn, guest]
+export const restoreScenarios: Scenario[] = [whole, inTurn, guest, ...restoreFaults]
