@@ -8,7 +8,7 @@ import { targetOf } from '../../crds/rules/restore-places.ts'
 import { humanSize } from '../../crds/size.ts'
 import { wordsOf } from '../clients/call.ts'
 import { checkCollection, existing } from '../restore/fitting.ts'
-import { checkRoom } from '../restore/room.ts'
+import { checkRoom, type Share } from '../restore/room.ts'
 import { chosen } from '../restore/source.ts'
 import { checkTarget } from '../restore/target.ts'
 import { bytesOf, type Inspection, type Wanted } from '../restore/work.ts'
@@ -21,6 +21,7 @@ import {
   type PeopleCommand,
 } from './command.ts'
 import { inspectionOf, restoreOf } from './restore-inspection.ts'
+import { Outlook, isTooMuch, shardTables, type PlannedShard } from './restore-shards.ts'
 import { columns } from './table.ts'
 
 export const restorePlan: PeopleCommand = {
@@ -29,7 +30,7 @@ export const restorePlan: PeopleCommand = {
   takes: { least: 0, most: 1 },
   summary: 'look whether a VecRestore would succeed, and touch nothing',
   details: [
-    'Of a VecRestore that is there, or of one in a file that was not applied yet. Reads the manifest, asks every node of the target, and compares each collection with what stands there. Needs to read the Secrets of the bucket and of the cluster. --endpoint is for a store that has another address here than inside the cluster.',
+    'Of a VecRestore that is there, or of one in a file that was not applied yet. Reads the manifest, asks every node of the target, and compares each collection with what stands there. Of a backup by shard it shows which shard goes where, and what room each node has. Needs to read the Secrets of the bucket and of the cluster. --endpoint is for a store that has another address here than inside the cluster.',
   ],
   flags: {
     ...CLUSTER_FLAGS,
@@ -59,22 +60,27 @@ async function look(call: PeopleCall): Promise<number> {
     const wanted = chosen(manifest, restore.spec)
     await checkTarget(manifest, work)
     await checkRoom(wanted, work)
+    const outlook = new Outlook(work)
     const verdicts: Verdict[] = []
-    for (const one of wanted) verdicts.push(await verdictOn(one, work))
+    for (const one of wanted) verdicts.push(await verdictOn(one, work, outlook))
     const { backupName, createdAt, engineVersion, nodeCount } = manifest
     const source = { backupName, createdAt, engineVersion, nodeCount }
-    call.print(isOn(call, 'json') ? json({ source, verdicts }) : page(restore, source, verdicts))
-    return verdicts.some(({ problem }) => problem !== undefined) ? ENDS.wrong : ENDS.fine
+    const shards = outlook.shards()
+    const nodes = await outlook.nodes()
+    const found: Found = { source, verdicts, shards, nodes }
+    call.print(isOn(call, 'json') ? json(found) : page(restore, found))
+    const isFine = verdicts.every(({ problem }) => problem === undefined) && !nodes.some(isTooMuch)
+    return isFine ? ENDS.fine : ENDS.wrong
   } finally {
     bucket.close()
   }
 }
 
-async function verdictOn(wanted: Wanted, work: Inspection): Promise<Verdict> {
+async function verdictOn(wanted: Wanted, work: Inspection, outlook: Outlook): Promise<Verdict> {
   const { source, name } = wanted
   const verdict = { collection: source.name, becomes: name, bytes: bytesOf(source) }
   try {
-    await checkCollection(wanted, work)
+    outlook.add(wanted, await checkCollection(wanted, work))
     const isThere = (await existing(name, work)) !== undefined
     return { ...verdict, does: isThere ? 'replaces what is there' : 'is made' }
   } catch (error) {
@@ -92,7 +98,15 @@ interface Source {
   nodeCount: number
 }
 
-function page(restore: VecRestore, source: Source, verdicts: Verdict[]): string {
+/** All that was looked at; shards and nodes only of backups by shard. */
+interface Found {
+  source: Source
+  verdicts: Verdict[]
+  shards: PlannedShard[]
+  nodes: Share[]
+}
+
+function page(restore: VecRestore, { source, verdicts, shards, nodes }: Found): string {
   const target = targetOf(restore)
   const rows = verdicts.map(({ collection, becomes, bytes, does, problem }) => [
     problem === undefined ? 'ok' : 'x',
@@ -107,6 +121,7 @@ function page(restore: VecRestore, source: Source, verdicts: Verdict[]): string 
     `backup ${source.backupName} of ${source.createdAt}, engine ${source.engineVersion}, ${source.nodeCount} nodes\n`,
     `into cluster ${target.namespace}/${target.name}\n\n`,
     columns([['', 'COLLECTION', 'BECOMES', 'SIZE', 'WOULD'], ...rows]),
+    shardTables(shards, nodes),
     `\n${verdicts.length - failing} of ${verdicts.length} collections fit, ${humanSize(bytes)} in all; nothing was touched\n`,
   ].join('')
 }

@@ -109,6 +109,7 @@ const restore = {
   targetClusterRef: clusterRef,
   ...mapping,
   priority: 'no_sync',
+  replicationFactor: 2,
   waitForIndexing: false,
 }
 
