@@ -1,9 +1,12 @@
 /** The pod of every Job: what an installation sets, and what the strictest Pod Security Standard asks. */
 import t from 'tap'
-import { shortHash } from '../../crds/names.ts'
+import { encodePlan } from '../../crds/command.ts'
+import { copyName, shortHash } from '../../crds/names.ts'
 import { newJob } from '../../hooks/job.ts'
 import type { Settings } from '../../hooks/protocol.ts'
 import { settings } from '../builders.ts'
+
+const COMPONENT = 'app.kubernetes.io/component'
 
 interface Pod {
   automountServiceAccountToken: boolean
@@ -23,6 +26,104 @@ function podWith(more: Partial<Settings> = {}): Pod {
   )
   return (job['spec'] as { template: { spec: Pod } }).template.spec
 }
+
+t.test('a Job is made of its plan, its account and the image, and of nothing else', async (t) => {
+  const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
+  const resources = { requests: { cpu: '50m' }, limits: { memory: '1Gi' } }
+  const labels = {
+    'app.kubernetes.io/managed-by': 'vec-operator',
+    'vec-operator.dev/parent': 'u',
+    'vec-operator.dev/verb': 'run',
+  }
+  const field = (name: string, fieldPath: string) => ({
+    name,
+    valueFrom: { fieldRef: { fieldPath } },
+  })
+  const wanted = {
+    ...{ kind: 'backup', verb: 'run', plan, largeField: 'spec', serviceAccount: 'sa', resources },
+    credentials: { bucket: 's3' },
+    copies: ['engine'],
+  }
+  const name = `backup-run-${shortHash('u', 'run')}-1`
+  const expected = (more: object) => {
+    const all = { ...labels, ...more }
+    return {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: {
+        ...{ name, namespace: 'ns', labels: all },
+        annotations: { 'vec-operator.dev/plan': 'h' },
+      },
+      spec: {
+        backoffLimit: 6,
+        podFailurePolicy: {
+          rules: [
+            {
+              action: 'FailJob',
+              onExitCodes: { containerName: 'backup', operator: 'In', values: [1] },
+            },
+            { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
+          ],
+        },
+        template: {
+          metadata: { labels: all },
+          spec: {
+            restartPolicy: 'Never',
+            serviceAccountName: 'sa',
+            automountServiceAccountToken: true,
+            enableServiceLinks: false,
+            terminationGracePeriodSeconds: 60,
+            securityContext: {
+              ...{ runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000 },
+              seccompProfile: { type: 'RuntimeDefault' },
+            },
+            containers: [
+              {
+                name: 'backup',
+                image: settings.image,
+                imagePullPolicy: 'IfNotPresent',
+                args: ['jobs/cli.js', 'backup', 'run', 'ns/a'],
+                env: [
+                  { name: 'PLAN', value: encodePlan(plan, 'spec') },
+                  field('POD_UID', 'metadata.uid'),
+                  field('JOB_UID', "metadata.labels['controller-uid']"),
+                  { name: 'NODE_OPTIONS', value: '--use-system-ca --max-semi-space-size=1' },
+                  { name: 'MALLOC_ARENA_MAX', value: '2' },
+                  { name: 'LOG_LEVEL', value: 'INFO' },
+                  { name: 'LOG_FORMAT', value: 'json' },
+                  { name: 'HELM_CACHE_HOME', value: '/tmp/helm/cache' },
+                  { name: 'HELM_CONFIG_HOME', value: '/tmp/helm/config' },
+                  { name: 'HELM_DATA_HOME', value: '/tmp/helm/data' },
+                ],
+                resources,
+                securityContext: {
+                  allowPrivilegeEscalation: false,
+                  readOnlyRootFilesystem: true,
+                  capabilities: { drop: ['ALL'] },
+                },
+                volumeMounts: [
+                  { name: 'tmp', mountPath: '/tmp' },
+                  { name: 'bucket', mountPath: '/var/run/vec/bucket', readOnly: true },
+                  { name: 'engine', mountPath: '/var/run/vec/engine', readOnly: true },
+                ],
+              },
+            ],
+            volumes: [
+              { name: 'tmp', emptyDir: {} },
+              { name: 'bucket', secret: { secretName: 's3', optional: true } },
+              { name: 'engine', secret: { secretName: copyName(name, 'engine') } },
+            ],
+          },
+        },
+      },
+    }
+  }
+  t.strictSame(newJob(wanted, settings), expected({ [COMPONENT]: 'transfer' }))
+  t.strictSame(
+    newJob({ ...wanted, release: 'vec-a' }, settings),
+    expected({ [COMPONENT]: 'helm', 'vec-operator.dev/release': 'vec-a' }),
+  )
+})
 
 t.test('the image of a Job is pulled as the chart says', async (t) => {
   t.equal(podWith().imagePullSecrets, undefined)

@@ -22,8 +22,10 @@ const SHARED = '{.,backup,restore,migration}/{sync,job,server}.test.ts'
 /** Of `hooks/backup/sync.ts` that of its own, of `needs.ts` all in test/hooks/backup. */
 export function testsOf(file: string): string[] {
   const own = join('test', file.replace(/\.ts$/, '.test.ts'))
-  if (existsSync(join(ROOT, own))) return [own]
+  const owned = existsSync(join(ROOT, own)) ? [own] : []
   const room = join('test', file, '..')
-  const pattern = room === 'test/hooks' ? SHARED : '*.test.ts'
-  return globSync(join(room, pattern), { cwd: ROOT }).toSorted()
+  const isShared = room === 'test/hooks'
+  if (owned.length > 0 && !isShared) return owned
+  const others = globSync(join(room, isShared ? SHARED : '*.test.ts'), { cwd: ROOT })
+  return [...new Set([...owned, ...others])].toSorted()
 }

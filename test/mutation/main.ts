@@ -50,9 +50,9 @@ function main(): void {
     tell(score)
     return score
   })
-  const all = scoreOf(scores.flatMap(({ mutants }) => mutants))
+  const all = scoreOf(scores)
   process.stdout.write(
-    `${files.length} files: ${all.killed} of ${all.counted} noticed, ${all.percent} %\n`,
+    `${files.length} files: ${all.killed} of ${all.counted} noticed, ${all.explained} explained: ${all.percent} %\n`,
   )
   if (values.json) process.stdout.write(`${JSON.stringify({ files: files.length, ...all })}\n`)
 }

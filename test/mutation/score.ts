@@ -1,5 +1,5 @@
 /** What became of the changes of a file: noticed, or survived and explained, or survived. */
-import { EXPLAINED } from './explained.ts'
+import { explained } from './explained.ts'
 
 export interface Mutant {
   mutatorName: string
@@ -19,32 +19,37 @@ export interface Scored {
 
 export interface Score {
   killed: number
+  /** Survivors that change nothing anybody can see. */
+  explained: number
   /** All but those that do not compile or were ignored. */
   counted: number
+  /** Of those that count and are not explained. */
   percent: number
 }
 
 const NOTICED = ['Killed', 'Timeout']
 const MISSED = ['Survived', 'NoCoverage']
 
-export function scoreOf(mutants: Mutant[]): Score {
-  const killed = mutants.filter(({ status }) => NOTICED.includes(status)).length
-  const counted = killed + mutants.filter(({ status }) => MISSED.includes(status)).length
-  return {
-    killed,
-    counted,
-    percent: counted === 0 ? 100 : Math.round((1000 * killed) / counted) / 10,
-  }
+export function scoreOf(scored: Scored[]): Score {
+  const all = scored.flatMap(({ file, mutants }) => mutants.map((mutant) => ({ file, ...mutant })))
+  const killed = all.filter(({ status }) => NOTICED.includes(status)).length
+  const missed = all.filter(({ status }) => MISSED.includes(status))
+  const told = missed.filter((one) => explained(one.file, one.mutatorName, one.replacement))
+  const counted = killed + missed.length
+  const due = counted - told.length
+  const percent = due === 0 ? 100 : Math.round((1000 * killed) / due) / 10
+  return { killed, explained: told.length, counted, percent }
 }
 
 /** The score of a file, and each survivor with why it may live, where that is known. */
-export function tell({ file, mutants }: Scored): void {
-  const { killed, counted, percent } = scoreOf(mutants)
+export function tell(scored: Scored): void {
+  const { file, mutants } = scored
+  const { killed, counted, percent } = scoreOf([scored])
   process.stdout.write(`${String(percent).padStart(5)} %  ${killed}/${counted}  ${file}\n`)
   for (const { status, mutatorName, replacement = '', location } of mutants) {
     if (!MISSED.includes(status)) continue
     const { line, column } = location.start
-    const why = EXPLAINED.find((one) => one.file === file && one.mutator === mutatorName)?.why
+    const why = explained(file, mutatorName, replacement)
     const change = `${mutatorName} ${replacement.replaceAll(/\s+/g, ' ').slice(0, 60)}`
     process.stdout.write(
       `         ${status} ${line}:${column} ${change}${why ? ` (${why})` : ''}\n`,
