@@ -1,12 +1,24 @@
-/** How many parts of an upload are under way at once: what memory it takes, and how busy it keeps a store. */
+/** The parts of an upload: how large they are, and how many are under way at once. */
 import t from 'tap'
 import { Bucket } from '../../../jobs/clients/s3.ts'
-import { PART_BYTES } from '../../../jobs/clients/s3-upload.ts'
+import { PART_BYTES, partBytes } from '../../../jobs/clients/s3-upload.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { instantTime } from '../job-world.ts'
 
 const PARTS = 8
+const GIB = 1024 ** 3
+
+t.test('parts are of 8 MiB, or of size/10,000 when that is larger', async (t) => {
+  for (const sizeBytes of [1, PART_BYTES, GIB, 78 * GIB]) {
+    t.equal(partBytes(sizeBytes, 1), PART_BYTES, `${sizeBytes}`)
+  }
+  for (const sizeBytes of [79 * GIB, 1024 * GIB, 4999 * GIB]) {
+    const bytes = partBytes(sizeBytes, 1)
+    t.ok(bytes > PART_BYTES && bytes * 10_000 >= sizeBytes, `${sizeBytes}`)
+    t.ok((bytes - 1024 * 1024) * 10_000 < sizeBytes, 'and no larger than need be')
+  }
+})
 
 for (const [inFlightBytes, atOnce] of [
   [0, 2],
