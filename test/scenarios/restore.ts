@@ -5,6 +5,7 @@ import { backupResource, backupStatus, said, untilEnded } from './backup-parts.t
 import { movingResource } from './moving-parts.ts'
 import { restoreFaults } from './restore-faults.ts'
 import { backedUp } from './restore-parts.ts'
+import { restoreShards } from './restore-shards.ts'
 import { eventsAbout, jobsIn, type Scenario } from './scenario.ts'
 
 const whole: Scenario = {
@@ -140,4 +141,10 @@ const guest: Scenario = {
   },
 }
 
-export const restoreScenarios: Scenario[] = [whole, inTurn, guest, ...restoreFaults]
+export const restoreScenarios: Scenario[] = [
+  whole,
+  inTurn,
+  guest,
+  ...restoreFaults,
+  ...restoreShards,
+]
