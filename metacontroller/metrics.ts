@@ -142,6 +142,8 @@ function reportCounters(registry: Registry): ConstructorParameters<typeof Report
       for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
     }
   }
+  for (const kind of ['VecBackup', 'VecRestore']) bytes.inc({ kind }, 0)
+  points.inc({ kind: 'VecMigration' }, 0)
   return {
     jobEnded: (run) => {
       runs.inc({ ...run })

@@ -240,6 +240,17 @@ t.test('what was reported before the service started is not counted again', asyn
   t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [])
 })
 
+t.test('a counter of what Jobs move is there before its first count', async (t) => {
+  const text = await metrics().text()
+  for (const series of [
+    'transferred_bytes_total{kind="VecBackup"}',
+    'transferred_bytes_total{kind="VecRestore"}',
+    'copied_points_total{kind="VecMigration"}',
+  ]) {
+    t.match(text, `vec_operator_${series} 0\n`)
+  }
+})
+
 t.test('points that a migration copies are counted', async (t) => {
   const told = metrics()
   const migration = { startedAt: ago(0), total: 1, completed: 0, failed: 0, pointsTotal: 9 }
