@@ -1,0 +1,80 @@
+/** `kubectl wait --for=condition=...` is how a script waits: it works for each kind, as its page says. */
+import { execFile } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { parseAllDocuments } from 'yaml'
+import { REASONS } from '../../crds/reasons/all.ts'
+import { RESOURCES } from '../../crds/resources.ts'
+import { embeddedApi, installCrds } from '../metacontroller/embedded.ts'
+import type { ApiObject } from '../world/client.ts'
+import { ROOT, commandsIn, pages } from './pages.ts'
+
+const NO_KUBECTL = 'no kubectl: the cluster suite has not built one here'
+const kubectl = globSync(join(homedir(), '.cache/vec-operator/tools/kubernetes-*/kubectl'))[0] ?? ''
+
+const folderOf = (kind: string) =>
+  kind
+    .slice('Vec'.length)
+    .replaceAll(/(?<=[a-z])[A-Z]/g, '-$&')
+    .toLowerCase()
+
+for (const { kind, shortName } of RESOURCES) {
+  const name = folderOf(kind)
+  const command = waitIn(`docs/kinds/${name}.md`)
+
+  t.test(`the page of ${kind} says how to wait for one, by a condition it reaches`, async (t) => {
+    const [, condition = ''] = /^--for=condition=(\w+)$/.exec(command[2] ?? '') ?? []
+    const reached = REASONS[kind].filter(({ condition: one }) => one?.status === 'True')
+    t.ok(
+      reached.some((row) => row.condition?.type === condition),
+      condition,
+    )
+    t.match(command[3], `${shortName}/`)
+  })
+
+  t.test(
+    `kubectl waits for a ${kind} as its page says`,
+    { skip: kubectl === '' && NO_KUBECTL },
+    (t) => showWait(t, readFileSync(`${ROOT}docs/samples/${name}.yaml`, 'utf8'), kind, command),
+  )
+}
+
+/** The first command of a page that waits, as its words. */
+function waitIn(path: string): string[] {
+  const page = pages().find((one) => one.path === path)
+  const commands = page?.blocks.flatMap(({ text }) => commandsIn(text)) ?? []
+  return commands.find(([program, verb]) => program === 'kubectl' && verb === 'wait') ?? []
+}
+
+/** It waits while the condition is False, and ends once it is True. */
+async function showWait(t: Test, yaml: string, kind: string, [, ...words]: string[]) {
+  const { api, server } = await embeddedApi(t)
+  await installCrds(api)
+  const sample = parseAllDocuments(yaml).map((document) => document.toJS() as ApiObject)
+  const wanted = sample.find((object) => object.kind === kind)
+  const made = await api.create({ ...wanted, metadata: { ...wanted?.metadata, namespace: 'ns' } })
+  const [, type = ''] = /condition=(\w+)/.exec(words.join(' ')) ?? []
+  const told = async (status: 'True' | 'False') => {
+    const lastTransitionTime = '2026-03-01T12:00:00Z'
+    const condition = { type, status, reason: 'Told', message: '', lastTransitionTime }
+    await api.patch(
+      { apiVersion: made.apiVersion, kind, namespace: 'ns', name: made.metadata.name },
+      { status: { conditions: [condition] } },
+      { subresource: 'status' },
+    )
+  }
+  const where = ['--server', server.openUrl, '--namespace', 'ns']
+  const wait = (timeout: string) =>
+    promisify(execFile)(kubectl, [
+      ...where,
+      ...words.map((word) => (word.startsWith('--timeout=') ? `--timeout=${timeout}` : word)),
+    ])
+  await told('False')
+  const { stderr } = (await wait('1s').catch((error: unknown) => error)) as { stderr: string }
+  t.match(stderr, 'timed out waiting for the condition')
+  await told('True')
+  await t.resolves(wait('20s'))
+}
