@@ -23,6 +23,7 @@ import { clusterFaults } from '../scenarios/cluster-faults.ts'
 import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
+import { hazards } from '../scenarios/hazards.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
 import { operatorDays } from '../scenarios/operator-days.ts'
 import { pullSecrets } from '../scenarios/pull-secrets.ts'
@@ -94,6 +95,7 @@ if (world !== undefined) {
     ...backupEnd,
     ...backupExpiry,
     ...migrationScenarios,
+    ...hazards,
     ...restoreScenarios,
     ...pullSecrets,
     ...clusterFaults,
@@ -104,7 +106,7 @@ if (world !== undefined) {
   const skip =
     (auditLog === undefined && 'the cluster is not ours: it shows no audit log') ||
     (wanted.length < scenarios.length && 'only a part of the scenarios was run')
-  await t.test('every call was allowed, and every right was used', { skip }, async (t) => {
+  await t.test('H15: every call was allowed, and every right was used', { skip }, async (t) => {
     const known = await holders(rolesOn(ground), { release: RELEASE, namespace: NAMESPACE })
     const { problems, notes } = verdictOn(await readAudit(auditLog ?? ''), known)
     for (const note of notes) t.comment(note)

@@ -2,10 +2,13 @@ import t from 'tap'
 import { openMachine } from './computer.ts'
 import { REPEATED } from './repeated.ts'
 import { simulate } from './simulate.ts'
-import { BUCKET, COLLECTION, NAMESPACE } from './resources.ts'
+import { find } from './load.ts'
+import { BUCKET, COLLECTION, NAMESPACE, reference } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
 const machine = await openMachine()
+// The first run loads what is loaded when it is first needed, which takes real time.
+await simulate(machine, { seed: 1, strikes: [] })
 const calm = await simulate(machine, { seed: 1, strikes: [] })
 
 t.test('without faults every promise is kept', async (t) => {
@@ -53,6 +56,19 @@ for (const [what, words, spoil] of SPOILS) {
     t.match(broken.join('\n'), words)
   })
 }
+
+t.test('H11: a full disk is recognised, cleaned up and said', async (t) => {
+  const strikes = [{ fault: 'engine without room', door: 'job>engine', nth: 1, seconds: 1 }]
+  let status: unknown
+  const { struck, broken } = await simulate(machine, {
+    seed: 1,
+    strikes,
+    spoil: (world) => (status = find(world, reference('VecBackup', 'one'))?.status),
+  })
+  t.equal(struck.length, 1)
+  t.match(status, { phase: 'Failed', error: /does not fit: enable snapshotPersistence or grow/ })
+  t.strictSame(broken, [], 'nothing was left, and all else is well')
+})
 
 for (const { title, seed, strikes } of REPEATED) {
   t.test(title, async (t) => {

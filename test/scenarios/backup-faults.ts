@@ -21,7 +21,7 @@ async function backupJobs(world: World, namespace: string): Promise<string[]> {
 }
 
 const killed: Scenario = {
-  title: 'a backup Job that is killed goes on where it stood and moves nothing twice',
+  title: 'H4: a backup Job that is killed goes on where it stood and moves nothing twice',
   async run(world, t) {
     const namespace = await world.namespace('killed-backup')
     const bucket = await world.bucket(namespace)

@@ -111,7 +111,7 @@ const pruned: Scenario = {
 }
 
 const newestCompleted: Scenario = {
-  title: 'a failed backup never pushes the newest completed one out',
+  title: 'H1: a failed backup never pushes the newest completed one out',
   async run(world, t) {
     const namespace = await world.namespace('pushed')
     const bucket = await world.bucket(namespace)
@@ -154,7 +154,7 @@ const newestCompleted: Scenario = {
 
 const retained: Scenario = {
   title:
-    'retain-objects on a schedule stands on each of its backups, and keeps their objects when it goes',
+    'H2: retain-objects on a schedule stands on each of its backups, and keeps their objects when it goes',
   async run(world, t) {
     const namespace = await world.namespace('retains')
     const bucket = await world.bucket(namespace)

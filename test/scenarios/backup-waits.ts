@@ -48,7 +48,7 @@ const waits: Scenario = {
 }
 
 const turns: Scenario = {
-  title: 'two backups of one cluster at once take turns; who waits says for whom',
+  title: 'H18: two backups of one cluster at once take turns; who waits says for whom',
   async run(world, t) {
     const namespace = await world.namespace('turns')
     const bucket = await world.bucket(namespace)

@@ -31,7 +31,7 @@ async function fillBoth(world: World, namespace: string): Promise<void> {
 
 const whole: Scenario = {
   title:
-    'three nodes, replication factor 2, shard keys, aliases and indexes: every node of every collection in the bucket, provable from there alone',
+    'H16: three nodes, replication factor 2, shard keys, aliases and indexes: every node of every collection in the bucket, provable from there alone',
   async run(world, t) {
     const namespace = await world.namespace('backed-up')
     const bucket = await world.bucket(namespace)

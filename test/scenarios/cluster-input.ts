@@ -154,7 +154,7 @@ const collision: Scenario = {
 
 const snapshotVolume: Scenario = {
   title:
-    'a changed snapshotPersistence is stopped before helm, naming the field; reverted, all is well',
+    'H14: a changed snapshotPersistence is stopped before helm, naming the field; reverted, all is well',
   async run(world, t) {
     const namespace = await world.namespace('volume')
     const reference = await running(world, namespace, 'a')
@@ -183,7 +183,7 @@ const bypass: Scenario = {
 }
 
 const downgrade: Scenario = {
-  title: 'a downgrade is refused with a condition, unless an annotation accepts it',
+  title: 'H7: a downgrade is refused with a condition, unless an annotation accepts it',
   async run(world, t) {
     const namespace = await world.namespace('downgrade')
     const reference = await running(world, namespace, 'a')
@@ -199,7 +199,7 @@ const downgrade: Scenario = {
 }
 
 const skippedMinor: Scenario = {
-  title: 'skipping a minor version is refused with a condition before helm',
+  title: 'H7: skipping a minor version is refused with a condition before helm',
   async run(world, t) {
     const namespace = await world.namespace('skip')
     const reference = await running(world, namespace, 'a')
@@ -214,7 +214,7 @@ const skippedMinor: Scenario = {
 
 const scaleDown: Scenario = {
   title:
-    'no shard may be lost by changing a number: scale-down is refused while a node holds shards',
+    'H5: no shard may be lost by changing a number: scale-down is refused while a node holds shards',
   async run(world, t) {
     const namespace = await world.namespace('scale-down')
     const reference = await running(world, namespace, 'a', { replicas: 3 })

@@ -10,7 +10,7 @@ import { eventsAbout, jobsIn, type Scenario } from './scenario.ts'
 
 const whole: Scenario = {
   title:
-    'a backup comes back in another cluster of as many nodes: points, copies, indexes and aliases',
+    'H9: a backup comes back in another cluster of as many nodes: points, copies, indexes and aliases',
   async run(world, t) {
     const namespace = await world.namespace('restored')
     await backedUp(world, namespace)

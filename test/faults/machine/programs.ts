@@ -6,7 +6,7 @@ import childProcess from 'node:child_process'
 import { EventEmitter } from 'node:events'
 import { syncBuiltinESMExports } from 'node:module'
 import { PassThrough, type Readable } from 'node:stream'
-import { currentProcess, SimulatedProcess } from './process.ts'
+import { bound, currentProcess, SimulatedProcess } from './process.ts'
 
 export interface Start {
   name: string
@@ -43,36 +43,42 @@ class Child extends EventEmitter {
   readonly stdout = new PassThrough()
   readonly stderr = new PassThrough()
   readonly process: SimulatedProcess
+  /** Tells the parent, as long as that lives. */
+  readonly #told: () => void
   #ended = false
+  #code: number | null = null
 
   constructor(name: string) {
     super()
     this.process = new SimulatedProcess(name)
+    this.#told = bound(() => this.emit('close', this.#code))
+    this.process.onKill(() => this.#end(null))
     currentProcess()?.onKill(() => this.process.kill())
   }
 
   follow(program: Program, start: Start): void {
     const running = this.process.run(() => program(start))
     running.then(
-      (text) => this.#end(0, () => this.stdout.end(`${text}\n`)),
-      (error: unknown) => this.#end(1, () => this.stderr.end(`Error: ${wordsOf(error)}\n`)),
+      (text) => this.#end(0, this.stdout, text),
+      (error: unknown) => this.#end(1, this.stderr, `Error: ${wordsOf(error)}`),
     )
   }
 
   /** Whatever it is told, it ends at once: nothing is harder to live with. */
   kill(): boolean {
     this.process.kill()
-    this.#end(null, () => undefined)
     return true
   }
 
-  #end(code: number | null, print: () => void): void {
+  #end(code: number | null, output?: PassThrough, text = ''): void {
     if (this.#ended) return
     this.#ended = true
-    print()
+    this.#code = code
+    output?.write(`${text}\n`)
     this.stdout.end()
     this.stderr.end()
-    setImmediate(() => this.emit('close', code))
+    setImmediate(this.#told)
+    this.process.kill()
   }
 }
 

@@ -23,6 +23,11 @@ export function installTime(): { set(clock: MachineClock): void } {
       new Timer(time, () => run(...values), ms),
     clearTimeout: (timer: unknown) => timer instanceof Timer && timer.close(),
   })
+  AbortSignal.timeout = (ms) => {
+    const over = new AbortController()
+    time.after(ms, () => over.abort(new DOMException('timed out', 'TimeoutError')))
+    return over.signal
+  }
   Object.assign(timersPromises, {
     setTimeout: (ms: number, value: unknown, options?: { signal?: AbortSignal }) =>
       time.pause(ms, value, options?.signal),

@@ -1,0 +1,24 @@
+/** Every hazard of docs/hazards.md is shown by a scenario or a test of its letter, or told to be documented. */
+import { globSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { ROOT } from './pages.ts'
+
+const ROWS = [...readFileSync(`${ROOT}docs/hazards.md`, 'utf8').matchAll(/^\| (H\d+) .*$/gm)]
+const TITLES = globSync('test/{scenarios,faults,cluster}/*.ts', { cwd: ROOT })
+  .map((file) => readFileSync(ROOT + file, 'utf8'))
+  .flatMap((text) => [...text.matchAll(/['"`]((?:H\d+(?:, )?)+): /g)])
+  .flatMap(([, letters = '']) => letters.split(', '))
+
+t.test('nineteen hazards are named', async (t) => {
+  const letters = Array.from({ length: 19 }, (_, index) => `H${index + 1}`)
+  t.strictSame(
+    ROWS.map(([, letter]) => letter),
+    letters,
+  )
+})
+
+for (const [row, letter = ''] of ROWS) {
+  t.test(`${letter} is shown, or documented with its reason`, async (t) => {
+    t.equal(TITLES.includes(letter), !row.includes('Documented: [below]'))
+  })
+}
