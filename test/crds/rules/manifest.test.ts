@@ -166,3 +166,50 @@ t.test('a manifest of another version than it has fields for names the field', a
   })
   t.throws(() => checkedManifest({ ...found, method: 'Node' }), { message: /\/method/ })
 })
+
+/** What version 2 has besides is nothing to version 1. */
+function byNode(nodes: number[], shards: { shardId: number; nodes: number[] }[]): object {
+  const snapshots = nodes.map((nodeIndex) => ({
+    ...{ nodeIndex, key: `nightly/b/docs/node-${nodeIndex}/s`, snapshotName: 's', sizeBytes: 10 },
+    ...{ sha256: SHA256, localShards: [{ shardId: nodeIndex }] },
+  }))
+  const docs = { ...collection([undefined]), shards, snapshots }
+  return { ...manifest(collection([])), manifestVersion: 1, collections: [docs] }
+}
+
+const EACH = [0, 1, 2].map((shardId) => ({ shardId, nodes: [shardId] }))
+
+t.test('a manifest by node with one snapshot of each node is read, in any order', async (t) => {
+  for (const nodes of [
+    [0, 1, 2],
+    [2, 0, 1],
+  ]) {
+    const value = byNode(nodes, EACH)
+    t.strictSame(checkedManifest(value), value)
+  }
+  const twice = byNode([0, 1, 2], [{ shardId: 1, nodes: [0, 1] }])
+  t.strictSame(checkedManifest(twice), twice, 'one of the nodes that had it is enough')
+})
+
+for (const [nodes, shown] of [
+  [[0, 1], '0, 1'],
+  [[0, 1, 1], '0, 1, 1'],
+  [[1, 2, 3], '1, 2, 3'],
+  [[0, 1, 2, 3], '0, 1, 2, 3'],
+] as const) {
+  t.test(`a manifest by node with snapshots of nodes ${shown} of three is refused`, async (t) => {
+    const message = `manifest.json: collection docs has snapshots of nodes ${shown}, not of 0 to 2`
+    t.throws(() => checkedManifest(byNode([...nodes], EACH)), { code: 'Rejected', message })
+  })
+}
+
+t.test('a manifest by node that lacks a shard where it is said to be is refused', async (t) => {
+  for (const shard of [
+    { shardId: 3, nodes: [0] },
+    { shardId: 1, nodes: [0, 2] },
+  ]) {
+    const message = `manifest.json: collection docs has no snapshot of shard ${shard.shardId}`
+    const value = byNode([0, 1, 2], [...EACH, shard])
+    t.throws(() => checkedManifest(value), { code: 'Rejected', message })
+  }
+})
