@@ -1,0 +1,17 @@
+/** Where and on what a proof was run. */
+import { execFileSync } from 'node:child_process'
+import { availableParallelism, cpus, totalmem } from 'node:os'
+
+const GIB = 1024 ** 3
+
+/** One sentence. */
+export function machine(root: string): string {
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  const model = cpus()[0]?.model ?? 'unknown processor'
+  const memory = Math.round(totalmem() / GIB)
+  const day = new Date().toISOString().slice(0, 10)
+  return `${day}, commit ${commit.trim()}, ${availableParallelism()} cores of ${model}, ${memory} GiB, Node ${process.version}`
+}

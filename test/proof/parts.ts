@@ -1,0 +1,68 @@
+/** The parts of the proof: how each is run, and what of its output is its result. */
+
+export interface Part {
+  name: string
+  title: string
+  /** Arguments of Node. */
+  command: string[]
+  /** Added for the short form. */
+  short: string[]
+  /** Its result in a few words, from all it printed; undefined when it printed none. */
+  said(output: string): string | undefined
+}
+
+export const PARTS: Part[] = [
+  {
+    name: 'faults',
+    title: 'Faults survived',
+    command: ['test/faults/run.ts', '--seeds', '500'],
+    short: ['--seeds', '10'],
+    said: lineWith(/^\d+ seeds, .*/m),
+  },
+  {
+    name: 'models',
+    title: 'States explored',
+    command: ['test/model/run.ts'],
+    short: ['--short'],
+    said: lineWith(/^.*\bstates\b.*$/gm),
+  },
+  {
+    name: 'fuzz',
+    title: 'Bad input',
+    command: ['test/fuzz/main.ts', '--json'],
+    short: ['--count', '2000'],
+    said: fuzzed,
+  },
+  {
+    name: 'mutation',
+    title: 'Changes noticed',
+    command: ['test/mutation/main.ts'],
+    short: ['--changed', 'HEAD~1'],
+    said: lineWith(/^\d+ files: .*/m),
+  },
+  {
+    name: 'bench',
+    title: 'Measured',
+    command: ['test/bench/bench.ts', '--compare'],
+    short: ['--seconds', '1', '--pairs', '1', '--parents', '1000'],
+    said: (output) => `\n\n\`\`\`\n${output.trim()}\n\`\`\``,
+  },
+]
+
+/** The last line of this form. */
+function lineWith(form: RegExp): Part['said'] {
+  return (output) => output.match(form)?.at(-1)
+}
+
+function fuzzed(output: string): string | undefined {
+  const line = output.match(/^\{"seed":.*\}$/m)?.at(-1)
+  if (line === undefined) return undefined
+  const { seed, subjects } = JSON.parse(line) as {
+    seed: number
+    subjects: Record<string, { cases: number; failure?: unknown }>
+  }
+  const all = Object.entries(subjects).map(
+    ([name, { cases, failure }]) => `${name} ${cases}${failure === undefined ? '' : ' (FAILED)'}`,
+  )
+  return `seed ${seed}, cases: ${all.join(', ')}`
+}

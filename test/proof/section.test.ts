@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { PARTS } from './parts.ts'
+import { withSection } from './section.ts'
+
+const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+const part = (name: string, words: string, holds = true) => ({ name, title: name, holds, words })
+
+t.test('README shows the last result of each part with the machine it ran on', async (t) => {
+  const once = withSection(README, [part('faults', 'ten seeds'), part('fuzz', 'a seed')], 'here')
+  t.match(once, '**faults**: ten seeds\n\n(here)')
+  const twice = withSection(once, [part('fuzz', 'another', false)], 'there')
+  t.match(twice, '**faults**: ten seeds\n\n(here)', 'what was not run stays')
+  t.match(twice, '**fuzz**: **does not hold**: another\n\n(there)')
+  t.notMatch(twice, 'a seed')
+  t.equal(twice.indexOf('<!-- proof faults -->'), twice.lastIndexOf('<!-- proof faults -->'))
+})
+
+t.test('the result of a part is what it printed last', async (t) => {
+  const said = (name: string, output: string) =>
+    PARTS.find((one) => one.name === name)?.said(output)
+  const seeds = '500 seeds, 1804 faults struck, 0 failed, in 7 s'
+  t.equal(said('faults', `    3  kill\n${seeds}\n`), seeds)
+  t.equal(said('faults', 'it crashed'), undefined)
+  const line = {
+    seed: 7,
+    failed: 1,
+    subjects: { specs: { cases: 9 }, hooks: { cases: 3, failure: {} } },
+  }
+  t.equal(
+    said('fuzz', `seed 7\n${JSON.stringify(line)}\n`),
+    'seed 7, cases: specs 9, hooks 3 (FAILED)',
+  )
+  const score = '4 files: 9 of 10 noticed, 1 explained: 100 %'
+  t.equal(said('mutation', `  90 %  x\n${score}\n`), score)
+})

@@ -1,0 +1,45 @@
+/** The part of README that shows the last proof. */
+
+export interface Proved {
+  name: string
+  title: string
+  holds: boolean
+  words: string
+}
+
+const FROM = '<!-- proof: written by `npm run proof -- --write` -->'
+const TO = '<!-- end of the proof -->'
+
+/** One paragraph for each part, with the machine it ran on. */
+export function section(proved: Proved[], machine: string): string {
+  return proved.map((part) => paragraph(part, machine)).join('\n')
+}
+
+function paragraph({ name, title, holds, words }: Proved, machine: string): string {
+  const verdict = holds ? '' : ' **does not hold**:'
+  return `${start(name)}**${title}**:${verdict} ${words.trimStart()}\n\n(${machine})\n`
+}
+
+function start(name: string): string {
+  return `<!-- proof ${name} -->\n`
+}
+
+/** The text with these parts in the place of what stood there of them; what was not run stays. */
+export function withSection(text: string, proved: Proved[], machine: string): string {
+  const [before, rest] = split(text, FROM)
+  const [old, after] = split(rest, TO)
+  const known = new Map(
+    old
+      .split(/(?=<!-- proof \w+ -->\n)/)
+      .filter((part) => part.startsWith('<!-- proof '))
+      .map((part) => [/<!-- proof (\w+) -->/.exec(part)?.[1] ?? '', part.trim()]),
+  )
+  for (const part of proved) known.set(part.name, paragraph(part, machine).trim())
+  return `${before}${FROM}\n\n${[...known.values()].join('\n\n')}\n\n${TO}${after}`
+}
+
+function split(text: string, mark: string): [before: string, after: string] {
+  const at = text.indexOf(mark)
+  if (at === -1) throw new Error(`README.md has no ${mark}`)
+  return [text.slice(0, at), text.slice(at + mark.length)]
+}
