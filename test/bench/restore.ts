@@ -1,0 +1,227 @@
+/**
+ * A restore into a real engine of three nodes, node by node, in turns with the engine's own recover calls
+ * made by hand, one after the other: what the Job takes on top of them.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { VecBackup } from '../../crds/backup.ts'
+import { JOB_ENV, encodePlan, type BackupPlan } from '../../crds/command.ts'
+import { backupFolder, manifestKey } from '../../crds/layout.ts'
+import { checkedManifest, type Manifest } from '../../crds/manifest.ts'
+import { API_VERSION } from '../../crds/names.ts'
+import type { RestorePlan } from '../../crds/restore-command.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { Bucket } from '../../jobs/clients/s3.ts'
+import { jobLog } from '../../jobs/log.ts'
+import { systemTime } from '../../jobs/time.ts'
+import { KEYS, realStore } from '../contract/bucket/real.ts'
+import { realSubject } from '../contract/engine/real.ts'
+import { jobCommand, startJobApi, taken, type JobApi } from './job.ts'
+import type { Part, Plan } from './part.ts'
+import { build } from './processes.ts'
+import { median, type Figure } from './table.ts'
+
+const COLLECTION = 'docs'
+const NODES = 3
+const PAYLOAD_BYTES = 768 * 1024
+/** About 1 GiB for each node. */
+const POINTS = NODES * 1400
+const FILL_BATCH = 20
+const MAX_SHARE = 5
+const CLUSTER = { namespace: 'ns', name: 'a', replicas: NODES, tls: false }
+const STORAGE = {
+  ...{ bucket: 'backups', region: 'us-east-1', forcePathStyle: true },
+  credentialsSecretRef: {
+    name: 'keys',
+    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+  },
+}
+
+export const restore: Part = {
+  name: 'restore',
+  title: `A VecRestore of ${NODES} nodes with 1 GiB each`,
+  columns: ['Job', 'recover calls by hand'],
+  usage: `
+ENGINE_BIN names the engine, S3_BIN a versitygw; without them no restore is measured.`,
+  measure: async ({ pairs }: Plan) => {
+    const { ENGINE_BIN: engine, S3_BIN: store } = process.env
+    if (engine === undefined || store === undefined) {
+      process.stdout.write('restore: ENGINE_BIN and S3_BIN do not name both: not measured\n')
+      return []
+    }
+    build()
+    return measure(pairs, { engine, store })
+  },
+}
+
+async function measure(pairs: number, bin: { engine: string; store: string }): Promise<Figure[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
+  const closing: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
+  const opened = <End extends { close(): unknown }>(end: End): End => {
+    closing.unshift(() => end.close())
+    return end
+  }
+  try {
+    const store = opened(await realStore(bin.store, folder))
+    const { urls } = opened(await realSubject(bin.engine, { size: 'three', service: {} }))
+    const world = { folder, urls, endpoint: store.endpoint }
+    mountKeys(folder)
+    await fill(urls[0] ?? '')
+    const backup = await makeBackup(world)
+    const whole: number[] = []
+    const byHand: number[] = []
+    for (let pair = 0; pair < pairs; pair += 1) {
+      byHand.push(await recoverByHand(world, backup))
+      whole.push(await runJob(world, backup))
+    }
+    return figuresOf(whole, byHand)
+  } finally {
+    for (const close of closing) await close()
+  }
+}
+
+function figuresOf(whole: number[], byHand: number[]): Figure[] {
+  const yardstick = median(byHand)
+  const shares = whole.map((seconds) => (100 * (seconds - yardstick)) / yardstick)
+  const value = median(shares)
+  return [
+    { what: 'from start to end', unit: 's', value: median(whole), yardstick },
+    {
+      ...{ what: 'on top of the recover calls', unit: '%', value, best: Math.min(...shares) },
+      ...{ target: MAX_SHARE, met: value < MAX_SHARE },
+    },
+  ]
+}
+
+interface World {
+  folder: string
+  urls: string[]
+  endpoint: string
+}
+
+interface Backup {
+  uid: string
+  manifest: Manifest
+}
+
+async function makeBackup(world: World): Promise<Backup> {
+  const place = { namespace: 'ns', name: 'b' }
+  const spec = { clusterRef: { name: 'a' }, storage: { s3: STORAGE } }
+  const identity = { apiVersion: API_VERSION, kind: 'VecBackup', metadata: place }
+  const api = await startJobApi(VecBackup, { ...identity, spec }, world.folder)
+  const plan: BackupPlan = {
+    ...{ resource: 'vecbackups', ...place, uid: api.uid, run: 1, hash: 'hash', cluster: CLUSTER },
+    storage: { ...STORAGE, endpoint: world.endpoint, prefix: '' },
+    ...{ method: 'Node', parallelism: 1 },
+  }
+  await runWith(api, world, ['backup', 'run', 'ns/b'], encodePlan(plan, ''))
+  const bucket = bucketOf(world)
+  try {
+    const manifest = await bucket.getJson(manifestKey(backupFolder({ prefix: '', name: 'b' })))
+    return { uid: api.uid, manifest: checkedManifest(manifest) }
+  } finally {
+    bucket.close()
+  }
+}
+
+/** Into an absent collection, as a person would type it: each node its snapshot, by ordinal. */
+async function recoverByHand(world: World, { manifest }: Backup): Promise<number> {
+  await remove(world)
+  const bucket = bucketOf(world)
+  let seconds = 0
+  for (const snapshot of manifest.collections[0]?.snapshots ?? []) {
+    const location = await bucket.presignedUrl(snapshot.key)
+    const url = `${world.urls[snapshot.nodeIndex] ?? ''}/collections/${COLLECTION}`
+    const body = { location, priority: 'snapshot', checksum: snapshot.sha256 }
+    const began = performance.now()
+    await call('PUT', `${url}/snapshots/recover?wait=true`, body)
+    seconds += (performance.now() - began) / 1000
+  }
+  bucket.close()
+  return seconds
+}
+
+let made = 0
+
+async function runJob(world: World, backup: Backup): Promise<number> {
+  await remove(world)
+  made += 1
+  const place = { namespace: 'ns', name: `r${made}` }
+  const spec = { backupRef: { name: 'b' }, targetClusterRef: { name: 'a' } }
+  const identity = { apiVersion: API_VERSION, kind: 'VecRestore', metadata: place }
+  const api = await startJobApi(VecRestore, { ...identity, spec }, world.folder)
+  const plan: RestorePlan = {
+    ...{ resource: 'vecrestores', ...place, uid: api.uid, run: 1, hash: 'hash', cluster: CLUSTER },
+    source: { ...STORAGE, endpoint: world.endpoint, path: 'b' },
+    backup: { name: 'b', uid: backup.uid },
+  }
+  const words = ['restore', 'run', `ns/${place.name}`]
+  const { seconds, output } = await runWith(api, world, words, encodePlan(plan, 'spec'))
+  const fetched = output.split('\n').filter((line) => line.includes('"way":"fetch"'))
+  if (fetched.length !== NODES) throw new Error(`not every node fetched its snapshot: ${output}`)
+  return seconds
+}
+
+async function runWith(api: JobApi, { folder, urls }: World, words: string[], plan: string) {
+  await api.showPods(urls.map((url, ordinal) => ({ name: `vec-a-${ordinal}`, url })))
+  const env = {
+    ...api.env,
+    VEC_CREDENTIALS: join(folder, 'credentials'),
+    VEC_ENGINE_ROUTE: 'proxy',
+    [JOB_ENV.plan]: plan,
+  }
+  try {
+    return await taken(jobCommand(words, env))
+  } finally {
+    await api.close()
+  }
+}
+
+function mountKeys(folder: string): void {
+  const mounted = join(folder, 'credentials', 'bucket')
+  mkdirSync(mounted, { recursive: true })
+  writeFileSync(join(mounted, 'CLOUD_ACCESS_KEY_ID'), KEYS.accessKeyId)
+  writeFileSync(join(mounted, 'CLOUD_SECRET_ACCESS_KEY'), KEYS.secretAccessKey)
+}
+
+function bucketOf({ endpoint }: World): Bucket {
+  return new Bucket({
+    target: { ...STORAGE, endpoint },
+    credentials: async () => KEYS,
+    time: systemTime,
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+  })
+}
+
+async function remove({ urls }: World): Promise<void> {
+  await call('DELETE', `${urls[0] ?? ''}/collections/${COLLECTION}?timeout=60`)
+}
+
+/** Payload that cannot be compressed. */
+async function fill(url: string): Promise<void> {
+  const path = `${url}/collections/${COLLECTION}`
+  await call('PUT', `${path}?timeout=60`, {
+    vectors: { size: 4, distance: 'Cosine' },
+    shard_number: NODES,
+  })
+  for (let from = 0; from < POINTS; from += FILL_BATCH) {
+    const points = Array.from({ length: FILL_BATCH }, (_, n) => ({
+      ...{ id: from + n, vector: [from, n, 1, 2] },
+      payload: { text: randomBytes(PAYLOAD_BYTES).toString('base64') },
+    }))
+    await call('PUT', `${path}/points?wait=true`, { points })
+  }
+}
+
+async function call(method: string, url: string, body?: object): Promise<void> {
+  const response = await fetch(url, {
+    method,
+    headers: { 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  if (!response.ok)
+    throw new Error(`${method} answered ${response.status}: ${await response.text()}`)
+}
