@@ -8,7 +8,7 @@ export interface Part {
   /** Added for the short form. */
   short: string[]
   /** Its result in a few words, from all it printed; undefined when it printed none. */
-  said(output: string): string | undefined
+  said: (output: string) => string | undefined
 }
 
 export const PARTS: Part[] = [
