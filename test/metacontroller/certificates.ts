@@ -1,4 +1,4 @@
-/** Two self-signed certificates for tests, with keys that guard nothing. */
+/** Self-signed certificates for tests, with keys that guard nothing. */
 
 export const ONE = {
   cert: `-----BEGIN CERTIFICATE-----
@@ -38,6 +38,26 @@ C9g7yLv9zYt4
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg9fzvxdETGjXBc2n3
 JccO5W+beSZsmSNWx2tyjWXTewShRANCAARHeOhnIPIrp/9Dkl0O2KINVmPbdItz
 KJhc7CZHklLlD7RnGkJN2mc364SPuU+tQH0zcVl/ufHXD+78RZ7/Djaq
+-----END PRIVATE KEY-----
+`,
+}
+
+/** Expired in February 2026. */
+export const EXPIRED = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBSjCB8KADAgECAhQc8pWrt7h3l8UUPha0peML4IcETzAKBggqhkjOPQQDAjAS
+MRAwDgYDVQQDDAdleHBpcmVkMB4XDTI2MDEwMTAwMDAwMFoXDTI2MDIwMTAwMDAw
+MFowEjEQMA4GA1UEAwwHZXhwaXJlZDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IA
+BKwai5VlwBGaeOb2LkyPBPCVJDknwsB3hrmEN/G0PsKMsRGNi4YJk/IT7G7FlyhJ
+zsWnwMHrZ02VxpbwN/ZHrZOjJDAiMA8GA1UdEwEB/wQFMAMBAf8wDwYDVR0RBAgw
+BocEfwAAATAKBggqhkjOPQQDAgNJADBGAiEA3wLRQbg/BtQ/RSZPNrb5fgbzF5DA
+N8iIfOBa+aNFPzoCIQCnEX6N4EPG3SNNSRIqPPEDQbKNdduNuGuwBTveBeV/iw==
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg2Fk7emHZo5FCZ3/r
+08qz33iuc3UugansvJ3cUoPsYd6hRANCAASsGouVZcARmnjm9i5MjwTwlSQ5J8LA
+d4a5hDfxtD7CjLERjYuGCZPyE+xuxZcoSc7Fp8DB62dNlcaW8Df2R62T
 -----END PRIVATE KEY-----
 `,
 }

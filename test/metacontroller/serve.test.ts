@@ -8,7 +8,7 @@ import { parse } from 'yaml'
 import { API_VERSION, ANNOTATIONS } from '../../crds/names.ts'
 import { startService, type ServiceOptions } from '../../metacontroller/serve.ts'
 import { settings } from '../builders.ts'
-import { ONE, TWO } from './certificates.ts'
+import { EXPIRED, ONE, TWO } from './certificates.ts'
 import { embeddedApi, installCrds, kubeconfigFile, VERSION } from './embedded.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -177,6 +177,25 @@ t.test('TLS by file, with the renewed certificate after a while', async (t) => {
   renameSync(`${files.keyFile}.new`, files.keyFile)
   clock.advance(60_000)
   t.equal(await served(), 'two')
+})
+
+t.test('an expired certificate is trusted by nobody until it is renewed; no restart', async (t) => {
+  const folder = t.testdir({ 'tls.crt': EXPIRED.cert, 'tls.key': EXPIRED.key })
+  const files = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }
+  const { url, clock } = await service(t, { tls: files })
+  const greeted = (ca: string) =>
+    new Promise<string>((resolve) => {
+      const { hostname: host, port } = new URL(url)
+      const socket = connect({ host, port: Number(port), ca }, () => {
+        resolve('trusted')
+        socket.destroy()
+      }).on('error', (error: Error) => resolve(error.message))
+    })
+  t.equal(await greeted(EXPIRED.cert), 'certificate has expired')
+  writeFileSync(files.certFile, TWO.cert)
+  writeFileSync(files.keyFile, TWO.key)
+  clock.advance(60_000)
+  t.equal(await greeted(TWO.cert), 'trusted')
 })
 
 /** The process itself; resolves with its exit code and what it printed. */

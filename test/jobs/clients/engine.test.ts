@@ -18,6 +18,7 @@ import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { TOO_MANY } from '../../doubles/engine/misbehaviour.ts'
 import { startEngineNode, type EngineNodeOptions } from '../../doubles/engine/node.ts'
 import { startScriptedApi, type ScriptedAnswer } from '../../doubles/scripted-api.ts'
+import { EXPIRED } from '../../metacontroller/certificates.ts'
 import { jobWorld } from '../job-world.ts'
 
 const log = jobLog({ LOG_LEVEL: 'ERROR' })
@@ -50,6 +51,15 @@ t.test('a node that answers /readyz with 200 is ready', async (t) => {
   await ready.close()
   t.equal(await engine.readyz(), false)
   await t.rejects(engine.readyz(AbortSignal.abort(new Error('over'))), { message: 'over' })
+})
+
+t.test('a certificate that has expired is named, and nothing is sent', async (t) => {
+  const expired = await node(t, { tls: EXPIRED })
+  const engine = engineAt(t, expired.url.replace('http:', 'https:'), { ca: EXPIRED.cert })
+  await t.rejects(engine.collections(), {
+    code: 'EngineError',
+    message: /got no answer: TLS verification failed: certificate has expired$/,
+  })
 })
 
 t.test('a node tells its version', async (t) => {
