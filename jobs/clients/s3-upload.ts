@@ -12,6 +12,7 @@ import {
   type CompletedPart,
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../crds/errors.ts'
+import { PartQueue } from './part-queue.ts'
 import type { S3Connection } from './s3-connection.ts'
 
 export interface Upload {
@@ -28,10 +29,11 @@ export interface Upload {
 
 export const PART_BYTES = 8 * 1024 * 1024
 const MAX_PARTS = 10_000
-/** Of a size nobody knows, so many parts are of one size before they become twice as large: 484 GiB in all. */
-const PARTS_OF_A_SIZE = 2000
 const MIB = 1024 * 1024
-const LEAST_IN_FLIGHT = 2
+/** Of what nobody knows the size, and several are sent at once: the least that S3 allows. */
+const LEAST_PART_BYTES = 5 * MIB
+/** So many of those are of one size before they become twice as large: 302 GiB in all. */
+const PARTS_OF_A_SIZE = 2000
 /** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
 const PART_MS = 600_000
 /** What the kernel still holds of a part goes out in silence, and that on a slow line. */
@@ -44,14 +46,15 @@ const ABORT_MS = 20_000
 
 /** Size of a part that is not the last, by its number. Most stores want all of one size as long as that will do. */
 export function partBytes(sizeBytes: number | undefined, number: number): number {
-  if (sizeBytes === undefined) return PART_BYTES * 2 ** Math.floor((number - 1) / PARTS_OF_A_SIZE)
+  const doubled = Math.floor((number - 1) / PARTS_OF_A_SIZE)
+  if (sizeBytes === undefined) return LEAST_PART_BYTES * 2 ** doubled
   return Math.max(PART_BYTES, Math.ceil(sizeBytes / MAX_PARTS / MIB) * MIB)
 }
 
 /** Answers how many bytes it were. */
 export async function uploadParts(connection: S3Connection, upload: Upload): Promise<number> {
   if ((upload.sizeBytes ?? 0) > PART_BYTES) return putParts(connection, upload)
-  const { chunks, rest } = await headOf(upload.source)
+  const { chunks, rest } = await headOf(upload.source, partBytes(upload.sizeBytes, 1))
   if (rest === undefined) return putWhole(connection, upload, Buffer.concat(chunks))
   return putParts(connection, { ...upload, source: joined(chunks, rest) })
 }
@@ -62,10 +65,10 @@ interface Head {
   rest?: AsyncIterator<Uint8Array>
 }
 
-async function headOf(source: AsyncIterable<Uint8Array>): Promise<Head> {
+async function headOf(source: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
   const rest = source[Symbol.asyncIterator]()
   const chunks: Uint8Array[] = []
-  for (let bytes = 0; bytes <= PART_BYTES;) {
+  for (let bytes = 0; bytes <= most;) {
     const next = await rest.next()
     if (next.done === true) return { chunks }
     chunks.push(next.value)
@@ -146,93 +149,6 @@ async function sendParts(
   } catch (error) {
     await queue.abandon()
     throw error
-  }
-}
-
-interface Measures {
-  /** By the number of a part. */
-  sizeOf: (number: number) => number
-  inFlightBytes: number
-}
-
-/** Fills parts and hands them out, a few at a time. */
-class PartQueue {
-  readonly #measures: Measures
-  readonly #send: (body: Buffer, number: number) => Promise<void>
-  readonly #stop = new AbortController()
-  readonly #running = new Set<Promise<void>>()
-  readonly #free: Buffer[] = []
-  #part: Buffer
-  #filled = 0
-  #number = 0
-  #sent = 0
-  #failure: { error: unknown } | undefined
-
-  constructor(measures: Measures, send: (body: Buffer, number: number) => Promise<void>) {
-    this.#measures = measures
-    this.#send = send
-    this.#part = this.#empty(1)
-  }
-
-  /** Ends when the caller's does, and when one part has failed. */
-  signal(signal: AbortSignal | undefined): AbortSignal {
-    return signal === undefined ? this.#stop.signal : AbortSignal.any([this.#stop.signal, signal])
-  }
-
-  async add(chunk: Uint8Array): Promise<void> {
-    let rest = chunk
-    while (rest.length > 0) {
-      this.#throwFailure()
-      const taken = rest.subarray(0, this.#part.length - this.#filled)
-      this.#part.set(taken, this.#filled)
-      this.#filled += taken.length
-      rest = rest.subarray(taken.length)
-      if (this.#filled === this.#part.length) await this.#dispatch()
-    }
-  }
-
-  /** Answers how many bytes it were. */
-  async end(): Promise<number> {
-    if (this.#filled > 0) await this.#dispatch()
-    await Promise.all(this.#running)
-    this.#throwFailure()
-    return this.#sent
-  }
-
-  /** Nothing of it goes on after this. */
-  async abandon(): Promise<void> {
-    this.#stop.abort(new Error('the upload is abandoned'))
-    await Promise.all(this.#running)
-  }
-
-  async #dispatch(): Promise<void> {
-    while (this.#running.size >= this.#atOnce()) await Promise.race(this.#running)
-    this.#throwFailure()
-    const part = this.#part
-    this.#number += 1
-    this.#sent += this.#filled
-    const sent: Promise<void> = this.#send(part.subarray(0, this.#filled), this.#number)
-      .then(() => void this.#free.push(part))
-      .catch((error: unknown) => (this.#failure ??= { error }))
-      .then(() => void this.#running.delete(sent))
-    this.#running.add(sent)
-    this.#part = this.#empty(this.#number + 1)
-    this.#filled = 0
-  }
-
-  #atOnce(): number {
-    const parts = Math.floor(this.#measures.inFlightBytes / this.#part.length)
-    return Math.max(LEAST_IN_FLIGHT, parts)
-  }
-
-  #empty(number: number): Buffer {
-    const bytes = this.#measures.sizeOf(number)
-    const used = this.#free.pop()
-    return used?.length === bytes ? used : Buffer.allocUnsafeSlow(bytes)
-  }
-
-  #throwFailure(): void {
-    if (this.#failure !== undefined) throw this.#failure.error
   }
 }
 

@@ -116,16 +116,23 @@ function holdIn(folder: string) {
 export interface RunOptions {
   time?: Time
   signal?: AbortSignal
+  /** Told of each line of the log as it comes. */
+  heard?: (line: string) => void
 }
 
 /** The CLI in this process: its exit code, and its log as a person reads it. */
 export async function runJob(
   args: string[],
   env: NodeJS.ProcessEnv,
-  { time = instantTime(), signal = new AbortController().signal }: RunOptions = {},
+  { time = instantTime(), signal = new AbortController().signal, heard }: RunOptions = {},
 ): Promise<Result> {
   let log = ''
-  const output = { write: (line: string) => (log += line) }
+  const output = {
+    write: (line: string) => {
+      log += line
+      heard?.(line)
+    },
+  }
   const code = await main({
     arguments: args,
     env,

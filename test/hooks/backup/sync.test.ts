@@ -204,6 +204,7 @@ t.test('the Job is made in the next sync that sees the Lease held', async (t) =>
     run: 1,
     cluster: { namespace: 'ns', name: 'a', replicas: 3, tls: false },
     storage: backup().spec.storage.s3,
+    ...{ method: 'Node', parallelism: 2 },
   })
 })
 
@@ -352,6 +353,25 @@ t.test('a Job that only the live list shows is waited for', async (t) => {
   const decision = sync(ready({ liveJobs: [transferJob({ ended: ['Complete', 1] })] }), context)
   t.equal(jobIn(decision), undefined)
   t.equal(decision.resyncAfterSeconds, 2)
+})
+
+t.test('by shard the status names the shard of each snapshot', async (t) => {
+  const key = 'daily/b/books/shard-4/books-4.snapshot'
+  const snapshots = [{ node: 1, shard: 4, snapshotName: 'books-4.snapshot', key }]
+  const collections = [{ name: 'books', status: 'Completed' as const, bytes: 1024, snapshots }]
+  const current = {
+    collection: 'docs',
+    number: 2,
+    shards: 6,
+    shardsDone: 2,
+    bytes: 1,
+    bytesTotal: 3,
+  }
+  const progress = report({ backup: { ...result({ collections }), current } })
+  const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
+  t.strictSame(status.collections, [
+    { name: 'books', status: 'Completed', size: '1 KiB', snapshots },
+  ])
 })
 
 t.test('while the Job runs the status tells how far it is', async (t) => {

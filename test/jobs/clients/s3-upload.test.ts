@@ -1,5 +1,5 @@
 /** The parts of an upload: how large they are, and how many are under way at once. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { Bucket } from '../../../jobs/clients/s3.ts'
 import { PART_BYTES, partBytes } from '../../../jobs/clients/s3-upload.ts'
 import { jobLog } from '../../../jobs/log.ts'
@@ -7,7 +7,23 @@ import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { instantTime } from '../job-world.ts'
 
 const PARTS = 8
+const MIB = 1024 ** 2
 const GIB = 1024 ** 3
+
+async function store(t: Test) {
+  const s3 = await startBucketServer()
+  const bucket = new Bucket({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    time: instantTime(),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+  })
+  t.teardown(async () => {
+    bucket.close()
+    await s3.close()
+  })
+  return { s3, bucket }
+}
 
 t.test('parts are of 8 MiB, or of size/10,000 when that is larger', async (t) => {
   for (const sizeBytes of [1, PART_BYTES, GIB, 78 * GIB]) {
@@ -20,6 +36,40 @@ t.test('parts are of 8 MiB, or of size/10,000 when that is larger', async (t) =>
   }
 })
 
+t.test(
+  'of a size nobody knows, parts are of 5 MiB, and grow so that 10,000 hold a large shard',
+  async (t) => {
+    const sizes = Array.from({ length: 10_000 }, (_, index) => partBytes(undefined, index + 1))
+    t.strictSame(
+      [...new Set(sizes)].map((bytes) => bytes / MIB),
+      [5, 10, 20, 40, 80],
+    )
+    t.ok(sizes.reduce((sum, bytes) => sum + bytes, 0) > 300 * GIB)
+  },
+)
+
+for (const [bytes, operations] of [
+  [0, ['PutObject']],
+  [5 * MIB, ['PutObject']],
+  [5 * MIB + 1, ['CreateMultipartUpload', 'UploadPart', 'UploadPart', 'CompleteMultipartUpload']],
+] as const) {
+  t.test(`${bytes} bytes of a stream without a length are stored as they came`, async (t) => {
+    const { s3, bucket } = await store(t)
+    async function* source() {
+      for (let sent = 0; sent < bytes; sent += 65_536) {
+        yield Buffer.alloc(Math.min(65_536, bytes - sent), sent)
+      }
+    }
+    t.equal(await bucket.upload({ key: 'k', source: source() }), bytes)
+    t.equal(s3.buckets.get('backups')?.objects.get('k')?.body.length, bytes)
+    const made = s3.calls.map(({ operation }) => operation)
+    t.strictSame(
+      made.filter((operation) => operation !== 'HeadObject').sort(),
+      [...operations].sort(),
+    )
+  })
+}
+
 for (const [inFlightBytes, atOnce] of [
   [0, 2],
   [PART_BYTES, 2],
@@ -28,17 +78,7 @@ for (const [inFlightBytes, atOnce] of [
   t.test(
     `of ${inFlightBytes} bytes in flight, ${atOnce} parts are under way at once`,
     async (t) => {
-      const s3 = await startBucketServer()
-      const bucket = new Bucket({
-        target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
-        credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
-        time: instantTime(),
-        log: jobLog({ LOG_LEVEL: 'ERROR' }),
-      })
-      t.teardown(async () => {
-        bucket.close()
-        await s3.close()
-      })
+      const { s3, bucket } = await store(t)
       const arrived = Promise.withResolvers<undefined>()
       const filled = Promise.withResolvers<undefined>()
       let isOpen = false
