@@ -141,7 +141,7 @@ const restless: Scenario = {
 
 const forbidden: Scenario = {
   title:
-    'a bucket that refuses half way ends the backup as Failed, and what was done stands in the manifest',
+    'a bucket that refuses half way: the status says that credentials are awaited, then Failed, and what was done stands in the manifest',
   // The Job waits for credentials that are being renewed, in the time of the machine.
   only: 'cluster',
   async run(world, t) {
@@ -155,6 +155,13 @@ const forbidden: Scenario = {
       return isSecond ? { status: 403, code: 'AccessDenied' } : undefined
     })
     await world.apply(of())
+    const waits = /; waits for renewed credentials: PUT .*\/b\/two\/.* answered 403 AccessDenied/
+    await world.until(
+      reference,
+      'says what it waits for',
+      (object) => waits.test(said(object)?.message ?? ''),
+      300,
+    )
     const status = await untilEnded(world, reference, 'Failed')
     t.match(status.error, /s3:\/\/.*\/b\/two\/.* answered 403 AccessDenied \(check the credentials/)
     t.match(status.collections, [
