@@ -62,7 +62,7 @@ function fill({ buckets }: BucketServer): void {
   for (let index = 1; index < OBJECTS; index += 1) put(`${FOLDER}docs/${index}`, 'x')
 }
 
-/** Calls the hook until it lets the backup go; answers how often. */
+/** Calls the hook, as often as it asks for, until it lets the backup go; answers how often. */
 async function finalized(bucket: Bucket): Promise<number> {
   const { ports } = portsOf({
     secret: async () => bucketKeys,
@@ -75,5 +75,6 @@ async function finalized(bucket: Bucket): Promise<number> {
     const request = { parent, children: {}, related: {}, finalizing: true }
     const answer = await room.finalize?.(request, context)
     if (answer?.finalized === true) return calls
+    await systemTime.sleep((answer?.resyncAfterSeconds ?? 0) * 1000)
   }
 }
