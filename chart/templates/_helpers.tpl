@@ -51,7 +51,8 @@ capabilities:
 
 {{- define "vec-operator.hookUrl" -}}
 {{- $scheme := ternary "https" "http" (ne .Values.hooks.tls.secretName "") -}}
-{{- printf "%s://%s.%s.svc.cluster.local:8080" $scheme (include "vec-operator.fullname" .) .Release.Namespace -}}
+{{- $service := printf "%s://%s.%s.svc.cluster.local:8080" $scheme (include "vec-operator.fullname" .) .Release.Namespace -}}
+{{- .Values.hooks.url | default $service -}}
 {{- end -}}
 
 {{/* Stands in the hook URLs: other namespaces make Metacontroller ask again about every resource. */}}

@@ -18,6 +18,7 @@ const VARIANTS: Record<string, string[]> = {
   'every kind': ['--set', `kinds={${PLURALS.join(',')}}`],
   'two namespaces': ['--set', 'operator.namespaces={b,a}'],
   'hooks by TLS': ['--set', 'hooks.tls.secretName=cert', '--set', 'hooks.tls.caBundle=PEM\nLINE\n'],
+  'service elsewhere': ['--set', 'hooks.url=http://172.18.0.1:8080'],
   'token of a person': ['--set', 'hooks.token.existingSecret=mine'],
   'rights of Metacontroller': ['--set', 'metacontroller.rbac.create=true'],
   'account of a person': ['--set', 'serviceAccount.create=false,serviceAccount.name=mine'],
@@ -39,6 +40,10 @@ const VARIANTS: Record<string, string[]> = {
 /** Values that are refused, and the part of the message that names the field. */
 const REFUSED: Record<string, string> = {
   'replicaCount=2': '/replicaCount',
+  'replicaCount=two': '/replicaCount',
+  'resources=none': '/resources',
+  'kinds=vecclusters': '/kinds',
+  'hooks.url=somewhere': '/hooks/url',
   'operator.logLevel=debug': '/operator/logLevel',
   'operator.namespaces={A_b}': '/operator/namespaces/0',
   'kinds={vecpods}': '/kinds/0',

@@ -19,6 +19,7 @@ import { holders } from '../../audit/holders.ts'
 import { verdictOn, type Rule } from '../../audit/verdict.ts'
 import { CHART, runHelm } from '../../chart/helm.ts'
 import { realMetacontroller, type RealMetacontroller } from '../../cluster/metacontroller.ts'
+import { freePort } from '../../cluster/process.ts'
 import { prepareHelm } from '../../cluster/tools.ts'
 import { applyObject } from '../../world/apply.ts'
 import type { ApiObject } from '../../world/client.ts'
@@ -28,7 +29,6 @@ import { startRealApi, type RealApi } from './real.ts'
 const SYSTEM = 'vec-system'
 const RELEASE = 'vec-operator'
 const VERSION = '0.1.0'
-const HOOKS = `http://${RELEASE}.${SYSTEM}.svc.cluster.local:8080`
 /** Kinds of the chart that need a node, or helm. */
 const NOT_HERE = new Set(['Deployment', 'Service'])
 const WITHIN_MS = 60_000
@@ -127,16 +127,14 @@ async function install(
   const metadata = { name: 'metacontroller', namespace: 'metacontroller' }
   await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
   await applyObject(api, pullSecret(SYSTEM))
-  const objects = await rendered(namespaces)
+  const port = await freePort()
+  const objects = await rendered(namespaces, `http://127.0.0.1:${port}`)
   const controllers = objects.filter(({ kind }) => kind === 'CompositeController')
   for (const object of objects) if (!controllers.includes(object)) await applyObject(api, object)
 
-  const service = await serve(ground, objects, namespaces)
+  const service = await serve(ground, objects, { namespaces, port })
   await until('CompositeControllers', () => known(ground, 'CompositeController'))
-  for (const controller of controllers) {
-    const text = JSON.stringify(controller).replaceAll(HOOKS, service.url)
-    await applyObject(api, JSON.parse(text) as object)
-  }
+  for (const controller of controllers) await applyObject(api, controller)
   ground.start('metacontroller', bin, [
     `--kubeconfig=${await ground.kubeconfigOf('metacontroller', 'metacontroller')}`,
     ...['--discovery-interval=500ms', '--client-go-qps=100', '--client-go-burst=200'],
@@ -145,12 +143,12 @@ async function install(
   return service
 }
 
-async function rendered(namespaces: string[]): Promise<ApiObject[]> {
+async function rendered(namespaces: string[], url: string): Promise<ApiObject[]> {
   const helm = await prepareHelm(() => undefined)
   const where = ['--namespace', SYSTEM, '--kube-version', 'v1.34.0']
   const served = `operator.namespaces=${JSON.stringify(namespaces)}`
-  const pulled = `imagePullSecrets[0].name=${PULL_SECRET}`
-  const values = ['--set', `metacontroller.rbac.create=true,${pulled}`, '--set-json', served]
+  const set = `imagePullSecrets[0].name=${PULL_SECRET},hooks.url=${url}`
+  const values = ['--set', `metacontroller.rbac.create=true,${set}`, '--set-json', served]
   const text = await runHelm(helm, ['template', RELEASE, CHART, ...where, ...values, '--no-hooks'])
   return documents(text).filter(({ kind }) => !NOT_HERE.has(kind))
 }
@@ -159,7 +157,7 @@ async function rendered(namespaces: string[]): Promise<ApiObject[]> {
 async function serve(
   ground: RealApi,
   objects: ApiObject[],
-  namespaces: string[],
+  { namespaces, port }: { namespaces: string[]; port: number },
 ): Promise<Service> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-rights-'))
   const file = join(folder, 'token')
@@ -169,7 +167,7 @@ async function serve(
   const kubeconfig = await ground.kubeconfigOf(SYSTEM, RELEASE)
   const options = parseOptions(
     [
-      ...['--kubeconfig', kubeconfig, '--port', '0', '--host', '127.0.0.1'],
+      ...['--kubeconfig', kubeconfig, '--port', String(port), '--host', '127.0.0.1'],
       ...namespaces.flatMap((name) => ['--namespace', name]),
     ],
     // Nobody answers there; through the API server it would need a right that a pod has no use for.
