@@ -4,13 +4,14 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { EXPIRY_CHECK_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
-import { copiesFor, copiesToWrite } from '../copies.ts'
+import { copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
-import { kept, nextRun, staying } from '../job.ts'
+import { nextRun } from '../job.ts'
 import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
+import { endAnswer, openAnswer, type Answer } from '../transfer-answer.ts'
 import type { Remark } from '../transfer-status.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
@@ -113,20 +114,12 @@ function refused(observed: Observed, error: string, context: Context): Decision 
   return ended(observed, { phase: 'Failed', at: context.now.toISOString(), error }, context)
 }
 
-/** The pass that shows the end; every child stays until that is recorded. */
 function ended(observed: Observed, ending: Ending, context: Context): Decision {
-  const { backup, jobs, children, leases } = observed
+  const { backup, leases } = observed
   const status = endedStatus(observed, ending, context)
-  const deleteCopies = jobs.flatMap((job) => copiesFor(copied(backup), job))
+  const told = { status, events: eventsOf(backup, status, context.now) }
   const writes = leases === undefined ? [] : givenBack([leases.backup], asHolder(backup))
-  return {
-    status,
-    children: children.map(kept),
-    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
-    events: eventsOf(backup, status, context.now),
-    ...(deleteCopies.length > 0 && { deleteCopies }),
-    ...(writes.length > 0 && { leases: writes }),
-  }
+  return endAnswer(told, observed, { copied: copied(backup), leases: writes })
 }
 
 /** It has ended and its status tells how: what is left is its history and the day it expires. */
@@ -143,22 +136,8 @@ function afterwards(observed: Observed, context: Context): Decision {
   }
 }
 
-interface Answer {
-  remark?: Remark
-  again?: number
-  /** Children besides those that were observed. */
-  more?: Child[]
-}
-
-/** Not ended: every observed child stays. */
 function open(observed: Observed, context: Context, answer: Answer): Decision {
-  const { backup, children } = observed
-  const { remark, again = RETRY_SECONDS, more = [] } = answer
-  const status = openStatus(observed, remark, context)
-  return {
-    status,
-    children: staying(children, { more }),
-    resyncAfterSeconds: again,
-    events: eventsOf(backup, status, context.now),
-  }
+  const status = openStatus(observed, answer.remark, context)
+  const told = { status, events: eventsOf(observed.backup, status, context.now) }
+  return openAnswer(told, observed.children, answer)
 }

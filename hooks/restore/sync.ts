@@ -1,17 +1,12 @@
 /** What a VecRestore should have: its Job, and when (specification: states and transitions). */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Job } from '../../crds/kubernetes.ts'
-import {
-  EXPIRY_CHECK_SECONDS,
-  RETRY_SECONDS,
-  SECOND_LOOK_SECONDS,
-  SOON_SECONDS,
-} from '../../crds/limits.ts'
+import { RETRY_SECONDS, SECOND_LOOK_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
 import type { Decided } from '../carry-out.ts'
-import { copiesFor, copiesToWrite } from '../copies.ts'
+import { copiesToWrite } from '../copies.ts'
 import { endingOf, isFinal, type Ending } from '../ending.ts'
-import { kept, nextRun, staying } from '../job.ts'
+import { nextRun } from '../job.ts'
 import {
   called,
   claim,
@@ -24,6 +19,7 @@ import {
 import type { Child, Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, hasReported, runningJob, watch, whyStuck } from '../transfer.ts'
+import { endAnswer, openAnswer, type Answer } from '../transfer-answer.ts'
 import type { Remark } from '../transfer-status.ts'
 import { restoreJob, restoreRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
@@ -153,37 +149,14 @@ function refused(observed: Observed, error: string, context: Context): Decision 
   return ended(observed, { phase: 'Failed', at: context.now.toISOString(), error }, context)
 }
 
-/** The pass that shows the end; every child stays until that is recorded. */
 function ended(observed: Observed, ending: Ending, context: Context): Decision {
-  const { jobs, children } = observed
   const status = endedStatus(observed, ending, context)
-  const deleteCopies = jobs.flatMap((job) => copiesFor(copied(observed), job))
-  const writes = release(observed)
-  return {
-    status,
-    children: children.map(kept),
-    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
-    events: eventsOf(observed, status, context.now),
-    ...(deleteCopies.length > 0 && { deleteCopies }),
-    ...(writes.length > 0 && { leases: writes }),
-  }
+  const told = { status, events: eventsOf(observed, status, context.now) }
+  return endAnswer(told, observed, { copied: copied(observed), leases: release(observed) })
 }
 
-interface Answer {
-  remark?: Remark
-  again?: number
-  /** Children besides those that were observed. */
-  more?: Child[]
-}
-
-/** Not ended: every observed child stays. */
 function open(observed: Observed, context: Context, answer: Answer): Decision {
-  const { remark, again = RETRY_SECONDS, more = [] } = answer
-  const status = openStatus(observed, remark, context)
-  return {
-    status,
-    children: staying(observed.children, { more }),
-    resyncAfterSeconds: again,
-    events: eventsOf(observed, status, context.now),
-  }
+  const status = openStatus(observed, answer.remark, context)
+  const told = { status, events: eventsOf(observed, status, context.now) }
+  return openAnswer(told, observed.children, answer)
 }
