@@ -14,6 +14,7 @@ import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { makeCopies } from './copies.ts'
+import { holdsSome, isBegun, type Left } from './current.ts'
 import { finish } from './finish.ts'
 import { checkCollection } from './fitting.ts'
 import { makeReady } from './making.ts'
@@ -23,7 +24,7 @@ import { recoverNodes } from './recover.ts'
 import { checkRoom, refuseShares, sharesOf } from './room.ts'
 import { recoverShards } from './shards.ts'
 import { chosen, folderOf, readManifest } from './source.ts'
-import { Tally, type Left } from './tally.ts'
+import { Tally } from './tally.ts'
 import { checkTarget } from './target.ts'
 import { targetOf, type Wanted, type Work } from './work.ts'
 
@@ -163,15 +164,6 @@ async function succeeds(name: string, act: () => Promise<void>, work: Work): Pro
     tally.failed(name, message)
     return false
   }
-}
-
-function isBegun(left: Left): boolean {
-  return holdsSome(left) || left.isOurs
-}
-
-/** Some of its points are back. */
-function holdsSome({ nodesDone, shardsDone }: Left): boolean {
-  return nodesDone > 0 || shardsDone.length > 0
 }
 
 function endOf(tally: Tally): End {

@@ -7,6 +7,8 @@ import type { RestoredCollection, RestoreResult } from '../../crds/restore-comma
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
+import { bounded, bytesBack, doneIn, doneOf, leftIn, type Current, type Left } from './current.ts'
+import { Flow } from './flow.ts'
 import { bytesOf, type Wanted } from './work.ts'
 
 /** What a person must see first stands first. */
@@ -14,24 +16,13 @@ const ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const MAX_NOTES = 10
 const MAX_NOTE = 256
-/** Ids of shards there is room for; those beyond are taken once more after a kill. */
-const MAX_SHARDS = 2000
 
 type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter'>
-type Current = NonNullable<RestoreResult['current']>
 
 interface Entry {
   told: RestoredCollection
   /** Bytes of its snapshots. */
   bytes: number
-}
-
-/** Where an earlier attempt was in a collection. */
-export interface Left {
-  nodesDone: number
-  /** Ids of the shards that are back, of a backup by shard. */
-  shardsDone: number[]
-  isOurs: boolean
 }
 
 export class Tally {
@@ -44,12 +35,8 @@ export class Tally {
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: Current | undefined
   #firstError: string | undefined
-  /** Bytes of what is back in the present collection, and of what is sent at this moment, by key. */
-  #backBytes = 0
-  readonly #flowing = new Map<string, number>()
-  /** When this attempt began to move bytes, and how many it has moved. */
-  #since = 0
-  #moved = 0
+  readonly #flow = new Flow()
+  #noting: Promise<void> = Promise.resolve()
 
   /** `earlier` is what an attempt that was killed has told. */
   constructor(tools: TallyTools, earlier: RestoreResult | undefined) {
@@ -63,7 +50,7 @@ export class Tally {
   /** The manifest has been read and fits. */
   chosen(wanted: Wanted[], nodes: number): void {
     this.#phase = 'Restoring'
-    this.#since = this.#now()
+    this.#flow.start(this.#now())
     for (const { source, name } of wanted) {
       const originalName = source.name === name ? {} : { originalName: source.name }
       const told: RestoredCollection = { name, ...originalName, status: 'Pending' }
@@ -76,24 +63,17 @@ export class Tally {
   left(name: string): 'Completed' | 'Failed' | Left {
     const status = this.#entries.get(name)?.told.status
     if (status === 'Completed' || status === 'Failed') return status
-    const { current } = this.#earlier ?? {}
-    if (current?.collection !== name) return { nodesDone: 0, shardsDone: [], isOurs: false }
-    const { nodesDone, shardsDone = [], isOurs } = current
-    return { nodesDone, shardsDone, isOurs }
+    return leftIn(this.#earlier?.current, name)
   }
 
-  begin({ name, method, source }: Wanted, nodes: number, left: Left): void {
+  begin(wanted: Wanted, nodes: number, left: Left): void {
+    const { name } = wanted
     const entry = this.#entries.get(name)
     if (entry !== undefined) entry.told = { ...entry.told, status: 'Restoring' }
     const number = [...this.#entries.keys()].indexOf(name) + 1
-    const { nodesDone, shardsDone, isOurs } = left
-    const byShard = method === 'Shard' && { shards: source.shards.length, shardsDone }
-    const place = { collection: name, number, nodesDone, nodes, ...byShard }
-    this.#current = { ...place, isOurs, step: 'begins' }
-    const isBack = (one: ManifestSnapshot) =>
-      'shardId' in one ? shardsDone.includes(one.shardId) : one.nodeIndex < nodesDone
-    const all: ManifestSnapshot[] = source.snapshots
-    this.#backBytes = all.filter(isBack).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+    const place = { collection: name, number, nodes, ...doneIn(wanted, left) }
+    this.#current = { ...place, isOurs: left.isOurs, step: 'begins' }
+    this.#flow.begin(bytesBack(wanted, left))
   }
 
   /** The collection is about to be made: whoever comes after a kill may delete it. */
@@ -110,13 +90,13 @@ export class Tally {
 
   /** A snapshot passes through us to a node, from its first byte on. */
   starts(key: string): void {
-    this.#flowing.set(key, 0)
+    this.#flow.sends(key)
   }
 
   /** More of its bytes. */
   readonly flows = (key: string, bytes: number): void => {
     this.#teller.check()
-    this.#flowing.set(key, (this.#flowing.get(key) ?? 0) + bytes)
+    this.#flow.sent(key, bytes)
     this.tell()
   }
 
@@ -135,9 +115,7 @@ export class Tally {
   }
 
   async #isBack({ key, sizeBytes }: ManifestSnapshot): Promise<void> {
-    this.#backBytes += sizeBytes
-    this.#moved += sizeBytes
-    this.#flowing.delete(key)
+    this.#flow.isBack(key, sizeBytes)
     this.#measure()
     await this.#noted()
   }
@@ -221,9 +199,14 @@ export class Tally {
     }
   }
 
-  async #noted(): Promise<void> {
-    await this.#teller.told()
-    await this.#tools.reporter.noted(this.line(), { restore: this.result() })
+  /** One after the other: an older report must not come to stand over a newer one. */
+  #noted(): Promise<void> {
+    const note = async () => {
+      await this.#teller.told()
+      await this.#tools.reporter.noted(this.line(), { restore: this.result() })
+    }
+    this.#noting = this.#noting.then(note, note)
+    return this.#noting
   }
 
   /** What an earlier attempt told of these collections stands. */
@@ -244,14 +227,12 @@ export class Tally {
 
   #leave(): void {
     this.#current = undefined
-    this.#backBytes = 0
-    this.#flowing.clear()
+    this.#flow.begin(0)
   }
 
   #done(): number {
     const over = [...this.#entries.values()].filter(({ told }) => told.status === 'Completed')
-    const flowing = [...this.#flowing.values()].reduce((sum, bytes) => sum + bytes, 0)
-    return over.reduce((sum, { bytes }) => sum + bytes, this.#backBytes + flowing)
+    return over.reduce((sum, { bytes }) => sum + bytes, this.#flow.bytes)
   }
 
   #total(): number {
@@ -260,25 +241,12 @@ export class Tally {
 
   #measure(): void {
     if (this.#current === undefined) return
-    const seconds = Math.max(1, this.#now() - this.#since) / 1000
-    const pace = this.#moved / seconds
+    const pace = this.#flow.pace(this.#now())
     this.#current.bytesPerSecond = Math.round(pace)
     this.#current.secondsLeft = Math.ceil((this.#total() - this.#done()) / Math.max(1, pace))
   }
 
   #now(): number {
     return this.#tools.time.now().getTime()
-  }
-}
-
-function doneOf({ nodesDone, nodes, shardsDone, shards }: Current): string {
-  if (shards === undefined) return `${nodesDone} of ${nodes} nodes done`
-  return `${shardsDone?.length ?? 0} of ${shards} shards done`
-}
-
-function bounded({ shardsDone, ...current }: Current): Current {
-  return {
-    ...current,
-    ...(shardsDone !== undefined && { shardsDone: shardsDone.slice(0, MAX_SHARDS) }),
   }
 }

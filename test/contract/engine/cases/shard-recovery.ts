@@ -167,7 +167,8 @@ export const SHARD_RECOVERY: Case[] = [
       const to = (holder + 1) % 3
       const { peer_id: from_peer_id } = await view(stage, 'docs', holder)
       const { peer_id: to_peer_id } = await view(stage, 'docs', to)
-      const body = { move_shard: { shard_id: 0, from_peer_id, to_peer_id } }
+      const method = 'stream_records'
+      const body = { move_shard: { shard_id: 0, from_peer_id, to_peer_id, method } }
       const path = '/collections/docs/cluster?timeout=20'
       note(stage, 'move', await stage.ask('POST', path, { body }))
       await rest(stage, 'docs', 1)
