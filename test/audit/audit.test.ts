@@ -1,5 +1,6 @@
+import { join } from 'node:path'
 import t from 'tap'
-import { sumUp, type Calls } from './calls.ts'
+import { sumUp, writesIn, type Calls } from './calls.ts'
 import { holders } from './holders.ts'
 import { verdictOn, type Holder } from './verdict.ts'
 
@@ -39,6 +40,26 @@ t.test(
         ...{ allowed: true, count: 2, example: '/path/secrets' },
       },
     ] satisfies Calls[])
+  },
+)
+
+t.test(
+  'writes in a namespace are a line each; reads, other places and pods are none',
+  async (t) => {
+    const at = (verb: string, namespace: string, subresource?: string) => {
+      const objectRef = { resource: 'pods', namespace, ...(subresource && { subresource }) }
+      return JSON.stringify({ verb, requestURI: '/path', user: { username: USER }, objectRef })
+    }
+    const log = [
+      at('create', 'shop'),
+      at('get', 'shop'),
+      at('create', 'shop', 'proxy'),
+      at('patch', 'shopping'),
+      at('delete', 'shop'),
+      '{"verb":"create","objectRef":{"namespace":"shop"',
+    ]
+    const file = join(t.testdir({ log: log.join('\n') }), 'log')
+    t.strictSame(await writesIn(file, 'shop'), [`${USER}: create /path`, `${USER}: delete /path`])
   },
 )
 
