@@ -63,7 +63,7 @@ const collection = Type.Object({
   size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
   snapshots: Type.Optional(
     Type.Array(snapshot, {
-      description: 'One per node, or one per shard; none where there are more than 64.',
+      description: 'One per node, or one per shard; none of more than 64 shards.',
     }),
   ),
   error: Type.Optional(Type.String({ description: 'Why it failed.' })),

@@ -17,7 +17,7 @@ const ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const LINE_EVERY_MS = 5_000
 /** A collection of hundreds of shards must not fill the report alone: manifest.json has them all. */
-const MAX_SNAPSHOTS = 64
+const MAX_SHARDS = 64
 
 type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter' | 'bar'>
 
@@ -67,7 +67,7 @@ export class Tally {
       name,
       status: 'Completed',
       bytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-      ...(snapshots.length <= MAX_SNAPSHOTS && { snapshots: snapshots.map(listed) }),
+      ...(!isLong(snapshots) && { snapshots: snapshots.map(listed) }),
     })
   }
 
@@ -234,6 +234,11 @@ export class Tally {
   #now(): number {
     return this.#tools.time.now().getTime()
   }
+}
+
+function isLong(snapshots: readonly ManifestSnapshot[]): boolean {
+  const [first] = snapshots
+  return first !== undefined && 'shardId' in first && snapshots.length > MAX_SHARDS
 }
 
 function listed(snapshot: ManifestSnapshot): NonNullable<BackedUpCollection['snapshots']>[number] {

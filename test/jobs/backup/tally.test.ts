@@ -2,7 +2,7 @@
 import t from 'tap'
 import { Value } from '@sinclair/typebox/value'
 import { BackupResult } from '../../../crds/command.ts'
-import type { NodeCollection } from '../../../crds/manifest.ts'
+import type { NodeCollection, ShardSnapshot } from '../../../crds/manifest.ts'
 import { Tally } from '../../../jobs/backup/tally.ts'
 import { Bar } from '../../../jobs/bar.ts'
 import { jobLog } from '../../../jobs/log.ts'
@@ -37,6 +37,13 @@ function taken(name: string): NodeCollection {
       sha256: '0'.repeat(64),
       localShards: [],
     })),
+  }
+}
+
+function shard(shardId: number): ShardSnapshot {
+  return {
+    ...{ shardId, nodeIndex: 0, sizeBytes: 1000, sha256: '0'.repeat(64), pointsCount: 1 },
+    key: `nightly/b/docs/shard-${shardId}/docs-${shardId}.snapshot`,
   }
 }
 
@@ -142,10 +149,6 @@ t.test(
 t.test('by shard a line says how many are whole, how much, how fast and how long', async (t) => {
   const log: string[] = []
   const { tally, time } = tallyOf(['docs'], log)
-  const shard = (shardId: number) => ({
-    ...{ shardId, nodeIndex: 0, sizeBytes: 1000, sha256: '0'.repeat(64), pointsCount: 1 },
-    key: `nightly/b/docs/shard-${shardId}/docs-${shardId}.snapshot`,
-  })
   tally.begin('docs')
   tally.follows(3)
   t.match(tally.line(), 'collection 1 of 1 (docs), 0 of 3 shards: 0 B; in all 0 B')
@@ -166,9 +169,8 @@ t.test('by shard a line says how many are whole, how much, how fast and how long
 
 t.test('a collection of hundreds of shards does not fill the report with them', async (t) => {
   const { tally } = tallyOf(['docs'])
-  const [snapshot] = taken('docs').snapshots
-  if (snapshot === undefined) throw new Error('there is none')
-  tally.completed({ ...taken('docs'), snapshots: Array.from({ length: 65 }, () => snapshot) })
+  const snapshots = Array.from({ length: 65 }, (_, shardId) => shard(shardId))
+  tally.completed({ ...taken('docs'), replicationFactor: 1, snapshots })
   t.strictSame(tally.result().collections, [{ name: 'docs', status: 'Completed', bytes: 65_000 }])
 })
 
