@@ -33,6 +33,7 @@ export async function backUpNode(place: Place, shape: Shape, work: Work): Promis
   if (left?.state === 'Whole' && left.fingerprint === shape.fingerprint) {
     if (await isThere(left.snapshot, work)) {
       log.info({ ...fields, key: left.snapshot.key }, 'is in the bucket already')
+      await removeFiles(place, left, work)
       return left.snapshot
     }
   }
@@ -88,6 +89,7 @@ async function moveSnapshot(
   attempt.left = pending
   await writePart(place, pending, work)
   const snapshot = await create(engine, place, work)
+  const isOurs = !existing.includes(snapshot.name)
   try {
     attempt.left = { ...pending, snapshotName: snapshot.name }
     await writePart(place, attempt.left, work)
@@ -97,15 +99,13 @@ async function moveSnapshot(
     const { fingerprint } = shape
     await writePart(
       place,
-      { state: 'Whole', uid: work.plan.uid, fingerprint, snapshot: whole },
+      { state: 'Whole', uid: work.plan.uid, fingerprint, snapshot: whole, isOurs },
       work,
     )
     return whole
   } finally {
     // The file fills the node's disk until it is deleted, all the more when the upload failed.
-    if (!existing.includes(snapshot.name)) {
-      await deleteFile(engine, { ...place, name: snapshot.name }, work)
-    }
+    if (isOurs) await deleteFile(engine, { ...place, name: snapshot.name }, work)
   }
 }
 

@@ -29,6 +29,8 @@ const Whole = Type.Object({
   /** Shape of the collection when the snapshot was taken. */
   fingerprint: Type.String(),
   snapshot: NodeSnapshot,
+  /** The engine's file was made for us: a pod that was killed right now has not deleted it yet. */
+  isOurs: Type.Optional(Type.Boolean()),
 })
 export type Whole = Static<typeof Whole>
 
@@ -62,7 +64,7 @@ export async function removeLeftovers(place: Place, part: Part, work: Work): Pro
   const { bucket, folder, tools } = work
   const { collection, ordinal } = place
   const name = part.state === 'Whole' ? part.snapshot.snapshotName : part.snapshotName
-  if (part.state === 'Pending') await removeFiles(place, part, work)
+  await removeFiles(place, part, work)
   if (name === undefined) return
   const key = snapshotKey(folder, collection, ordinal, name)
   tools.log.info({ key }, 'removes what an earlier attempt left')
@@ -77,9 +79,14 @@ export async function removeLeftovers(place: Place, part: Part, work: Work): Pro
  * The engine goes on with a snapshot when nobody waits for it any more. Without its name, it is the
  * first that was not there before, if it was begun when we asked; what else came since is a person's.
  */
-export async function removeFiles(place: Place, part: Pending, work: Work): Promise<void> {
+export async function removeFiles(place: Place, part: Part, work: Work): Promise<void> {
   const engine = snapshotsOn(work, place.ordinal)
   const { collection } = place
+  if (part.state === 'Whole') {
+    const { snapshotName: name } = part.snapshot
+    if (part.isOurs === true) await deleteFile(engine, { ...place, name }, work)
+    return
+  }
   if (part.snapshotName !== undefined) {
     if (part.existing.includes(part.snapshotName)) return
     await deleteFile(engine, { ...place, name: part.snapshotName }, work)

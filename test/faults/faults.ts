@@ -19,6 +19,8 @@ export interface Strike {
   door: string
   /** It strikes at this call through the door, or the first after it that it fits. */
   nth: number
+  /** Only calls like this count, as `METHOD /path`: a regular expression. */
+  like?: string
   seconds: number
 }
 
@@ -210,11 +212,14 @@ export function draw(dice: Dice, calls: Record<string, number>): Strike[] {
 /** Lets the strikes happen; each once. Answers those that did. */
 export function strikeAt(world: FaultWorld, strikes: readonly Strike[]): Strike[] {
   const waiting = [...strikes]
+  const seen = new Map<Strike, number>()
   const struck: Strike[] = []
   world.doors.decide((call) => {
-    const index = waiting.findIndex(({ fault, door, nth }) => {
-      const { fits = () => true } = FAULTS[fault] ?? {}
-      return door === call.door && nth <= call.nth && fits(call)
+    const like = waiting.filter((strike) => isLike(strike, call))
+    for (const strike of like) seen.set(strike, (seen.get(strike) ?? 0) + 1)
+    const index = waiting.findIndex((strike) => {
+      const { fits = () => true } = FAULTS[strike.fault] ?? {}
+      return like.includes(strike) && strike.nth <= (seen.get(strike) ?? 0) && fits(call)
     })
     const strike = waiting[index]
     if (strike === undefined) return undefined
@@ -226,4 +231,8 @@ export function strikeAt(world: FaultWorld, strikes: readonly Strike[]): Strike[
     return verdict?.(strike.seconds)
   })
   return struck
+}
+
+function isLike({ door, like = '' }: Pick<Strike, 'door' | 'like'>, call: Call): boolean {
+  return door === call.door && new RegExp(like).test(`${call.method} ${call.path}`)
 }

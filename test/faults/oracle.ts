@@ -82,9 +82,20 @@ const COPIES = [
   ['VecMigration', 'copy', 'copied'],
 ] as const
 
+/** A Job asks a store that is away again for about fifty seconds. */
+const STORE_PATIENCE_SECONDS = 45
+
 /** What may end a piece of work for good, and the words in which it is told. */
-const EXCUSES: Record<string, RegExp[]> = {
-  'engine without room': [/No space left on device.*does not fit/, /backup is Failed/],
+function excusesOf({ fault, seconds }: Strike): RegExp[] {
+  const ofBackup = /backup is Failed/
+  switch (fault) {
+    case 'engine without room':
+      return [/No space left on device.*does not fit/, ofBackup]
+    case 'bucket down':
+      return seconds < STORE_PATIENCE_SECONDS ? [] : [/got no answer/, ofBackup]
+    default:
+      return []
+  }
 }
 
 function idsIn({ controllers }: FaultWorld, cluster: string, collection: string): Set<number> {
@@ -94,7 +105,7 @@ function idsIn({ controllers }: FaultWorld, cluster: string, collection: string)
 
 /** Everything ends well, but where a disk is full: then it says so. */
 function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
-  const excuses = struck.flatMap(({ fault }) => EXCUSES[fault] ?? [])
+  const excuses = struck.flatMap(excusesOf)
   return [
     reference('VecBackup', 'one'),
     reference('VecRestore', 'back'),

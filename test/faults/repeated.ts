@@ -8,4 +8,19 @@ export interface Repeated {
   strikes: Strike[]
 }
 
-export const REPEATED: Repeated[] = []
+export const REPEATED: Repeated[] = [
+  {
+    title:
+      'a backup Job killed between the last byte in the bucket and the file on the node leaves none',
+    seed: 152,
+    strikes: [
+      {
+        fault: 'Job killed after its call',
+        door: 'job>bucket',
+        like: 'PUT /load/one/books/node-1/part.json',
+        nth: 3,
+        seconds: 1,
+      },
+    ],
+  },
+]
