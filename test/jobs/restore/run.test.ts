@@ -45,6 +45,25 @@ t.test(
   },
 )
 
+for (const replicationFactor of [1, 3]) {
+  t.test(
+    `spec.replicationFactor ${replicationFactor} holds for a backup by node too`,
+    async (t) => {
+      const { urls, world, lose } = await stage(t)
+      lose('docs')
+      const { code, log } = await run(await world.restore({ replicationFactor }))
+      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      for (const view of await placement(urls, 'docs')) {
+        t.equal(view.length, 3 * replicationFactor, 'so many copies of three shards')
+      }
+      const { config } = (await ask(urls[0] ?? '', 'GET', '/collections/docs')) as {
+        config: { params: object }
+      }
+      t.match(config.params, { replication_factor: replicationFactor })
+    },
+  )
+}
+
 t.test('each address is signed just before its call, and never shown', async (t) => {
   const { world, lose, now, before, s3, nodes } = await stage(t)
   lose('docs')
