@@ -17,7 +17,7 @@ import { BUILD, cpuOf, memoryOf, ROOT } from './processes.ts'
  * Where test/doubles/loopback-names.ts finds the pods of a cluster: an address of this process alone,
  * for two benches on one machine must not measure each other's engine.
  */
-export const CLUSTER_HOST = `127.${(process.pid >> 16) + 1}.${(process.pid >> 8) & 255}.${(process.pid & 255) || 1}`
+export const CLUSTER_HOST = `127.${(process.pid >> 16) + 1}.${(process.pid >> 8) & 255}.${process.pid & 255 || 1}`
 
 const NAMES = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
 const LOOK_EVERY_MS = 50
