@@ -139,7 +139,9 @@ export class Tally {
   /** What a person should know although nothing failed. */
   note(text: string): void {
     this.#tools.log.warn({ collection: this.#current?.collection }, text)
-    if (this.#notes.length < MAX_NOTES) this.#notes.push(text.slice(0, MAX_NOTE))
+    const note = text.slice(0, MAX_NOTE)
+    // A pod that goes on may come upon the same once more.
+    if (this.#notes.length < MAX_NOTES && !this.#notes.includes(note)) this.#notes.push(note)
   }
 
   /** Reports in the background: the work need not wait for the API. */
