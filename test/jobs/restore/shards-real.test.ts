@@ -21,8 +21,8 @@ const ALL = [...NAMES, 'tenants']
 if (bin === undefined) {
   t.pass('ENGINE_BIN names no engine: nothing to restore into', { skip: true })
 } else {
-  t.setTimeout(900_000)
-  t.test('a backup of three nodes', { timeout: 880_000 }, async (t) => examine(t, bin))
+  t.setTimeout(1_800_000)
+  t.test('a backup of three nodes', { timeout: 1_780_000 }, async (t) => examine(t, bin))
 }
 
 interface Source {
