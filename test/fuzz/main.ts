@@ -6,6 +6,7 @@ import { SUBJECTS } from './subjects.ts'
 
 const USAGE = `Usage: npm run test:fuzz -- [options]
   --count N     cases of each subject (100000)
+  --world N     cases of specs and reports through a whole world (500)
   --seed N      repeats a run; a run prints its own
   --only NAME   only this subject; repeatable:
 ${SUBJECTS.map(({ name, title }) => `                  ${name.padEnd(10)} ${title}`).join('\n')}
@@ -17,6 +18,7 @@ plays again.
 
 const FLAGS = {
   count: { type: 'string', default: '100000' },
+  world: { type: 'string', default: '500' },
   seed: { type: 'string' },
   only: { type: 'string', multiple: true, default: SUBJECTS.map(({ name }) => name) },
   json: { type: 'boolean', default: false },
@@ -35,9 +37,17 @@ async function main(): Promise<void> {
   process.stdout.write(`seed ${seed}\n`)
   const all: Record<string, Fuzzed> = {}
   for (const subject of SUBJECTS.filter(({ name }) => values.only.includes(name))) {
-    const fuzzed = await fuzz(subject, { seed, count: Number(values.count) })
-    all[subject.name] = fuzzed
-    tell(subject.name, fuzzed)
+    const note = (name: string, fuzzed: Fuzzed) => {
+      all[name] = fuzzed
+      tell(name, fuzzed)
+    }
+    note(subject.name, await fuzz(subject, { seed, count: Number(values.count) }))
+    const { name, inWorld } = subject
+    if (inWorld === undefined || Number(values.world) === 0) continue
+    note(
+      `${name} in a world`,
+      await fuzz(subject, { seed, count: Number(values.world), open: inWorld }),
+    )
   }
   const failed = Object.values(all).filter(({ failure }) => failure !== undefined).length
   if (values.json) process.stdout.write(`${JSON.stringify({ seed, failed, subjects: all })}\n`)

@@ -10,6 +10,7 @@ import { resourceOf } from './specs.ts'
 import { Stage } from './stage.ts'
 import type { Check, Subject } from './subject.ts'
 import { awkwardText, rarely, valueOf } from './value.ts'
+import { FuzzedWorld } from './world.ts'
 
 interface ReportCase {
   /** Index of the sample. */
@@ -39,6 +40,17 @@ export const reports: Subject<ReportCase> = {
     { requiredKeys: ['sample', 'report', 'isOurs', 'damages'], noNullPrototype: true },
   ),
   open,
+  async inWorld() {
+    const world = await FuzzedWorld.open()
+    return {
+      async holds({ sample, report, damages: all, text }) {
+        const { kind, spec } = samples[sample] as AnyObject & { spec: unknown }
+        const said = text ?? JSON.stringify(damaged(report, all))
+        return world.holds({ resource: resourceOf(kind), name: 'a', spec, report: said })
+      },
+      close: () => world.close(),
+    }
+  },
 }
 
 async function open(): Promise<Check<ReportCase>> {

@@ -1,7 +1,7 @@
 /** Draws cases of a subject from a seed, and says of the first one that fails what is left of it when it is made small. */
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
-import type { Subject } from './subject.ts'
+import type { Check, Subject } from './subject.ts'
 
 export interface Fuzzed {
   cases: number
@@ -11,6 +11,13 @@ export interface Fuzzed {
   failure?: { case: unknown; why: string }
 }
 
+export interface Draw<Case> {
+  seed: number
+  count: number
+  /** Instead of the subject's own. */
+  open?: () => Promise<Check<Case>>
+}
+
 /** Any: the run prints it, and can be repeated by it. */
 export function newSeed(): number {
   return randomInt(2 ** 31)
@@ -18,10 +25,10 @@ export function newSeed(): number {
 
 export async function fuzz<Case>(
   subject: Subject<Case>,
-  { seed, count }: { seed: number; count: number },
+  { seed, count, open = () => subject.open() }: Draw<Case>,
 ): Promise<Fuzzed> {
   const began = performance.now()
-  const check = await subject.open()
+  const check = await open()
   const kinds: Record<string, number> = {}
   const stray: string[] = []
   // Nobody awaited it, so nobody would hear of it.

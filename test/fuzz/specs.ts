@@ -11,6 +11,7 @@ import { Broken } from './promises.ts'
 import { Stage } from './stage.ts'
 import type { Check, Subject } from './subject.ts'
 import { valueOf } from './value.ts'
+import { FuzzedWorld } from './world.ts'
 
 interface SpecCase {
   kind: string
@@ -24,6 +25,13 @@ export const specs: Subject<SpecCase> = {
   title: 'a spec that passes admission never crashes a hook, and one that does not names the field',
   cases: fc.oneof(...RESOURCES.map(caseOf)),
   open,
+  async inWorld() {
+    const world = await FuzzedWorld.open()
+    return {
+      holds: ({ kind, name, spec }) => world.holds({ resource: resourceOf(kind), name, spec }),
+      close: () => world.close(),
+    }
+  },
 }
 
 function caseOf(resource: Resource): fc.Arbitrary<SpecCase> {

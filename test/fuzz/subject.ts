@@ -8,6 +8,8 @@ export interface Subject<Case> {
   title: string
   cases: fc.Arbitrary<Case>
   open(): Promise<Check<Case>>
+  /** The same through a whole world, where that makes a difference. */
+  inWorld?: () => Promise<Check<Case>>
 }
 
 export interface Check<Case> {

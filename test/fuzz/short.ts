@@ -1,0 +1,32 @@
+/**
+ * The short run of a subject: FUZZ_RUNS cases, and FUZZ_WORLD through a whole world, drawn from FUZZ_SEED.
+ * The long one is `npm run test:fuzz`.
+ */
+import type { Test } from 'tap'
+import { lineOf } from './corpus.ts'
+import { fuzz, newSeed, type Fuzzed } from './run.ts'
+import type { Subject } from './subject.ts'
+
+const count = Number(process.env['FUZZ_RUNS'] ?? 2000)
+const worldCount = Number(process.env['FUZZ_WORLD'] ?? 20)
+const seed = Number(process.env['FUZZ_SEED'] ?? newSeed())
+
+export async function shortRun<Case>(t: Test, subject: Subject<Case>): Promise<void> {
+  const { name, title, inWorld } = subject
+  await t.test(title, async (t) => {
+    const fuzzed = await fuzz(subject, { seed, count })
+    tell(t, name, fuzzed)
+    // Both sides of the border were met, or nothing was.
+    t.ok(Object.keys(fuzzed.kinds).length > 1, 'several kinds of cases were drawn')
+  })
+  if (inWorld === undefined) return
+  await t.test(`${title}, in a whole world`, async (t) => {
+    tell(t, name, await fuzz(subject, { seed, count: worldCount, open: inWorld }))
+  })
+}
+
+function tell(t: Test, subject: string, { cases, kinds, failure }: Fuzzed): void {
+  t.comment(`seed ${seed}: ${cases} cases, ${JSON.stringify(kinds)}`)
+  if (failure === undefined) t.pass('every case held')
+  else t.fail(failure.why, { line: lineOf({ subject, why: '', case: failure.case }) })
+}
