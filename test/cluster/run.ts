@@ -29,6 +29,7 @@ import { operatorDays } from '../scenarios/operator-days.ts'
 import { pullSecrets } from '../scenarios/pull-secrets.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
+import { strikesOf } from '../scenarios/strikes.ts'
 import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
@@ -37,6 +38,8 @@ import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
 const AT_ONCE = 8
+/** So many seeds of faults; many more strike in the embedded world. */
+const STRIKES = 5
 
 /** A part of the scenarios, by a pattern over their titles. */
 const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
@@ -99,6 +102,7 @@ if (world !== undefined) {
     ...restoreScenarios,
     ...pullSecrets,
     ...clusterFaults,
+    ...strikesOf(1, STRIKES),
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))
   await runScenarios(t, world, wanted, AT_ONCE)
