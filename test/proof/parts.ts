@@ -23,14 +23,14 @@ export const PARTS: Part[] = [
     name: 'models',
     title: 'States explored',
     command: ['test/model/run.ts'],
-    short: ['--short'],
-    said: lineWith(/^.*\bstates\b.*$/gm),
+    short: ['2000'],
+    said: lineWith(/^\d+ states, .*/m),
   },
   {
     name: 'fuzz',
     title: 'Bad input',
     command: ['test/fuzz/main.ts', '--json'],
-    short: ['--count', '2000'],
+    short: ['--count', '2000', '--world', '20'],
     said: fuzzed,
   },
   {
