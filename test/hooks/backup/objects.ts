@@ -2,10 +2,11 @@
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../../crds/command.ts'
 import type { Job, Lease, Secret } from '../../../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../../../crds/names.ts'
+import { API_VERSION } from '../../../crds/names.ts'
 import { backupRights, wantedRun } from '../../../hooks/backup/children.ts'
 import type { Observed } from '../../../hooks/backup/observe.ts'
-import { ago, cluster, secret, settings, type ClusterParts } from '../../builders.ts'
+import { ago, cluster, secret, type ClusterParts } from '../../builders.ts'
+import { jobOf, type TransferJobParts } from '../transfer.ts'
 
 export interface BackupParts {
   namespace?: string
@@ -51,42 +52,11 @@ export function backup(parts: BackupParts = {}): VecBackup {
   }
 }
 
-export interface BackupJobParts {
-  namespace?: string
-  run?: number
-  ended?: ['Complete' | 'Failed', number]
-  plan?: string
-  image?: string
-  createdAgo?: number
-  failed?: number
-  deletionTimestamp?: string
-}
-
 /** Hash of the plan that is wanted for `ready()`. */
 export const PLAN = wantedRun(backup(), runningCluster(), undefined).hash
 
-export function transferJob(parts: BackupJobParts = {}): Job {
-  const { run = 1, ended, plan = PLAN, createdAgo = 60, failed, deletionTimestamp } = parts
-  return {
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: {
-      name: jobName('backup', 'run', 'uid-b', run),
-      namespace: parts.namespace ?? 'ns',
-      uid: `job-${run}`,
-      creationTimestamp: ago(createdAgo),
-      labels: { [LABELS.parent]: 'uid-b', [LABELS.verb]: 'run' },
-      annotations: { [ANNOTATIONS.plan]: plan },
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
-    spec: { template: { spec: { containers: [{ image: parts.image ?? settings.image }] } } },
-    status: {
-      ...(failed !== undefined && { failed }),
-      ...(ended !== undefined && {
-        conditions: [{ type: ended[0], status: 'True', lastTransitionTime: ago(ended[1]) }],
-      }),
-    },
-  }
+export function transferJob(parts: TransferJobParts = {}): Job {
+  return jobOf({ kind: 'backup', uid: 'uid-b', plan: PLAN }, parts)
 }
 
 export function runningCluster(parts: ClusterParts = {}) {

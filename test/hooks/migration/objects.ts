@@ -3,10 +3,11 @@ import type { Progress } from '../../../crds/command.ts'
 import type { Job } from '../../../crds/kubernetes.ts'
 import type { MigrationResult } from '../../../crds/migration-command.ts'
 import type { VecMigration } from '../../../crds/migration.ts'
-import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../../../crds/names.ts'
+import { API_VERSION } from '../../../crds/names.ts'
 import { migrationRights, wantedRun } from '../../../hooks/migration/children.ts'
 import type { Observed } from '../../../hooks/migration/observe.ts'
-import { ago, cluster, settings, type ClusterParts } from '../../builders.ts'
+import { ago, cluster, type ClusterParts } from '../../builders.ts'
+import { jobOf, type TransferJobParts } from '../transfer.ts'
 
 export interface MigrationParts {
   spec?: Partial<VecMigration['spec']>
@@ -58,38 +59,8 @@ export const BOTH = { source: running('b'), target: running('a') }
 /** Hash of the plan that is wanted for `ready()`. */
 export const PLAN = wantedRun(migration(), BOTH)?.hash ?? ''
 
-export interface MigrationJobParts {
-  run?: number
-  ended?: ['Complete' | 'Failed', number]
-  plan?: string
-  image?: string
-  createdAgo?: number
-  failed?: number
-  deletionTimestamp?: string
-}
-
-export function copyJob(parts: MigrationJobParts = {}): Job {
-  const { run = 1, ended, plan = PLAN, createdAgo = 60, failed, deletionTimestamp } = parts
-  return {
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: {
-      name: jobName('migration', 'run', 'uid-m', run),
-      namespace: 'ns',
-      uid: `job-${run}`,
-      creationTimestamp: ago(createdAgo),
-      labels: { [LABELS.parent]: 'uid-m', [LABELS.verb]: 'run' },
-      annotations: { [ANNOTATIONS.plan]: plan },
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
-    spec: { template: { spec: { containers: [{ image: parts.image ?? settings.image }] } } },
-    status: {
-      ...(failed !== undefined && { failed }),
-      ...(ended !== undefined && {
-        conditions: [{ type: ended[0], status: 'True', lastTransitionTime: ago(ended[1]) }],
-      }),
-    },
-  }
+export function copyJob(parts: TransferJobParts = {}): Job {
+  return jobOf({ kind: 'migration', uid: 'uid-m', plan: PLAN }, parts)
 }
 
 export function result(parts: Partial<MigrationResult> = {}): MigrationResult {

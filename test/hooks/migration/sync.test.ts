@@ -20,8 +20,8 @@ import {
   report,
   result,
   running,
-  type MigrationJobParts,
 } from './objects.ts'
+import type { TransferJobParts } from '../transfer.ts'
 
 function said({ status }: Decision): (string | undefined)[] {
   const [condition] = status.conditions ?? []
@@ -293,7 +293,7 @@ t.test('a Job that crashed to its end is told as such, once its report cannot co
   t.strictSame([late.status.phase, late.status.error], ['Failed', 'Job crashed 7 times'])
 })
 
-const STUCK: [string, MigrationJobParts][] = [
+const STUCK: [string, TransferJobParts][] = [
   ['runs another image', { image: 'old' }],
   ['has another plan than is wanted now', { plan: 'other' }],
   ['reported nothing for 600 s', { createdAgo: 601 }],

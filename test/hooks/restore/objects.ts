@@ -1,12 +1,13 @@
 /** What is observed of a restore; a test states only what it is about. */
 import type { Progress } from '../../../crds/command.ts'
 import type { Job, Lease } from '../../../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../../../crds/names.ts'
+import { API_VERSION } from '../../../crds/names.ts'
 import type { RestoreResult } from '../../../crds/restore-command.ts'
 import type { VecRestore } from '../../../crds/restore.ts'
 import { restoreRights, wantedRun } from '../../../hooks/restore/children.ts'
 import type { Observed } from '../../../hooks/restore/observe.ts'
-import { ago, settings } from '../../builders.ts'
+import { ago } from '../../builders.ts'
+import { jobOf, type TransferJobParts } from '../transfer.ts'
 import { backup, bucketKeys, leaseOf, runningCluster } from '../backup/objects.ts'
 
 export interface RestoreParts {
@@ -58,35 +59,8 @@ export function completedBackup(parts: Parameters<typeof backup>[0] = {}) {
 export const PLAN =
   wantedRun(restore(), runningCluster(), { backup: completedBackup() })?.hash ?? ''
 
-export interface RestoreJobParts {
-  run?: number
-  ended?: ['Complete' | 'Failed', number]
-  plan?: string
-  createdAgo?: number
-  failed?: number
-}
-
-export function restoreJob(parts: RestoreJobParts = {}): Job {
-  const { run = 1, ended, plan = PLAN, createdAgo = 60, failed } = parts
-  return {
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: {
-      name: jobName('restore', 'run', 'uid-r', run),
-      namespace: 'ns',
-      uid: `job-${run}`,
-      creationTimestamp: ago(createdAgo),
-      labels: { [LABELS.parent]: 'uid-r', [LABELS.verb]: 'run' },
-      annotations: { [ANNOTATIONS.plan]: plan },
-    },
-    spec: { template: { spec: { containers: [{ image: settings.image }] } } },
-    status: {
-      ...(failed !== undefined && { failed }),
-      ...(ended !== undefined && {
-        conditions: [{ type: ended[0], status: 'True', lastTransitionTime: ago(ended[1]) }],
-      }),
-    },
-  }
+export function restoreJob(parts: TransferJobParts = {}): Job {
+  return jobOf({ kind: 'restore', uid: 'uid-r', plan: PLAN }, parts)
 }
 
 export function result(parts: Partial<RestoreResult> = {}): RestoreResult {
