@@ -60,6 +60,10 @@ export function isPassing(error: unknown): error is EngineError {
 
 /** What a person can do about it, where the engine's words do not say. */
 export function explained(message: string): string {
+  // A node whose volume is full says so of most files, but not of those it unpacks.
+  if (/failed to unpack/i.test(message) && !isFull(message)) {
+    return `${message} (is the data volume of that node full?)`
+  }
   if (!isFull(message)) return message
   return `${message} (the snapshot does not fit: enable snapshotPersistence or grow the data volume)`
 }

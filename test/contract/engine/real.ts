@@ -48,12 +48,14 @@ interface Where {
   port?: number
   /** Default: as many as the size has. */
   nodes?: number
+  /** A folder for what each node stores, by ordinal: perhaps a volume that is small. */
+  volumes?: string[]
 }
 
 export async function realSubject(
   bin: string,
   { size, service }: Setting,
-  { host: only = '127.0.0.1', hosts, port, nodes = nodesOf(size) }: Where = {},
+  { host: only = '127.0.0.1', hosts, port, nodes = nodesOf(size), volumes }: Where = {},
 ): Promise<RealSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-engine-'))
   const records: ProcessRecord[] = []
@@ -79,7 +81,7 @@ export async function realSubject(
         telemetry_disabled: true,
         storage: {
           ...STORAGE,
-          storage_path: join(home, 'storage'),
+          storage_path: join(volumes?.[ordinal] ?? home, 'storage'),
           snapshots_path: join(home, 'snapshots'),
         },
         service: { ...service, host, http_port: http, grpc_port: grpc },

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { recreateBody, recreateIndex, fanOutBody } from '../../../crds/rules/recreate.ts'
 import { withoutQuery } from '../../../jobs/clients/engine-recovery.ts'
+import { explained } from '../../../jobs/patience.ts'
 import { lacking, missingCopies } from '../../../jobs/restore/copies.ts'
 import { keysInOrder } from '../../../jobs/restore/making.ts'
 import { misplaced } from '../../../jobs/restore/recover.ts'
@@ -194,3 +195,16 @@ t.test('a collection is made as it was, without what is unset', async (t) => {
     { field_name: 'n', field_schema: { type: 'integer', lookup: false } },
   )
 })
+
+t.test(
+  'a full volume is told with what to do, also where the engine does not name it',
+  async (t) => {
+    t.match(explained('answered 500: No space left on device'), /the snapshot does not fit: enable/)
+    const unpacking = 'answered 500: Failed to unpack tar archive: failed to unpack `/q/0/x.tar`'
+    t.equal(explained(unpacking), `${unpacking} (is the data volume of that node full?)`)
+    t.equal(
+      explained('answered 400: Snapshot checksum mismatch'),
+      'answered 400: Snapshot checksum mismatch',
+    )
+  },
+)
