@@ -74,7 +74,7 @@ export function ObjectName(options: SchemaOptions = {}) {
   return Type.String({
     minLength: 1,
     maxLength: 253,
-    pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$',
     ...options,
   })
 }
