@@ -23,6 +23,14 @@ export const EXPLAINED: Explained[] = [
   },
   { file: 'crds/size.ts', mutator: 'ConditionalExpression', replacement: 'false', why: WHOLE },
   { file: 'crds/size.ts', mutator: 'Regex', why: WHOLE },
+  {
+    ...{ file: 'hooks/guard.ts', mutator: 'ConditionalExpression', replacement: 'false' },
+    why: 'the quick check of a status only spares the search for words',
+  },
+  {
+    ...{ file: 'hooks/guard.ts', mutator: 'ArrayDeclaration' },
+    why: 'what is dropped besides has no name, and no child is of that name',
+  },
 ]
 
 export function explained(file: string, mutator: string, replacement = ''): string | undefined {
