@@ -1,17 +1,12 @@
 /**
  * manifest.json: what a backup holds, and all a restore must know to put it back. Version 1 is by node,
- * version 2 by shard; each has one JSON schema, checked when it is written and when it is read.
+ * version 2 by shard; each has one JSON schema (rules/manifest.ts checks it when it is written and when it is read).
  */
-import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
-import { Rejected } from './errors.ts'
-import { checkNodes, checkShards } from './rules/manifest.ts'
+import { Type, type Static } from '@sinclair/typebox'
 import { Time } from './schema.ts'
 
 /** By the method of the backup. */
 export const MANIFEST_VERSION = { Node: 1, Shard: 2 } as const
-
-const NEWEST = Math.max(...Object.values(MANIFEST_VERSION))
 
 const Free = Type.Record(Type.String(), Type.Unknown())
 const ShardId = Type.Integer({ minimum: 0 })
@@ -177,40 +172,6 @@ export type ShardManifest = Static<typeof ShardManifest>
 
 export type Manifest = NodeManifest | ShardManifest
 
-/** Which of the two a manifest claims to be; the rest of it is checked after that. */
-const Version = Type.Object({ manifestVersion: Type.Integer({ minimum: 1 }) })
-
-const versions = TypeCompiler.Compile(Version)
-const byNode = TypeCompiler.Compile(NodeManifest)
-const byShard = TypeCompiler.Compile(ShardManifest)
-
 export function isByShard(manifest: Manifest): manifest is ShardManifest {
   return manifest.manifestVersion === MANIFEST_VERSION.Shard
-}
-
-/** The manifest in a JSON value. Throws `Rejected` naming the field that is wrong. */
-export function checkedManifest(value: unknown): Manifest {
-  const { manifestVersion } = checked(versions, value)
-  if (manifestVersion > NEWEST) {
-    throw new Rejected(
-      `manifest.json: manifestVersion ${manifestVersion} is newer than this operator reads (${NEWEST})`,
-    )
-  }
-  if (manifestVersion === MANIFEST_VERSION.Shard) {
-    const manifest = checked(byShard, value)
-    manifest.collections.forEach(checkShards)
-    return manifest
-  }
-  const manifest = checked(byNode, value)
-  for (const collection of manifest.collections) checkNodes(collection, manifest.nodeCount)
-  return manifest
-}
-
-function checked<Schema extends TSchema>(
-  schema: TypeCheck<Schema>,
-  value: unknown,
-): Static<Schema> {
-  const error = schema.Errors(value).First()
-  if (error === undefined) return value
-  throw new Rejected(`manifest.json: ${error.path || 'the whole of it'}: ${error.message}`)
 }

@@ -3,7 +3,7 @@ import type { Applied, Progress } from '../crds/command.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import type { Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/names.ts'
-import type { Observed } from '../hooks/cluster/observe.ts'
+import type { Observed } from '../hooks/cluster/observed.ts'
 import type { Context, Settings } from '../hooks/protocol.ts'
 
 export const NOW = new Date('2026-03-01T12:00:00Z')

@@ -1,10 +1,48 @@
-/** What no schema can say of a manifest: that it is complete, and that nothing in it is mistaken for another. */
+/** The check of a manifest: its schema, and that it is complete and nothing in it mistaken for another. */
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { Rejected } from '../errors.ts'
 import { shardSnapshotKey } from '../layout.ts'
-import type { NodeCollection, ShardCollection, ShardKey, ShardSnapshot } from '../manifest.ts'
+import {
+  MANIFEST_VERSION,
+  NodeManifest,
+  ShardManifest,
+  type Manifest,
+  type NodeCollection,
+  type ShardCollection,
+  type ShardKey,
+  type ShardSnapshot,
+} from '../manifest.ts'
+
+const NEWEST = Math.max(...Object.values(MANIFEST_VERSION))
+
+/** Which of the two a manifest claims to be; the rest of it is checked after that. */
+const Version = Type.Object({ manifestVersion: Type.Integer({ minimum: 1 }) })
+
+const versions = TypeCompiler.Compile(Version)
+const byNode = TypeCompiler.Compile(NodeManifest)
+const byShard = TypeCompiler.Compile(ShardManifest)
+
+/** The manifest in a JSON value. Throws `Rejected` naming the field that is wrong. */
+export function checkedManifest(value: unknown): Manifest {
+  const { manifestVersion } = checked(versions, value)
+  if (manifestVersion > NEWEST) {
+    throw new Rejected(
+      `manifest.json: manifestVersion ${manifestVersion} is newer than this operator reads (${NEWEST})`,
+    )
+  }
+  if (manifestVersion === MANIFEST_VERSION.Shard) {
+    const manifest = checked(byShard, value)
+    manifest.collections.forEach(checkShards)
+    return manifest
+  }
+  const manifest = checked(byNode, value)
+  for (const collection of manifest.collections) checkNodes(collection, manifest.nodeCount)
+  return manifest
+}
 
 /** One snapshot of each node, and every shard in one of them. */
-export function checkNodes({ name, snapshots, shards }: NodeCollection, nodeCount: number): void {
+function checkNodes({ name, snapshots, shards }: NodeCollection, nodeCount: number): void {
   const nodes = snapshots.map(({ nodeIndex }) => nodeIndex).sort((a, b) => a - b)
   if (nodes.length !== nodeCount || nodes.some((node, index) => node !== index)) {
     throw new Rejected(
@@ -26,7 +64,7 @@ export function checkNodes({ name, snapshots, shards }: NodeCollection, nodeCoun
  * Every shard number there must be, each with one snapshot under its own key. The engine takes the
  * snapshot of another shard without complaint (facts 6.6), so nothing after this would notice.
  */
-export function checkShards(collection: ShardCollection): void {
+function checkShards(collection: ShardCollection): void {
   const { name, snapshots, shards } = collection
   const refuse = (problem: string): never => {
     throw new Rejected(`manifest.json: collection ${name} ${problem}`)
@@ -44,6 +82,15 @@ export function checkShards(collection: ShardCollection): void {
     const problem = mistaken(name, snapshot, keys)
     if (problem !== undefined) refuse(problem)
   }
+}
+
+function checked<Schema extends TSchema>(
+  schema: TypeCheck<Schema>,
+  value: unknown,
+): Static<Schema> {
+  const error = schema.Errors(value).First()
+  if (error === undefined) return value
+  throw new Rejected(`manifest.json: ${error.path || 'the whole of it'}: ${error.message}`)
 }
 
 /** Of the numbers a collection must have: under custom sharding those of its keys, else 0 and on. */

@@ -7,7 +7,7 @@ import { Rejected } from '../../crds/errors.ts'
 import { timestamp, type Finding } from '../conditions.ts'
 import type { Dropped } from '../protocol.ts'
 import { backupName, slotOf } from './children.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { keptNames, type Finished } from './retention.ts'
 import { isTooOld, missedSlot, slotsOf, type Slots } from './slots.ts'
 

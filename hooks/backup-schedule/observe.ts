@@ -5,23 +5,7 @@ import type { Context, HookRequest } from '../protocol.ts'
 import { BACKUP_CHILD_KIND, backupName, slotOf } from './children.ts'
 import { decide } from './decision.ts'
 import type { BackupSchedulePorts } from './ports.ts'
-
-export interface Observed {
-  schedule: VecBackupSchedule
-  /** Our backups as Metacontroller shows them. */
-  children: VecBackup[]
-  /** The latest slot of which anything tells that it had its backup. */
-  doneUntil?: Date
-  /** As it is now; only where a backup may have to be made or to go. */
-  live?: Live
-}
-
-export interface Live {
-  schedule?: VecBackupSchedule
-  backups: VecBackup[]
-  /** A VecBackup of the wanted name that is not among ours. */
-  namesake?: VecBackup
-}
+import type { Observed, Live } from './observed.ts'
 
 export interface Reach {
   ports: BackupSchedulePorts

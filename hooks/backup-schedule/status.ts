@@ -4,7 +4,7 @@ import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
 import { RECENT_BACKUPS } from '../../crds/limits.ts'
 import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
 import { isActive, standing } from './decision.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 
 /** A condition shows no more than this. */
 const MAX_MESSAGE = 1024

@@ -6,7 +6,7 @@ import type { Context, Desired } from '../protocol.ts'
 import { keptBackup, newBackup } from './children.ts'
 import { decide, type Decision } from './decision.ts'
 import { eventsOf } from './events.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { scheduleStatus } from './status.ts'
 
 /** Timers that run early must not turn in a circle. */

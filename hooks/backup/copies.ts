@@ -6,7 +6,7 @@ import {
   type ClusterCredential,
   type Original,
 } from '../copies.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 
 /** Those that may be copies: all of them when the cluster stands in another namespace than the Job. */
 export function copied({

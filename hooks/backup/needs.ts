@@ -1,6 +1,6 @@
 /** What a backup waits for before its Job can start, and what it will never get. */
 import { bucketLack, clusterLack, keyLack, type Lack } from '../lack.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 
 /** The first thing that is missing; undefined when the Job may be made. */
 export function lackOf({ backup, cluster, secrets }: Observed): Lack | undefined {

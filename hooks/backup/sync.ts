@@ -18,7 +18,7 @@ import { backupJob, backupRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { endedStatus, openStatus } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {

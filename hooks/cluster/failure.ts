@@ -6,7 +6,7 @@ import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { conditionOf, secondsSince } from '../conditions.ts'
 import { newestOf, planOf, runOf } from '../job.ts'
 import type { Context } from '../protocol.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import type { Shortfall } from './status.ts'
 
 export interface Failure extends Shortfall {

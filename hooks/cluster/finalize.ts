@@ -12,7 +12,7 @@ import type { Child, Context, Desired } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { clusterRights, uninstallJob } from './children.ts'
 import { failureOf } from './failure.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { uninstallRun } from './plan.ts'
 import { clusterStatus, type Shortfall } from './status.ts'
 

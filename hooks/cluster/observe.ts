@@ -1,5 +1,5 @@
 /** Reads all that a decision about a VecCluster may know: from the request, and through ports the rest. */
-import { parseProgress, type Progress } from '../../crds/command.ts'
+import { parseProgress } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import {
@@ -13,41 +13,15 @@ import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { ANNOTATIONS, releaseName } from '../../crds/names.ts'
 import { secondsSince } from '../conditions.ts'
 import { newestOf } from '../job.ts'
-
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest, Observations } from '../protocol.ts'
 import { tells } from './failure.ts'
 import type { ClusterPorts, PodConsensus } from './ports.ts'
 import type { Turns } from './turns.ts'
-import { dueRun, type Wanted } from './plan.ts'
+import { dueRun } from './plan.ts'
 import { usedSecrets } from './secrets.ts'
 import { isRolledOut } from './status.ts'
-
-/** All that `sync` and `finalize` decide on. */
-export interface Observed {
-  cluster: VecCluster
-  /** Every child Metacontroller shows, of whatever kind. */
-  children: AnyObject[]
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
-  statefulSet?: StatefulSet
-  /** The Secrets the spec names, as far as they exist. */
-  secrets: ReadonlyMap<string, Secret>
-  /** What the pods say of consensus; absent before the first answer. */
-  consensus?: PodConsensus[]
-  consensusAgainAfterSeconds?: number
-  /** The helm run that is due; absent where what was applied is what is wanted. */
-  due?: Wanted
-  /** Live, and only where a run is due. */
-  liveJobs?: Job[]
-  /** Helm Jobs of all clusters that have not ended; only where a run is due. */
-  unfinishedHelmJobs?: number
-  /** Who rewrites the collections of this cluster at this moment; only where a run is due. */
-  writeHolder?: string
-  /** The namespace is being deleted; only in finalize. */
-  namespaceEnds?: boolean
-}
+import type { Observed } from './observed.ts'
 
 export interface Reach {
   ports: ClusterPorts

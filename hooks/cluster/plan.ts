@@ -5,7 +5,7 @@ import { ANNOTATIONS, releaseName, shortHash } from '../../crds/names.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { isUnfinished } from '../job.ts'
 import type { Settings } from '../protocol.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { fingerprints, usedSecrets } from './secrets.ts'
 import { valuesOf } from './values.ts'
 

@@ -4,7 +4,7 @@ import type { ClusterStatus } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/names.ts'
 import { conditionOf, conditionsOf, type Finding } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 
 /** Why the release is not, or not yet, as the spec wants it; absent when it is. */
 export interface Shortfall {

@@ -9,7 +9,7 @@ import {
 } from '../../crds/limits.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import type { Finding } from '../conditions.ts'
-import { jitterOf } from './rhythm.ts'
+import { jitterOf } from './jitter.ts'
 
 export interface Outcome {
   /** Absent where the pass could not tell: the phase stays as it is. */

@@ -3,8 +3,8 @@
  * five minutes and whenever their cluster changes; the passes are spread out.
  */
 import type { VecCollection } from '../../crds/collection.ts'
-import { shortHash } from '../../crds/names.ts'
 import { conditionOf } from '../conditions.ts'
+import { jitterOf } from './jitter.ts'
 import type { Outcome } from './outcome.ts'
 
 /** Drift that was made while the service was away is put right within a minute of its start. */
@@ -43,11 +43,6 @@ export function dueAt(
 /** Whether a result is about this spec and this engine. */
 export function isCurrent({ metadata }: VecCollection, last: Result, about: About): boolean {
   return last.generation === metadata.generation && last.connection === about.connection
-}
-
-/** A number from 0 to 1 that is the resource's own. */
-export function jitterOf(uid: string): number {
-  return Number.parseInt(shortHash(uid).slice(0, 8), 16) / 2 ** 32
 }
 
 /** An earlier service came to a verdict about this very spec; Metacontroller's own generation is no proof. */

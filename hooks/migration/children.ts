@@ -7,7 +7,7 @@ import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf } from '../rights.ts'
 import { copied, givenCredentials, type Clusters } from './credentials.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { sourceClusterOf } from './places.ts'
 
 /** As the CompositeController declares them. */

@@ -1,7 +1,7 @@
 /** What a migration waits for before its Job can start, and what it will never get. */
 import { clusterLack, type Lack } from '../lack.ts'
 import { credentialLack } from './credentials.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { sourceClusterOf, targetOf } from './places.ts'
 
 /** The first thing that is missing; undefined when the Job may be made. */

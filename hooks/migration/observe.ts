@@ -1,39 +1,18 @@
 /** Reads all that a decision about a VecMigration may know: from the request, and through ports the rest. */
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Progress } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
-import type { AnyObject, Job } from '../../crds/kubernetes.ts'
+import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
-import { readCopies, type Copies } from '../copies.ts'
+import { readCopies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
-import { seeLease, type SeenLease } from '../lease.ts'
+import { seeLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
 import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
 import { lackOf } from './needs.ts'
 import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
 import type { MigrationPorts } from './ports.ts'
-
-/** All that `sync` decides on. */
-export interface Observed {
-  migration: VecMigration
-  /** Every child Metacontroller shows, of whatever kind. */
-  children: AnyObject[]
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
-  /** Live, where a Job may be due. */
-  clusters: Clusters
-  secrets: Secrets
-  /** While a Job runs that needs them. */
-  copies?: Copies
-  /** Live, and only where a Job may be due. */
-  liveJobs?: Job[]
-  /** The Leases `write` of both clusters; only where a Job may be due. */
-  writers?: SeenLease[]
-  /** Whether the target answers `/readyz`; only where a Job may be due and nothing else is missing. */
-  isReady?: boolean
-}
+import type { Observed } from './observed.ts'
 
 export async function observe(
   request: HookRequest<VecMigration>,

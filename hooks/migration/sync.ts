@@ -16,7 +16,7 @@ import { migrationJob, migrationRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './credentials.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { endedStatus, openStatus } from './status.ts'
 
 export type Decision = Decided<MigrationStatus>

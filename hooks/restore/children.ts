@@ -11,7 +11,7 @@ import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf } from '../rights.ts'
 import { copied } from './copies.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { sourceOf } from '../../crds/rules/restore-places.ts'
 
 /** As the CompositeController declares them. */

@@ -5,7 +5,7 @@
 import { keyChoices, type S3Source } from '../../crds/storage.ts'
 import { allows } from '../allow.ts'
 import { CLUSTER_CREDENTIALS, clusterOriginals, type Original } from '../copies.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 
 export function copied({ restore }: Pick<Observed, 'restore'>): string[] {

@@ -2,7 +2,7 @@
 import { ANNOTATIONS } from '../../crds/names.ts'
 import { allows } from '../allow.ts'
 import { bucketLack, clusterLack, keyLack, type Lack } from '../lack.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 
 /** The first thing that is missing; undefined when the Job may be made. */

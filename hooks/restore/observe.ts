@@ -1,43 +1,19 @@
 /** Reads all that a decision about a VecRestore may know: from the request, and through ports the rest. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Progress } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
-import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { Job } from '../../crds/kubernetes.ts'
 import { keySecretName, releaseName } from '../../crds/names.ts'
 import type { VecRestore } from '../../crds/restore.ts'
-import { readCopies, type Copies } from '../copies.ts'
+import { readCopies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
-import { seeLease, type SeenLease } from '../lease.ts'
+import { seeLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
 import { copied } from './copies.ts'
 import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 import type { RestorePorts } from './ports.ts'
-
-/** All that `sync` decides on. */
-export interface Observed {
-  restore: VecRestore
-  /** Every child Metacontroller shows, of whatever kind. */
-  children: AnyObject[]
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
-  /** Target and backup: live, where a Job may be due. */
-  cluster?: VecCluster
-  statefulSet?: StatefulSet
-  backup?: VecBackup
-  /** Bucket credentials, the engine's key and its certificate authority, as far as they exist. */
-  secrets: { bucket?: Secret; engine?: Secret; tls?: Secret }
-  /** While a Job runs that needs them. */
-  copies?: Copies
-  /** Live, and only where a Job may be due. */
-  liveJobs?: Job[]
-  /** Only where a Job may be due, or has not reported yet. */
-  leases?: { write: SeenLease; backup: SeenLease }
-  /** Who works on the target without a Lease; read with the Leases. */
-  others?: string[]
-}
+import type { Observed } from './observed.ts'
 
 type Shown = Pick<
   Observed,

@@ -25,7 +25,7 @@ import { restoreJob, restoreRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
 import { lackOf } from './needs.ts'
-import type { Observed } from './observe.ts'
+import type { Observed } from './observed.ts'
 import { endedStatus, openStatus } from './status.ts'
 
 export type Decision = Decided<RestoreStatus>

@@ -8,12 +8,12 @@ import type { Logger } from 'pino'
 import { Rejected, StorageError } from '../../crds/errors.ts'
 import { manifestKey, ownerKey } from '../../crds/layout.ts'
 import {
-  checkedManifest,
   isByShard,
   type Manifest,
   type ManifestSnapshot,
   type NodeCollection,
 } from '../../crds/manifest.ts'
+import { checkedManifest } from '../../crds/rules/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
 import { ownerOf } from '../backup/owner.ts'
 import { wordsOf } from '../clients/call.ts'

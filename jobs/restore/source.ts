@@ -4,7 +4,8 @@
  */
 import { Rejected } from '../../crds/errors.ts'
 import { manifestKey } from '../../crds/layout.ts'
-import { checkedManifest, isByShard, type Manifest } from '../../crds/manifest.ts'
+import { isByShard, type Manifest } from '../../crds/manifest.ts'
+import { checkedManifest } from '../../crds/rules/manifest.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { humanSize } from '../../crds/size.ts'

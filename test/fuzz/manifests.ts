@@ -3,12 +3,12 @@ import fc from 'fast-check'
 import { Rejected } from '../../crds/errors.ts'
 import { shardSnapshotKey } from '../../crds/layout.ts'
 import {
-  checkedManifest,
   NodeManifest,
   ShardManifest,
   type NodeCollection,
   type ShardCollection,
 } from '../../crds/manifest.ts'
+import { checkedManifest } from '../../crds/rules/manifest.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { chosen } from '../../jobs/restore/source.ts'
 import { damaged, damages, type Damage } from './mangle.ts'

@@ -1,5 +1,5 @@
 /** A VecBackup by shard: what is in the bucket, what status and log say, and what a killed Job leaves to the next. */
-import { checkedManifest } from '../../crds/manifest.ts'
+import { checkedManifest } from '../../crds/rules/manifest.ts'
 import {
   backupResource,
   engineFiles,

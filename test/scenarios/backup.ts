@@ -1,5 +1,5 @@
 /** A VecBackup when all goes well: what is in the bucket, what status and log say. */
-import { checkedManifest } from '../../crds/manifest.ts'
+import { checkedManifest } from '../../crds/rules/manifest.ts'
 import type { World } from '../world/world.ts'
 import {
   backupResource,

@@ -1,10 +1,7 @@
 /** What no schema can say of a manifest by shard: that it is complete, and that no shard is taken for another. */
 import t from 'tap'
-import {
-  checkedManifest,
-  type ShardCollection,
-  type ShardManifest,
-} from '../../../crds/manifest.ts'
+import type { ShardCollection, ShardManifest } from '../../../crds/manifest.ts'
+import { checkedManifest } from '../../../crds/rules/manifest.ts'
 
 const SHA256 = '0'.repeat(64)
 

@@ -4,7 +4,7 @@ import type { BackupResult, Progress } from '../../../crds/command.ts'
 import type { Job, Lease, Secret } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/names.ts'
 import { backupRights, wantedRun } from '../../../hooks/backup/children.ts'
-import type { Observed } from '../../../hooks/backup/observe.ts'
+import type { Observed } from '../../../hooks/backup/observed.ts'
 import { ago, cluster, secret, type ClusterParts } from '../../builders.ts'
 import { jobOf, type TransferJobParts } from '../transfer.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { clusterRights } from '../../../hooks/cluster/children.ts'
 import { finalize } from '../../../hooks/cluster/finalize.ts'
-import type { Observed } from '../../../hooks/cluster/observe.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { uninstallRun } from '../../../hooks/cluster/plan.ts'
 import { ago, cluster, context, helmJob, observed, progress } from '../../builders.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import { clusterRights } from '../../../hooks/cluster/children.ts'
-import type { Observed } from '../../../hooks/cluster/observe.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
 import { sync as decide } from '../../../hooks/cluster/sync.ts'
 import { decodePlan, UpgradePlan } from '../../../crds/command.ts'

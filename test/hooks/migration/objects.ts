@@ -5,7 +5,7 @@ import type { MigrationResult } from '../../../crds/migration-command.ts'
 import type { VecMigration } from '../../../crds/migration.ts'
 import { API_VERSION } from '../../../crds/names.ts'
 import { migrationRights, wantedRun } from '../../../hooks/migration/children.ts'
-import type { Observed } from '../../../hooks/migration/observe.ts'
+import type { Observed } from '../../../hooks/migration/observed.ts'
 import { ago, cluster, type ClusterParts } from '../../builders.ts'
 import { jobOf, type TransferJobParts } from '../transfer.ts'
 

@@ -7,7 +7,7 @@ import type { Lease } from '../../../crds/kubernetes.ts'
 import type { SeenLease } from '../../../hooks/lease.ts'
 import type { Decision } from '../../../hooks/migration/sync.ts'
 import { MIGRATION_CHILD_KINDS, migrationRights } from '../../../hooks/migration/children.ts'
-import type { Observed } from '../../../hooks/migration/observe.ts'
+import type { Observed } from '../../../hooks/migration/observed.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
 import { ago, cluster, context, secret } from '../../builders.ts'
 import {

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import { checkedManifest } from '../../../crds/manifest.ts'
+import { checkedManifest } from '../../../crds/rules/manifest.ts'
 import { Bucket } from '../../../jobs/clients/s3.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemTime } from '../../../jobs/time.ts'

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { EXIT } from '../../../../crds/command.ts'
-import { checkedManifest } from '../../../../crds/manifest.ts'
+import { checkedManifest } from '../../../../crds/rules/manifest.ts'
 import { systemTime } from '../../../../jobs/time.ts'
 import { snapshotFiles } from '../../../doubles/engine/snapshots.ts'
 import { MIB } from '../stage.ts'

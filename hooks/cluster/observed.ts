@@ -1,0 +1,31 @@
+/** All that a decision about a VecCluster knows. */
+import type { Progress } from '../../crds/command.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { PodConsensus } from './ports.ts'
+import type { Wanted } from './plan.ts'
+
+export interface Observed {
+  cluster: VecCluster
+  /** Every child Metacontroller shows, of whatever kind. */
+  children: AnyObject[]
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+  statefulSet?: StatefulSet
+  /** The Secrets the spec names, as far as they exist. */
+  secrets: ReadonlyMap<string, Secret>
+  /** What the pods say of consensus; absent before the first answer. */
+  consensus?: PodConsensus[]
+  consensusAgainAfterSeconds?: number
+  /** The helm run that is due; absent where what was applied is what is wanted. */
+  due?: Wanted
+  /** Live, and only where a run is due. */
+  liveJobs?: Job[]
+  /** Helm Jobs of all clusters that have not ended; only where a run is due. */
+  unfinishedHelmJobs?: number
+  /** Who rewrites the collections of this cluster at this moment; only where a run is due. */
+  writeHolder?: string
+  /** The namespace is being deleted; only in finalize. */
+  namespaceEnds?: boolean
+}
