@@ -1,9 +1,8 @@
 /** All that a decision about a VecCluster knows. */
-import type { Progress } from '../../crds/command.ts'
+import type { Progress, UpgradePlan } from '../../crds/command.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import type { PodConsensus } from './ports.ts'
-import type { Wanted } from './plan.ts'
 
 export interface Observed {
   cluster: VecCluster
@@ -29,3 +28,6 @@ export interface Observed {
   /** The namespace is being deleted; only in finalize. */
   namespaceEnds?: boolean
 }
+
+/** The run that is wanted now; its number is given when a Job is made of it. */
+export type Wanted = Omit<UpgradePlan, 'run'>

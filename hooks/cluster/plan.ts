@@ -1,16 +1,13 @@
 /** Which helm run a VecCluster needs, and whether it needs one. */
 import { Value } from '@sinclair/typebox/value'
-import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/command.ts'
+import { Risk, type UninstallPlan } from '../../crds/command.ts'
 import { ANNOTATIONS, releaseName, shortHash } from '../../crds/names.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { isUnfinished } from '../job.ts'
 import type { Settings } from '../protocol.ts'
-import type { Observed } from './observed.ts'
+import type { Observed, Wanted } from './observed.ts'
 import { fingerprints, usedSecrets } from './secrets.ts'
 import { valuesOf } from './values.ts'
-
-/** The run that is wanted now; its number is given when a Job is made of it. */
-export type Wanted = Omit<UpgradePlan, 'run'>
 
 export function wantedRun(observed: Observed, settings: Settings): Wanted {
   const { cluster, secrets } = observed

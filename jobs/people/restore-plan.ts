@@ -11,7 +11,8 @@ import { checkCollection, existing } from '../restore/fitting.ts'
 import { checkRoom, type Share } from '../restore/room.ts'
 import { chosen } from '../restore/source.ts'
 import { checkTarget } from '../restore/target.ts'
-import { bytesOf, type Inspection, type Wanted } from '../restore/work.ts'
+import type { Inspection } from '../restore/work.ts'
+import { bytesOf, type Wanted } from '../restore/wanted.ts'
 import {
   CLUSTER_FLAGS,
   ENDS,

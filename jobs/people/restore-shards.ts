@@ -2,8 +2,9 @@
 import { humanSize } from '../../crds/size.ts'
 import { noLoad, placesOf, type Load, type Places } from '../restore/places.ts'
 import { sharesOf, type Share } from '../restore/room.ts'
-import type { Sight } from '../restore/settled.ts'
-import { targetOf, type Inspection, type Wanted } from '../restore/work.ts'
+import type { Sight } from '../restore/sight.ts'
+import { targetOf, type Inspection } from '../restore/work.ts'
+import type { Wanted } from '../restore/wanted.ts'
 import { columns } from './table.ts'
 
 /** Collects where each collection would go, in the order the Job would decide it. */

@@ -1,7 +1,7 @@
 /** How `status` looks on a terminal. */
 import type { EngineView, NodeView, ShardView } from './engine-view.ts'
 import type { Summary } from './resource.ts'
-import type { Picture } from './status.ts'
+import type { Picture } from './picture.ts'
 import { age, columns, oneLine } from './table.ts'
 
 /** One line for each resource; the namespace stands there where there are several. */

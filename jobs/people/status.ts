@@ -5,7 +5,6 @@ import { KubernetesError } from '../../crds/errors.ts'
 import { endOf, Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/names.ts'
 import { RESOURCES, type Resource } from '../../crds/resources.ts'
-import type { Condition } from '../../crds/schema.ts'
 import type { Kubernetes } from '../clients/kubernetes.ts'
 import {
   CLUSTER_FLAGS,
@@ -16,18 +15,9 @@ import {
   type PeopleCall,
   type PeopleCommand,
 } from './command.ts'
-import { engineView, type EngineView } from './engine-view.ts'
-import {
-  Shown,
-  clusterOf,
-  factsOf,
-  listed,
-  partsOf,
-  resourceOf,
-  summaryOf,
-  type Part,
-  type Summary,
-} from './resource.ts'
+import { engineView } from './engine-view.ts'
+import { Shown, clusterOf, factsOf, listed, partsOf, resourceOf, summaryOf } from './resource.ts'
+import type { JobView, Picture } from './picture.ts'
 import { drawing, list } from './status-text.ts'
 
 export const status: PeopleCommand = {
@@ -44,23 +34,6 @@ export const status: PeopleCommand = {
     ...JSON_FLAG,
   },
   run: show,
-}
-
-/** One resource and what belongs to it. */
-export interface Picture {
-  resource: Summary & { conditions: Condition[]; facts: Record<string, string>; parts: Part[] }
-  /** Where that is another resource. */
-  cluster?: Summary & { facts: Record<string, string> }
-  engine?: EngineView
-  jobs: JobView[]
-}
-
-export interface JobView {
-  name: string
-  verb: string
-  state: string
-  createdAt?: string
-  message: string
 }
 
 async function show(call: PeopleCall): Promise<number> {

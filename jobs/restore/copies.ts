@@ -5,8 +5,10 @@
 import { patiently } from '../patience.ts'
 import { arranged, tryToStart } from './moving.ts'
 import { factorOf, placesOf, recordedFactor, type Places } from './places.ts'
-import { firstCopies, settled, type Copies, type Sight } from './settled.ts'
-import { collectionsOn, recoveryOn, targetOf, type Wanted, type Work } from './work.ts'
+import { settled } from './settled.ts'
+import { firstCopies, type Copies, type Sight } from './sight.ts'
+import { collectionsOn, recoveryOn, targetOf, type Work } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 export async function makeCopies(wanted: Wanted, work: Work): Promise<void> {
   const { name } = wanted

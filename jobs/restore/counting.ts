@@ -2,7 +2,8 @@
 import { EngineError } from '../../crds/errors.ts'
 import type { ManifestCollection, ShardKey } from '../../crds/manifest.ts'
 import { patiently } from '../patience.ts'
-import { snapshotsOn, type Wanted, type Work } from './work.ts'
+import { snapshotsOn, type Work } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 /** A count is of one moment, and may be behind what was settled. */
 const COUNT_TRIES = 6

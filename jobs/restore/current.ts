@@ -1,7 +1,7 @@
 /** Where a restore stands in one collection: what is back of it, as it is told and as it is gone on from. */
 import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import type { RestoreResult } from '../../crds/restore-command.ts'
-import type { Wanted } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 export type Current = NonNullable<RestoreResult['current']>
 

@@ -6,7 +6,8 @@ import { fanOutBody } from '../../crds/rules/recreate.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
 import { provenPoints } from './counting.ts'
-import { collectionsOn, recoveryOn, type Wanted, type Work } from './work.ts'
+import { collectionsOn, recoveryOn, type Work } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 /** Idle for so long although there is something to optimise: it waits for an update. */
 const GREY_SECONDS = 15

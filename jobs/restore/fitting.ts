@@ -7,8 +7,10 @@ import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
-import { disagreement, firstCopies, look, type Copies, type Sight } from './settled.ts'
-import { collectionsOn, engineOn, recoveryOn, type Inspection, type Wanted } from './work.ts'
+import { look } from './settled.ts'
+import { disagreement, firstCopies, type Copies, type Sight } from './sight.ts'
+import { collectionsOn, engineOn, recoveryOn, type Inspection } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 /**
  * Throws with the first reason why this collection cannot be restored; answers where its shards are at

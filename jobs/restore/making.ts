@@ -7,8 +7,10 @@ import type { ManifestCollection, ShardKey } from '../../crds/manifest.ts'
 import { recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
 import { isPassing, patiently } from '../patience.ts'
 import { existing } from './fitting.ts'
-import { firstCopies, settled, type Sight } from './settled.ts'
-import { collectionsOn, recoveryOn, type Wanted, type Work } from './work.ts'
+import { settled } from './settled.ts'
+import { firstCopies, type Sight } from './sight.ts'
+import { collectionsOn, recoveryOn, type Work } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 /** Of keys that are made to skip ids, and deleted again. */
 const GAP = '__vec_operator_gap'

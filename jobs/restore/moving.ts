@@ -1,7 +1,8 @@
 /** Shards on their way between nodes: started, awaited, and started again where one did not arrive. */
 import { EngineError } from '../../crds/errors.ts'
 import { isPassing } from '../patience.ts'
-import { firstCopies, settled, type Copies, type Sight } from './settled.ts'
+import { settled } from './settled.ts'
+import { firstCopies, type Copies, type Sight } from './sight.ts'
 import type { Work } from './work.ts'
 
 /** A copy that fails on its way is started again. */

@@ -2,8 +2,8 @@
  * Which nodes get which shards: each stays where it is at the target or was at the source, and where the
  * target has another number of nodes it goes where the fewest bytes are.
  */
-import { firstCopies, type Sight } from './settled.ts'
-import type { Wanted } from './work.ts'
+import { firstCopies, type Sight } from './sight.ts'
+import type { Wanted } from './wanted.ts'
 
 /** Nodes of each shard, by ordinal: the first takes its snapshot, the others get copies of it. */
 export type Places = Map<number, number[]>

@@ -2,10 +2,11 @@
  * Each shard on the one node that takes its snapshot, before any is taken: the engine spreads new shards
  * by their number, and what stands there already may have more copies than one.
  */
-import { recoveryOn, type ShardWanted, type Work } from './work.ts'
+import { recoveryOn, type Work } from './work.ts'
+import type { ShardWanted } from './wanted.ts'
 import { arranged, tryToStart } from './moving.ts'
 import type { Places } from './places.ts'
-import { firstCopies, type Copies, type Sight } from './settled.ts'
+import { firstCopies, type Copies, type Sight } from './sight.ts'
 
 /** Costs little where the collection was just made: there is nothing in its shards. */
 export async function placeShards({ name }: ShardWanted, work: Work): Promise<void> {

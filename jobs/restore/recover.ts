@@ -7,8 +7,10 @@ import { humanSize } from '../../crds/size.ts'
 import { attempted, untilIdle } from './attempts.ts'
 import { bring } from './bring.ts'
 import { strayed } from './placing.ts'
-import { settled, type Copies } from './settled.ts'
-import { ordinals, type NodeWanted, type Work } from './work.ts'
+import { settled } from './settled.ts'
+import type { Copies } from './sight.ts'
+import { ordinals, type Work } from './work.ts'
+import type { NodeWanted } from './wanted.ts'
 
 /** From the given node on: those before it have their snapshot. */
 export async function recoverNodes(

@@ -3,7 +3,7 @@
  * only some of them know of is dropped, through one of those that do (facts 6.4, the first table).
  */
 import { EngineError } from '../../crds/errors.ts'
-import type { Sight } from './settled.ts'
+import type { Sight } from './sight.ts'
 import { recoveryOn, type Work } from './work.ts'
 
 /** A copy that not all nodes know of, and a node that does. */

@@ -3,14 +3,8 @@ import { Rejected } from '../../crds/errors.ts'
 import { humanSize } from '../../crds/size.ts'
 import { patiently } from '../patience.ts'
 import type { Places } from './places.ts'
-import {
-  ordinals,
-  recoveryOn,
-  type Inspection,
-  type NodeWanted,
-  type ShardWanted,
-  type Wanted,
-} from './work.ts'
+import { ordinals, recoveryOn, type Inspection } from './work.ts'
+import type { NodeWanted, ShardWanted, Wanted } from './wanted.ts'
 
 /** Of one node. */
 export interface Share {

@@ -26,7 +26,8 @@ import { recoverShards } from './shards.ts'
 import { chosen, folderOf, readManifest } from './source.ts'
 import { Tally } from './tally.ts'
 import { checkTarget } from './target.ts'
-import { targetOf, type Wanted, type Work } from './work.ts'
+import { targetOf, type Work } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
   const bucket = await tools.bucketAt(plan.source)

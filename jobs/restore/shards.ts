@@ -9,8 +9,10 @@ import { attempted, untilIdle } from './attempts.ts'
 import { bring } from './bring.ts'
 import { refuseOtherShards } from './making.ts'
 import { strayed } from './placing.ts'
-import { firstCopies, settled, type Copies } from './settled.ts'
-import { recoveryOn, type ShardWanted, type Work } from './work.ts'
+import { settled } from './settled.ts'
+import { firstCopies, type Copies } from './sight.ts'
+import { recoveryOn, type Work } from './work.ts'
+import type { ShardWanted } from './wanted.ts'
 
 /** Nodes at once. Where they cannot fetch, so many streams pass through the memory of the Job. */
 const AT_ONCE = 8

@@ -10,7 +10,7 @@ import type { RestorePlan } from '../../crds/restore-command.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { humanSize } from '../../crds/size.ts'
 import type { Bucket } from '../clients/s3.ts'
-import type { Wanted } from './work.ts'
+import type { Wanted } from './wanted.ts'
 
 /** The Job has 512 MiB; a thousand collections of a thousand shards need less than this. */
 const MAX_MANIFEST_BYTES = 64 * 1024 * 1024

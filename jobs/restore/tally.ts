@@ -9,7 +9,7 @@ import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
 import { bounded, bytesBack, doneIn, doneOf, leftIn, type Current, type Left } from './current.ts'
 import { Flow } from './flow.ts'
-import { bytesOf, type Wanted } from './work.ts'
+import { bytesOf, type Wanted } from './wanted.ts'
 
 /** What a person must see first stands first. */
 const ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const

@@ -1,5 +1,4 @@
 /** What the parts of one run of `restore run` share. */
-import type { ManifestCollection, NodeCollection, ShardCollection } from '../../crds/manifest.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { EngineCollections } from '../clients/engine-collections.ts'
 import { EngineRecovery, type SnapshotPriority } from '../clients/engine-recovery.ts'
@@ -27,27 +26,6 @@ export interface Work {
   ways: Map<number, 'fetch' | 'upload'>
   /** Where the shards of each collection are to be, by its name at the target. */
   places: Map<string, Places>
-}
-
-/** One collection that is to be restored. */
-export type Wanted = NodeWanted | ShardWanted
-
-/** From one snapshot of each node. */
-export interface NodeWanted {
-  method: 'Node'
-  /** In the backup. */
-  source: NodeCollection
-  /** Name at the target. */
-  name: string
-}
-
-/** From one snapshot of each shard. */
-export interface ShardWanted {
-  method: 'Shard'
-  source: ShardCollection
-  name: string
-  /** Of the source. */
-  nodeCount: number
 }
 
 /** All it takes to look at bucket and target, and to touch nothing. */
@@ -85,9 +63,4 @@ export function collectionsOn(reach: Reach, ordinal: number): EngineCollections 
 
 export function snapshotsOn(reach: Reach, ordinal: number): EngineSnapshots {
   return new EngineSnapshots(engineOn(reach, ordinal))
-}
-
-/** Bytes of all its snapshots. */
-export function bytesOf({ snapshots }: Pick<ManifestCollection, 'snapshots'>): number {
-  return snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }

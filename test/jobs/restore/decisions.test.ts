@@ -7,7 +7,7 @@ import { lacking, missingCopies } from '../../../jobs/restore/copies.ts'
 import { keysInOrder } from '../../../jobs/restore/making.ts'
 import { misplaced } from '../../../jobs/restore/recover.ts'
 import { phantoms } from '../../../jobs/restore/repair.ts'
-import { disagreement, sightOf, type Copies } from '../../../jobs/restore/settled.ts'
+import { disagreement, sightOf, type Copies } from '../../../jobs/restore/sight.ts'
 import { refuseVersion } from '../../../jobs/restore/target.ts'
 
 /** Nodes of each shard, all Active. */

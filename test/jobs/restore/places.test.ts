@@ -5,8 +5,8 @@ import { inLanes } from '../../../jobs/restore/lanes.ts'
 import { factorOf, noLoad, placesOf, type Load } from '../../../jobs/restore/places.ts'
 import { changesOf, strayed } from '../../../jobs/restore/placing.ts'
 import { refuseShares } from '../../../jobs/restore/room.ts'
-import { firstCopies, type Copies, type Sight } from '../../../jobs/restore/settled.ts'
-import type { ShardWanted } from '../../../jobs/restore/work.ts'
+import { firstCopies, type Copies, type Sight } from '../../../jobs/restore/sight.ts'
+import type { ShardWanted } from '../../../jobs/restore/wanted.ts'
 
 const GIB = 2 ** 30
 
