@@ -2,12 +2,18 @@
  * The hook protocol: what Metacontroller sends, what a room decides, and what goes back on the wire
  * (facts: JSON contract). A room never sees HTTP.
  */
-import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import { AnyObject, type KubernetesEvent } from '../crds/kubernetes.ts'
+import { Type, type TSchema } from '@sinclair/typebox'
+import { AnyObject, Job, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
 
-/** Objects by `Kind.group/version`, then by `namespace/name`. */
-export const Observations = Type.Record(Type.String(), Type.Record(Type.String(), AnyObject))
-export type Observations = Static<typeof Observations>
+/** Objects by `Kind.group/version`, then by `namespace/name`; of some kinds the rooms read more than who they are. */
+export const Observations = Type.Object(
+  {
+    'Job.batch/v1': Type.Optional(Type.Record(Type.String(), Job)),
+    'StatefulSet.apps/v1': Type.Optional(Type.Record(Type.String(), StatefulSet)),
+  },
+  { additionalProperties: Type.Record(Type.String(), AnyObject) },
+)
+export type Observations = Record<string, Record<string, AnyObject>>
 
 export function SyncRequest<Parent extends TSchema>(parent: Parent) {
   return Type.Object({
