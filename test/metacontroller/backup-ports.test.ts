@@ -150,9 +150,13 @@ t.test("a purge empties the backup's own folder, with AWS_* as the second choice
   const { ports, makeSecret } = await stage(t)
   const { store, target } = await bucketOf(t)
   await makeSecret()
-  t.strictSame(await ports.purge(target, signal), { done: true })
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
   t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
-  t.strictSame(await ports.purge(target, signal), { done: true }, 'again, and nothing is left')
+  t.strictSame(
+    await ports.purge(target, signal),
+    { done: true, deleted: 0 },
+    'again, and nothing is left',
+  )
 })
 
 t.test('a purge deletes one batch at a call and goes on at the next', async (t) => {
@@ -162,9 +166,13 @@ t.test('a purge deletes one batch at a call and goes on at the next', async (t) 
     store?.put(`p/b/docs/node-0/${index}`, Buffer.from('x'))
   }
   await makeSecret()
-  t.strictSame(await ports.purge(target, signal), { done: false })
+  t.strictSame(await ports.purge(target, signal), {
+    done: false,
+    deleted: 1000,
+    left: { count: 2, isLeast: false },
+  })
   t.ok(store?.objects.has('p/b/owner.json'))
-  t.strictSame(await ports.purge(target, signal), { done: true })
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
   t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
 })
 
@@ -172,10 +180,13 @@ t.test('what another backup owns is left alone, and a bucket that is gone is don
   const { ports, makeSecret } = await stage(t)
   const { s3, store, target } = await bucketOf(t)
   await makeSecret()
-  t.strictSame(await ports.purge({ ...target, uid: 'uid-namesake' }, signal), { done: true })
+  t.strictSame(await ports.purge({ ...target, uid: 'uid-namesake' }, signal), {
+    done: true,
+    deleted: 0,
+  })
   t.equal(store?.keys().length, 3)
   s3.buckets.delete('backups')
-  t.strictSame(await ports.purge(target, signal), { done: true })
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 0 })
 })
 
 t.test('keys with other names are read from the Secret, and a missing one is named', async (t) => {
@@ -188,7 +199,7 @@ t.test('keys with other names are read from the Secret, and a missing one is nam
   })
   const reference = { name: 'bucket', accessKeyIdKey: 'user', secretAccessKeyKey: 'pass' }
   const named = { ...target.storage, credentialsSecretRef: reference }
-  t.strictSame(await ports.purge({ ...target, storage: named }, signal), { done: true })
+  t.strictSame(await ports.purge({ ...target, storage: named }, signal), { done: true, deleted: 2 })
   t.equal(store?.keys().length, 1)
 })
 
@@ -209,7 +220,7 @@ t.test('a store that is busy is asked twice, and then again by the next hook', a
   t.equal(sleeps.length, 1)
   t.strictSame(statuses, [503, 503], 'both are told to the metrics')
   s3.misbehave()
-  t.strictSame(await ports.purge(target, signal), { done: true })
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
 })
 
 t.test('a purge that is ended deletes nothing more', async (t) => {
