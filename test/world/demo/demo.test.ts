@@ -61,7 +61,7 @@ t.test('the tour shows the life of every kind, and ends with the lost data back'
     'Completed',
     'gone',
   ])
-  t.match(output, /InProgress +collection 1 of 1 \(books\), node \d of 3: /)
+  t.match(output, /Restoring +collection 1 of 1 \(books\), \d of 3 shards done: /)
   t.match(output, /VecBackup demo-1\/docs-nightly-\d{8}-\d{4}00 +Completed +Backed up 2\/2/)
   t.strictSame(phasesIn(output, 'VecBackupSchedule \\S+'), ['Active', 'gone'])
   for (const kind of ['VecRestore', 'VecMigration']) {
