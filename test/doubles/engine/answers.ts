@@ -40,6 +40,15 @@ export function refuse(status: number, error: string): never {
   throw new Refusal(failed(status, error))
 }
 
+/** Shards are folders and threads to the engine, and memory to the double: so many are too many for both. */
+const MAX_SHARDS = 100_000
+
+export function refuseTooMany(shards: unknown): void {
+  if (Number(shards ?? 1) > MAX_SHARDS) {
+    refuse(500, `Service internal error: no room for ${String(shards)} shards`)
+  }
+}
+
 export function text(status: number, body: string): EngineAnswer {
   return { status, body }
 }

@@ -5,6 +5,7 @@ import {
   failed,
   ok,
   refuse,
+  refuseTooMany,
   UNKNOWN_ROUTE,
   type EngineAnswer,
   type EngineRequest,
@@ -100,6 +101,7 @@ async function create(
   }
   // Names of vectors are looked at before anything is agreed on.
   newConfig(body, 1)
+  refuseTooMany(body['shard_number'])
   cluster.addCollection(name, body)
   return answered(cluster, hasEmptyHnsw(body), timeout)
 }

@@ -1,5 +1,5 @@
 /** /collections/{c}/shards: the keys of custom sharding, each with shards of its own (facts 7.4). */
-import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
+import { ok, refuse, refuseTooMany, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import { CreateShardKey, DropShardKey } from '../bodies.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Collection, Shard, ShardKey } from '../collection.ts'
@@ -43,6 +43,7 @@ function create(request: EngineRequest, cluster: EngineCluster, name: string): E
   }
   const { params } = collection.config
   const count = Number(body['shards_number'] ?? params['shard_number'])
+  refuseTooMany(count)
   const copies = Number(body['replication_factor'] ?? params['replication_factor'])
   const peers = (body['placement'] as number[] | undefined) ?? cluster.peers().map(({ id }) => id)
   collection.shards.push(...newShards(collection, { key, count, copies, peers }))
