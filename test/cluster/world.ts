@@ -21,6 +21,8 @@ const POLL_MS = 250
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
 const UNTIL_SECONDS = 120
 const GONE_SECONDS = 120
+/** A Job that has failed for good has no further pod. */
+const SUCCESSOR_MS = 30_000
 
 /** Brings the ground up, puts the operator on it, and opens the world there. */
 export async function startClusterWorld(
@@ -210,15 +212,21 @@ class OpenWorld implements ClusterWorld {
   }
 
   async #killJobPod(namespace: string, job: string): Promise<void> {
-    const { items } = await this.client.list('v1', 'Pod', {
-      namespace,
-      labelSelector: `job-name=${job}`,
-    })
-    for (const { metadata } of items) {
+    const pods = () =>
+      this.client.list('v1', 'Pod', { namespace, labelSelector: `job-name=${job}` })
+    const killed = (await pods()).items.map(({ metadata }) => metadata.name)
+    for (const name of killed) {
       // As the pod garbage collector does it for a node that is gone: at once, without a word.
-      const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}?gracePeriodSeconds=0`
-      await this.client.raw('DELETE', path)
+      await this.client.raw(
+        'DELETE',
+        `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`,
+      )
     }
+    // The object goes before the process: once another pod works, the kubelet has ended that one.
+    const end = Date.now() + SUCCESSOR_MS
+    const works = ({ metadata, status }: ApiObject) =>
+      !killed.includes(metadata.name) && (status as { phase?: string }).phase === 'Running'
+    while (Date.now() < end && !(await pods()).items.some(works)) await sleep(POLL_MS)
   }
 
   async #scaleService(replicas: number): Promise<void> {
