@@ -3,14 +3,27 @@
  * (facts: JSON contract). A room never sees HTTP.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
+import { VecBackup } from '../crds/backup.ts'
+import { VecCluster } from '../crds/cluster.ts'
 import { AnyObject, Job, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
+import { API_VERSION } from '../crds/names.ts'
 
-/** Objects by `Kind.group/version`, then by `namespace/name`; of some kinds the rooms read more than who they are. */
+/** What the rooms read more of than who it is; a status may be that of another release. */
+const READ = {
+  'Job.batch/v1': Job,
+  'StatefulSet.apps/v1': StatefulSet,
+  [`VecCluster.${API_VERSION}`]: Type.Omit(VecCluster.schema, ['status']),
+  [`VecBackup.${API_VERSION}`]: Type.Omit(VecBackup.schema, ['status']),
+}
+
+/** Objects by `Kind.group/version`, then by `namespace/name`. */
 export const Observations = Type.Object(
-  {
-    'Job.batch/v1': Type.Optional(Type.Record(Type.String(), Job)),
-    'StatefulSet.apps/v1': Type.Optional(Type.Record(Type.String(), StatefulSet)),
-  },
+  Object.fromEntries(
+    Object.entries(READ).map(([kind, schema]) => [
+      kind,
+      Type.Optional(Type.Record(Type.String(), schema)),
+    ]),
+  ),
   { additionalProperties: Type.Record(Type.String(), AnyObject) },
 )
 export type Observations = Record<string, Record<string, AnyObject>>
