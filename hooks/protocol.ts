@@ -19,14 +19,16 @@ const READ = {
 /** Objects by `Kind.group/version`, then by `namespace/name`. */
 export const Observations = Type.Object(
   Object.fromEntries(
-    Object.entries(READ).map(([kind, schema]) => [
-      kind,
-      Type.Optional(Type.Record(Type.String(), schema)),
-    ]),
+    Object.entries(READ).map(([kind, schema]) => [kind, Type.Optional(each(schema))]),
   ),
-  { additionalProperties: Type.Record(Type.String(), AnyObject) },
+  { additionalProperties: each(AnyObject) },
 )
 export type Observations = Record<string, Record<string, AnyObject>>
+
+/** Under whatever key: the pattern of `Type.String()` lets one with a line break pass unseen. */
+function each(schema: TSchema) {
+  return Type.Record(Type.String({ pattern: '^[^]*$' }), schema)
+}
 
 export function SyncRequest<Parent extends TSchema>(parent: Parent) {
   return Type.Object({
