@@ -174,7 +174,7 @@ export const OwnerReference = Type.Object({
 
 export const ObjectMeta = Type.Object({
   name: Type.String(),
-  namespace: Type.String(),
+  namespace: Type.String({ minLength: 1 }),
   uid: Type.String(),
   resourceVersion: Type.Optional(Type.String()),
   generation: Type.Integer(),

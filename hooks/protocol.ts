@@ -5,12 +5,13 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
-import { AnyObject, Job, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
+import { AnyObject, Job, Secret, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
 import { API_VERSION } from '../crds/names.ts'
 
 /** What the rooms read more of than who it is; a status may be that of another release. */
 const READ = {
   'Job.batch/v1': Job,
+  'Secret.v1': Secret,
   'StatefulSet.apps/v1': StatefulSet,
   [`VecCluster.${API_VERSION}`]: Type.Omit(VecCluster.schema, ['status']),
   [`VecBackup.${API_VERSION}`]: Type.Omit(VecBackup.schema, ['status']),

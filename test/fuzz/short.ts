@@ -1,15 +1,16 @@
 /**
- * The short run of a subject: FUZZ_RUNS cases, and FUZZ_WORLD through a whole world, drawn from FUZZ_SEED.
- * The long one is `npm run test:fuzz`.
+ * The short run of a subject: FUZZ_RUNS cases, and FUZZ_WORLD through a whole world, drawn from FUZZ_SEED: the
+ * same ones everywhere, so that a change is judged by what it changed. The long one, `npm run test:fuzz`,
+ * draws anew.
  */
 import type { Test } from 'tap'
 import { lineOf } from './corpus.ts'
-import { fuzz, newSeed, type Fuzzed } from './run.ts'
+import { fuzz, type Fuzzed } from './run.ts'
 import type { Subject } from './subject.ts'
 
 const count = Number(process.env['FUZZ_RUNS'] ?? 2000)
 const worldCount = Number(process.env['FUZZ_WORLD'] ?? 20)
-const seed = Number(process.env['FUZZ_SEED'] ?? newSeed())
+const seed = Number(process.env['FUZZ_SEED'] ?? 1)
 
 export async function shortRun<Case>(t: Test, subject: Subject<Case>): Promise<void> {
   const { name, title, inWorld } = subject
