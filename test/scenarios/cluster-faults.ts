@@ -128,7 +128,8 @@ const operatorUpgraded: Scenario = {
     const reference = await running(world, namespace, 'a')
     const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: 'vec-a-0' }
     const before = (await world.get(pod))?.metadata.uid
-    await world.faults.upgradeService('0.2.0')
+    // Another release than that of the scenario before it in a cluster.
+    await world.faults.upgradeService('0.3.0')
     await world.until(
       reference,
       'run 2',
