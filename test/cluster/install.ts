@@ -87,9 +87,15 @@ export async function upgradeOperator(cluster: LocalCluster, version: string): P
   await cluster.helm([
     ...['upgrade', RELEASE, join(folder, `vec-operator-${version}.tgz`)],
     ...['--namespace', NAMESPACE, '--reuse-values', '--wait', '--timeout', '120s'],
-    // Another release has other values: here it writes more into its log.
+    // Each release has other values, as it would have another image: its pod is replaced.
     ...['--set', 'operator.logLevel=DEBUG'],
+    ...['--set', `resources.requests.cpu=${minorOf(version)}m`],
   ])
+}
+
+function minorOf(version: string): string {
+  const [, minor = ''] = version.split('.')
+  return minor
 }
 
 /** As docs/operations.md says it; the chart stays the one that is installed. */

@@ -128,8 +128,8 @@ const operatorUpgraded: Scenario = {
     const reference = await running(world, namespace, 'a')
     const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: 'vec-a-0' }
     const before = (await world.get(pod))?.metadata.uid
-    // Another release than that of the scenario before it in a cluster.
-    await world.faults.upgradeService('0.3.0')
+    // A later one than the scenario before it on a cluster installed.
+    await world.faults.upgradeService('0.4.0')
     await world.until(
       reference,
       'run 2',
