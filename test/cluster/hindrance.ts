@@ -1,14 +1,17 @@
 /**
  * A real API server that is too busy for the hook service: priority and fairness, told to give the
- * service's account no seat and no queue.
+ * service's account no seat and no queue. It still serves one call at a time; so one is made, in
+ * the name of that account, that does not end.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { applyObject } from '../world/apply.ts'
-import { referenceOf, type ApiClient } from '../world/client.ts'
-import { NotHere } from '../world/world.ts'
+import { ApiError, referenceOf, type ApiClient } from '../world/client.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 
 const apiVersion = 'flowcontrol.apiserver.k8s.io/v1'
 const metadata = { name: 'vec-operator-hindered' }
+const SETTLE_MS = 200
+const EFFECTIVE_SECONDS = 30
 
 const NO_SEATS = {
   apiVersion,
@@ -47,10 +50,55 @@ const SERVICE = {
   },
 }
 
-export async function hinderApi(api: ApiClient, hindrance?: 'busy' | 'slow'): Promise<void> {
-  if (hindrance === 'slow') throw new NotHere('a slow API server is shown in the embedded world')
-  for (const object of [NO_SEATS, SERVICE]) {
-    if (hindrance === 'busy') await applyObject(api, object)
-    else await api.delete(referenceOf(object))
+/** Access reviews are open to everybody, and read their body after they were given a seat. */
+const REVIEW = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+const AS_SERVICE = { 'impersonate-user': `system:serviceaccount:${NAMESPACE}:${RELEASE}` }
+
+export class ApiHindrance {
+  readonly #api: ApiClient
+  #seat: AbortController | undefined
+
+  constructor(api: ApiClient) {
+    this.#api = api
+  }
+
+  /** Returns once the API server is too busy. It stays so for less than a minute, the time it has for a call. */
+  async begin(): Promise<void> {
+    for (const object of [NO_SEATS, SERVICE]) await applyObject(this.#api, object)
+    const deadline = Date.now() + EFFECTIVE_SECONDS * 1000
+    while (!(await this.#takeSeat())) {
+      if (Date.now() <= deadline) continue
+      await this.end()
+      throw new Error('the API server never became busy')
+    }
+  }
+
+  async end(): Promise<void> {
+    this.#seat?.abort()
+    this.#seat = undefined
+    for (const object of [SERVICE, NO_SEATS]) await this.#api.delete(referenceOf(object))
+  }
+
+  async #takeSeat(): Promise<boolean> {
+    const seat = new AbortController()
+    const held = this.#api.hold(REVIEW, AS_SERVICE, seat.signal).catch(() => undefined)
+    await Promise.race([held, sleep(SETTLE_MS)])
+    if (await this.#refusesService()) {
+      this.#seat = seat
+      return true
+    }
+    seat.abort()
+    await held
+    return false
+  }
+
+  async #refusesService(): Promise<boolean> {
+    try {
+      await this.#api.raw('GET', '/api/v1/namespaces', undefined, AS_SERVICE)
+      return false
+    } catch (error) {
+      if (error instanceof ApiError) return error.status === 429
+      throw error
+    }
   }
 }

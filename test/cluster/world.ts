@@ -13,7 +13,7 @@ import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
 import { NotHere, type Reference, type World, type WorldBucket } from '../world/world.ts'
 import { writesIn } from '../audit/calls.ts'
 import { openGround, type Ground } from './ground.ts'
-import { hinderApi } from './hindrance.ts'
+import { ApiHindrance } from './hindrance.ts'
 import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
 
 const POLL_MS = 250
@@ -59,6 +59,7 @@ class OpenWorld implements ClusterWorld {
   readonly #ground: Ground
   readonly client: ApiClient
   readonly #namespaces: string[] = []
+  readonly #hindrance: ApiHindrance
   #buckets: Promise<Buckets> | undefined
   /** Another run may have left namespaces that still end. */
   readonly #run = Date.now().toString(36)
@@ -66,6 +67,7 @@ class OpenWorld implements ClusterWorld {
   constructor(ground: Ground) {
     this.#ground = ground
     this.client = ground.api
+    this.#hindrance = new ApiHindrance(ground.api)
     this.parts = ground.parts
     this.faults = {
       killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
@@ -74,7 +76,7 @@ class OpenWorld implements ClusterWorld {
       upgradeService: (version) => this.#upgrade(version),
       restartControllers: () => ground.restartControllers(),
       rotateToken: () => ground.rotateToken(),
-      hinderApi: (hindrance) => hinderApi(this.client, hindrance),
+      hinderApi: (hindrance) => this.#hinderApi(hindrance),
       breakPod: (namespace, pod) => ground.freezePod(namespace, pod, true),
       healPod: (namespace, pod) => ground.freezePod(namespace, pod, false),
     }
@@ -245,6 +247,11 @@ class OpenWorld implements ClusterWorld {
       if (items.length === 0) return
       await sleep(POLL_MS)
     }
+  }
+
+  async #hinderApi(hindrance?: 'busy' | 'slow'): Promise<void> {
+    if (hindrance === 'slow') throw new NotHere('a slow API server is shown in the embedded world')
+    await (hindrance === 'busy' ? this.#hindrance.begin() : this.#hindrance.end())
   }
 
   /** As the documentation tells a person to: the CRDs first, then the chart. */

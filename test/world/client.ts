@@ -2,6 +2,7 @@
  * A small client of the Kubernetes API for the worlds, the loop and the doubles. It speaks to the
  * embedded API and to a real API server alike, and knows kinds only by discovery.
  */
+import { Readable } from 'node:stream'
 import { Agent, request, type Dispatcher } from 'undici'
 import { linesOf } from './lines.ts'
 import type { Reference } from './world.ts'
@@ -83,6 +84,7 @@ const MERGE_PATCH = 'application/merge-patch+json'
 export class ApiClient {
   readonly server: string
   readonly #headers: Record<string, string>
+  readonly #options: Agent.Options
   readonly #agent: Agent
   /** Kinds by apiVersion, as discovery told last. */
   readonly #kinds = new Map<string, Map<string, Kind>>()
@@ -91,7 +93,8 @@ export class ApiClient {
     this.server = server.replace(/\/$/, '')
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
     // A watch may be silent for as long as nothing changes.
-    this.#agent = new Agent({ bodyTimeout: 0, ...(ca !== undefined && { connect: { ca } }) })
+    this.#options = { bodyTimeout: 0, ...(ca !== undefined && { connect: { ca } }) }
+    this.#agent = new Agent(this.#options)
   }
 
   /** Undefined when there is no such object, or no such kind. */
@@ -184,6 +187,20 @@ export class ApiClient {
     return answer.body.text()
   }
 
+  /** Keeps the API waiting for the rest of a body, until the signal aborts or it loses patience. */
+  async hold(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<void> {
+    // Its own connection: undici counts a call broken off as a defect of the whole HTTP/2 session.
+    const agent = new Agent({ ...this.#options, allowH2: false })
+    try {
+      const { body } = await this.#send('POST', path, { agent, body: endless(), headers, signal })
+      await body.dump()
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      await agent.destroy()
+    }
+  }
+
   /** Where an object lives. Throws a 404 when the API does not know its kind. */
   async path({ apiVersion, kind, namespace, name }: Reference): Promise<string> {
     return `${await this.#collection(apiVersion, kind, namespace)}/${encodeURIComponent(name)}`
@@ -231,23 +248,25 @@ export class ApiClient {
       type,
       headers,
       signal,
+      agent = this.#agent,
     }: {
-      body?: object
+      body?: object | Readable
       type?: string
       headers?: Record<string, string>
       signal?: AbortSignal
+      agent?: Agent
     },
   ): Promise<Dispatcher.ResponseData> {
     const answer = await request(this.server + path, {
       method: method,
-      dispatcher: this.#agent,
+      dispatcher: agent,
       headers: {
         ...this.#headers,
         ...headers,
         accept: 'application/json',
         ...(body !== undefined && { 'content-type': type ?? 'application/json' }),
       },
-      body: body === undefined ? null : JSON.stringify(body),
+      body: body === undefined ? null : body instanceof Readable ? body : JSON.stringify(body),
       signal: signal ?? null,
     })
     if (answer.statusCode >= 400) throw await refusal(answer, `${method} ${path}`)
@@ -258,6 +277,13 @@ export class ApiClient {
 export function referenceOf(object: object): Reference {
   const { apiVersion, kind, metadata } = object as ApiObject
   return { apiVersion, kind, namespace: metadata.namespace ?? '', name: metadata.name }
+}
+
+/** A body that begins, for undici sends nothing before, and never ends. */
+function endless(): Readable {
+  const body = new Readable({ read: () => undefined })
+  body.push('{')
+  return body
 }
 
 function rootOf(apiVersion: string): string {
