@@ -2,7 +2,6 @@
  * What a VecBackup, a VecRestore and a VecMigration share: the work of each is done by one Job at a
  * time, which is made again while it has told nothing, and kept for its log once it has ended.
  */
-import { parseProgress, type Progress } from '../crds/command.ts'
 import type { AnyObject, Job, Secret } from '../crds/kubernetes.ts'
 import {
   READINESS_CHECK_SECONDS,
@@ -10,28 +9,15 @@ import {
   SILENT_JOB_SECONDS,
   SOON_SECONDS,
 } from '../crds/limits.ts'
-import { ANNOTATIONS } from '../crds/names.ts'
 import { secondsSince } from './conditions.ts'
 import { endingOf } from './ending.ts'
 import { outlived } from './history.ts'
 import { imageOf, isUnfinished, planOf, staying } from './job.ts'
+import type { ShownJobs } from './observations.ts'
 import type { Child, Context, Desired, Dropped } from './protocol.ts'
 import type { Remark } from './transfer-status.ts'
 
-interface Shown {
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
-}
-
-/** The report on a resource, if it is about this one. */
-export function reportOn({
-  metadata: { uid, annotations },
-}: {
-  metadata: { uid: string; annotations?: Record<string, string> }
-}): Progress | undefined {
-  return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
-}
+type Shown = Pick<ShownJobs, 'jobs' | 'progress'>
 
 export function runningJob({ jobs }: Shown): Job | undefined {
   return jobs.find(isUnfinished)

@@ -4,6 +4,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { hasKey } from '../../crds/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY, keySecretName } from '../../crds/names.ts'
+import { clustersIn, objectsOf } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { serves } from '../served.ts'
 import type { AccessKeyPorts } from './ports.ts'
@@ -25,10 +26,8 @@ export async function observe(
   { settings }: Context,
 ): Promise<Observed> {
   const accessKey = request.parent
-  const children = Object.values(request.children['Secret.v1'] ?? {}) as Secret[]
-  const [cluster] = Object.values(
-    request.related['VecCluster.vec-operator.dev/v1alpha1'] ?? {},
-  ) as VecCluster[]
+  const children = objectsOf<Secret>(request.children, 'Secret.v1')
+  const [cluster] = clustersIn(request.related)
   const isReachable = cluster !== undefined && serves(settings, cluster.metadata.namespace)
   const signingKey = isReachable ? await signingKeyOf(cluster, ports) : undefined
   const name = secretNameOf(accessKey)

@@ -1,6 +1,7 @@
 /** Reads what a decision about a VecBackupSchedule may know, and remembers which slots were done. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { objectsOf } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { BACKUP_CHILD_KIND, backupName, slotOf } from './children.ts'
 import { decide } from './decision.ts'
@@ -38,7 +39,7 @@ export async function observe(
 }
 
 export function childrenOf({ children }: HookRequest<VecBackupSchedule>): VecBackup[] {
-  return Object.values(children[BACKUP_CHILD_KIND] ?? {}) as VecBackup[]
+  return objectsOf<VecBackup>(children, BACKUP_CHILD_KIND)
 }
 
 /**

@@ -1,9 +1,10 @@
 /** A VecBackup is shown its VecCluster, by name and namespace. */
 import type { VecBackup } from '../../crds/backup.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { byName } from '../observations.ts'
 import type { RelatedRule } from '../protocol.ts'
+import { clusterOf } from './observe.ts'
 
-export function customize({ metadata, spec }: VecBackup): RelatedRule[] {
-  const { name, namespace = metadata.namespace } = spec.clusterRef
-  return [{ apiVersion: API_VERSION, resource: 'vecclusters', namespace, names: [name] }]
+export function customize(backup: VecBackup): RelatedRule[] {
+  return [byName(VecCluster, clusterOf(backup))]
 }

@@ -1,14 +1,14 @@
 /** Reads all that a decision about a VecBackup may know: from the request, and through ports the rest. */
 import type { VecBackup } from '../../crds/backup.ts'
-import type { VecCluster } from '../../crds/cluster.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { keySecretName, releaseName } from '../../crds/names.ts'
 import { readCopies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
+import { clustersIn, reportOn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
+import { hasReported, isCrashed, runningJob } from '../transfer.ts'
 import { copied } from './copies.ts'
 import type { BackupPorts } from './ports.ts'
 import type { Observed } from './observed.ts'
@@ -41,16 +41,12 @@ export function wantsJob(shown: Shown, context: Context): boolean {
   )
 }
 
-/** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
-export function fromRequest({ parent, children, related }: HookRequest<VecBackup>): Shown {
-  const [cluster] = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
-  const progress = reportOn(parent)
+export function fromRequest(request: HookRequest<VecBackup>): Shown {
+  const [cluster] = clustersIn(request.related)
   return {
-    backup: parent,
-    children: Object.values(children).flatMap((objects) => Object.values(objects)),
-    jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
-    ...(progress !== undefined && { progress }),
-    ...(cluster !== undefined && { cluster: cluster as VecCluster }),
+    backup: request.parent,
+    ...shownJobs(request),
+    ...(cluster !== undefined && { cluster }),
   }
 }
 

@@ -1,20 +1,14 @@
 /** Reads all that a decision about a VecCluster may know: from the request, and through ports the rest. */
-import { parseProgress } from '../../crds/command.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import {
-  endOf,
-  type AnyObject,
-  type Job,
-  type Secret,
-  type StatefulSet,
-} from '../../crds/kubernetes.ts'
+import { endOf, type Secret, type StatefulSet } from '../../crds/kubernetes.ts'
 import { END_REPORT_SECONDS } from '../../crds/limits.ts'
-import { ANNOTATIONS, releaseName } from '../../crds/names.ts'
+import { releaseName } from '../../crds/names.ts'
 import { secondsSince } from '../conditions.ts'
 import { newestOf } from '../job.ts'
+import { objectsOf, reportOn, shownJobs } from '../observations.ts'
 import type { Passes } from '../pass.ts'
-import type { Context, HookRequest, Observations } from '../protocol.ts'
+import type { Context, HookRequest } from '../protocol.ts'
 import { tells } from './failure.ts'
 import type { ClusterPorts, PodConsensus } from './ports.ts'
 import type { Turns } from './turns.ts'
@@ -38,14 +32,15 @@ export async function observe(
   const { namespace, name, uid } = cluster.metadata
   const statefulSet = relatedStatefulSet(request)
   const observed: Observed = {
-    ...fromRequest(request),
+    cluster,
+    ...shownJobs(request),
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: await readSecrets(cluster, ports),
   }
   if (lacksEndReport(observed, context)) {
     // The cache may lag behind the last report; only the resource itself tells a crash from that.
-    const live = await ports.cluster(namespace, name)
-    setProgress(observed, live ?? cluster)
+    const progress = reportOn((await ports.cluster(namespace, name)) ?? cluster)
+    if (progress !== undefined) observed.progress = progress
   }
   if (cluster.spec.cluster.enabled && isRolledOut(observed)) {
     // The pods there are, which may be fewer or more than the spec wants by now.
@@ -89,7 +84,8 @@ export async function observeEnd(
     ports.namespaceEnds(namespace),
   ])
   return {
-    ...fromRequest(request),
+    cluster: request.parent,
+    ...shownJobs(request),
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: new Map(),
     liveJobs,
@@ -97,35 +93,11 @@ export async function observeEnd(
   }
 }
 
-function fromRequest({ parent, children }: HookRequest<VecCluster>) {
-  const all = Object.values(children).flatMap((objects) => Object.values(objects))
-  const observed = {
-    cluster: parent,
-    children: all,
-    jobs: objectsOf<Job>(children, 'Job.batch/v1'),
-  }
-  const progress = parseProgress(
-    parent.metadata.annotations?.[ANNOTATIONS.progress],
-    parent.metadata.uid,
-  )
-  return progress === undefined ? observed : { ...observed, progress }
-}
-
-function setProgress(observed: Observed, { metadata }: VecCluster): void {
-  const progress = parseProgress(metadata.annotations?.[ANNOTATIONS.progress], metadata.uid)
-  if (progress !== undefined) observed.progress = progress
-}
-
 function relatedStatefulSet({ parent, related }: HookRequest<VecCluster>): StatefulSet | undefined {
   const name = releaseName(parent.metadata.name)
   return objectsOf<StatefulSet>(related, 'StatefulSet.apps/v1').find(
     ({ metadata }) => metadata.name === name,
   )
-}
-
-/** Objects of one kind. The API server has checked them against the kind they are listed under. */
-function objectsOf<T extends AnyObject>(observations: Observations, kind: string): T[] {
-  return Object.values(observations[kind] ?? {}) as T[]
 }
 
 async function readSecrets(

@@ -1,16 +1,12 @@
 /** All that a decision about a VecCluster knows. */
-import type { Progress, UpgradePlan } from '../../crds/command.ts'
+import type { UpgradePlan } from '../../crds/command.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { ShownJobs } from '../observations.ts'
 import type { PodConsensus } from './ports.ts'
 
-export interface Observed {
+export interface Observed extends ShownJobs {
   cluster: VecCluster
-  /** Every child Metacontroller shows, of whatever kind. */
-  children: AnyObject[]
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
   statefulSet?: StatefulSet
   /** The Secrets the spec names, as far as they exist. */
   secrets: ReadonlyMap<string, Secret>

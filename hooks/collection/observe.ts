@@ -3,6 +3,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import { allows } from '../allow.ts'
+import { clustersIn } from '../observations.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { serves } from '../served.ts'
@@ -34,9 +35,7 @@ export async function observe(
   reach: Reach,
   { now, settings }: Context,
 ): Promise<Observed> {
-  const [cluster] = Object.values(
-    related['VecCluster.vec-operator.dev/v1alpha1'] ?? {},
-  ) as VecCluster[]
+  const [cluster] = clustersIn(related)
   if (cluster === undefined) return { collection, againAfterSeconds: 0 }
   const { namespace } = cluster.metadata
   if (!serves(settings, namespace) || !allows(cluster, collection.metadata.namespace, '*'))

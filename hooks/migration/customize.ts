@@ -1,6 +1,7 @@
 /** A VecMigration is shown the VecClusters it copies from and to, by name and namespace. */
+import { VecCluster } from '../../crds/cluster.ts'
 import type { VecMigration } from '../../crds/migration.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { byName } from '../observations.ts'
 import type { RelatedRule } from '../protocol.ts'
 import { sourceClusterOf, targetOf } from './places.ts'
 
@@ -9,10 +10,5 @@ export function customize(migration: VecMigration): RelatedRule[] {
   const target = targetOf(migration)
   const isBoth = source?.namespace === target.namespace && source.name === target.name
   const clusters = source === undefined || isBoth ? [target] : [target, source]
-  return clusters.map(({ namespace, name }) => ({
-    apiVersion: API_VERSION,
-    resource: 'vecclusters',
-    namespace,
-    names: [name],
-  }))
+  return clusters.map((cluster) => byName(VecCluster, cluster))
 }

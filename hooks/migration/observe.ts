@@ -6,8 +6,9 @@ import type { VecMigration } from '../../crds/migration.ts'
 import { readCopies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
+import { clustersIn, reportOn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
+import { hasReported, isCrashed, runningJob } from '../transfer.ts'
 import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
 import { lackOf } from './needs.ts'
 import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
@@ -34,20 +35,17 @@ export async function observe(
   return readAround(known, ports)
 }
 
-/** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
-export function fromRequest({ parent, children, related }: HookRequest<VecMigration>): Observed {
-  const shown = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
+export function fromRequest(request: HookRequest<VecMigration>): Observed {
+  const migration = request.parent
+  const shown = clustersIn(request.related)
   const named = (place: ClusterName | undefined) =>
     shown.find(
-      ({ metadata }) => metadata.namespace === place?.namespace && metadata.name === place?.name,
-    ) as VecCluster | undefined
-  const progress = reportOn(parent)
+      ({ metadata }) => metadata.namespace === place?.namespace && metadata.name === place.name,
+    )
   return {
-    migration: parent,
-    children: Object.values(children).flatMap((objects) => Object.values(objects)),
-    jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
-    ...(progress !== undefined && { progress }),
-    clusters: clustersOf(named(sourceClusterOf(parent)), named(targetOf(parent))),
+    migration,
+    ...shownJobs(request),
+    clusters: clustersOf(named(sourceClusterOf(migration)), named(targetOf(migration))),
     secrets: {},
   }
 }

@@ -1,18 +1,13 @@
 /** All that a decision about a VecMigration knows. */
-import type { Progress } from '../../crds/command.ts'
-import type { AnyObject, Job } from '../../crds/kubernetes.ts'
+import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
 import type { Copies } from '../copies.ts'
 import type { SeenLease } from '../lease.ts'
+import type { ShownJobs } from '../observations.ts'
 import type { Clusters, Secrets } from './credentials.ts'
 
-export interface Observed {
+export interface Observed extends ShownJobs {
   migration: VecMigration
-  /** Every child Metacontroller shows, of whatever kind. */
-  children: AnyObject[]
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
   /** Live, where a Job may be due. */
   clusters: Clusters
   secrets: Secrets

@@ -1,6 +1,4 @@
 /** Reads all that a decision about a VecRestore may know: from the request, and through ports the rest. */
-import type { VecBackup } from '../../crds/backup.ts'
-import type { VecCluster } from '../../crds/cluster.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { keySecretName, releaseName } from '../../crds/names.ts'
@@ -8,8 +6,9 @@ import type { VecRestore } from '../../crds/restore.ts'
 import { readCopies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
+import { backupsIn, clustersIn, reportOn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { hasReported, isCrashed, reportOn, runningJob } from '../transfer.ts'
+import { hasReported, isCrashed, runningJob } from '../transfer.ts'
 import { copied } from './copies.ts'
 import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 import type { RestorePorts } from './ports.ts'
@@ -37,18 +36,14 @@ export async function observe(
   return readAround(shown, running, ports)
 }
 
-/** The Jobs, by kind; the API server has checked them against the kind they are listed under. */
-export function fromRequest({ parent, children, related }: HookRequest<VecRestore>): Shown {
-  const [cluster] = Object.values(related['VecCluster.vec-operator.dev/v1alpha1'] ?? {})
-  const [backup] = Object.values(related['VecBackup.vec-operator.dev/v1alpha1'] ?? {})
-  const progress = reportOn(parent)
+export function fromRequest(request: HookRequest<VecRestore>): Shown {
+  const [cluster] = clustersIn(request.related)
+  const [backup] = backupsIn(request.related)
   return {
-    restore: parent,
-    children: Object.values(children).flatMap((objects) => Object.values(objects)),
-    jobs: Object.values(children['Job.batch/v1'] ?? {}) as Job[],
-    ...(progress !== undefined && { progress }),
-    ...(cluster !== undefined && { cluster: cluster as VecCluster }),
-    ...(backup !== undefined && { backup: backup as VecBackup }),
+    restore: request.parent,
+    ...shownJobs(request),
+    ...(cluster !== undefined && { cluster }),
+    ...(backup !== undefined && { backup }),
   }
 }
 

@@ -1,19 +1,14 @@
 /** All that a decision about a VecRestore knows. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Progress } from '../../crds/command.ts'
-import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import type { Copies } from '../copies.ts'
 import type { SeenLease } from '../lease.ts'
+import type { ShownJobs } from '../observations.ts'
 
-export interface Observed {
+export interface Observed extends ShownJobs {
   restore: VecRestore
-  /** Every child Metacontroller shows, of whatever kind. */
-  children: AnyObject[]
-  jobs: Job[]
-  /** The newest report of this resource's Jobs. */
-  progress?: Progress
   /** Target and backup: live, where a Job may be due. */
   cluster?: VecCluster
   statefulSet?: StatefulSet

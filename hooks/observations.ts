@@ -1,0 +1,55 @@
+/** What every room reads of a request in the same way, and how it asks to be shown more. */
+import { parseProgress, type Progress } from '../crds/command.ts'
+import type { VecBackup } from '../crds/backup.ts'
+import type { VecCluster } from '../crds/cluster.ts'
+import type { AnyObject, Job } from '../crds/kubernetes.ts'
+import { ANNOTATIONS, API_VERSION } from '../crds/names.ts'
+import type { HookRequest, Observations, RelatedRule } from './protocol.ts'
+
+interface Reported {
+  metadata: { uid: string; annotations?: Record<string, string> }
+}
+
+/** What a request shows of a resource whose work is done by Jobs. */
+export interface ShownJobs {
+  /** Every child Metacontroller shows, of whatever kind. */
+  children: AnyObject[]
+  jobs: Job[]
+  /** The newest report of this resource's Jobs. */
+  progress?: Progress
+}
+
+export function shownJobs({ parent, children }: HookRequest<Reported>): ShownJobs {
+  const progress = reportOn(parent)
+  return {
+    children: Object.values(children).flatMap((objects) => Object.values(objects)),
+    jobs: objectsOf<Job>(children, 'Job.batch/v1'),
+    ...(progress !== undefined && { progress }),
+  }
+}
+
+/** The report on a resource, if it is about this one. */
+export function reportOn({ metadata: { uid, annotations } }: Reported): Progress | undefined {
+  return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
+}
+
+/** Objects of one kind. The request was checked against the kind they are listed under. */
+export function objectsOf<T extends AnyObject>(observations: Observations, kind: string): T[] {
+  return Object.values(observations[kind] ?? {}) as T[]
+}
+
+export function clustersIn(related: Observations): VecCluster[] {
+  return objectsOf<VecCluster>(related, `VecCluster.${API_VERSION}`)
+}
+
+export function backupsIn(related: Observations): VecBackup[] {
+  return objectsOf<VecBackup>(related, `VecBackup.${API_VERSION}`)
+}
+
+/** Asks for one of our own resources by its name. */
+export function byName(
+  { plural }: { plural: string },
+  { namespace, name }: { namespace: string; name: string },
+): RelatedRule {
+  return { apiVersion: API_VERSION, resource: plural, namespace, names: [name] }
+}
