@@ -8,12 +8,14 @@ import { runOf } from '../../hooks/job.ts'
 import { restoreRoom } from '../../hooks/restore/index.ts'
 import { LABELS, releaseName } from '../../crds/names.ts'
 import { statefulSet } from '../builders.ts'
-import type { Step } from './explore.ts'
+import { collection } from './collection.ts'
 import type { Work } from './jobs.ts'
 import type { Life } from './life.ts'
 import { portsOver } from './ports.ts'
 import { bucketSecret, CONTENT, runningCluster, stored } from './resources.ts'
 import { create, remove, smallWorld, type Small, type SmallWorld } from './small-world.ts'
+import { comes, goes } from './steps.ts'
+import type { Step } from './explore.ts'
 
 const ENDED = ['Completed', 'Failed']
 
@@ -110,6 +112,8 @@ const schedule: Life = {
 
 export const LIVES: Record<string, Life> = {
   VecCluster: cluster,
+  VecCollection: collection('Delete'),
+  'VecCollection that stays': collection('Retain'),
   VecAccessKey: accessKey,
   VecBackup: backup,
   VecBackupSchedule: schedule,
@@ -137,24 +141,6 @@ function helmWork(...[world, job, state]: Parameters<Work>): ReturnType<Work> {
       statefulSetGeneration: 1,
     },
   }
-}
-
-/** What is not there yet may come. */
-function comes({ live }: SmallWorld, object: object): Step<SmallWorld>[] {
-  const { kind, metadata } = object as Small
-  if (`${kind}/${metadata.name}` in live) return []
-  return [
-    {
-      name: `${kind} ${metadata.name} comes`,
-      take: async (to) => void create(to, structuredClone(object) as Small),
-    },
-  ]
-}
-
-/** Somebody deletes what the operator made. */
-function goes({ live }: SmallWorld, key: string): Step<SmallWorld>[] {
-  if (!(key in live)) return []
-  return [{ name: `${key} is deleted`, take: async (to) => remove(to, key) }]
 }
 
 /** The backups of a schedule end, one way or the other, and go once they are deleted. */

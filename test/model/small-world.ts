@@ -5,6 +5,7 @@
 import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import { endOf } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
+import type { Stored } from '../hooks/collection/engine.ts'
 import type { OwnerReference } from '../world/client.ts'
 
 export const NAMESPACE = 'ns'
@@ -25,6 +26,16 @@ export interface SmallWorld {
   /** Objects made so far: their uids are counted. */
   made: number
   namespaceEnds: boolean
+  engine: SmallEngine
+}
+
+/** What is in the engine of a cluster, and who keeps others from writing there. */
+export interface SmallEngine {
+  collections: Map<string, Stored>
+  /** Collection by alias. */
+  aliasTargets: Map<string, string>
+  isReady: boolean
+  holder?: string
 }
 
 export const START = Date.parse('2026-03-01T12:00:00Z')
@@ -35,7 +46,15 @@ export function keyOf({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>):
 
 /** A world with these objects in it, that everybody has seen. */
 export function smallWorld(objects: object[]): SmallWorld {
-  const world: SmallWorld = { now: START, live: {}, seen: {}, made: 0, namespaceEnds: false }
+  const engine = { collections: new Map(), aliasTargets: new Map(), isReady: true }
+  const world: SmallWorld = {
+    now: START,
+    live: {},
+    seen: {},
+    made: 0,
+    namespaceEnds: false,
+    engine,
+  }
   for (const object of objects) create(world, object as Small)
   world.seen = structuredClone(world.live)
   return world
@@ -88,10 +107,12 @@ export function unfinished(world: SmallWorld): Job[] {
 }
 
 /** The world without what makes two of the same kind differ: when it was, and what was counted. */
-export function textOf({ now, live, seen, namespaceEnds }: SmallWorld): string {
+export function textOf({ now, live, seen, namespaceEnds, engine }: SmallWorld): string {
   const names = new Map<string, string>()
   const all = [live, seen].map((objects) => Object.values(objects).map(told))
-  const text = JSON.stringify([all, namespaceEnds], (key, value: unknown) =>
+  const { collections, aliasTargets, ...rest } = engine
+  const inEngine = [[...collections].sort(), [...aliasTargets].sort(), rest]
+  const text = JSON.stringify([all, namespaceEnds, inEngine], (key, value: unknown) =>
     typeof value === 'string' && TIME.test(value)
       ? ageOf(now - Date.parse(value), LIMITS[key] ?? USUAL)
       : value,

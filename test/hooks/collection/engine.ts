@@ -12,7 +12,7 @@ import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
 
 type Call = [name: string, ...parts: unknown[]]
 
-interface Stored {
+export interface Stored {
   info: CollectionInfo
   /** What reads still show, and how many of them. */
   stale?: { info: CollectionInfo; reads: number }
