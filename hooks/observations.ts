@@ -6,7 +6,8 @@ import type { AnyObject, Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION } from '../crds/names.ts'
 import type { HookRequest, Observations, RelatedRule } from './protocol.ts'
 
-interface Reported {
+/** A resource its Jobs report on. */
+export interface Reported {
   metadata: { uid: string; annotations?: Record<string, string> }
 }
 

@@ -3,11 +3,9 @@ import type { BackupPorts, ObjectIdentity, ObjectName } from '../hooks/backup/po
 import { purge } from '../jobs/backup/purge.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { openBucket, type BucketTools } from './buckets.ts'
-import { commonPorts } from './common-ports.ts'
-import { copyPorts } from './copies.ts'
-import { leasePorts } from './leases.ts'
 import { backups } from './places.ts'
 import { restoresOf } from './restores.ts'
+import { transferPorts } from './transfer-ports.ts'
 
 export interface BackupTools extends BucketTools {
   kubernetes: Kubernetes
@@ -16,12 +14,9 @@ export interface BackupTools extends BucketTools {
 }
 
 export function backupPorts(tools: BackupTools): BackupPorts {
-  const { kubernetes, namespaces, secret, log } = tools
+  const { kubernetes, namespaces, log } = tools
   return {
-    ...commonPorts(tools),
-    ...leasePorts(kubernetes),
-    ...copyPorts(kubernetes),
-    secret,
+    ...transferPorts(tools),
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
     restoresOf: (backup: ObjectName) => restoresOf(kubernetes, namespaces, backup),

@@ -2,22 +2,17 @@
 import { EngineError } from '../crds/errors.ts'
 import { VecMigration } from '../crds/migration.ts'
 import type { MigrationPorts } from '../hooks/migration/ports.ts'
-import { commonPorts, type CommonTools } from './common-ports.ts'
-import { copyPorts } from './copies.ts'
 import { engineOn, type EngineTools } from './engines.ts'
-import { leasePorts } from './leases.ts'
 import { migrations } from './places.ts'
+import { transferPorts, type TransferTools } from './transfer-ports.ts'
 
 /** A hook waits no longer to hear whether an engine is ready. */
 const READY_MS = 2_000
 
-export function migrationPorts(tools: EngineTools & CommonTools): MigrationPorts {
-  const { kubernetes, secret } = tools
+export function migrationPorts(tools: EngineTools & TransferTools): MigrationPorts {
+  const { kubernetes } = tools
   return {
-    ...commonPorts(tools),
-    ...leasePorts(kubernetes),
-    ...copyPorts(kubernetes),
-    secret,
+    ...transferPorts(tools),
     migration: (namespace, name) =>
       kubernetes.get(migrations(namespace), name, VecMigration.schema),
     async isReady(connection) {

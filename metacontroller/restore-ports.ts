@@ -1,23 +1,14 @@
 /** What the VecRestore room reads and writes, by the real clients of jobs/clients. */
 import { VecRestore } from '../crds/restore.ts'
 import type { RestorePorts } from '../hooks/restore/ports.ts'
-import { commonPorts, type CommonTools } from './common-ports.ts'
-import { copyPorts } from './copies.ts'
-import { leasePorts } from './leases.ts'
 import { othersAt, type OthersTools } from './others.ts'
 import { restores } from './places.ts'
+import { transferPorts, type TransferTools } from './transfer-ports.ts'
 
-export interface RestoreTools extends CommonTools, OthersTools {
-  secret: RestorePorts['secret']
-}
-
-export function restorePorts(tools: RestoreTools): RestorePorts {
-  const { kubernetes, secret } = tools
+export function restorePorts(tools: TransferTools & OthersTools): RestorePorts {
+  const { kubernetes } = tools
   return {
-    ...commonPorts(tools),
-    ...leasePorts(kubernetes),
-    ...copyPorts(kubernetes),
-    secret,
+    ...transferPorts(tools),
     restore: (namespace, name) => kubernetes.get(restores(namespace), name, VecRestore.schema),
     othersAt: othersAt(tools),
   }

@@ -1,21 +1,25 @@
-/** Events about a VecBackupSchedule: each backup made or dropped, and what hinders it, once. */
+/** Events about a VecBackupSchedule: backups made or dropped, and what hinders it, once. */
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { shortHash } from '../../crds/names.ts'
 import { conditionOf, timestamp } from '../conditions.ts'
 import { eventOn } from '../events.ts'
+import type { Dropped } from '../protocol.ts'
 import { backupName } from './children.ts'
 import type { Decision } from './decision.ts'
+
+/** So many names stand in one Event; the rest is counted. */
+const NAMED = 5
 
 export function eventsOf(
   schedule: VecBackupSchedule,
   { create, drop, ready }: Decision,
   now: Date,
 ): KubernetesEvent[] {
-  const normal = (reason: string, name: string, message: string) =>
-    eventOn(schedule, { type: 'Normal', reason, message, transition: name }, now)
-  const dropped = drop.map(({ name, reason }) =>
-    normal('BackupDropped', name, `backup ${name} is deleted: ${reason}`),
+  const normal = (reason: string, transition: string, message: string) =>
+    eventOn(schedule, { type: 'Normal', reason, message, transition }, now)
+  const dropped = groups(drop).map(({ names, reason }) =>
+    normal('BackupDropped', names.join(), `${gone(names)}: ${reason}`),
   )
   const name = create && backupName(schedule.metadata.name, create)
   const made =
@@ -23,6 +27,22 @@ export function eventsOf(
       ? []
       : [normal('BackupCreated', name, `backup ${name} is made for the slot ${timestamp(create)}`)]
   return [...dropped, ...made, ...hindrance(schedule, ready, now)]
+}
+
+/** A rule that becomes stricter drops many at once: that is one Event, and no flood of them. */
+function groups(drop: Dropped[]): { names: string[]; reason: string }[] {
+  const byReason = Map.groupBy(drop, ({ reason }) => reason)
+  return [...byReason].map(([reason, items]) => ({
+    names: items.map(({ name }) => name).toSorted(),
+    reason,
+  }))
+}
+
+function gone(names: string[]): string {
+  if (names.length === 1) return `backup ${names.join()} is deleted`
+  const rest = names.length - NAMED
+  const named = names.slice(0, NAMED).join(', ')
+  return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
 }
 
 /** Only what came to say something new: a tick a minute would repeat it for ever. */

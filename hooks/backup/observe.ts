@@ -1,14 +1,13 @@
 /** Reads all that a decision about a VecBackup may know: from the request, and through ports the rest. */
 import type { VecBackup } from '../../crds/backup.ts'
-import { connectionOf } from '../../crds/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
-import { keySecretName, releaseName } from '../../crds/names.ts'
-import { readCopies } from '../copies.ts'
+import { releaseName } from '../../crds/names.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
-import { clustersIn, reportOn, shownJobs } from '../observations.ts'
+import { clustersIn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
+import { readOriginals, readReport, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
 import { copied } from './copies.ts'
 import type { BackupPorts } from './ports.ts'
 import type { Observed } from './observed.ts'
@@ -22,12 +21,14 @@ export async function observe(
 ): Promise<Observed> {
   const shown = fromRequest(request)
   if (isFinal(shown.backup)) return { ...shown, secrets: {} }
-  if (isCrashed(shown, context)) await readReport(shown, ports)
+  if (isCrashed(shown, context)) {
+    await readReport(shown, shown.backup, (namespace, name) => ports.backup(namespace, name))
+  }
   const running = runningJob(shown)
   if (running === undefined && !wantsJob(shown, context)) return { ...shown, secrets: {} }
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
-    return { ...shown, ...(await readOriginals(shown, running, ports)) }
+    return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   return readAround(shown, running, ports)
 }
@@ -55,13 +56,6 @@ export function clusterOf({ metadata, spec }: VecBackup): { namespace: string; n
   return { namespace: metadata.namespace, ...spec.clusterRef }
 }
 
-async function readReport(shown: Shown, ports: BackupPorts): Promise<void> {
-  const { namespace, name, uid } = shown.backup.metadata
-  const live = await ports.backup(namespace, name)
-  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
-  if (progress !== undefined) shown.progress = progress
-}
-
 async function readAround(
   shown: Shown,
   running: Job | undefined,
@@ -81,8 +75,8 @@ async function readAround(
   }
   if (cluster === undefined) delete observed.cluster
   else observed.cluster = cluster
-  if (running !== undefined) Object.assign(observed, await readOriginals(observed, running, ports))
-  else observed.secrets = await readSecrets(observed, ports)
+  if (running !== undefined) Object.assign(observed, await originalsFor(observed, running, ports))
+  else observed.secrets = await secretsOf(observed, ports)
   if (cluster === undefined) return observed
   const [write, backup, liveJobs] = await Promise.all([
     seeLease({ namespace, name }, 'write', ports),
@@ -92,34 +86,12 @@ async function readAround(
   return { ...observed, leases: { write, backup }, liveJobs }
 }
 
-async function readOriginals(
-  shown: Shown,
-  job: Job,
-  ports: BackupPorts,
-): Promise<Pick<Observed, 'secrets' | 'copies'>> {
-  const credentials = copied(shown.backup)
-  if (credentials.length === 0) return { secrets: {} }
-  const copies = await readCopies(credentials, job, ports)
-  return { secrets: await readSecrets(shown, ports), copies }
+async function originalsFor(shown: Shown, job: Job, ports: BackupPorts) {
+  const secrets = () => secretsOf(shown, ports)
+  return readOriginals(job, { copied: copied(shown.backup), secrets }, ports)
 }
 
-async function readSecrets(
-  { backup, cluster }: Pick<Observed, 'backup' | 'cluster'>,
-  ports: BackupPorts,
-): Promise<Observed['secrets']> {
-  const { metadata, spec } = backup
-  const read = async (namespace: string, name: string | undefined) =>
-    name === undefined ? undefined : ports.secret(namespace, name)
-  const { namespace = '', name = '' } = cluster?.metadata ?? {}
-  const connection = cluster && connectionOf(cluster)
-  const [bucket, engine, tls] = await Promise.all([
-    read(metadata.namespace, spec.storage.s3.credentialsSecretRef.name),
-    read(namespace, connection?.key && keySecretName(name)),
-    read(namespace, connection?.caSecret),
-  ])
-  return {
-    ...(bucket !== undefined && { bucket }),
-    ...(engine !== undefined && { engine }),
-    ...(tls !== undefined && { tls }),
-  }
+async function secretsOf({ backup, cluster }: Shown, ports: BackupPorts): Promise<BucketSecrets> {
+  const { name } = backup.spec.storage.s3.credentialsSecretRef
+  return readSecrets({ namespace: backup.metadata.namespace, name }, cluster, ports)
 }

@@ -1,9 +1,8 @@
 /** What the VecBackup room needs from outside; metacontroller/ports.ts implements it. */
 import type { VecBackup } from '../../crds/backup.ts'
-import type { VecCluster } from '../../crds/cluster.ts'
-import type { KubernetesEvent, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
-import type { LeasePorts } from '../lease.ts'
+import type { TransferPorts } from '../transfer-ports.ts'
 
 export interface ObjectName {
   namespace: string
@@ -34,17 +33,7 @@ export interface ObjectCount {
   isLeast: boolean
 }
 
-export interface BackupPorts extends LeasePorts {
-  /** A Secret, at most 60 s old; undefined when there is none. */
-  secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** A copy the service made, read live. */
-  copy(namespace: string, name: string): Promise<Secret | undefined>
-  /** Makes the copy, or replaces its data; one of another owner stays as it is. */
-  writeCopy(copy: Secret): Promise<void>
-  /** Deletes a copy of this owner; one that is gone, or of another owner, is fine. */
-  deleteCopy(copy: ObjectName & { ownerUid: string }): Promise<void>
-  /** The VecCluster, read live; undefined when it, or its kind, is gone. */
-  cluster(namespace: string, name: string): Promise<VecCluster | undefined>
+export interface BackupPorts extends TransferPorts {
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
   /** The resource itself, read live. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
@@ -59,10 +48,6 @@ export interface BackupPorts extends LeasePorts {
    * is done; what else the store answers is a `StorageError`. The signal ends it between two requests.
    */
   purge(target: PurgeTarget, signal: AbortSignal): Promise<PurgeResult>
-  /** Deletes a Job with foreground propagation; one that is gone is fine. */
-  deleteJob(job: ObjectIdentity): Promise<void>
-  /** Writes an Event; one that exists, or cannot be written, is fine. */
-  writeEvent(event: KubernetesEvent): Promise<void>
   /** A warning in the log of the service. */
   warn(backup: ObjectName, message: string): void
 }

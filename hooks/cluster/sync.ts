@@ -70,7 +70,8 @@ function start(
       more,
     })
 
-  if (liveJobs.some(isUnfinished)) return waiting('HelmRunning', 'a helm Job was just made')
+  const justMade = liveJobs.find(isUnfinished)
+  if (justMade !== undefined) return waiting('HelmRunning', underWay(runOf(justMade)))
   // helm would roll pods under a restore, and a larger factor would make the engine repair in mid-way.
   if (observed.writeHolder !== undefined) {
     const shortfall = { reason: 'WaitingForTurn', message: `waits for ${observed.writeHolder}` }
@@ -87,7 +88,7 @@ function start(
   try {
     const plan = { ...wanted, run }
     const job = upgradeJob(cluster, plan, rights, context.settings)
-    return waiting('HelmRunning', `helm run ${run} was started`, [job])
+    return waiting('HelmRunning', underWay(run), [job])
   } catch (error) {
     if (error instanceof Rejected) return blocked(observed, context, 'SpecRefused', error.message)
     throw error
@@ -108,9 +109,9 @@ function whileRunning(observed: Observed, job: Job, context: Context): Desired<C
       stop: [{ namespace, name, uid }],
     }
   }
-  const underWay = { reason: 'HelmRunning', message: `helm run ${runOf(job)} is under way` }
+  const running = { reason: 'HelmRunning', message: underWay(runOf(job)) }
   return answer(observed, context, {
-    shortfall: formerFailure(cluster) ?? underWay,
+    shortfall: formerFailure(cluster) ?? running,
     again: reported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
   })
 }
@@ -121,6 +122,11 @@ function isStuck(job: Job, observed: Observed, { now, settings }: Context): bool
   const silentSeconds = secondsSince(job.metadata.creationTimestamp ?? '', now)
   if (imageOf(job) !== settings.image || silentSeconds >= SILENT_JOB_SECONDS) return true
   return planOf(job) !== wantedRun(observed, settings).hash
+}
+
+/** The same words from its start to its end, whoever saw it first: so it is one Event. */
+function underWay(run: number): string {
+  return `helm run ${run} is under way`
 }
 
 function blocked(

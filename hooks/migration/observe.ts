@@ -3,12 +3,12 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
-import { readCopies } from '../copies.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
-import { clustersIn, reportOn, shownJobs } from '../observations.ts'
+import { clustersIn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
+import { readOriginals, readReport } from '../transfer-observe.ts'
 import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
 import { lackOf } from './needs.ts'
 import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
@@ -22,16 +22,18 @@ export async function observe(
 ): Promise<Observed> {
   const shown = fromRequest(request)
   if (isFinal(shown.migration)) return shown
-  if (isCrashed(shown, context)) await readReport(shown, ports)
+  if (isCrashed(shown, context)) {
+    await readReport(shown, shown.migration, (namespace, name) => ports.migration(namespace, name))
+  }
   if (endingOf(shown, context) !== undefined) return shown
   const running = runningJob(shown)
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
-    return { ...shown, ...(await readOriginals(shown, running, ports)) }
+    return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   const clusters = await readClusters(shown.migration, ports)
   const known = { ...shown, clusters }
-  if (running !== undefined) return { ...known, ...(await readOriginals(known, running, ports)) }
+  if (running !== undefined) return { ...known, ...(await originalsFor(known, running, ports)) }
   return readAround(known, ports)
 }
 
@@ -48,13 +50,6 @@ export function fromRequest(request: HookRequest<VecMigration>): Observed {
     clusters: clustersOf(named(sourceClusterOf(migration)), named(targetOf(migration))),
     secrets: {},
   }
-}
-
-async function readReport(shown: Observed, ports: MigrationPorts): Promise<void> {
-  const { namespace, name, uid } = shown.migration.metadata
-  const live = await ports.migration(namespace, name)
-  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
-  if (progress !== undefined) shown.progress = progress
 }
 
 /** Live: a namesake may have been made, and its Lease must be that of the cluster that lives. */
@@ -89,15 +84,10 @@ function leased(migration: VecMigration): ClusterName[] {
   return source === undefined ? [targetOf(migration)] : [targetOf(migration), source]
 }
 
-async function readOriginals(
-  { migration, clusters }: Observed,
-  job: Job,
-  ports: MigrationPorts,
-): Promise<Pick<Observed, 'secrets' | 'copies'>> {
-  const credentials = copied(migration)
-  if (credentials.length === 0) return { secrets: {} }
-  const copies = await readCopies(credentials, job, ports)
-  return { secrets: await readSecrets(migration, clusters, ports), copies }
+async function originalsFor(observed: Observed, job: Job, ports: MigrationPorts) {
+  const { migration, clusters } = observed
+  const secrets = () => readSecrets(migration, clusters, ports)
+  return readOriginals(job, { copied: copied(migration), secrets }, ports)
 }
 
 async function readSecrets(

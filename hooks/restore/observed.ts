@@ -1,24 +1,18 @@
 /** All that a decision about a VecRestore knows. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
-import type { Copies } from '../copies.ts'
 import type { SeenLease } from '../lease.ts'
-import type { ShownJobs } from '../observations.ts'
+import type { BucketSecrets, ObservedTransfer } from '../transfer-observe.ts'
 
-export interface Observed extends ShownJobs {
+export interface Observed extends ObservedTransfer {
   restore: VecRestore
   /** Target and backup: live, where a Job may be due. */
   cluster?: VecCluster
   statefulSet?: StatefulSet
   backup?: VecBackup
-  /** Bucket credentials, the engine's key and its certificate authority, as far as they exist. */
-  secrets: { bucket?: Secret; engine?: Secret; tls?: Secret }
-  /** While a Job runs that needs them. */
-  copies?: Copies
-  /** Live, and only where a Job may be due. */
-  liveJobs?: Job[]
+  secrets: BucketSecrets
   /** Only where a Job may be due, or has not reported yet. */
   leases?: { write: SeenLease; backup: SeenLease }
   /** Who works on the target without a Lease; read with the Leases. */

@@ -1,8 +1,7 @@
 /** What the tests of the rooms with Jobs that move data share: such a Job, and the ports of all of them. */
-import type { Job, KubernetesEvent } from '../../crds/kubernetes.ts'
+import type { Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS, jobName } from '../../crds/names.ts'
-import type { CopyPorts } from '../../hooks/copies.ts'
-import type { WritePorts } from '../../hooks/carry-out.ts'
+import type { TransferPorts } from '../../hooks/transfer-ports.ts'
 import { ago, settings } from '../builders.ts'
 
 /** Ages in seconds. */
@@ -46,7 +45,7 @@ export function jobOf(
 }
 
 /** Ports that find nothing, and note what is written through them. */
-export function sharedPorts(written: string[]) {
+export function sharedPorts(written: string[]): TransferPorts {
   return {
     lease: async () => undefined,
     jobsOf: async () => [],
@@ -58,6 +57,6 @@ export function sharedPorts(written: string[]) {
     deleteCopy: async ({ name }) => void written.push(`delete copy ${name}`),
     cluster: async () => undefined,
     deleteJob: async ({ name }) => void written.push(`stop ${name}`),
-    writeEvent: async ({ reason }: KubernetesEvent) => void written.push(`event ${reason}`),
-  } satisfies WritePorts & CopyPorts & Record<string, unknown>
+    writeEvent: async ({ reason }) => void written.push(`event ${reason}`),
+  }
 }

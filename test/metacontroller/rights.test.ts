@@ -9,11 +9,11 @@ import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/names.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
 import type { BackupPorts } from '../../hooks/backup/ports.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/ports.ts'
-import type { WritePorts } from '../../hooks/carry-out.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { CollectionPorts } from '../../hooks/collection/ports.ts'
 import type { MigrationPorts } from '../../hooks/migration/ports.ts'
 import type { RestorePorts } from '../../hooks/restore/ports.ts'
+import type { TransferPorts } from '../../hooks/transfer-ports.ts'
 import { EngineConnections } from '../../jobs/clients/engine-route.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes.ts'
 import { systemTime } from '../../jobs/time.ts'
@@ -94,7 +94,7 @@ const ofAccessKey: Uses<AccessKeyPorts> = {
   writeEvent: (ports) => ports.writeEvent(event),
 }
 
-const ofTransfer: Uses<WritePorts & Pick<BackupPorts, 'secret' | 'cluster' | 'writeEvent'>> = {
+const ofTransfer: Uses<TransferPorts> = {
   lease: (ports) => ports.lease('ns', 'a'),
   jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
   takeLease: async (ports) => {
