@@ -7,6 +7,14 @@ import type { AnyObject } from '../crds/kubernetes.ts'
 import { API_GROUP, HELM_CLUSTER_ROLE, LABELS, MANAGED_BY, shortHash } from '../crds/names.ts'
 import type { Child } from './protocol.ts'
 
+/** Children of a kind whose work Jobs do, as its CompositeController declares them. */
+export const JOB_CHILD_KINDS = [
+  'Job.batch/v1',
+  'ServiceAccount.v1',
+  'Role.rbac.authorization.k8s.io/v1',
+  'RoleBinding.rbac.authorization.k8s.io/v1',
+] as const
+
 interface Parent {
   kind: string
   metadata: { name: string; namespace: string; uid: string }

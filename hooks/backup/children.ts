@@ -12,14 +12,6 @@ import { rightsOf } from '../rights.ts'
 import { copied } from './copies.ts'
 import type { Observed } from './observed.ts'
 
-/** As the CompositeController declares them. */
-export const BACKUP_CHILD_KINDS = [
-  'Job.batch/v1',
-  'ServiceAccount.v1',
-  'Role.rbac.authorization.k8s.io/v1',
-  'RoleBinding.rbac.authorization.k8s.io/v1',
-] as const
-
 export function backupRights(backup: VecBackup): Child[] {
   return rightsOf(backup, { kind: 'backup', plural: 'vecbackups', helm: false })
 }

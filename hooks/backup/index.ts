@@ -2,9 +2,9 @@
 import { VecBackup } from '../../crds/backup.ts'
 import { release } from '../lease.ts'
 import { Passes } from '../pass.ts'
+import { JOB_CHILD_KINDS } from '../rights.ts'
 import { room, type Room } from '../room.ts'
 import { act, type Decision } from './act.ts'
-import { BACKUP_CHILD_KINDS } from './children.ts'
 import { customize } from './customize.ts'
 import { finalize, observeEnd } from './finalize.ts'
 import { clusterOf, observe } from './observe.ts'
@@ -21,7 +21,7 @@ export function backupRoom(ports: BackupPorts): Room {
   }
   return room({
     resource: VecBackup,
-    childKinds: BACKUP_CHILD_KINDS,
+    childKinds: JOB_CHILD_KINDS,
     customize,
     async sync(request, context) {
       const observed = await observe(request, ports, context)

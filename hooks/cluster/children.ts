@@ -6,14 +6,6 @@ import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf } from '../rights.ts'
 
-/** As the CompositeController declares them. */
-export const CLUSTER_CHILD_KINDS = [
-  'Job.batch/v1',
-  'ServiceAccount.v1',
-  'Role.rbac.authorization.k8s.io/v1',
-  'RoleBinding.rbac.authorization.k8s.io/v1',
-] as const
-
 export function clusterRights(cluster: VecCluster): Child[] {
   return rightsOf(cluster, { kind: 'cluster', plural: 'vecclusters', helm: true })
 }

@@ -3,9 +3,9 @@ import { VecCluster } from '../../crds/cluster.ts'
 import { READINESS_CHECK_SECONDS } from '../../crds/limits.ts'
 import { Passes } from '../pass.ts'
 import type { Desired } from '../protocol.ts'
+import { JOB_CHILD_KINDS } from '../rights.ts'
 import { room, type Room } from '../room.ts'
 import { act } from './act.ts'
-import { CLUSTER_CHILD_KINDS } from './children.ts'
 import { customize } from './customize.ts'
 import { finalize } from './finalize.ts'
 import { observe, observeEnd } from './observe.ts'
@@ -25,7 +25,7 @@ export function clusterRoom(ports: ClusterPorts): Room {
   }
   return room({
     resource: VecCluster,
-    childKinds: CLUSTER_CHILD_KINDS,
+    childKinds: JOB_CHILD_KINDS,
     customize,
     async sync(request, context) {
       const observed = await observe(request, reach, context)

@@ -10,14 +10,6 @@ import { copied, givenCredentials, type Clusters } from './credentials.ts'
 import type { Observed } from './observed.ts'
 import { sourceClusterOf } from './places.ts'
 
-/** As the CompositeController declares them. */
-export const MIGRATION_CHILD_KINDS = [
-  'Job.batch/v1',
-  'ServiceAccount.v1',
-  'Role.rbac.authorization.k8s.io/v1',
-  'RoleBinding.rbac.authorization.k8s.io/v1',
-] as const
-
 export function migrationRights(migration: VecMigration): Child[] {
   return rightsOf(migration, { kind: 'migration', plural: 'vecmigrations', helm: false })
 }

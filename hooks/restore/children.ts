@@ -14,14 +14,6 @@ import { copied } from './copies.ts'
 import type { Observed } from './observed.ts'
 import { sourceOf } from '../../crds/rules/restore-places.ts'
 
-/** As the CompositeController declares them. */
-export const RESTORE_CHILD_KINDS = [
-  'Job.batch/v1',
-  'ServiceAccount.v1',
-  'Role.rbac.authorization.k8s.io/v1',
-  'RoleBinding.rbac.authorization.k8s.io/v1',
-] as const
-
 export function restoreRights(restore: VecRestore): Child[] {
   return rightsOf(restore, { kind: 'restore', plural: 'vecrestores', helm: false })
 }

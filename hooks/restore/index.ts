@@ -1,12 +1,12 @@
 /** The hooks of VecRestore: observe, decide, act. */
 import { VecRestore } from '../../crds/restore.ts'
 import { targetOf } from '../../crds/rules/restore-places.ts'
-import { release } from '../lease.ts'
-import { room, type Room } from '../room.ts'
 import { act } from '../carry-out.ts'
-import { RESTORE_CHILD_KINDS } from './children.ts'
+import { release } from '../lease.ts'
+import { JOB_CHILD_KINDS } from '../rights.ts'
+import { room, type Room } from '../room.ts'
+import { finalize, observeEnd } from '../transfer-end.ts'
 import { customize } from './customize.ts'
-import { finalize, observeEnd } from './finalize.ts'
 import { observe } from './observe.ts'
 import type { RestorePorts } from './ports.ts'
 import { asHolder, sync } from './sync.ts'
@@ -14,7 +14,7 @@ import { asHolder, sync } from './sync.ts'
 export function restoreRoom(ports: RestorePorts): Room {
   return room({
     resource: VecRestore,
-    childKinds: RESTORE_CHILD_KINDS,
+    childKinds: JOB_CHILD_KINDS,
     customize,
     async sync(request, context) {
       return act(sync(await observe(request, ports, context), context), ports)

@@ -6,9 +6,10 @@ import { ANNOTATIONS } from '../../../crds/names.ts'
 import type { Lease } from '../../../crds/kubernetes.ts'
 import type { SeenLease } from '../../../hooks/lease.ts'
 import type { Decision } from '../../../hooks/migration/sync.ts'
-import { MIGRATION_CHILD_KINDS, migrationRights } from '../../../hooks/migration/children.ts'
+import { migrationRights } from '../../../hooks/migration/children.ts'
 import type { Observed } from '../../../hooks/migration/observed.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
+import { JOB_CHILD_KINDS } from '../../../hooks/rights.ts'
 import { ago, cluster, context, secret } from '../../builders.ts'
 import {
   BOTH,
@@ -116,7 +117,7 @@ t.test('the rights come first, then the Job, then its report', async (t) => {
     source: { cluster: { namespace: 'ns', name: 'b' } },
     target: { namespace: 'ns', name: 'a' },
   })
-  const kinds = new Set<string>(MIGRATION_CHILD_KINDS)
+  const kinds = new Set<string>(JOB_CHILD_KINDS)
   for (const { apiVersion, kind } of second.children) {
     const [group = '', version] = apiVersion.split('/')
     t.ok(kinds.has(version === undefined ? `${kind}.${group}` : `${kind}.${group}/${version}`))
