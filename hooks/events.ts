@@ -3,7 +3,7 @@ import { shortHash } from '../crds/names.ts'
 import type { KubernetesEvent } from '../crds/kubernetes.ts'
 import { timestamp } from './conditions.ts'
 
-interface Subject {
+export interface Subject {
   apiVersion: string
   kind: string
   metadata: { name: string; namespace: string; uid: string }
@@ -33,7 +33,7 @@ export function eventOn(
   }
 }
 
-interface News {
+export interface News {
   reason: string
   message: string
 }

@@ -1,27 +1,20 @@
-/** Events about a VecBackup: one when it starts, one when it ends, one for each trouble on the way. */
+/** What the Events about a VecBackup say. */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
-import { conditionOf } from '../conditions.ts'
-import { once, warning } from '../events.ts'
-
-const WARNINGS = new Set(['BackupFailed', 'JobNotStarted'])
+import { transferEvents } from '../transfer-events.ts'
 
 export function eventsOf(backup: VecBackup, status: BackupStatus, now: Date): KubernetesEvent[] {
-  const complete = status.conditions?.find(({ type }) => type === 'Complete')
-  const before = conditionOf(backup, 'Complete')
-  const events: KubernetesEvent[] = []
-  if (status.phase === 'InProgress' && backup.status?.phase !== 'InProgress') {
-    const message = `the backup is written to ${status.s3Path ?? 'its bucket'}`
-    events.push(once(backup, { reason: 'BackupStarted', message }, now))
-  }
-  if (complete === undefined || complete.reason === before?.reason) return events
-  const { reason, message } = complete
-  if (WARNINGS.has(reason)) {
-    const said = status.error === undefined ? message : `${message}: ${status.error}`
-    events.push(warning(backup, { reason, message: said }, now))
-  } else if (reason === 'BackupCompleted') {
-    const said = `${message}, ${status.totalSize ?? '0 B'} in ${status.s3Path ?? 'the bucket'}`
-    events.push(once(backup, { reason, message: said }, now))
-  }
-  return events
+  const { phase, totalSize = '0 B', s3Path } = status
+  return transferEvents(
+    { resource: backup, status, now },
+    {
+      started: phase === 'InProgress' &&
+        backup.status?.phase !== 'InProgress' && {
+          reason: 'BackupStarted',
+          message: `the backup is written to ${s3Path ?? 'its bucket'}`,
+        },
+      completed: { reason: 'BackupCompleted', more: `, ${totalSize} in ${s3Path ?? 'the bucket'}` },
+      failed: 'BackupFailed',
+    },
+  )
 }
