@@ -2,7 +2,7 @@
 import { existsSync, globSync } from 'node:fs'
 import { join } from 'node:path'
 
-const ROOT = new URL('../..', import.meta.url).pathname
+export const ROOT = new URL('../..', import.meta.url).pathname
 
 /** They reach out, declare types only, or write files. */
 const NOT_PURE =

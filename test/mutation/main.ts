@@ -1,16 +1,16 @@
 /**
  * `npm run test:mutation`: changes the pure files of hooks/ and crds/ in small ways and looks whether
- * their tests notice. File by file, each with the tests of its own room; what was judged before and has
- * not changed since is not run again.
+ * their tests notice. File by file, each with the tests of its own room; what is kept of a file that has
+ * not changed since is counted and not run again.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { PURE, testsOf } from './files.ts'
-import { scoreOf, tell, type Report, type Scored } from './score.ts'
+import { PURE, ROOT, testsOf } from './files.ts'
+import { digestOf, keep, kept } from './kept.ts'
+import { scoredFrom, scoreOf, tell, type Mutant, type Report, type Scored } from './score.ts'
 
-const ROOT = new URL('../..', import.meta.url).pathname
 const FOLDER = join(ROOT, 'dist', 'mutation')
 const CONFIG = join(ROOT, '.ci', 'stryker.config.json')
 /** Properties are tried so often: as many cases as one change in a line needs. */
@@ -19,13 +19,18 @@ const FUZZ_RUNS = '25'
 const USAGE = `Usage: npm run test:mutation -- [options] [files]
   files            default: all pure files of hooks/ and crds/
   --changed REF    only those that differ from this commit
+  --again          also those whose score is kept: their tests may have changed
+  --kept           run nothing, count what is kept
   --json           a last line for programs
   --help           print this
-Run it alone, or with nice: each change of a line runs the tests of its file once.
+Scores are kept in test/mutation/kept.jsonl. Run it alone, or with nice: each change of a line runs the
+tests of its file once.
 `
 
 const FLAGS = {
   changed: { type: 'string' },
+  again: { type: 'boolean', default: false },
+  kept: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
@@ -45,16 +50,36 @@ function main(): void {
   const chosen = positionals.length > 0 ? positionals : PURE
   const changed = values.changed === undefined ? undefined : changedSince(values.changed)
   const files = chosen.filter((file) => changed?.includes(file) ?? true)
-  const scores = files.map((file) => {
-    const score = scored(file)
-    tell(score)
-    return score
+  const scores = files.flatMap((file) => {
+    const known = values.again ? undefined : kept(file)
+    const score = known ?? (values.kept ? undefined : tried(file))
+    if (score !== undefined) tell(score)
+    return score ?? []
   })
   const all = scoreOf(scores)
+  const count = `${scores.length} of ${files.length} files`
   process.stdout.write(
-    `${files.length} files: ${all.killed} of ${all.counted} noticed, ${all.explained} explained: ${all.percent} %\n`,
+    `${count}: ${all.killed} of ${all.counted} noticed, ${all.explained} explained: ${all.percent} %\n`,
   )
-  if (values.json) process.stdout.write(`${JSON.stringify({ files: files.length, ...all })}\n`)
+  if (values.json) process.stdout.write(`${JSON.stringify({ files: scores.length, ...all })}\n`)
+}
+
+/** One that cannot be judged, for its tests fail as it is, keeps nobody from judging the others. */
+function tried(file: string): Scored | undefined {
+  try {
+    return judged(file)
+  } catch (error) {
+    process.exitCode = 1
+    process.stderr.write(`${String(error)}\n`)
+    return undefined
+  }
+}
+
+function judged(file: string): Scored {
+  const of = digestOf(file)
+  const score = scoredFrom(mutantsOf(file), { file, of })
+  keep(score)
+  return score
 }
 
 function changedSince(commit: string): string[] {
@@ -66,15 +91,14 @@ function changedSince(commit: string): string[] {
 }
 
 /** Stryker over one file, with nothing but its own tests. */
-function scored(file: string): Scored {
+function mutantsOf(file: string): Mutant[] {
   const name = file.replaceAll('/', '-')
   const place = (ending: string) => join(FOLDER, `${name}.${ending}`)
   mkdirSync(FOLDER, { recursive: true })
   const config = {
     ...(JSON.parse(readFileSync(CONFIG, 'utf8')) as object),
     mutate: [file],
-    tap: { testFiles: testsOf(file), forceBail: true },
-    incrementalFile: place('incremental.json'),
+    inProcess: { testFiles: testsOf(file) },
     jsonReporter: { fileName: place('report.json') },
   }
   writeFileSync(place('config.json'), JSON.stringify(config))
@@ -82,7 +106,6 @@ function scored(file: string): Scored {
   const { status, stdout } = spawnSync(process.execPath, [stryker, 'run', place('config.json')], {
     cwd: ROOT,
     encoding: 'utf8',
-    // The runner starts `node` by its name: the one of this project, not that of the machine.
     env: {
       ...process.env,
       FUZZ_RUNS,
@@ -91,7 +114,7 @@ function scored(file: string): Scored {
   })
   if (status !== 0 || !existsSync(place('report.json'))) throw new Error(`${file}: ${stdout}`)
   const report = JSON.parse(readFileSync(place('report.json'), 'utf8')) as Report
-  return { file, mutants: report.files[file]?.mutants ?? [] }
+  return report.files[file]?.mutants ?? []
 }
 
 main()

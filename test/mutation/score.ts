@@ -12,9 +12,13 @@ export interface Report {
   files: Record<string, { mutants: Mutant[] }>
 }
 
+/** What is kept of a file: it can be judged again when an explanation is added. */
 export interface Scored {
   file: string
-  mutants: Mutant[]
+  /** Digest of the text that was judged. */
+  of: string
+  killed: number
+  missed: Mutant[]
 }
 
 export interface Score {
@@ -30,10 +34,20 @@ export interface Score {
 const NOTICED = ['Killed', 'Timeout']
 const MISSED = ['Survived', 'NoCoverage']
 
+/** Of a report of Stryker. */
+export function scoredFrom(mutants: Mutant[], file: Pick<Scored, 'file' | 'of'>): Scored {
+  const killed = mutants.filter(({ status }) => NOTICED.includes(status)).length
+  const missed = mutants.filter(({ status }) => MISSED.includes(status)).map(plain)
+  return { ...file, killed, missed }
+}
+
+function plain({ mutatorName, replacement = '', status, location: { start } }: Mutant): Mutant {
+  return { mutatorName, replacement, status, location: { start } }
+}
+
 export function scoreOf(scored: Scored[]): Score {
-  const all = scored.flatMap(({ file, mutants }) => mutants.map((mutant) => ({ file, ...mutant })))
-  const killed = all.filter(({ status }) => NOTICED.includes(status)).length
-  const missed = all.filter(({ status }) => MISSED.includes(status))
+  const killed = scored.reduce((sum, one) => sum + one.killed, 0)
+  const missed = scored.flatMap(({ file, missed: all }) => all.map((one) => ({ file, ...one })))
   const told = missed.filter((one) => explained(one.file, one.mutatorName, one.replacement))
   const counted = killed + missed.length
   const due = counted - told.length
@@ -43,11 +57,10 @@ export function scoreOf(scored: Scored[]): Score {
 
 /** The score of a file, and each survivor with why it may live, where that is known. */
 export function tell(scored: Scored): void {
-  const { file, mutants } = scored
+  const { file, missed } = scored
   const { killed, counted, percent } = scoreOf([scored])
   process.stdout.write(`${String(percent).padStart(5)} %  ${killed}/${counted}  ${file}\n`)
-  for (const { status, mutatorName, replacement = '', location } of mutants) {
-    if (!MISSED.includes(status)) continue
+  for (const { status, mutatorName, replacement = '', location } of missed) {
     const { line, column } = location.start
     const why = explained(file, mutatorName, replacement)
     const change = `${mutatorName} ${replacement.replaceAll(/\s+/g, ' ').slice(0, 60)}`

@@ -38,7 +38,7 @@ export const PARTS: Part[] = [
     title: 'Changes noticed',
     command: ['test/mutation/main.ts'],
     short: ['--changed', 'HEAD~1'],
-    said: lineWith(/^\d+ files: .*/m),
+    said: lineWith(/^\d+ of \d+ files: .*/m),
   },
   {
     name: 'bench',
