@@ -1,13 +1,12 @@
 /** What several rooms read and write outside of Metacontroller's requests, in the same way. */
-import { hostname } from 'node:os'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { KubernetesError } from '../crds/errors.ts'
-import { AnyObject, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
-import { MANAGED_BY } from '../crds/names.ts'
+import { AnyObject, StatefulSet } from '../crds/kubernetes.ts'
 import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
-import { backups, clusters, events, jobs, namespaces, statefulSets, type Place } from './places.ts'
+import { eventWriter } from './events.ts'
+import { backups, clusters, jobs, namespaces, statefulSets, type Place } from './places.ts'
 import type { Log } from './start-mark.ts'
 
 export interface CommonTools {
@@ -37,7 +36,7 @@ export function commonPorts({ kubernetes, namespaces: known, log }: CommonTools)
     // Foreground: the Job stays until its pods have ended, so that nothing starts beside them.
     deleteJob: ({ namespace, name, uid }: { namespace: string; name: string; uid: string }) =>
       kubernetes.delete(jobs(namespace), name, { uid, propagation: 'Foreground' }),
-    writeEvent: (event: KubernetesEvent) => writeEvent({ kubernetes, log }, event),
+    writeEvent: eventWriter({ kubernetes, log }),
   }
 }
 
@@ -60,31 +59,4 @@ export async function listed<Schema extends TSchema>(
 /** Whether the API refused a call with one of these. */
 export function hasStatus(error: unknown, ...statuses: number[]): boolean {
   return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
-}
-
-/** An Event tells people what happened; nothing may depend on whether it was written. */
-async function writeEvent(
-  { kubernetes, log }: Pick<CommonTools, 'kubernetes' | 'log'>,
-  event: KubernetesEvent,
-): Promise<void> {
-  const { metadata, at, ...rest } = event
-  const component = MANAGED_BY
-  try {
-    await kubernetes.create(events(metadata.namespace), {
-      apiVersion: 'v1',
-      kind: 'Event',
-      metadata,
-      ...rest,
-      firstTimestamp: at,
-      lastTimestamp: at,
-      count: 1,
-      source: { component },
-      reportingComponent: component,
-      reportingInstance: hostname(),
-    })
-  } catch (error) {
-    // Its name is derived from what it tells: a repeat finds it there.
-    if (hasStatus(error, 409)) return
-    log.warn({ err: error, namespace: metadata.namespace, reason: event.reason }, 'event lost')
-  }
 }

@@ -75,6 +75,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     messages: [
       'backup <name> is deleted: no rule of spec.retentionPolicy keeps it',
       'backup <name> is deleted: replaced at the slot <time>',
+      '<n> backups are deleted, <names>: no rule of spec.retentionPolicy keeps it',
     ],
     cause: 'Retention, or concurrencyPolicy Replace.',
     cure: NOTHING_TO_DO,

@@ -22,7 +22,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     reason: 'HelmRunning',
     condition: NOT_APPLIED,
     event: 'Normal',
-    messages: ['a helm Job was just made', 'helm run <n> was started', 'helm run <n> is under way'],
+    messages: ['helm run <n> is under way'],
     cause: 'The Job of the helm run works. It waits for the engine up to ten minutes.',
     cure: 'Nothing; `kubectl logs job/<name>` shows what helm does.',
   },

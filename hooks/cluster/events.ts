@@ -51,7 +51,9 @@ function isBad({ type, status, reason }: Condition): boolean {
 
 /** The same words about the same generation are the same occurrence, however often repeated. */
 function transitionOf(condition: Condition): string {
-  const { type, message, lastTransitionTime, observedGeneration = 0 } = condition
+  const { type, reason, message, lastTransitionTime, observedGeneration = 0 } = condition
+  // A run has a number of its own: what it did is told once, though the spec changes meanwhile.
+  if (type === 'Progressing' || reason === 'HelmRunning') return shortHash(message)
   const words = `${observedGeneration}/${shortHash(message)}`
   // Pods come and go: each time is one of its own, but a pod that flaps is told of once a minute.
   return type === 'Ready' ? `${words}/${lastTransitionTime.slice(0, TO_THE_MINUTE)}` : words

@@ -73,21 +73,6 @@ const veccluster = (name: string, namespace = 'ns') => ({
   spec: { version: '1.18.3' },
 })
 
-const event = {
-  metadata: { name: 'a.1', namespace: 'ns' },
-  involvedObject: {
-    apiVersion: API_VERSION,
-    kind: 'VecCluster',
-    name: 'a',
-    namespace: 'ns',
-    uid: 'u',
-  },
-  type: 'Warning' as const,
-  reason: 'HelmFailed',
-  message: 'no such chart',
-  at: '2026-03-01T12:00:00Z',
-}
-
 t.test('a Secret is read at most once a minute, and a missing one each time', async (t) => {
   const { api, clock, ports: port } = await ports(t)
   t.equal(await port.secret('ns', 'key'), undefined)
@@ -178,28 +163,6 @@ t.test('a Job is deleted in the foreground, and only the one with that uid', asy
   const found = await api.get(REFERENCE.job('a'))
   t.ok(found === undefined || found.metadata.finalizers?.includes('foregroundDeletion'))
   await port.deleteJob({ namespace: 'ns', name: 'gone', uid: 'x' })
-})
-
-t.test('an Event is written once, and a lost one stops nothing', async (t) => {
-  const { api, lines, ports: port } = await ports(t)
-  await port.writeEvent(event)
-  await port.writeEvent({ ...event, message: 'again' })
-  const { items } = await api.list('v1', 'Event', { namespace: 'ns' })
-  t.equal(items.length, 1)
-  t.match(items[0], {
-    involvedObject: { kind: 'VecCluster', name: 'a', uid: 'u' },
-    type: 'Warning',
-    reason: 'HelmFailed',
-    message: 'no such chart',
-    firstTimestamp: '2026-03-01T12:00:00Z',
-    lastTimestamp: '2026-03-01T12:00:00Z',
-    count: 1,
-    source: { component: 'vec-operator' },
-    reportingComponent: 'vec-operator',
-  })
-  t.strictSame(lines, [])
-  await port.writeEvent({ ...event, metadata: { name: 'a.2', namespace: 'never' } })
-  t.strictSame(lines, ['event lost'])
 })
 
 t.test('a patch of a cluster that is gone, or of a namesake, changes nothing', async (t) => {

@@ -1,6 +1,7 @@
 /** Runs scenarios in a world as tests: side by side where they may, one by one where they may not. */
 import type { Test } from 'tap'
 import { NotHere, type World } from '../world/world.ts'
+import { tooManyEvents } from './event-rate.ts'
 import type { Scenario } from './scenario.ts'
 import { toldSecrets } from './secrecy.ts'
 
@@ -33,6 +34,7 @@ async function show({ run }: Scenario, world: World, t: Test): Promise<void> {
   try {
     await run(noting(opened, world), t)
     t.strictSame(await toldSecrets(world, opened), [], 'no secret was told')
+    t.strictSame(await tooManyEvents(world, opened), [], 'never more than a few Events a minute')
   } catch (error) {
     if (!(error instanceof NotHere)) throw error
     t.pass('not shown here', { skip: error.message })

@@ -48,11 +48,11 @@ const CONSTANTS = /vec-operator\.dev\/|^not emptied|\d/
 
 t.test('a form is like a message by what it says itself, whatever else stands there', async (t) => {
   t.equal(
-    likeness('helm run <n> was started', 'helm run 12 was started'),
-    'helmrunwasstarted'.length,
+    likeness('helm run <n> is under way', 'helm run 12 is under way'),
+    'helmrunisunderway'.length,
   )
   t.equal(likeness('<n>/<n> replicas ready', '1/3 replicas ready'), 'replicasready'.length)
-  t.equal(likeness('helm run <n> was started', 'helm run was started'), 0)
+  t.equal(likeness('helm run <n> is under way', 'helm run is under way'), 0)
   t.equal(likeness('<what helm printed>', 'anything at all'), 0, 'only what differs is no form')
   t.equal(likeness('<pod>: <error>', 'a: b'), 0, 'nor are points')
   t.equal(likeness('x (a.b) <n>', 'x (a.b) 1'), 3)

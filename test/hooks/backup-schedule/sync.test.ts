@@ -335,6 +335,27 @@ t.test('Suspended: no backup is made, retention goes on, lastScheduleTime is fro
   t.match(desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
 })
 
+t.test('a rule that becomes stricter drops many backups, and that is one Event', async (t) => {
+  const days = Array.from({ length: 9 }, (_, day) => backup(`2026-02-2${day}T03:00:00Z`))
+  const stage: Stage = {
+    schedule: schedule({
+      spec: { retentionPolicy: { keepLast: 1 } },
+      status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
+    }),
+    children: days,
+  }
+  const { events = [] } = await tick(stage, '2026-02-28T12:00:00Z')
+  const dropped = events.filter(({ reason }) => reason === 'BackupDropped')
+  t.strictSame(
+    dropped.map(({ message }) => message),
+    [
+      `8 backups are deleted, ${['20', '21', '22', '23', '24']
+        .map((day) => `nightly-202602${day}-030000`)
+        .join(', ')} and 3 more: no rule of spec.retentionPolicy keeps it`,
+    ],
+  )
+})
+
 t.test('a bad expression is a condition with the words, retention goes on', async (t) => {
   const stage: Stage = {
     schedule: schedule({

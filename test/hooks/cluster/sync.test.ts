@@ -85,7 +85,7 @@ t.test('a new VecCluster gets one helm Job with the rendered values', async (t) 
     values: { fullnameOverride: 'vec-a' },
   })
   t.equal(desired.children.length, rights.length + 1)
-  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 was started'])
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is under way'])
 })
 
 t.test('the operator passes spec.version without a leading v as the chart version', async (t) => {
@@ -287,11 +287,20 @@ t.test('working consensus is a condition', async (t) => {
 
 t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
   const first = sync(ready(), context)
-  const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 was started' }
+  const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is under way' }
   t.match(first.events, [started])
   const { hash: plan } = wantedRun(ready(), settings)
   const seen = cluster({ status: first.status })
   t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])
+})
+
+t.test('a helm run is told once, though the spec changes while it works', async (t) => {
+  const names = [1, 2].map((generation) => {
+    const { events = [] } = sync(ready({ cluster: cluster({ generation }) }), context)
+    return events.map(({ metadata }) => metadata.name)
+  })
+  t.equal(names[0]?.length, 1)
+  t.strictSame(names[0], names[1])
 })
 
 t.test('a pod that is lost or is back is an Event, at most once a minute each', async (t) => {

@@ -1,0 +1,78 @@
+/** Writes Events about resources: each of them once, and never more than a few about one in a minute. */
+import { hostname } from 'node:os'
+import { KubernetesError } from '../crds/errors.ts'
+import type { KubernetesEvent } from '../crds/kubernetes.ts'
+import { MANAGED_BY } from '../crds/names.ts'
+import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { events } from './places.ts'
+import type { Log } from './start-mark.ts'
+
+/** About one object: two changes of a spec, each handed to a Job, applied, rolled out and settled. */
+export const EVENTS_PER_MINUTE = 10
+/** How the log tells of one that was not written. */
+export const HELD_BACK = 'event held back: too many in a minute'
+const MINUTE_MS = 60_000
+
+interface EventTools {
+  kubernetes: Kubernetes
+  log: Log
+}
+
+/** An Event tells people what happened; nothing may depend on whether it was written. */
+export function eventWriter({
+  kubernetes,
+  log,
+}: EventTools): (event: KubernetesEvent) => Promise<void> {
+  const told = new Told()
+  return async (event) => {
+    const { reason, involvedObject, at, metadata } = event
+    if (told.count(involvedObject.uid, at) >= EVENTS_PER_MINUTE) {
+      // The condition says the same, and stays.
+      const { kind, namespace, name } = involvedObject
+      log.info({ kind, namespace, name, reason }, HELD_BACK)
+      return
+    }
+    try {
+      await kubernetes.create(events(metadata.namespace), objectOf(event))
+      told.add(involvedObject.uid, at)
+    } catch (error) {
+      // Its name is derived from what it tells: a repeat finds it there.
+      if (error instanceof KubernetesError && error.status === 409) return
+      log.warn({ err: error, namespace: metadata.namespace, reason }, 'event lost')
+    }
+  }
+}
+
+function objectOf({ metadata, at, ...rest }: KubernetesEvent) {
+  const component = MANAGED_BY
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata,
+    ...rest,
+    firstTimestamp: at,
+    lastTimestamp: at,
+    count: 1,
+    source: { component },
+    reportingComponent: component,
+    reportingInstance: hostname(),
+  }
+}
+
+/** When Events were written within the last minute, by the uid of what they are about. */
+class Told {
+  readonly #times = new Map<string, number[]>()
+
+  count(uid: string, at: string): number {
+    return this.#times.get(uid)?.filter((time) => Date.parse(at) - time < MINUTE_MS).length ?? 0
+  }
+
+  add(uid: string, at: string): void {
+    const now = Date.parse(at)
+    const isRecent = (time: number) => now - time < MINUTE_MS
+    for (const [other, times] of this.#times) {
+      if (!times.some(isRecent)) this.#times.delete(other)
+    }
+    this.#times.set(uid, [...(this.#times.get(uid) ?? []).filter(isRecent), now])
+  }
+}
