@@ -15,7 +15,6 @@ import { startGeneratedEngine } from './generated-engine.ts'
 import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
-import { purging } from './purge.ts'
 import { startSink } from './sink.ts'
 import { median, type Figure } from './table.ts'
 
@@ -93,7 +92,7 @@ async function measure(plan: Plan): Promise<Figure[]> {
         engine.close()
       }
     }
-    return [...figures, growth(figures), ...(await purging())]
+    return [...figures, growth(figures)]
   } finally {
     for (const close of closing) await close()
   }

@@ -10,8 +10,10 @@ import { collections } from './collections.ts'
 import { told, worseThan } from './compare.ts'
 import { keep, kept, runOf } from './history.ts'
 import { idle } from './idle.ts'
+import { image } from './image.ts'
 import { migration } from './migration.ts'
 import type { Part } from './part.ts'
+import { purging } from './purge.ts'
 import { restore } from './restore.ts'
 import { shards } from './shards.ts'
 import { starts } from './starts.ts'
@@ -21,7 +23,7 @@ import { print, type Figure } from './table.ts'
 /** In the order of their measurement. */
 const PARTS: Part[] = [
   ...[clusters, collections, storm, idle, starts],
-  ...[backup, shards, restore, migration],
+  ...[backup, purging, shards, restore, migration, image],
 ]
 
 const USAGE = `Usage: npm run bench -- [options]
