@@ -114,7 +114,8 @@ async function readManifest(bucket: Bucket, folder: string, check: Check): Promi
   const key = manifestKey(folder)
   const found = await bucket.getJson(key, check.signal)
   if (found === undefined) {
-    throw new Rejected(`there is no s3://${bucket.name}/${key}: the backup was not finished`)
+    const why = 'the backup was not finished, or its folder is another'
+    throw new Rejected(`there is no s3://${bucket.name}/${key}: ${why}`)
   }
   const manifest = checkedManifest(found)
   const owner = await ownerOf(bucket, folder, check.signal)
@@ -187,6 +188,7 @@ async function openBucket(target: string, call: PeopleCall) {
   if (name === '' || parts.length === 0) {
     throw new Complaint(`${target} is not of the form ${backupVerify.operands}`, ENDS.usage)
   }
+  wantKeys(env)
   const [endpoint, file] = [textOf(call, 'endpoint'), textOf(call, 'ca')]
   const ca = file === undefined ? undefined : await readFile(file, 'utf8')
   const [{ Bucket: BucketAt }, { credentialsFrom }] = await Promise.all([
@@ -210,4 +212,13 @@ async function openBucket(target: string, call: PeopleCall) {
     log,
   })
   return { bucket, folder: `${parts.join('/')}/` }
+}
+
+/** Before the store is asked: it would not say which variable is meant. */
+function wantKeys(env: NodeJS.ProcessEnv): void {
+  for (const name of ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY']) {
+    if ([`CLOUD_${name}`, `AWS_${name}`].every((one) => (env[one] ?? '') === '')) {
+      throw new Complaint(`neither CLOUD_${name} nor AWS_${name} is in the environment`)
+    }
+  }
 }

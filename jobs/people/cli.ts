@@ -62,18 +62,24 @@ export function commandOf(args: readonly string[]): PeopleCommand | undefined {
   )
 }
 
-/** No command: the overview, asked for or not. */
+/** No command: help, asked for or not. */
 function without({ arguments: args, print, complain }: Surroundings): number {
-  const [first = ''] = args
+  const [first = '', ...rest] = args
   if (first === '--version') {
     print(`${PROGRAM} ${ownRelease()}\n`)
     return ENDS.fine
   }
   if (['', 'help', '--help', '-h'].includes(first)) {
-    print(overview(PEOPLE_COMMANDS))
+    const command = commandOf(rest)
+    print(command === undefined ? overview(PEOPLE_COMMANDS) : helpOf(command))
     return ENDS.fine
   }
-  complain(`${PROGRAM}: ${args.slice(0, 2).join(' ')} is no command\nusage: ${PROGRAM} --help\n`)
+  const said = args.slice(0, 2).join(' ')
+  const near = PEOPLE_COMMANDS.map(({ name }) => name).filter((name) =>
+    name.startsWith(`${first} `),
+  )
+  const meant = near.length === 0 ? '' : `; there is ${near.join(' and ')}`
+  complain(`${PROGRAM}: ${said} is no command${meant}\nusage: ${PROGRAM} --help\n`)
   return ENDS.usage
 }
 

@@ -2,6 +2,7 @@
 import { REASONS } from '../../crds/reasons/all.ts'
 import { placeOf } from '../../crds/reasons/page.ts'
 import { likeness, type Reason } from '../../crds/reasons/reason.ts'
+import type { Condition } from '../../crds/schema.ts'
 import { ENDS, isOn, JSON_FLAG, type PeopleCall, type PeopleCommand } from './command.ts'
 
 export const explain: PeopleCommand = {
@@ -32,6 +33,25 @@ export function found(text: string): Explained[] {
   const best = Math.max(...all.map(likenessOf))
   return best === 0 ? [] : all.filter((one) => likenessOf(one) === best)
 }
+
+/** What to do about a condition. */
+export interface Cure {
+  reason: string
+  cure: string
+}
+
+/** Of the conditions with which there is something to do. */
+export function curesOf(kind: keyof typeof REASONS, conditions: readonly Condition[]): Cure[] {
+  return conditions.flatMap(({ type, status, reason }) =>
+    REASONS[kind]
+      .filter((row) => row.reason === reason && row.condition?.type === type)
+      .filter(({ condition, cure }) => condition?.status === status && !cure.startsWith(NOTHING))
+      .map(({ cure }) => ({ reason, cure })),
+  )
+}
+
+/** With this word begins what to do about that which goes on by itself. */
+const NOTHING = 'Nothing'
 
 function tell(call: PeopleCall, reasons: Explained[]): number {
   if (isOn(call, 'json')) {

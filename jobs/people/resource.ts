@@ -23,6 +23,7 @@ export const Shown = Type.Object({
     Type.Object(
       {
         phase: Type.Optional(Type.String()),
+        error: Type.Optional(Type.String()),
         conditions: Type.Optional(Type.Array(Condition)),
       },
       { additionalProperties: Type.Unknown() },
@@ -79,17 +80,31 @@ export function clusterOf({
   return ref && { namespace: ref.namespace ?? namespace, name: ref.name }
 }
 
+/** As a table shows it. */
+export const NO_PHASE = '-'
+
 export function summaryOf({ kind, metadata, status }: Omit<Shown, 'spec'>): Summary {
   const { name, namespace = '', creationTimestamp, deletionTimestamp } = metadata
-  const phase = status?.phase ?? '-'
+  const phase = status?.phase ?? NO_PHASE
   return {
     kind,
     namespace,
     name,
     phase: deletionTimestamp === undefined ? phase : `${phase}, being deleted`,
     ...(creationTimestamp !== undefined && { createdAt: creationTimestamp }),
-    message: tellingOf(status?.conditions ?? [])?.message ?? '',
+    message: messageOf(status),
   }
+}
+
+/** What has Failed says why, as its Event does: how much was done is not what is asked for. */
+function messageOf({
+  phase,
+  error = '',
+  conditions = [],
+}: NonNullable<Shown['status']> = {}): string {
+  const message = tellingOf(conditions)?.message ?? ''
+  if (phase !== 'Failed' || message.includes(error)) return message
+  return [message, error].filter((words) => words !== '').join(': ')
 }
 
 /** Progressing is True while things go well: it tells of no trouble. */

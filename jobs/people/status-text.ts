@@ -1,8 +1,11 @@
 /** How `status` looks on a terminal. */
 import type { EngineView, NodeView, ShardView } from './engine-view.ts'
-import type { Summary } from './resource.ts'
+import { NO_PHASE, type Summary } from './resource.ts'
 import type { Picture } from './picture.ts'
 import { age, columns, oneLine } from './table.ts'
+
+/** Of a message in the list; `status <kind>/<name>` shows the whole. */
+const LIST_WIDTH = 120
 
 /** One line for each resource; the namespace stands there where there are several. */
 export function list(summaries: Summary[], namespace: string | undefined, now: Date): string {
@@ -14,7 +17,7 @@ export function list(summaries: Summary[], namespace: string | undefined, now: D
     `${one.kind}/${one.name}`,
     one.phase,
     age(one.createdAt, now),
-    oneLine(one.message),
+    oneLine(one.message, LIST_WIDTH),
   ])
   const head = ['RESOURCE', 'PHASE', 'AGE', 'MESSAGE']
   return columns([namespace === undefined ? ['NAMESPACE', ...head] : head, ...rows])
@@ -28,6 +31,7 @@ export function drawing({ resource, cluster, engine, jobs }: Picture, now: Date)
   ])
   const blocks = [
     headline(resource, now) + columns(conditions, '  '),
+    resource.cures.map(({ reason, cure }) => `${reason}: ${cure}\n`).join(''),
     factsText(resource.facts),
     table(
       ['PART', 'STATUS', ''],
@@ -53,7 +57,8 @@ function table(head: string[], rows: string[][]): string {
 }
 
 function headline({ kind, namespace, name, phase, createdAt }: Summary, now: Date): string {
-  return `${kind} ${namespace}/${name}  ${phase}  ${age(createdAt, now)}\n`
+  const state = phase === NO_PHASE ? 'no phase yet' : phase
+  return `${kind} ${namespace}/${name}  ${state}  (${age(createdAt, now)} old)\n`
 }
 
 function nodesText({ nodes }: EngineView): string {

@@ -16,6 +16,7 @@ import {
   type PeopleCommand,
 } from './command.ts'
 import { engineView } from './engine-view.ts'
+import { curesOf } from './explain.ts'
 import { Shown, clusterOf, factsOf, listed, partsOf, resourceOf, summaryOf } from './resource.ts'
 import type { JobView, Picture } from './picture.ts'
 import { drawing, list } from './status-text.ts'
@@ -73,6 +74,7 @@ async function pictureOf(
     resource: {
       ...summaryOf(shown),
       conditions: shown.status?.conditions ?? [],
+      cures: curesOf(kind, shown.status?.conditions ?? []),
       facts: factsOf(shown),
       parts: partsOf(shown),
     },

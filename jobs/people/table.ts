@@ -23,8 +23,8 @@ export function age(since: string | undefined, now: Date): string {
   return `${Math.floor(seconds / 86_400)}d`
 }
 
-/** A message on one line of a table. */
-export function oneLine(text: string, length = 120): string {
+/** A message on one line; whole, if nothing else is said. */
+export function oneLine(text: string, length = Infinity): string {
   const line = text.replaceAll(/\s+/g, ' ').trim()
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`
 }

@@ -2,6 +2,7 @@
 import { VecCluster } from '../../../crds/cluster.ts'
 import { KubernetesError } from '../../../crds/errors.ts'
 import { API_VERSION, HTTP_PORT, releaseName } from '../../../crds/names.ts'
+import { oneLine } from '../table.ts'
 import { place, unread, type Finding, type Patient } from './finding.ts'
 
 const CALL_MS = 10_000
@@ -22,8 +23,13 @@ export async function checkClusters(patient: Patient): Promise<Finding[]> {
 
 async function checkOne(cluster: VecCluster, patient: Patient): Promise<Finding> {
   const { name, namespace } = cluster.metadata
-  const phase = cluster.status?.phase ?? 'not installed'
   const about = `cluster ${namespace}/${name}`
+  const { phase, conditions = [] } = cluster.status ?? {}
+  if (phase === undefined) {
+    // There is no engine to ask, and the condition says what is missing.
+    const why = conditions.find(({ type }) => type === 'Applied')?.message ?? 'not looked at yet'
+    return { about, level: 'warning', says: `not installed: ${oneLine(why)}` }
+  }
   const answer = await engineAnswer(cluster, patient)
   if (answer === undefined) return { about, level: 'fine', says: `${phase}, its engine is ready` }
   // One that is on its way has no engine to answer yet.

@@ -23,6 +23,13 @@ for (const args of [[], ['--help'], ['help']]) {
   })
 }
 
+t.test('help with a command is the help of that command', async (t) => {
+  for (const { name } of PEOPLE_COMMANDS) {
+    const words = name.split(' ')
+    t.strictSame(await typed(['help', ...words]), await typed([...words, '--help']))
+  }
+})
+
 for (const { name, flags } of PEOPLE_COMMANDS) {
   t.test(`${name} --help names its flags and the exit codes`, async (t) => {
     const { code, out } = await typed([...name.split(' '), '--help'])
@@ -47,9 +54,14 @@ for (const args of [['dance'], ['backup'], ['backup', 'dance'], ['cluster', 'dan
   t.test(`"${args.join(' ')}" is no command`, async (t) => {
     const { code, err } = await typed(args)
     t.equal(code, ENDS.usage)
-    t.match(err, /is no command\nusage: vec-operator --help/)
+    t.match(err, /is no command.*\nusage: vec-operator --help/)
   })
 }
+
+t.test('half a command is told which whole ones there are', async (t) => {
+  const { err } = await typed(['backup'])
+  t.match(err, 'backup is no command; there is backup now and backup verify\n')
+})
 
 t.test('a kubeconfig that is not there is told, without a stack', async (t) => {
   const { code, out, err } = await typed(['status'], { KUBECONFIG: '/does/not/exist' })

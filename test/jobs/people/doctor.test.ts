@@ -156,6 +156,17 @@ t.test('doctor finds a hook service and an engine behind which there is no pod',
   t.match(out, /^x +cluster ns\/docs +Running; its engine \/readyz answered 503$/m)
 })
 
+t.test('doctor says why a cluster is not installed, and asks no engine', async (t) => {
+  const { type, api, cluster } = await scene(t, { ...WHOLE, readyz: 503 })
+  const message = 'spec.apiKey.secretRef: Secret none does not exist'
+  const applied = { type: 'Applied', status: 'False', reason: 'SecretNotUsable', message }
+  const conditions = [{ ...applied, lastTransitionTime: START.toISOString() }]
+  await api.patch(cluster, { status: { phase: null, conditions } }, { subresource: 'status' })
+  const { code, out } = await type('doctor')
+  t.equal(code, ENDS.fine)
+  t.match(out, `!   cluster ns/docs       not installed: ${message}\n`)
+})
+
 t.test('doctor without Metacontroller says so', async (t) => {
   const { type, api } = await scene(t)
   const definition = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' }

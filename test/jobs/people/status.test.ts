@@ -2,13 +2,20 @@
 import t from 'tap'
 import { API_VERSION } from '../../../crds/names.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
-import { running } from '../../scenarios/scenario.ts'
+import { backupResource } from '../../scenarios/backup-parts.ts'
+import {
+  clusterManifest,
+  clusterReference,
+  running,
+  untilReason,
+} from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
 import { personAt } from './person.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 const namespace = await world.namespace('people')
+const bucket = await world.bucket(namespace)
 const type = personAt(t, world.api, namespace)
 const KEY = 'the-key-that-nobody-may-see-1234567890'
 
@@ -37,6 +44,37 @@ t.test('status shows every resource of a namespace with its phase and its words'
   t.match(out, /^RESOURCE +PHASE +AGE +MESSAGE\n/)
   t.match(out, /\nVecCluster\/docs +Running +\S+ +2\/2 replicas ready\n/)
   t.match(out, /\nVecCollection\/books +Ready +\S+ +collection, indexes and aliases match spec\n/)
+})
+
+t.test('what has Failed says why, in the list and whole in its drawing', async (t) => {
+  const { reference, of } = backupResource('VecBackup', { namespace, name: 'bad' }, bucket)
+  const { spec } = of({ clusterRef: { name: 'docs' } }) as { spec: { storage: { s3: object } } }
+  const s3 = { ...spec.storage.s3, bucket: 'nowhere' }
+  await world.apply({ ...of(), spec: { ...spec, storage: { s3 } } })
+  await world.until(reference, 'Failed', (object) => phaseOf(object) === 'Failed', 300)
+  const listed = await type('status')
+  t.match(
+    listed.out,
+    /\nVecBackup\/bad +Failed +\S+ +Backed up 0\/0 collections: GET s3:\/\/nowhere\//,
+  )
+  const { out } = await type('status', 'qb/bad')
+  t.match(out, / \(there is no bucket nowhere at this endpoint\)\n/)
+  t.match(out, /\nBackupFailed: Mend what status\.error names and make another VecBackup/)
+  await world.delete(reference)
+})
+
+t.test('what waits for a person says what to do about it', async (t) => {
+  const secretRef = { name: 'none', key: 'key' }
+  await world.apply(
+    clusterManifest(namespace, 'stuck', { version: world.versions.newer, apiKey: { secretRef } }),
+  )
+  const stuck = clusterReference(namespace, 'stuck')
+  await untilReason(world, stuck, 'SecretNotUsable')
+  const { out } = await type('status', 'qc/stuck')
+  t.match(out, new RegExp(`^VecCluster ${namespace}/stuck {2}no phase yet {2}\\(\\S+ old\\)\\n`))
+  t.match(out, /\nSecretNotUsable: /)
+  t.notMatch((await type('status', 'qc/docs')).out, /\nUpToDate: /, 'nothing is to be done')
+  await world.delete(stuck)
 })
 
 t.test('status -A has a column for the namespace, -n another one', async (t) => {
