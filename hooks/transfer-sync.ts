@@ -1,0 +1,70 @@
+/**
+ * The turns of a VecBackup, a VecRestore or a VecMigration that has not ended (specification: states and
+ * transitions): what is told of its Job, what hinders one, and what its start takes.
+ */
+import { SOON_SECONDS } from '../crds/limits.ts'
+import type { Job } from '../crds/kubernetes.ts'
+import type { Decided } from './carry-out.ts'
+import { copiesToWrite, type Original } from './copies.ts'
+import { endingOf } from './ending.ts'
+import type { Lack } from './lack.ts'
+import { hasReported, runningJob, watch, whyStuck } from './transfer.ts'
+import { ended, open, refused, soon, starting, waiting } from './transfer-answer.ts'
+import type { Telling, Turn } from './transfer-answer.ts'
+import type { ObservedTransfer } from './transfer-observe.ts'
+
+export interface Transfer<Observed, Status> extends Telling<Observed, Status> {
+  /** The first thing that is missing; undefined when a Job may be made. */
+  lackOf(observed: Observed): Lack | undefined
+  /** What copies of credentials are made from. */
+  originalsOf(observed: Observed): Original[]
+  /** Hash of the plan of this moment, where one can be made. */
+  wantedHash(observed: Observed): string | undefined
+  /** Whether its Leases, as far as they were read, are another's by now. */
+  missedTurn(observed: Observed): boolean
+  /** Nothing is missing: each step is seen before the next. */
+  start(turn: Turn<Observed, Status>): Decided<Status>
+}
+
+export function transferSync<Observed extends ObservedTransfer, Status>(
+  turn: Turn<Observed, Status> & { kind: Transfer<Observed, Status> },
+): Decided<Status> {
+  const { kind, observed, context } = turn
+  const ending = endingOf(observed, context)
+  // A Job that ended and has not told how: its last report may still be on its way.
+  if (ending === 'unknown') return open(turn, { again: SOON_SECONDS })
+  if (ending !== undefined) return ended(turn, ending)
+
+  // What changed since this Job started is not this Job's business.
+  const running = runningJob(observed)
+  if (running !== undefined) return whileRunning(turn, running)
+
+  // Metacontroller's cache does not show it yet. Its Leases must not be given back.
+  if (observed.liveJobs !== undefined && observed.liveJobs.length > 0) {
+    return soon(turn, 'the Job was just made')
+  }
+  const lack = kind.lackOf(observed)
+  if (lack?.isRefusal === true) return refused(turn, lack.message)
+  if (lack !== undefined) return waiting(turn, lack)
+  return kind.start(turn)
+}
+
+function whileRunning<Observed extends ObservedTransfer, Status>(
+  turn: Turn<Observed, Status> & { kind: Transfer<Observed, Status> },
+  job: Job,
+): Decided<Status> {
+  const { kind, observed, context } = turn
+  const { writes, ...answer } = watch(
+    job,
+    {
+      reported: hasReported(observed, job),
+      writeCopies: copiesToWrite(kind.originalsOf(observed), observed.copies ?? {}, job),
+      stuck: () => {
+        const wanted = kind.wantedHash(observed)
+        return whyStuck(job, { wanted, missedTurn: kind.missedTurn(observed) }, context)
+      },
+    },
+    (message) => starting(turn, message),
+  )
+  return { ...open(turn, answer), ...writes }
+}
