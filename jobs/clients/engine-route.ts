@@ -149,36 +149,25 @@ export function proxyRoute(kubernetes: Kubernetes, connection: Connection, ordin
   const { namespace, name, tls } = connection
   const pod = `${releaseName(name)}-${ordinal}`
   const target = `${tls ? 'https' : 'http'}:${pod}:${HTTP_PORT}`
+  const proxy = `/api/v1/namespaces/${namespace}/pods/${target}/proxy`
+  const failed = ({ method, path, signal }: EngineCall) => {
+    return (cause: unknown): never => {
+      throw noAnswer(`${method} ${pod}${path}`, cause, signal)
+    }
+  }
   return {
     node: `${pod}.${namespace}`,
-    async send({ method, path, headers, body, timeoutMs, signal }) {
-      const proxied = `/api/v1/namespaces/${namespace}/pods/${target}/proxy${path}`
-      try {
-        return await kubernetes.call(method, proxied, {
-          headers,
-          timeoutMs,
-          signal,
-          ...(body !== undefined && { body }),
-        })
-      } catch (cause) {
-        throw noAnswer(`${method} ${pod}${path}`, cause, signal)
-      }
-    },
-    async open({ method, path, headers, body, timeoutMs, stallMs, signal }) {
-      const proxied = `/api/v1/namespaces/${namespace}/pods/${target}/proxy${path}`
-      try {
-        return await kubernetes.open(method, proxied, {
-          headers,
-          timeoutMs,
-          stallMs,
-          signal,
-          ...(body !== undefined && { body }),
-        })
-      } catch (cause) {
-        throw noAnswer(`${method} ${pod}${path}`, cause, signal)
-      }
+    send: (call) =>
+      kubernetes.call(call.method, proxy + call.path, optionsOf(call)).catch(failed(call)),
+    open: (call) => {
+      const options = { ...optionsOf(call), stallMs: call.stallMs }
+      return kubernetes.open(call.method, proxy + call.path, options).catch(failed(call))
     },
   }
+}
+
+function optionsOf({ headers, timeoutMs, signal, body }: EngineCall) {
+  return { headers, timeoutMs, signal, ...(body !== undefined && { body }) }
 }
 
 function noAnswer(call: string, cause: unknown, signal: AbortSignal | undefined): EngineError {
