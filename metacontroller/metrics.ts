@@ -61,33 +61,29 @@ export function serviceMetrics(version: string, now: () => Date): ServiceMetrics
 }
 
 function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'guardRefused'> {
-  const registers = [registry]
-  const requests = new Counter({
-    name: 'vec_operator_hook_requests_total',
-    help: 'Hook calls answered, by kind, hook and HTTP status.',
-    labelNames: ['kind', 'hook', 'code'],
-    registers,
-  })
-  const duration = new Histogram({
-    name: 'vec_operator_hook_duration_seconds',
-    help: 'Time from a hook call to its answer.',
-    labelNames: ['kind', 'hook'],
-    buckets: HOOK_BUCKETS,
-    registers,
+  const answered = timedCalls(registry, ['kind', 'hook'], {
+    total: {
+      name: 'vec_operator_hook_requests_total',
+      help: 'Hook calls answered, by kind, hook and HTTP status.',
+    },
+    duration: {
+      name: 'vec_operator_hook_duration_seconds',
+      help: 'Time from a hook call to its answer.',
+      buckets: HOOK_BUCKETS,
+    },
   })
   const refusals = new Counter({
     name: 'vec_operator_guard_refusals_total',
     help: 'Answers the guard kept from the wire; each one is a defect.',
     labelNames: ['route'],
-    registers,
+    registers: [registry],
   })
   for (const { plural } of RESOURCES) {
     for (const hook of ['sync', 'finalize']) refusals.inc({ route: `/${plural}/${hook}` }, 0)
   }
   return {
-    observe(kind, hook, code, seconds) {
-      requests.inc({ kind, hook, code })
-      duration.observe({ kind, hook }, seconds)
+    observe: (kind, hook, code, seconds) => {
+      answered({ kind, hook }, code, seconds)
     },
     guardRefused: (route) => {
       refusals.inc({ route })
@@ -96,23 +92,39 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'gua
 }
 
 function callCounters(registry: Registry): ServiceMetrics['called'] {
-  const registers = [registry]
-  const calls = new Counter({
-    name: 'vec_operator_outside_calls_total',
-    help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" got no answer.',
-    labelNames: ['system', 'method', 'code'],
-    registers,
-  })
-  const duration = new Histogram({
-    name: 'vec_operator_outside_call_duration_seconds',
-    help: 'Time from a call to the outside to its answer.',
-    labelNames: ['system', 'method'],
-    buckets: CALL_BUCKETS,
-    registers,
+  const answered = timedCalls(registry, ['system', 'method'], {
+    total: {
+      name: 'vec_operator_outside_calls_total',
+      help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" got no answer.',
+    },
+    duration: {
+      name: 'vec_operator_outside_call_duration_seconds',
+      help: 'Time from a call to the outside to its answer.',
+      buckets: CALL_BUCKETS,
+    },
   })
   return (system, { method, status, seconds }) => {
-    calls.inc({ system, method, code: status ?? 'none' })
-    duration.observe({ system, method }, seconds)
+    answered({ system, method }, status ?? 'none', seconds)
+  }
+}
+
+interface Named {
+  name: string
+  help: string
+}
+
+/** Calls of one sort, counted by their labels and their code, and how long they took by their labels. */
+function timedCalls<Label extends string>(
+  registry: Registry,
+  labelNames: Label[],
+  { total, duration }: { total: Named; duration: Named & { buckets: number[] } },
+) {
+  const registers = [registry]
+  const calls = new Counter({ ...total, labelNames: [...labelNames, 'code'], registers })
+  const times = new Histogram({ ...duration, labelNames, registers })
+  return (labels: Record<Label, string>, code: string | number, seconds: number): void => {
+    calls.inc({ ...labels, code })
+    times.observe(labels, seconds)
   }
 }
 
