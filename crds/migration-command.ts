@@ -46,6 +46,17 @@ export const MigratedCollection = Type.Object({
 })
 export type MigratedCollection = Static<typeof MigratedCollection>
 
+/** Points of a collection that are copied one after the other: under a shard key, or a part of the ids. */
+export const MigrationLane = Type.Object({
+  /** Under custom sharding. */
+  shardKey: Type.Optional(ShardKey),
+  /** Id the next page begins with, as JSON; absent: the first there is. */
+  offset: Type.Optional(Type.String()),
+  /** Id that belongs to the next lane, as JSON; absent: to the last there is. */
+  until: Type.Optional(Type.String()),
+})
+export type MigrationLane = Static<typeof MigrationLane>
+
 /** Where the collection at work stands: what a pod that comes after a killed one goes on from. */
 export const MigrationPosition = Type.Object({
   /** At the source. */
@@ -54,9 +65,12 @@ export const MigrationPosition = Type.Object({
   isOurs: Type.Boolean(),
   /** Points that were in the target collection before the first batch. */
   before: Points,
-  /** Under custom sharding the key that is copied; those before it in their order are done. */
+  /** What is begun and not at its end; absent before the first page. */
+  lanes: Type.Optional(Type.Array(MigrationLane)),
+  /** Under custom sharding the last key that is begun; those behind it in their order are not. */
+  begun: Type.Optional(ShardKey),
+  /** As a release that copied key by key told it: the one lane that was begun. */
   shardKey: Type.Optional(ShardKey),
-  /** Id the next page begins with, as JSON; absent before the first page. */
   offset: Type.Optional(Type.String()),
   /** Points that are written, up to there. */
   copied: Points,

@@ -16,6 +16,7 @@ const LEAST_MS = 10_000
  */
 export class Patience {
   #leftMs: number
+  #spentUntil = 0
 
   constructor(leftMs = RUN_MS) {
     this.#leftMs = leftMs
@@ -26,8 +27,12 @@ export class Patience {
     return Math.max(LEAST_MS, Math.min(COLLECTION_MS, this.#leftMs))
   }
 
-  spend(ms: number): void {
-    this.#leftMs -= ms
+  /** So long was waited, up to `now`: what was waited beside it at the same time counts once. */
+  spend(ms: number, now?: Date): void {
+    const until = now?.getTime() ?? this.#spentUntil + ms
+    const from = Math.max(until - ms, this.#spentUntil)
+    this.#leftMs -= Math.max(0, until - from)
+    this.#spentUntil = Math.max(until, from)
   }
 }
 

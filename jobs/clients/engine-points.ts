@@ -8,7 +8,8 @@ import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { Engine } from './engine.ts'
-import { pageOf, type Page } from './page.ts'
+import { orderOfIds } from './ids.ts'
+import { idAt, pageBefore, pageOf, type Page } from './page.ts'
 import { fieldsOf, itemsOf } from './raw-json.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
@@ -19,6 +20,8 @@ export interface PageWanted {
   limit: number
   /** Id, as JSON. */
   offset?: string | undefined
+  /** Id, as JSON: neither it nor what comes behind it. */
+  until?: string | undefined
   shardKey?: ShardKey | undefined
   /** Ids alone, without payload and vectors. */
   bare?: true
@@ -40,7 +43,7 @@ export class EnginePoints {
   /** Points in ascending order of their ids, numbers before UUIDs. */
   async scroll(collection: string, wanted: PageWanted, signal?: AbortSignal): Promise<Page> {
     const path = `${pathOf(collection)}/scroll`
-    const { limit, offset, shardKey, bare } = wanted
+    const { limit, offset, until, shardKey, bare } = wanted
     const fields = {
       limit,
       with_payload: bare !== true,
@@ -51,7 +54,13 @@ export class EnginePoints {
     const maxBytes = limit > 1 ? MAX_PAGE_BYTES : undefined
     const options = { body: fields, timeoutMs: LONG_CALL_MS, signal, maxBytes }
     const answer = await this.#engine.pieces('POST', path, options)
-    return this.#read(path, () => pageOf(answer, limit))
+    return this.#read(path, () => {
+      const page = pageOf(answer, limit)
+      if (until === undefined) return page
+      return page.next !== undefined && orderOfIds(page.next, until) < 0
+        ? page
+        : pageBefore(page, until)
+    })
   }
 
   /** Writes an array of points, given in pieces; answers once all of it is applied. */
@@ -153,12 +162,6 @@ export class EnginePoints {
       throw new EngineError(`${call} answered no valid JSON: ${cause.message}`, { cause })
     }
   }
-}
-
-function idAt(text: Buffer, start: number): string {
-  const id = fieldsOf(text, start).get('id')
-  if (id === undefined) throw new SyntaxError('a point without id')
-  return text.toString('utf8', id.start, id.end)
 }
 
 interface WithRaw {

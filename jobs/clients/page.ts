@@ -2,6 +2,7 @@
  * A page of points, cut out of the answer of a scroll: the array stays in the pieces it came in, for it
  * is forwarded, and joining them would cost more than all the rest.
  */
+import { orderOfIds } from './ids.ts'
 import { fieldsOf, itemsOf } from './raw-json.ts'
 
 export interface Page {
@@ -20,6 +21,8 @@ const HEAD = Buffer.from('{"result":{"points":[')
 const MIDDLE = Buffer.from('],"next_page_offset":')
 const TAIL = /^(null|\d+|"[0-9a-f-]{36}")\},"status":"ok","time":[\d.e-]+(,"usage":\{[^[\]]*\})?\}$/
 const MAX_TAIL = 4096
+const EMPTY = [Buffer.from('[]')]
+const CLOSING = Buffer.from(']')
 
 /** Throws `SyntaxError` on what is no page. A page that is not the last has as many points as `limit`. */
 export function pageOf(answer: readonly Buffer[], limit: number): Page {
@@ -60,6 +63,22 @@ function between(pieces: readonly Buffer[], from: number, to: number): Buffer[] 
     start = end
   }
   return found
+}
+
+/** What of a page comes before an id; nothing is behind it then. */
+export function pageBefore({ points }: Page, until: string): Page {
+  const text = Buffer.concat(points)
+  const before = itemsOf(text).filter(({ start }) => orderOfIds(idAt(text, start), until) < 0)
+  const last = before.at(-1)
+  const cut = last === undefined ? EMPTY : [text.subarray(0, last.end), CLOSING]
+  return { points: cut, bytes: lengthOf(cut), count: before.length }
+}
+
+/** Id of the point that begins at an offset, as JSON. */
+export function idAt(text: Buffer, start: number): string {
+  const id = fieldsOf(text, start).get('id')
+  if (id === undefined) throw new SyntaxError('a point without id')
+  return text.toString('utf8', id.start, id.end)
 }
 
 /** Whatever the order of its fields. */

@@ -1,79 +1,70 @@
 /**
- * The points of one collection, shard key by shard key: the next page is read while the last two are
- * written, and each is written as the bytes it came in.
+ * The points of one collection, lane by lane, some lanes side by side: in each the next page is read while
+ * the one before is written, and all are written as the bytes they came in.
  */
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { Page } from '../clients/page.ts'
-import { PageSize, readPage, type Place } from './pages.ts'
+import { inLanes } from '../lanes.ts'
+import { Course } from './course.ts'
+import { MAX_LANES, lanesFrom, type Load } from './lanes.ts'
+import { PageSize, readPage, type Lane } from './pages.ts'
 import type { Work } from './work.ts'
-import { Writes } from './writes.ts'
+import { Room, Writes, type Shared } from './writes.ts'
 
-/**
- * Copies what is left of a collection from a position on, of the keys from that position's on. Answers
- * how many points are copied.
- */
+/** Copies what is left of a collection from a position on. Answers how many points are copied. */
 export async function copyPoints(
   position: MigrationPosition,
-  { places, most }: { places: readonly Place[]; most: number },
+  load: Load,
   work: Work,
 ): Promise<number> {
-  let at = position
-  // One for all keys: points of one collection are much alike.
-  const size = new PageSize(most)
-  const first = Math.max(
-    0,
-    places.findIndex(({ shardKey }) => shardKey === position.shardKey),
-  )
-  for (const place of places.slice(first)) {
-    const { offset, ...rest } = at
-    const isResumed = offset !== undefined && at.shardKey === place.shardKey
-    at = {
-      ...rest,
-      ...(place.shardKey !== undefined && { shardKey: place.shardKey }),
-      ...(isResumed && { offset }),
+  const { open, waiting } = await lanesFrom(position, load, work)
+  const course = new Course(position, open, work.tally)
+  const stop = new AbortController()
+  const shared = { room: new Room(), size: new PageSize(load.most), work: until(stop, work) }
+  const lanes = [...open, ...waiting].map((lane) => [lane])
+  await inLanes(lanes, MAX_LANES, async (lane) => {
+    course.begin(lane)
+    try {
+      await copyLane(lane, shared, (page) => {
+        course.wrote(lane, page)
+      })
+    } catch (error) {
+      // What fails one lane fails the collection: the others need not come to their end.
+      stop.abort(error)
+      throw error
     }
-    at = await copyPlace(at, place, size, work)
-  }
-  return at.copied
+  })
+  return course.copied
 }
 
-/** Under one shard key, or of a collection without them; answers with where it ended. */
-async function copyPlace(
-  position: MigrationPosition,
-  place: Place,
-  size: PageSize,
-  work: Work,
-): Promise<MigrationPosition> {
-  const { tally } = work
-  let at = position
-  const writes = new Writes(place, size, work, ({ count, next }) => {
-    at = { ...at, copied: at.copied + count, ...(next !== undefined && { offset: next }) }
-    // Nothing says where to go on behind the last page: who comes after us writes it once more.
-    if (next !== undefined) tally.reached(at)
-  })
+function until({ signal: stopped }: AbortController, work: Work): Work {
+  const { tools } = work
+  return { ...work, tools: { ...tools, signal: AbortSignal.any([tools.signal, stopped]) } }
+}
+
+async function copyLane(lane: Lane, shared: Shared, wrote: (page: Page) => void): Promise<void> {
+  const writes = new Writes(lane, shared, wrote)
   try {
-    for await (const page of pagesOf(place, position.offset, { size, writes, work })) {
-      writes.start(page)
-    }
+    for await (const page of pagesOf(lane, shared, writes)) writes.start(page)
   } finally {
     // What is under way is written, or has failed, before anything else is done.
     await writes.settled()
   }
-  return at
 }
 
-/** Each page, as soon as it may be written; the next one is on its way by then. */
+/** Each page, as soon as there is room to write it; the next one is on its way by then. */
 async function* pagesOf(
-  place: Place,
-  offset: string | undefined,
-  { size, writes, work }: { size: PageSize; writes: Writes; work: Work },
+  lane: Lane,
+  { room, size, work }: Shared,
+  writes: Writes,
 ): AsyncGenerator<Page> {
-  let next = readPage(place, offset, size, work)
+  let next = readPage(lane, lane.offset, size, work)
   for (;;) {
     const page = await next
-    await writes.room()
+    writes.check()
+    await room.enter(page, work.tools.signal)
     if (page.next !== undefined) {
-      next = readPage(place, page.next, size, work)
+      next = readPage(lane, page.next, size, work)
       // It is awaited in the next round, or never when a write fails meanwhile.
       next.catch(() => undefined)
     }

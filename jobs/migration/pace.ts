@@ -37,7 +37,7 @@ export async function paced<Result>(
       log.info({ reason: error.message, seconds: ms / 1000 }, 'waits for the engine')
       await time.sleep(ms, signal)
       // A rate that is limited is not an engine that stays away.
-      if (asked === undefined) patience.spend(ms)
+      if (asked === undefined) patience.spend(ms, time.now())
       waited += ms
       tally.check()
     }

@@ -46,9 +46,17 @@ export interface Place {
   shardKey?: ShardKey | undefined
 }
 
+/** Points of a place that are copied one after the other. */
+export interface Lane extends Place {
+  /** Id it begins with, as JSON; absent: the first there is. */
+  offset?: string | undefined
+  /** Id that belongs to the next lane, as JSON; absent: to the last there is. */
+  until?: string | undefined
+}
+
 /** The page that begins with this id; smaller ones are asked for until the source gives one. */
 export async function readPage(
-  { name, shardKey }: Place,
+  { name, shardKey, until }: Lane,
   offset: string | undefined,
   size: PageSize,
   work: Work,
@@ -57,7 +65,7 @@ export async function readPage(
   for (;;) {
     const { limit } = size
     try {
-      const wanted = { limit, offset, shardKey }
+      const wanted = { limit, offset, until, shardKey }
       const page = await paced(work, () => source.points.scroll(name, wanted, tools.signal))
       size.took(page)
       return page

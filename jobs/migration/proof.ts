@@ -5,9 +5,10 @@
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import { countPoints } from './counting.ts'
-import { isTooLarge, paced } from './pace.ts'
+import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
 import { samePoint } from './same-point.ts'
+import { sampleIds } from './sample.ts'
 import type { Work } from './work.ts'
 
 export interface Proof {
@@ -106,18 +107,6 @@ async function compareSample(place: Place, share: number, work: Work): Promise<C
   )
   const different = [...ones].filter(([id, point]) => !samePoint(point, others.get(id)))
   return { total: ones.size, different: different.map(([id]) => id) }
-}
-
-/** Fewer where the source allows no more at once. */
-async function sampleIds({ name, shardKey }: Place, wanted: number, work: Work): Promise<string[]> {
-  const { source, tools } = work
-  for (let limit = wanted; ; limit = Math.floor(limit / 2)) {
-    try {
-      return await paced(work, () => source.points.sample(name, limit, shardKey, tools.signal))
-    } catch (error) {
-      if (limit <= 1 || !isTooLarge(error)) throw error
-    }
-  }
 }
 
 function differenceOf({ total, different }: Compared): string[] {

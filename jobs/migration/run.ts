@@ -142,8 +142,8 @@ async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): 
   const places = placesOf(shape, work)
   tally.begin(position)
   tools.log.info({ ...position }, tally.line())
-  const most = await mostPoints(shape, work)
-  tally.copied(shape.name, await copyPoints(position, { places, most }, work))
+  const load = { places, points: shape.info.points_count ?? 0, most: await mostPoints(shape, work) }
+  tally.copied(shape.name, await copyPoints(position, load, work))
   return prove(places, position, work)
 }
 

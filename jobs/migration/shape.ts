@@ -23,7 +23,7 @@ export async function readShape(name: string, work: Work): Promise<Shape> {
   if (methodOf(info.config.params) !== 'custom') return { name, info, keys: [] }
   const keys = await paced(work, () => source.points.shardKeys(name, tools.signal))
   for (const { key } of keys) refuseUnsafe(key)
-  return { name, info, keys: keys.toSorted((one, other) => order(one.key, other.key)) }
+  return { name, info, keys: keys.toSorted((one, other) => orderOfKeys(one.key, other.key)) }
 }
 
 /** Where points are copied from and to: one place for each shard key. */
@@ -67,7 +67,7 @@ function refuseUnsafe(key: ShardKey): void {
 }
 
 /** Numbers first; a pod that comes after a killed one must find the same order. */
-function order(one: ShardKey, other: ShardKey): number {
+export function orderOfKeys(one: ShardKey, other: ShardKey): number {
   if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1
   return one < other ? -1 : one > other ? 1 : 0
 }

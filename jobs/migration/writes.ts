@@ -1,6 +1,6 @@
 /**
- * The batches that are being written: two at a time, told done in the order they were read, so that
- * what is behind a position is written for sure.
+ * The batches that are being written: so many at a time of all lanes together, and those of a lane told
+ * done in the order they were read, so that what is behind its offset is written for sure.
  */
 import { EngineError } from '../../crds/errors.ts'
 import type { Page } from '../clients/page.ts'
@@ -10,7 +10,7 @@ import type { PageSize, Place } from './pages.ts'
 import type { Work } from './work.ts'
 
 const MAX_WRITES = 2
-/** Bytes that may be under way before the next page is read. */
+/** Bytes that may be under way before another page is written. */
 const MAX_BYTES = 32 * 1024 * 1024
 /** The engine takes no body above 32 MiB; below, it parses as well as ever. */
 const MAX_BODY = 16 * 1024 * 1024
@@ -18,34 +18,63 @@ const MAX_BODY = 16 * 1024 * 1024
 /** So often a batch waits for a limited rate before it is tried in halves. */
 const HELD_UP_BEFORE_HALVES = 2
 
+/** What all lanes of a collection share. */
+export interface Shared {
+  room: Room
+  /** Points of one collection are much alike. */
+  size: PageSize
+  work: Work
+}
+
+/** Room for what is written at once. */
+export class Room {
+  #writes = 0
+  #bytes = 0
+  readonly #waiting: (() => void)[] = []
+
+  /** Waits until there is some, and takes it. */
+  async enter({ bytes }: Page, signal: AbortSignal): Promise<void> {
+    while (this.#writes >= MAX_WRITES || this.#bytes > MAX_BYTES) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+      signal.throwIfAborted()
+    }
+    this.#writes += 1
+    this.#bytes += bytes
+  }
+
+  leave({ bytes }: Page): void {
+    this.#writes -= 1
+    this.#bytes -= bytes
+    for (const wake of this.#waiting.splice(0)) wake()
+  }
+}
+
 interface Batch {
   page: Page
   isDone: boolean
 }
 
+/** The batches of one lane. */
 export class Writes {
   readonly #place: Place
-  readonly #size: PageSize
-  readonly #work: Work
-  readonly #reached: (page: Page) => void
+  readonly #shared: Shared
+  readonly #wrote: (page: Page) => void
   readonly #batches: Batch[] = []
   readonly #running = new Set<Promise<void>>()
-  #bytes = 0
   #failure: { error: unknown } | undefined
 
-  /** `reached` is called page by page, in their order. */
-  constructor(place: Place, size: PageSize, work: Work, reached: (page: Page) => void) {
+  /** `wrote` is called page by page, in their order. */
+  constructor(place: Place, shared: Shared, wrote: (page: Page) => void) {
     this.#place = place
-    this.#size = size
-    this.#work = work
-    this.#reached = reached
+    this.#shared = shared
+    this.#wrote = wrote
   }
 
+  /** Writes a page for which there is room. */
   start(page: Page): void {
     const batch: Batch = { page, isDone: false }
     this.#batches.push(batch)
-    this.#bytes += page.bytes
-    const running = writePage(page, this.#place, this.#size, this.#work)
+    const running = writePage(page, this.#place, this.#shared)
       .then(() => {
         batch.isDone = true
         this.#tellDone()
@@ -55,39 +84,32 @@ export class Writes {
       })
       .finally(() => {
         this.#running.delete(running)
-        this.#bytes -= page.bytes
+        this.#shared.room.leave(page)
       })
     this.#running.add(running)
-  }
-
-  /** Waits until another batch may be under way. */
-  async room(): Promise<void> {
-    while (this.#running.size >= MAX_WRITES || this.#bytes > MAX_BYTES) {
-      await Promise.race(this.#running)
-    }
-    this.#check()
   }
 
   /** Waits until all is written, or cannot be. */
   async settled(): Promise<void> {
     await Promise.all(this.#running)
-    this.#check()
+    this.check()
+  }
+
+  /** Throws what one of them ended with. */
+  check(): void {
+    if (this.#failure !== undefined) throw this.#failure.error
   }
 
   #tellDone(): void {
     for (let [first] = this.#batches; first?.isDone === true; [first] = this.#batches) {
       this.#batches.shift()
-      this.#reached(first.page)
+      this.#wrote(first.page)
     }
-  }
-
-  #check(): void {
-    if (this.#failure !== undefined) throw this.#failure.error
   }
 }
 
 /** In as many calls as the target makes necessary. */
-async function writePage(page: Page, place: Place, size: PageSize, work: Work): Promise<void> {
+async function writePage(page: Page, place: Place, { size, work }: Shared): Promise<void> {
   const { points, bytes, count } = page
   if (count === 0) return
   if (bytes > MAX_BODY && count > 1) {

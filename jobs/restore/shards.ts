@@ -4,7 +4,7 @@
  */
 import { EngineError } from '../../crds/errors.ts'
 import type { ShardSnapshot } from '../../crds/manifest.ts'
-import { inLanes } from './lanes.ts'
+import { inLanes } from '../lanes.ts'
 import { attempted, untilIdle } from './attempts.ts'
 import { bring } from './bring.ts'
 import { refuseOtherShards } from './making.ts'

@@ -73,7 +73,9 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
   }
   const listener = async (incoming: IncomingMessage, response: ServerResponse) => {
     const bytes = await buffer(incoming)
-    const request = requestOf(incoming)
+    const read = formOf(incoming, bytes) ?? bodyOf(bytes)
+    const body = read instanceof Refusal ? undefined : read
+    const request = { ...requestOf(incoming), body }
     const bad = state.misbehave?.(request)
     if (state.delay > 0) await setTimeout(state.delay, undefined, { ref: false })
     if (bad !== undefined && 'delayMs' in bad)
@@ -81,9 +83,8 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
     else if (bad !== undefined && 'status' in bad) write(response, bad)
     else {
-      const body = formOf(incoming, bytes) ?? bodyOf(bytes)
       const result = await refusals(async () =>
-        body instanceof Refusal ? body.answer : answer(incoming, { ...request, body }),
+        read instanceof Refusal ? read.answer : answer(incoming, request),
       )
       if (bad !== undefined && 'cut' in bad) cut(response, result, bad)
       else write(response, result)

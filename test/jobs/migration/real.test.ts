@@ -10,7 +10,7 @@ import { systemTime } from '../../../jobs/time.ts'
 import { realSubject, type RealSubject } from '../../contract/engine/real.ts'
 import type { Service, Size } from '../../contract/engine/subject.ts'
 import { migrationWorld, type MigrationWorldOptions } from './migration-world.ts'
-import { callsOf, fill, manyPoints, type StageSide } from './stage.ts'
+import { callsOf, fill, manyPoints, mixedPoints, type StageSide } from './stage.ts'
 
 const bin = process.env['ENGINE_BIN']
 const MIB = 1024 * 1024
@@ -173,17 +173,23 @@ function suite(): void {
     })
   }
 
-  t.test('a killed Job goes on, and the end is proved', async (t) => {
-    const { source, target, world } = await realStage(t, { spec: { batchSize: 20 } })
-    await fill(source, 'docs', manyPoints(20_000))
-    const first = world.start()
-    for (let copied = 0; copied < 3_000;) copied = await countOf(target)
-    first.child.kill('SIGKILL')
-    await once(first.child, 'exit')
-    t.ok((await countOf(target)) < 20_000, 'it was in the middle')
-    const { code, log } = await world.run({ time: systemTime, pod: 'pod-2' })
-    t.equal(code, EXIT.done, log)
-    t.ok(samePoint(await target.points('docs'), await source.points('docs')), 'every byte')
+  t.test('a killed Job goes on in every range of ids, and the end is proved', async (t) => {
+    for (const size of ['one', 'three'] as const) {
+      const { source, target, world } = await realStage(t, { size, spec: { batchSize: 5 } })
+      await fill(source, 'docs', mixedPoints(20_000))
+      const first = world.start()
+      let lanes: unknown[] | undefined
+      while (lanes === undefined && first.child.exitCode === null)
+        lanes = (await world.result()).position?.lanes
+      first.child.kill('SIGKILL')
+      await once(first.child, 'exit')
+      t.ok((await countOf(target)) < 20_000, 'it was in the middle')
+      t.equal(lanes?.length, 4, `${size}: of four ranges`)
+      const { code, log } = await world.run({ time: systemTime, pod: 'pod-2' })
+      t.equal(code, EXIT.done, log)
+      t.ok(samePoint(await target.points('docs'), await source.points('docs')), 'every byte')
+      t.match(await world.result(), { pointsCopied: 20_000 })
+    }
   })
 }
 

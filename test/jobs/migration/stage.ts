@@ -92,6 +92,20 @@ export function manyPoints(count: number, from = 1): object[] {
   }))
 }
 
+/** As JSON, with small numbers as ids, numbers that JavaScript has no number for, and UUIDs. */
+export function mixedPoints(count: number): string {
+  const idOf = [
+    (n: number) => String(n),
+    (n: number) => String(18_446_744_073_709_551_615n - BigInt(n)),
+    (n: number) => `"${String(n).padStart(8, 'f')}-0000-4000-8000-000000000001"`,
+  ]
+  const points = Array.from({ length: count }, (_, n) => {
+    const id = idOf[n % idOf.length]?.(n) ?? ''
+    return `{"id":${id},"vector":[${n},1.5],"payload":{"n":${n}}}`
+  })
+  return `[${points.join(',')}]`
+}
+
 export const SMALL = { vectors: { size: 2, distance: 'Dot' } }
 
 /** Makes a collection with points in it. */

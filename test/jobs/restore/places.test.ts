@@ -1,7 +1,7 @@
 /** Where the shards of a backup by shard go, how they get there, and whether there is room: as functions. */
 import t from 'tap'
 import type { ShardCollection } from '../../../crds/manifest.ts'
-import { inLanes } from '../../../jobs/restore/lanes.ts'
+import { inLanes } from '../../../jobs/lanes.ts'
 import { factorOf, noLoad, placesOf, type Load } from '../../../jobs/restore/places.ts'
 import { changesOf, strayed } from '../../../jobs/restore/placing.ts'
 import { refuseShares } from '../../../jobs/restore/room.ts'

@@ -9,6 +9,13 @@ const SMALL = { vectors: { size: 2, distance: 'Dot' } }
 const ONE = { id: 1, vector: [1, 2] }
 const TWO = { id: 2, vector: [3, 4] }
 const THREE = { id: 3, vector: [5, 6] }
+/** In the order of their bytes, as JSON; the second list stands between them, before and behind. */
+const UUIDS = ['"0fffffff-0000-4000-8000-00000000000a"', '"a0000000-0000-4000-8000-000000000001"']
+const ABSENT = [
+  '"00000000-0000-4000-8000-000000000000"',
+  '"9fffffff-0000-4000-8000-000000000009"',
+  '"f0000000-0000-4000-8000-000000000001"',
+]
 
 function write(stage: Stage, body: object) {
   return stage.call('PUT', WRITE, { body })
@@ -80,6 +87,19 @@ export const MIGRATION: Case[] = [
       await scroll(stage, { limit: 1, offset: 2 })
       await scroll(stage, { limit: 1, offset: id })
       await scroll(stage, { limit: 3, with_payload: false })
+    },
+  },
+  {
+    title: 'a page begins with the first id that is not before its offset, which need not be there',
+    async play(stage) {
+      await created(stage, 'docs', SMALL)
+      const ids = ['9', '10', '9007199254740993', '18446744073709551615', ...UUIDS]
+      const points = ids.toReversed().map((id) => `{"id":${id},"vector":[1,2]}`)
+      await stage.call('PUT', WRITE, { body: `{"points":[${points.join(',')}]}` })
+      const absent = [...ABSENT, '9007199254740992', '9007199254740994', '18446744073709551614']
+      for (const offset of ['0', ...ids, ...absent]) {
+        await stage.call('POST', `${POINTS}/scroll`, { body: `{"limit":1,"offset":${offset}}` })
+      }
     },
   },
   {
