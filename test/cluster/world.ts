@@ -7,9 +7,9 @@ import { RESOURCES } from '../../crds/resources.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
-import { applyObject } from '../world/apply.ts'
 import type { ApiClient, ApiObject } from '../world/client.ts'
 import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
+import { WorldObjects, unmet } from '../world/objects.ts'
 import { NotHere, type Reference, type World, type WorldBucket } from '../world/world.ts'
 import { writesIn } from '../audit/calls.ts'
 import { openGround, type Ground } from './ground.ts'
@@ -51,13 +51,12 @@ export type ClusterWorld = World & {
   clear(): Promise<void>
 }
 
-class OpenWorld implements ClusterWorld {
+class OpenWorld extends WorldObjects implements ClusterWorld {
   readonly kind = 'cluster'
   readonly parts: string[]
   readonly versions = ENGINE_VERSIONS
   readonly faults: World['faults']
   readonly #ground: Ground
-  readonly client: ApiClient
   readonly #namespaces: string[] = []
   readonly #hindrance: ApiHindrance
   #buckets: Promise<Buckets> | undefined
@@ -65,8 +64,8 @@ class OpenWorld implements ClusterWorld {
   readonly #run = Date.now().toString(36)
 
   constructor(ground: Ground) {
+    super(ground.api)
     this.#ground = ground
-    this.client = ground.api
     this.#hindrance = new ApiHindrance(ground.api)
     this.parts = ground.parts
     this.faults = {
@@ -98,26 +97,6 @@ class OpenWorld implements ClusterWorld {
     return (await this.#buckets).open(namespace)
   }
 
-  async apply(object: object): Promise<AnyObject> {
-    return applyObject(this.client, object)
-  }
-
-  async get(reference: Reference): Promise<AnyObject | undefined> {
-    return this.client.get(reference)
-  }
-
-  async list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]> {
-    return (await this.client.list(apiVersion, kind, { namespace })).items
-  }
-
-  async patch(reference: Reference, patch: object): Promise<AnyObject> {
-    return this.client.patch(reference, patch)
-  }
-
-  async delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void> {
-    await this.client.delete(reference, propagation === undefined ? {} : { propagation })
-  }
-
   async until(
     reference: Reference,
     what: string,
@@ -128,12 +107,7 @@ class OpenWorld implements ClusterWorld {
     for (;;) {
       const seen = await this.client.get(reference)
       if (predicate(seen)) return seen
-      if (Date.now() > end) {
-        const { kind, namespace, name } = reference
-        throw new Error(
-          `${kind} ${namespace}/${name} is not "${what}" after ${seconds} s: ${JSON.stringify(seen, null, 1)}`,
-        )
-      }
+      if (Date.now() > end) throw unmet(reference, what, { seconds, seen })
       await sleep(POLL_MS)
     }
   }

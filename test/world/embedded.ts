@@ -9,13 +9,13 @@ import { fileURLToPath } from 'node:url'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { startApi, type EmbeddedApi } from './api/server.ts'
-import { applyObject } from './apply.ts'
 import type { Buckets } from './buckets/buckets.ts'
 import { openEmbeddedBuckets } from './buckets/embedded.ts'
 import { ApiClient, type ApiObject } from './client.ts'
 import { MovableClock } from './clock.ts'
 import { startControllers, type Controllers } from './controllers/index.ts'
 import { callEngine } from './engine-call.ts'
+import { WorldObjects, unmet } from './objects.ts'
 import { Operator } from './operator.ts'
 import { Pace } from './pace.ts'
 import type { Reference, World, WorldBucket } from './world.ts'
@@ -35,6 +35,8 @@ export interface EmbeddedWorld extends World {
   readonly api: EmbeddedApi
   readonly client: ApiClient
   readonly controllers: Controllers
+  /** Calls a hook of the service with any body. */
+  ask(path: string, body: unknown): Promise<{ status: number; text: string }>
 }
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
@@ -81,7 +83,7 @@ interface Parts {
   close: () => Promise<void>
 }
 
-class RunningWorld implements EmbeddedWorld {
+class RunningWorld extends WorldObjects implements EmbeddedWorld {
   readonly kind = 'embedded'
   readonly parts = [
     'API server, controllers, kubelet: embedded in this process',
@@ -93,7 +95,6 @@ class RunningWorld implements EmbeddedWorld {
   readonly versions = { older: '1.18.2', newer: '1.18.3' }
   readonly clock: MovableClock
   readonly api: EmbeddedApi
-  readonly client: ApiClient
   readonly controllers: Controllers
   readonly faults: World['faults']
   readonly #operator: Operator
@@ -103,9 +104,9 @@ class RunningWorld implements EmbeddedWorld {
   #namespaces = 0
 
   constructor({ clock, api, client, controllers, operator, buckets, close }: Parts) {
+    super(client)
     this.clock = clock
     this.api = api
-    this.client = client
     this.controllers = controllers
     this.#operator = operator
     this.#buckets = buckets
@@ -141,26 +142,6 @@ class RunningWorld implements EmbeddedWorld {
     return this.#buckets.open(namespace)
   }
 
-  async apply(object: object): Promise<AnyObject> {
-    return applyObject(this.client, object)
-  }
-
-  async get(reference: Reference): Promise<AnyObject | undefined> {
-    return this.client.get(reference)
-  }
-
-  async list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]> {
-    return (await this.client.list(apiVersion, kind, { namespace })).items
-  }
-
-  async patch(reference: Reference, patch: object): Promise<AnyObject> {
-    return this.client.patch(reference, patch)
-  }
-
-  async delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void> {
-    await this.client.delete(reference, propagation === undefined ? {} : { propagation })
-  }
-
   async until(
     reference: Reference,
     what: string,
@@ -184,10 +165,7 @@ class RunningWorld implements EmbeddedWorld {
     const failure = this.#operator.failure()
     if (failure !== undefined) throw failure
     if (inTime) return seen
-    const { kind, namespace, name } = reference
-    throw new Error(
-      `${kind} ${namespace}/${name} is not "${what}" after ${seconds} s: ${JSON.stringify(seen, null, 1)}`,
-    )
+    throw unmet(reference, what, { seconds, seen })
   }
 
   async pass(seconds: number): Promise<void> {
@@ -216,6 +194,10 @@ class RunningWorld implements EmbeddedWorld {
     key?: string,
   ): Promise<unknown> {
     return callEngine(this.api, { namespace, name }, { method, path, body, key })
+  }
+
+  ask(path: string, body: unknown): Promise<{ status: number; text: string }> {
+    return this.#operator.ask(path, body)
   }
 
   async close(): Promise<void> {

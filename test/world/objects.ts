@@ -1,0 +1,43 @@
+/** How scenarios look at objects and change them: in every world through its API server. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { applyObject } from './apply.ts'
+import type { ApiClient } from './client.ts'
+import type { Reference, World } from './world.ts'
+
+export class WorldObjects implements Pick<World, 'apply' | 'get' | 'list' | 'patch' | 'delete'> {
+  readonly client: ApiClient
+
+  constructor(client: ApiClient) {
+    this.client = client
+  }
+
+  async apply(object: object): Promise<AnyObject> {
+    return applyObject(this.client, object)
+  }
+
+  async get(reference: Reference): Promise<AnyObject | undefined> {
+    return this.client.get(reference)
+  }
+
+  async list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]> {
+    return (await this.client.list(apiVersion, kind, { namespace })).items
+  }
+
+  async patch(reference: Reference, patch: object): Promise<AnyObject> {
+    return this.client.patch(reference, patch)
+  }
+
+  async delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void> {
+    await this.client.delete(reference, propagation === undefined ? {} : { propagation })
+  }
+}
+
+/** What `until` fails with: the last state that was seen. */
+export function unmet(
+  { kind, namespace, name }: Reference,
+  what: string,
+  { seconds, seen }: { seconds: number; seen: AnyObject | undefined },
+): Error {
+  const state = JSON.stringify(seen, null, 1)
+  return new Error(`${kind} ${namespace}/${name} is not "${what}" after ${seconds} s: ${state}`)
+}
