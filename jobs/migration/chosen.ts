@@ -4,12 +4,19 @@ import type { MigratedCollection } from '../../crds/migration-command.ts'
 import { paced } from './pace.ts'
 import { targetNameOf, type Work } from './work.ts'
 
-/** All the source lists, or those that are asked for, each with its points as the source counts them. */
-export async function chosenCollections(work: Work): Promise<MigratedCollection[]> {
+/**
+ * All the source lists, or those that are asked for, each with its points as the source counts them. One
+ * that a pod before this one knew is among them, also where it was deleted meanwhile: that is told.
+ */
+export async function chosenCollections(
+  work: Work,
+  known: ReadonlyMap<string, MigratedCollection>,
+): Promise<MigratedCollection[]> {
   const { order, source, tools } = work
   const listed = await paced(work, () => source.engine.collections(tools.signal))
-  const wanted = [...new Set(order.collections ?? listed.toSorted())]
-  const missing = wanted.filter((name) => !listed.includes(name))
+  const all = [...listed, ...known.keys()]
+  const wanted = [...new Set(order.collections ?? all.toSorted())]
+  const missing = wanted.filter((name) => !all.includes(name))
   if (missing.length > 0) {
     throw new Rejected(`Collections not present in source: ${missing.join(', ')}`)
   }

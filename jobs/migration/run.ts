@@ -79,13 +79,13 @@ async function begin(work: Work): Promise<MigratedCollection[]> {
       `target cluster not ready: ${target.engine.node} does not answer /readyz with 200`,
     )
   })
-  const chosen = await chosenCollections(work)
   const known = new Map(
     tools.reporter.earlier?.migration?.collections.map((collection) => [
       collection.name,
       collection,
     ]),
   )
+  const chosen = await chosenCollections(work, known)
   return chosen.map((collection) => {
     const before = known.get(collection.name)
     return before !== undefined && isOver(before) ? before : collection
@@ -118,6 +118,7 @@ async function migrate(collection: MigratedCollection, work: Work): Promise<void
 async function copyAndProve(name: string, work: Work): Promise<string> {
   const { order, tools } = work
   const stood = tools.reporter.earlier?.migration?.position
+  const seen = [{ side: work.source, name }]
   try {
     const shape = await readShape(name, work)
     const position = await prepareTarget(
@@ -125,6 +126,7 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
       stood?.collection === name ? stood : undefined,
       work,
     )
+    seen.push({ side: work.target, name: targetNameOf(name, order) })
     const made = { name: targetNameOf(name, order), config: shape.info.config }
     const copy = () => copyFrom(position, shape, work)
     const { said, difference } = await (position.isOurs ? whileHeldBack(made, work, copy) : copy())
@@ -132,7 +134,7 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
     return said
   } catch (error) {
     tools.signal.throwIfAborted()
-    await refuseDeleted(error, name, work)
+    for (const collection of seen) await refuseDeleted(error, collection, work)
     throw error
   }
 }

@@ -7,7 +7,7 @@ import type { ShardKeyShards } from '../clients/engine-points.ts'
 import { methodOf } from './fit.ts'
 import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
-import { targetNameOf, type Work } from './work.ts'
+import { targetNameOf, type Side, type Work } from './work.ts'
 
 export interface Shape {
   name: string
@@ -19,7 +19,7 @@ export interface Shape {
 export async function readShape(name: string, work: Work): Promise<Shape> {
   const { source, tools } = work
   const info = await paced(work, () => source.collections.collectionInfo(name, tools.signal))
-  if (info === undefined) throw deleted(name)
+  if (info === undefined) throw deleted(name, source)
   if (methodOf(info.config.params) !== 'custom') return { name, info, keys: [] }
   const keys = await paced(work, () => source.points.shardKeys(name, tools.signal))
   for (const { key } of keys) refuseUnsafe(key)
@@ -43,16 +43,19 @@ export async function mostPoints(shape: Shape, work: Work): Promise<number> {
   return Math.max(1, Math.min(order.batchSize, read, written))
 }
 
-/** A 404 under way may be a node that starts; one about the collection is for good. */
-export async function refuseDeleted(error: unknown, name: string, work: Work): Promise<void> {
+/** A 404 under way is for good where a collection that was seen on a side is not listed there any more. */
+export async function refuseDeleted(
+  error: unknown,
+  { side, name }: { side: Side; name: string },
+  work: Work,
+): Promise<void> {
   if (!(error instanceof EngineError) || error.status !== 404) return
-  const { source, tools } = work
-  const names = await paced(work, () => source.engine.collections(tools.signal))
-  if (!names.includes(name)) throw deleted(name)
+  const names = await paced(work, () => side.engine.collections(work.tools.signal))
+  if (!names.includes(name)) throw deleted(name, side)
 }
 
-function deleted(name: string): Rejected {
-  return new Rejected(`collection ${name} was deleted at the source during the migration`)
+function deleted(name: string, { called }: Side): Rejected {
+  return new Rejected(`collection ${name} was deleted at the ${called} during the migration`)
 }
 
 function limitOf({ config }: CollectionInfo, field: string): number {

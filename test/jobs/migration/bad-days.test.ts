@@ -333,21 +333,52 @@ t.test('a point that is another on the two sides is found by the sample', async 
   )
 })
 
-t.test('a collection that is deleted meanwhile fails alone', async (t) => {
-  const { source, world } = await stage(t, { spec: { batchSize: 10 } })
-  await fill(source, 'docs', manyPoints(60))
-  await fill(source, 'other', manyPoints(5))
-  let pages = 0
-  source.node.misbehave((request) => {
-    if (isScroll(request) && (pages += 1) === 3) source.engine.removeCollection('docs')
-    return undefined
+for (const side of ['source', 'target'] as const) {
+  t.test(
+    `a collection that is deleted at the ${side} meanwhile fails at once, and alone`,
+    async (t) => {
+      const scene = await stage(t, { spec: { batchSize: 10 } })
+      const { source, world } = scene
+      await fill(source, 'docs', manyPoints(60))
+      await fill(source, 'other', manyPoints(5))
+      let pages = 0
+      source.node.misbehave((request) => {
+        if (isScroll(request) && (pages += 1) === 3) scene[side].engine.removeCollection('docs')
+        return undefined
+      })
+      const { code, log } = await world.run({ time: instantTime() })
+      t.equal(code, EXIT.over)
+      t.match(await world.result(), {
+        completed: 1,
+        error: `docs: collection docs was deleted at the ${side} during the migration`,
+      })
+      t.notMatch(log, /waits for the engine/)
+    },
+  )
+}
+
+for (const collections of [undefined, ['docs', 'other']]) {
+  const which = collections === undefined ? 'of all' : 'that is named'
+  t.test(`a collection ${which}, deleted while no pod was at work, is not forgotten`, async (t) => {
+    const spec = { batchSize: 10, ...(collections !== undefined && { collections }) }
+    const { source, target, world } = await stage(t, { spec })
+    await fill(source, 'docs', manyPoints(60))
+    await fill(source, 'other', manyPoints(5))
+    const stop = new AbortController()
+    target.node.misbehave((request) => {
+      if (isUpsert(request)) stop.abort(new Error('SIGTERM'))
+      return undefined
+    })
+    t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
+    target.node.misbehave()
+    source.engine.removeCollection('docs')
+    t.equal((await world.run({ pod: 'pod-2' })).code, EXIT.over)
+    t.match(await world.result(), {
+      ...{ total: 2, completed: 1, failed: 1 },
+      error: 'docs: collection docs was deleted at the source during the migration',
+    })
   })
-  t.equal((await world.run({ time: instantTime() })).code, EXIT.over)
-  t.match(await world.result(), {
-    completed: 1,
-    error: 'docs: collection docs was deleted at the source during the migration',
-  })
-})
+}
 
 t.test('a source that stays away fails its collections within bounds', async (t) => {
   const { source, world } = await stage(t)
