@@ -12,6 +12,7 @@ import { resourceOf } from './specs.ts'
 import { Stage } from './stage.ts'
 import type { Check, Subject } from './subject.ts'
 import { awkwardText, rarely, valueOf } from './value.ts'
+import { FuzzedWorld } from './world.ts'
 
 /** Endpoints by what they are called here. */
 const SCHEMAS: Record<string, TSchema> = {
@@ -53,6 +54,7 @@ export const answers: Subject<AnswerCase> = {
     ),
   }) as fc.Arbitrary<AnswerCase>,
   open,
+  inWorld,
 }
 
 function saidOf(schema: TSchema): fc.Arbitrary<Said> {
@@ -89,6 +91,33 @@ async function open(): Promise<Check<AnswerCase>> {
     close: () => stage.close(),
   }
 }
+
+/** The same answers on the wire, from every node of the cluster that the samples refer to. */
+async function inWorld(): Promise<Check<AnswerCase>> {
+  const fuzzed = await FuzzedWorld.open()
+  const { engines } = fuzzed.world.controllers
+  return {
+    async holds({ kind, answers: all }) {
+      const { spec } = SAMPLES.find((sample) => sample.kind === kind) as ApiObject
+      engines.misbehave(({ method, path }) => {
+        const name = endpointOf(method, `/${path.join('/')}`)
+        const said = all[name]
+        if (said === undefined) return undefined
+        const { status, text: body } = answerOf(name, said)
+        return { status, body, headers: JSON_TYPE }
+      })
+      try {
+        const resource = resourceOf(kind)
+        return await fuzzed.holds({ resource, name: 'a', spec: async () => spec })
+      } finally {
+        engines.misbehave()
+      }
+    },
+    close: () => fuzzed.close(),
+  }
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' }
 
 function endpointOf(method: string, path: string): string {
   const [first, name, rest] = (path.split('?')[0] ?? '').slice(1).split('/')

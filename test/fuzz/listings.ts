@@ -13,7 +13,9 @@ import { instantTime } from '../jobs/job-world.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import { Broken } from './promises.ts'
 import type { Check, Subject } from './subject.ts'
+import { resourceOf } from './specs.ts'
 import { awkwardText, valueOf } from './value.ts'
+import { FuzzedWorld } from './world.ts'
 
 interface Page {
   keys: string[]
@@ -65,6 +67,7 @@ export const listings: Subject<ListingCase> = {
     { noNullPrototype: true },
   ),
   open,
+  inWorld,
 }
 
 async function open(): Promise<Check<ListingCase>> {
@@ -97,9 +100,53 @@ async function open(): Promise<Check<ListingCase>> {
   }
 }
 
+/** Where a VecBackup that has ended is deleted, and the service empties its folder. */
+async function inWorld(): Promise<Check<ListingCase>> {
+  const fuzzed = await FuzzedWorld.open()
+  const { client } = fuzzed.world
+  const store = await startListing()
+  return {
+    async holds(one) {
+      const kind = await fuzzed.holds({
+        ...{ resource: resourceOf('VecBackup'), name: 'b', isPurged: true },
+        async spec(namespace) {
+          const data = { CLOUD_ACCESS_KEY_ID: 'aWQ=', CLOUD_SECRET_ACCESS_KEY: 'a2V5' }
+          const metadata = { name: 'bucket', namespace }
+          await fuzzed.world.apply({ apiVersion: 'v1', kind: 'Secret', metadata, data })
+          return specAt(store.url)
+        },
+        async meanwhile(reference) {
+          const found = await client.get(reference)
+          store.show(one, found?.metadata.uid)
+          // It began and it ended, so there may be something in the bucket.
+          const startTime = found?.metadata.creationTimestamp
+          const status = { phase: 'Failed', startTime, completionTime: startTime }
+          await client.patch(reference, { status }, { subresource: 'status' })
+        },
+      })
+      store.check({ isOneCall: false })
+      return kind
+    },
+    async close() {
+      store.close()
+      await fuzzed.close()
+    },
+  }
+}
+
+/** Of a backup of a cluster that is not there: no Job of it ever runs. */
+function specAt(endpoint: string): object {
+  const s3 = { bucket: 'backups', prefix: 'p', endpoint, forcePathStyle: true }
+  return {
+    clusterRef: { name: 'nobody' },
+    storage: { s3: { ...s3, credentialsSecretRef: { name: 'bucket' } } },
+  }
+}
+
 /** A store that answers what the case says. */
 async function startListing() {
   let shown: ListingCase
+  let owner = UID
   let looks = { pages: 0, uploads: 0, calls: 0 }
   let deleted: string[] = []
   const isOwned = () => shown.isOurs && shown.damages.length === 0
@@ -115,7 +162,7 @@ async function startListing() {
     if (method === 'GET' && query.has('uploads')) {
       return uploaded(shown.uploads[Math.min(looks.uploads++, shown.uploads.length - 1)])
     }
-    if (method === 'GET') return { status: 200, body: JSON.stringify(ownerOf(shown)) }
+    if (method === 'GET') return { status: 200, body: JSON.stringify(ownerOf(shown, owner)) }
     if (method === 'DELETE') deleted.push(decodeURIComponent(pathname.slice('/backups/'.length)))
     else deleted.push(...valuesOf(body, 'Key'))
     return deletion(shown, valuesOf(body, 'Key'))
@@ -133,16 +180,17 @@ async function startListing() {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    show(one: ListingCase) {
+    show(one: ListingCase, uid = UID) {
       shown = one
+      owner = uid
       looks = { pages: 0, uploads: 0, calls: 0 }
       deleted = []
     },
-    check() {
-      if (looks.calls > MAX_CALLS) throw new Broken('it does not end')
+    check({ isOneCall = true } = {}) {
+      if (isOneCall && looks.calls > MAX_CALLS) throw new Broken('it does not end')
       const stray = deleted.find((name) => !name.startsWith(FOLDER))
       if (stray !== undefined) throw new Broken(`it deletes ${JSON.stringify(stray)}`)
-      if (deleted.length > 0 && !isOwned() && ownerUid(shown) !== UID)
+      if (deleted.length > 0 && !isOwned() && ownerUid(shown, owner) !== owner)
         throw new Broken('it is not its owner')
     },
     close() {
@@ -152,12 +200,12 @@ async function startListing() {
   }
 }
 
-function ownerOf({ owner, damages: all, isOurs }: ListingCase): unknown {
-  return damaged(isOurs ? { ...(owner as object), uid: UID } : owner, all)
+function ownerOf({ owner, damages: all, isOurs }: ListingCase, uid: string): unknown {
+  return damaged(isOurs ? { ...(owner as object), uid } : owner, all)
 }
 
-function ownerUid(shown: ListingCase): unknown {
-  return (ownerOf(shown) as { uid?: unknown } | null)?.uid
+function ownerUid(shown: ListingCase, uid: string): unknown {
+  return (ownerOf(shown, uid) as { uid?: unknown } | null)?.uid
 }
 
 function listed({ keys, isTruncated, token }: Page = NONE): S3Answer {

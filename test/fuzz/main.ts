@@ -6,7 +6,7 @@ import { SUBJECTS } from './subjects.ts'
 
 const USAGE = `Usage: npm run test:fuzz -- [options]
   --count N     cases of each subject (100000)
-  --world N     cases of specs and reports through a whole world (500)
+  --world N     cases of each subject through a whole world (500)
   --seed N      repeats a run; a run prints its own
   --only NAME   only this subject; repeatable:
 ${SUBJECTS.map(({ name, title }) => `                  ${name.padEnd(10)} ${title}`).join('\n')}

@@ -14,7 +14,9 @@ import { chosen } from '../../jobs/restore/source.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import { Broken } from './promises.ts'
 import type { Check, Subject } from './subject.ts'
+import { resourceOf } from './specs.ts'
 import { valueOf } from './value.ts'
+import { CLUSTER, FuzzedWorld } from './world.ts'
 
 interface ManifestCase {
   manifest: unknown
@@ -41,6 +43,7 @@ export const manifests: Subject<ManifestCase> = {
     { requiredKeys: ['manifest', 'damages', 'collectionMapping'], noNullPrototype: true },
   ),
   open,
+  inWorld,
 }
 
 async function open(): Promise<Check<ManifestCase>> {
@@ -60,6 +63,29 @@ async function open(): Promise<Check<ManifestCase>> {
         : `read, version ${read.manifestVersion}`
     },
     close: async () => undefined,
+  }
+}
+
+const FOLDER = 'p/b'
+
+/** In the bucket that a VecRestore is to read from. */
+async function inWorld(): Promise<Check<ManifestCase>> {
+  const fuzzed = await FuzzedWorld.open()
+  return {
+    holds: ({ manifest, damages: all, ...chosenOf }) =>
+      fuzzed.holds({
+        ...{ resource: resourceOf('VecRestore'), name: 'a' },
+        async spec(namespace) {
+          const bucket = await fuzzed.world.bucket(namespace)
+          await bucket.put(`${FOLDER}/manifest.json`, JSON.stringify(damaged(manifest, all)))
+          return {
+            ...chosenOf,
+            source: { s3: { ...bucket.target, path: FOLDER } },
+            targetClusterRef: CLUSTER,
+          }
+        },
+      }),
+    close: () => fuzzed.close(),
   }
 }
 

@@ -41,14 +41,20 @@ export const reports: Subject<ReportCase> = {
   ),
   open,
   async inWorld() {
-    const world = await FuzzedWorld.open()
+    const fuzzed = await FuzzedWorld.open()
     return {
       async holds({ sample, report, damages: all, text }) {
         const { kind, spec } = samples[sample] as AnyObject & { spec: unknown }
         const said = text ?? JSON.stringify(damaged(report, all))
-        return world.holds({ resource: resourceOf(kind), name: 'a', spec, report: said })
+        return fuzzed.holds({
+          ...{ resource: resourceOf(kind), name: 'a', spec: async () => spec },
+          meanwhile: (reference) =>
+            fuzzed.world.patch(reference, {
+              metadata: { annotations: { [ANNOTATIONS.progress]: said } },
+            }),
+        })
       },
-      close: () => world.close(),
+      close: () => fuzzed.close(),
     }
   },
 }

@@ -9,6 +9,7 @@ import type { HookCall } from './promises.ts'
 import { resourceOf } from './specs.ts'
 import { Stage } from './stage.ts'
 import type { Check, Subject } from './subject.ts'
+import { FuzzedWorld } from './world.ts'
 
 interface RequestCase {
   /** Index of the sample whose request is damaged. */
@@ -29,23 +30,52 @@ export const requests: Subject<RequestCase> = {
     { noNullPrototype: true },
   ),
   open,
+  inWorld,
 }
 
 async function open(): Promise<Check<RequestCase>> {
   const stage = new Stage()
-  const bodies: unknown[] = []
-  for (const sample of SAMPLES) bodies.push(await bodyOf(stage, sample))
+  const bodies = await bodiesOf(stage)
   return {
-    async holds({ sample, hook: drawn, damages: all }) {
-      const resource = resourceOf(SAMPLES[sample]?.kind ?? '')
-      const hook = drawn === 'finalize' && !isFinalized(resource.plural) ? 'sync' : drawn
-      const whole = bodies[sample] as object
-      const body = damaged({ ...whole, finalizing: hook === 'finalize' }, all)
-      const { status } = await stage.ask({ resource, hook, body, hostile: true })
-      return `${hook} ${status}`
+    async holds(one) {
+      const call = callOf(one, bodies)
+      const { status } = await stage.ask({ ...call, hostile: true })
+      return `${call.hook} ${status}`
     },
     close: () => stage.close(),
   }
+}
+
+/** To the service of a world, which goes on to serve what lives there. */
+async function inWorld(): Promise<Check<RequestCase>> {
+  const stage = new Stage()
+  const bodies = await bodiesOf(stage)
+  await stage.close()
+  const fuzzed = await FuzzedWorld.open()
+  return {
+    async holds(one) {
+      const call = callOf(one, bodies)
+      const { status } = await fuzzed.ask(call)
+      return `${call.hook} ${status}`
+    },
+    close: () => fuzzed.close(),
+  }
+}
+
+function callOf(
+  { sample, hook: drawn, damages: all }: RequestCase,
+  bodies: unknown[],
+): Omit<HookCall, 'said'> {
+  const resource = resourceOf(SAMPLES[sample]?.kind ?? '')
+  const hook = drawn === 'finalize' && !isFinalized(resource.plural) ? 'sync' : drawn
+  const whole = bodies[sample] as object
+  return { resource, hook, body: damaged({ ...whole, finalizing: hook === 'finalize' }, all) }
+}
+
+async function bodiesOf(stage: Stage): Promise<unknown[]> {
+  const bodies: unknown[] = []
+  for (const sample of SAMPLES) bodies.push(await bodyOf(stage, sample))
+  return bodies
 }
 
 /** The request about a resource that has its Jobs behind it, as Metacontroller would send it. */

@@ -28,7 +28,8 @@ export const specs: Subject<SpecCase> = {
   async inWorld() {
     const world = await FuzzedWorld.open()
     return {
-      holds: ({ kind, name, spec }) => world.holds({ resource: resourceOf(kind), name, spec }),
+      holds: ({ kind, name, spec }) =>
+        world.holds({ resource: resourceOf(kind), name, spec: async () => spec }),
       close: () => world.close(),
     }
   },

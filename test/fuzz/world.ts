@@ -2,33 +2,37 @@
  * The same cases through a whole world: its API server, the loop in Metacontroller's place, the service
  * with its own ports, Jobs as processes, helm, an engine and a store. Nothing in it may fail for them.
  */
-import { ANNOTATIONS } from '../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
 import type { Resource } from '../../crds/resources.ts'
 import { running } from '../scenarios/scenario.ts'
 import { ApiError, type ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
-import { Broken } from './promises.ts'
+import type { Reference } from '../world/world.ts'
+import { Broken, checkAnswer, type HookCall } from './promises.ts'
 
 export interface Visit {
   resource: Resource
   name: string
-  spec: unknown
-  /** Put into the progress annotation when the resource has been seen. */
-  report?: string
+  /** Made where it is to stand. */
+  spec: (namespace: string) => Promise<unknown>
+  /** What happens to it once it has been seen. */
+  meanwhile?: (reference: Reference) => Promise<unknown>
+  /** Whether its end is to take what lies in its bucket. */
+  isPurged?: boolean
 }
 
 /** Of the world's time. */
 const LOOK_SECONDS = 30
 const END_SECONDS = 120
 /** What the samples refer to. */
-const CLUSTER = { namespace: 'other', name: 'main' }
+export const CLUSTER = { namespace: 'other', name: 'main' }
 
 export class FuzzedWorld {
-  readonly #world: EmbeddedWorld
+  readonly world: EmbeddedWorld
   #heard = 0
 
   private constructor(world: EmbeddedWorld) {
-    this.#world = world
+    this.world = world
   }
 
   /** With one running cluster. */
@@ -42,51 +46,70 @@ export class FuzzedWorld {
   }
 
   /** Makes it, looks at it, deletes it; a word for how it went. Throws `Broken` when something failed. */
-  async holds({ resource, name, spec, report }: Visit): Promise<string> {
-    const world = this.#world
+  async holds({ resource, name, spec, meanwhile, isPurged = false }: Visit): Promise<string> {
+    const { world } = this
     const namespace = await world.namespace('fuzz')
-    const identity = { apiVersion: 'vec-operator.dev/v1alpha1', kind: resource.kind }
+    const identity = { apiVersion: API_VERSION, kind: resource.kind }
     const reference = { ...identity, namespace, name }
     try {
-      await world.apply({ ...identity, metadata: { namespace, name }, spec })
+      const metadata = { namespace, name }
+      await world.apply({ ...identity, metadata, spec: await spec(namespace) })
     } catch (error) {
       return refusedWith(error)
     }
     await world.pass(LOOK_SECONDS)
-    if (report !== undefined) {
-      const annotations = { [ANNOTATIONS.progress]: report }
-      await world.patch(reference, { metadata: { annotations } }).catch(refusedWith)
+    if (meanwhile !== undefined) {
+      await meanwhile(reference).catch(refusedWith)
       await world.pass(LOOK_SECONDS)
     }
-    await this.#check()
-    const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
+    await this.check()
+    const annotations = { [ANNOTATIONS.retainObjects]: String(!isPurged) }
     await world.patch(reference, { metadata: { annotations } })
     await world.delete(reference)
     await world.pass(END_SECONDS)
-    await this.#check()
+    await this.check()
     const left = (await world.get(reference)) as ApiObject | undefined
     return left === undefined ? 'lived to its end' : 'waits at its end'
   }
 
-  async close(): Promise<void> {
-    await this.#world.close()
+  /** Asks the service what no Metacontroller would; throws `Broken` where the answer breaks a promise. */
+  async ask(call: Omit<HookCall, 'said'>): Promise<{ status: number }> {
+    const from = (await this.world.serviceLog()).length
+    const began = performance.now()
+    const answer = await this.world.ask(`/${call.resource.plural}/${call.hook}`, call.body)
+    const seconds = (performance.now() - began) / 1000
+    const lines = (await this.world.serviceLog()).slice(from).split('\n')
+    const said = lines
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Said)
+    checkAnswer({ ...call, said, hostile: true }, { ...answer, seconds })
+    await this.check((line) => line.includes('"type":"GuardRefusal"'))
+    return answer
   }
 
-  /** What the service and the loop said since the last look. */
-  async #check(): Promise<void> {
-    const log = await this.#world.serviceLog()
+  async close(): Promise<void> {
+    await this.world.close()
+  }
+
+  /** What the service and the loop said since the last look; throws `Broken` where a hook failed. */
+  async check(isFine: (line: string) => boolean = () => false): Promise<void> {
+    const log = await this.world.serviceLog()
     const said = log.slice(this.#heard).split('\n')
     this.#heard = log.length
-    const failed = said.find((line) => /hook failed|"level":(50|60|"(ERROR|FATAL)")/.test(line))
+    const failed = said.find((line) => FAILED.test(line) && !isFine(line))
     if (failed !== undefined) throw new Broken(failed.slice(0, 2000))
     // Throws where the loop has died.
-    await this.#world.until(
+    await this.world.until(
       { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: CLUSTER.namespace },
       'there',
       () => true,
     )
   }
 }
+
+type Said = Record<string, unknown>
+
+const FAILED = /hook failed|"level":(50|60|"(ERROR|FATAL)")/
 
 function refusedWith(error: unknown): string {
   if (!(error instanceof ApiError) || error.status >= 500) throw error

@@ -77,6 +77,16 @@ export class Operator {
     return this.#log.join('')
   }
 
+  /** Calls a hook as Metacontroller would, with any body. */
+  async ask(path: string, body: unknown): Promise<{ status: number; text: string }> {
+    const response = await fetch(`${this.#service?.url ?? NOWHERE}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    return { status: response.status, text: await response.text() }
+  }
+
   async startService(): Promise<void> {
     if (this.#service !== undefined) return
     const { clock } = this.#options

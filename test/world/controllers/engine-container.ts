@@ -3,7 +3,8 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { parseConfig, type EngineConfig } from '../../doubles/engine/config.ts'
-import { startEngineNode } from '../../doubles/engine/node.ts'
+import type { Misbehave } from '../../doubles/engine/misbehaviour.ts'
+import { startEngineNode, type EngineNode } from '../../doubles/engine/node.ts'
 import type { Clock } from '../clock.ts'
 import type { Running } from './containers.ts'
 import type { Container, Pod } from './objects.ts'
@@ -16,6 +17,7 @@ const CONFIG_FILES = ['production.yaml', 'local.yaml']
 export class EngineRuns {
   readonly #clusters = new Map<string, EngineCluster>()
   readonly #clock: Clock
+  readonly #nodes = new Set<EngineNode>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -24,6 +26,11 @@ export class EngineRuns {
   /** What the nodes of a StatefulSet agree on. */
   cluster(namespace: string, name: string): EngineCluster | undefined {
     return this.#clusters.get(`${namespace}/${name}`)
+  }
+
+  /** Bad days of every node there is, call by call; without one, good ones again. */
+  misbehave(misbehave?: Misbehave): void {
+    for (const node of this.#nodes) node.misbehave(misbehave)
   }
 
   async start(pod: Pod, container: Container, sandbox: Sandbox): Promise<Running> {
@@ -39,7 +46,11 @@ export class EngineRuns {
       ...(config.service?.enable_tls && tls !== undefined && { tls }),
     })
     const ended = Promise.withResolvers<number>()
-    const end = () => void node.close().then(() => ended.resolve(0))
+    this.#nodes.add(node)
+    const end = () => {
+      this.#nodes.delete(node)
+      void node.close().then(() => ended.resolve(0))
+    }
     return {
       log: () => `node ${ordinal} listens on ${node.port}\n`,
       port: (port) => (port === (config.service?.http_port ?? 6333) ? node.port : undefined),
