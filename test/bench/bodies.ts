@@ -3,14 +3,14 @@
  * managedFields, owner references and all that defaulting adds. Each is of a settled, Running cluster.
  */
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
-import type { AnyObject, Job, StatefulSet } from '../../crds/kubernetes.ts'
+import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
 import { clusterRights, upgradeJob } from '../../hooks/cluster/children.ts'
 import { wantedRun } from '../../hooks/cluster/plan.ts'
 import { clusterStatus } from '../../hooks/cluster/status.ts'
-import { childKind } from '../../hooks/guard.ts'
-import type { HookRequest, Observations, Settings } from '../../hooks/protocol.ts'
+import type { HookRequest, Settings } from '../../hooks/protocol.ts'
 import { applied, cluster, clusterSpec, observed, progress } from '../builders.ts'
+import { grouped } from '../hooks/request.ts'
 import { renderChart } from '../doubles/chart-objects.ts'
 import { secretOf } from './api.ts'
 import { CREATED, stored, uidOf } from './objects.ts'
@@ -52,8 +52,8 @@ function syncRequest(n: number, settings: Settings, now: Date): HookRequest<VecC
   const statefulSet = statefulSetOf(bare, settings)
   return {
     parent: runningCluster(bare, { jobs, statefulSet, settings, now }),
-    children: byKind([...jobs, ...rights]),
-    related: byKind([statefulSet]),
+    children: grouped([...jobs, ...rights]),
+    related: grouped([statefulSet]),
     finalizing: false,
   }
 }
@@ -184,14 +184,4 @@ function statefulSetOf(bare: VecCluster, settings: Settings): StatefulSet {
     { ...rendered, metadata: { ...metadata, namespace }, status },
     { object: 'helm', ...CONTROLLERS },
   ) as StatefulSet
-}
-
-function byKind(objects: AnyObject[]): Observations {
-  const observations: Observations = {}
-  for (const object of objects) {
-    const { apiVersion, kind, metadata } = object
-    const known = (observations[childKind(apiVersion, kind)] ??= {})
-    known[`${metadata.namespace ?? ''}/${metadata.name}`] = object
-  }
-  return observations
 }

@@ -1,7 +1,8 @@
 /** One pass of Metacontroller in a small world: by the real hooks and their guard, on what it has seen. */
-import type { Child, HookAnswer, Observations, Settings } from '../../hooks/protocol.ts'
-import { childKind, guardOf, GuardRefusal, type Guard } from '../../hooks/guard.ts'
+import type { Child, HookAnswer, Settings } from '../../hooks/protocol.ts'
+import { guardOf, GuardRefusal, type Guard } from '../../hooks/guard.ts'
 import type { Room } from '../../hooks/room.ts'
+import { grouped } from '../hooks/request.ts'
 import { PLURALS_OF } from './kinds.ts'
 import { Wrong } from './explore.ts'
 import { create, keyOf, remove, touch, type Small, type SmallWorld } from './small-world.ts'
@@ -122,14 +123,4 @@ function relatedTo({ seen }: SmallWorld, room: Room, parent: Small): Small[] {
       return found === undefined ? [] : [structuredClone(found)]
     }),
   )
-}
-
-function grouped(objects: Small[]): Observations {
-  const groups: Observations = {}
-  for (const object of objects) {
-    const kind = childKind(object.apiVersion, object.kind)
-    const { namespace = '', name } = object.metadata
-    groups[kind] = { ...groups[kind], [`${namespace}/${name}`]: object }
-  }
-  return groups
 }

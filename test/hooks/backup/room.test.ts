@@ -1,7 +1,6 @@
 import t from 'tap'
 import { VecBackup, type BackupStatus } from '../../../crds/backup.ts'
 import { StorageError, Rejected } from '../../../crds/errors.ts'
-import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import { backupRights } from '../../../hooks/backup/children.ts'
 import { backupRoom } from '../../../hooks/backup/index.ts'
@@ -21,25 +20,9 @@ import {
   transferJob,
 } from './objects.ts'
 import { portsOf } from './ports.ts'
+import { requestOf } from '../request.ts'
 
 const rights = backupRights(backup())
-
-function request(parent: VecBackup, children: object[] = [], related: object[] = []) {
-  const byKind = (objects: AnyObject[]) => {
-    const found: Record<string, Record<string, AnyObject>> = {}
-    for (const object of objects) {
-      const key = `${object.kind}.${object.apiVersion}`
-      found[key] = { ...found[key], [`ns/${object.metadata.name}`]: object }
-    }
-    return found
-  }
-  return {
-    parent,
-    children: byKind(children as AnyObject[]),
-    related: byKind(related as AnyObject[]),
-    finalizing: parent.metadata.deletionTimestamp !== undefined,
-  } satisfies HookRequest<VecBackup>
-}
 
 type Asked = HookRequest<VecBackup>
 
@@ -89,22 +72,22 @@ t.test('Leases, live Jobs and the live cluster are read only where a Job may be 
     jobsOf: noted('jobsOf', []),
     cluster: noted('cluster', runningCluster()),
   }
-  await answered('sync', request(backup({ status: { phase: 'Completed' } })), answers)
+  await answered('sync', requestOf(backup({ status: { phase: 'Completed' } })), answers)
   const jobs = [transferJob()]
-  await answered('sync', request(withReport({}), [...rights, ...jobs]), answers)
-  await answered('sync', request(withReport({ state: 'Done' }), rights), answers)
+  await answered('sync', requestOf(withReport({}), [...rights, ...jobs]), answers)
+  await answered('sync', requestOf(withReport({ state: 'Done' }), rights), answers)
   t.strictSame(read, [])
-  await answered('sync', request(backup(), rights), answers)
+  await answered('sync', requestOf(backup(), rights), answers)
   t.strictSame(read, ['cluster', 'lease', 'lease', 'jobsOf'])
 })
 
 t.test('a backup takes its Lease, and makes its Job once it sees it held', async (t) => {
-  const first = await answered('sync', request(backup(), rights), whole)
+  const first = await answered('sync', requestOf(backup(), rights), whole)
   t.strictSame(first.written, ['take vec-a-backup'])
   t.notOk(first.desired.children.some(({ kind }) => kind === 'Job'))
   const lease: BackupPorts['lease'] = async (_, name) =>
     name === 'vec-a-backup' ? leaseOf('backup', MINE) : undefined
-  const second = await answered('sync', request(backup(), rights), { ...whole, lease })
+  const second = await answered('sync', requestOf(backup(), rights), { ...whole, lease })
   t.strictSame(second.written, [])
   t.ok(second.desired.children.some(({ kind }) => kind === 'Job'))
 })
@@ -113,7 +96,11 @@ t.test(
   'the Leases are those of the cluster that lives, not of the one the cache shows',
   async (t) => {
     const gone = { ...whole, cluster: async () => undefined }
-    const { desired } = await answered('sync', request(backup(), rights, [runningCluster()]), gone)
+    const { desired } = await answered(
+      'sync',
+      requestOf(backup(), rights, [runningCluster()]),
+      gone,
+    )
     t.equal(desired.status.conditions?.[0]?.reason, 'ClusterNotFound')
   },
 )
@@ -132,7 +119,7 @@ t.test(
         return { ...bucketKeys, ...keySecret(), data: { ...bucketKeys.data, ...keySecret().data } }
       },
     }
-    await answered('sync', request(far), answers)
+    await answered('sync', requestOf(far), answers)
     t.strictSame(read, ['far/s3', 'ns/vec-a-apikey', 'ns/cert'])
   },
 )
@@ -143,7 +130,7 @@ t.test('copies are read and written while a Job runs, and deleted when it has en
   const jobs = [transferJob({ namespace: 'far' })]
   const { name } = transferJob().metadata
   const clusters = [runningCluster({ spec: { apiKey } })]
-  const running = request(withReport({}, { namespace: 'far', spec }), jobs, clusters)
+  const running = requestOf(withReport({}, { namespace: 'far', spec }), jobs, clusters)
   const answers = { secret: async () => keySecret() }
   t.strictSame((await answered('sync', running, answers)).written, [
     `copy ${name}-engine`,
@@ -151,7 +138,7 @@ t.test('copies are read and written while a Job runs, and deleted when it has en
   ])
   const same = { ...answers, copy: async () => secret({ 'api-key': 'k' }) }
   t.strictSame((await answered('sync', running, same)).written, ['event BackupStarted'])
-  const ended = request(withReport({ state: 'Done' }, { namespace: 'far', spec }), jobs, clusters)
+  const ended = requestOf(withReport({ state: 'Done' }, { namespace: 'far', spec }), jobs, clusters)
   t.strictSame((await answered('sync', ended, answers)).written, [
     `delete copy ${name}-engine`,
     `delete copy ${name}-tls`,
@@ -163,7 +150,7 @@ t.test(
   'after 30 s without an end report the resource is read live before a crash is called',
   async (t) => {
     const jobs = [transferJob({ ended: ['Complete', 31] })]
-    const asked = request(withReport({}), [...rights, ...jobs])
+    const asked = requestOf(withReport({}), [...rights, ...jobs])
     const live = withReport({ state: 'Done', backup: result({ completed: 2 }) })
     const told = await answered('sync', asked, { backup: async () => live })
     t.equal(told.desired.status.phase, 'Completed')
@@ -173,18 +160,18 @@ t.test(
 )
 
 t.test('a progress annotation of another uid is ignored', async (t) => {
-  const asked = request(withReport({ uid: 'namesake', state: 'Done' }), rights)
+  const asked = requestOf(withReport({ uid: 'namesake', state: 'Done' }), rights)
   t.equal((await answered('sync', asked, whole)).desired.status.phase, 'Pending')
 })
 
 t.test('an expired backup deletes itself, by its uid', async (t) => {
   const status = { phase: 'Completed', expiresAt: ago(1) } as const
-  t.strictSame((await answered('sync', request(backup({ status })))).written, ['expire b uid-b'])
+  t.strictSame((await answered('sync', requestOf(backup({ status })))).written, ['expire b uid-b'])
 })
 
 t.test('a silent Job is stopped', async (t) => {
   const jobs = [transferJob({ createdAgo: 700 })]
-  const { written } = await answered('sync', request(backup(), [...rights, ...jobs]), whole)
+  const { written } = await answered('sync', requestOf(backup(), [...rights, ...jobs]), whole)
   t.strictSame(written, [`stop ${transferJob().metadata.name}`, 'event JobNotStarted'])
 })
 
@@ -201,7 +188,7 @@ const secretThere = { secret: async () => bucketKeys }
 t.test('deletion while running stops the Job first, with its pods, then purges', async (t) => {
   const calls: string[] = []
   const jobs = [transferJob()]
-  const asked = request(withReport({}, { deletionTimestamp: ago(5) }), [...rights, ...jobs])
+  const asked = requestOf(withReport({}, { deletionTimestamp: ago(5) }), [...rights, ...jobs])
   const purge: BackupPorts['purge'] = async ({ namespace, name, uid, storage }) => {
     calls.push(`${storage.prefix}/${name} ${namespace} ${uid}`)
     return { done: true }
@@ -228,7 +215,7 @@ t.test(
       ['VecBackup/ns/other/uid-other', []],
     ] as const) {
       const lease = async () => leaseOf('backup', holder)
-      const { desired, written: found } = await answered('finalize', request(ending()), {
+      const { desired, written: found } = await answered('finalize', requestOf(ending()), {
         ...secretThere,
         lease,
       })
@@ -240,7 +227,7 @@ t.test(
 
 t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
   const lease = async () => Promise.reject(new Error('403'))
-  const answer = await answered('finalize', request(ending()), { ...secretThere, lease })
+  const answer = await answered('finalize', requestOf(ending()), { ...secretThere, lease })
   t.equal(answer.desired.finalized, true)
 })
 
@@ -260,7 +247,7 @@ t.test(
     const { ports } = portsOf({ ...secretThere, purge })
     const room = backupRoom(ports)
     for (const left of ['more than 20000', '1000']) {
-      const answer = (await room.finalize?.(request(ending()), context)) as Desired<BackupStatus>
+      const answer = (await room.finalize?.(requestOf(ending()), context)) as Desired<BackupStatus>
       t.equal(answer.finalized, undefined)
       t.equal(answer.resyncAfterSeconds, 1)
       t.match(answer.status.conditions?.at(-1), {
@@ -269,7 +256,7 @@ t.test(
         message: `s3://store/daily/b is being emptied, ${left} objects are left`,
       })
     }
-    t.equal((await room.finalize?.(request(ending()), context))?.finalized, true)
+    t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
     t.strictSame(known, [undefined, ...counted])
   },
 )
@@ -277,7 +264,7 @@ t.test(
 for (const error of [new StorageError('access denied'), new Rejected('owner.json does not read')]) {
   t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
     const purge = async () => Promise.reject(error)
-    const first = await answered('finalize', request(ending()), { ...secretThere, purge })
+    const first = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
     const { status } = first.desired
     const condition = status.conditions?.at(-1)
     t.match(condition, {
@@ -286,7 +273,10 @@ for (const error of [new StorageError('access denied'), new Rejected('owner.json
     })
     t.equal(first.desired.resyncAfterSeconds, 30)
     t.strictSame(first.written, ['event PurgeFailed'])
-    const again = await answered('finalize', request(ending({ status })), { ...secretThere, purge })
+    const again = await answered('finalize', requestOf(ending({ status })), {
+      ...secretThere,
+      purge,
+    })
     t.strictSame(again.written, [])
     t.equal(again.desired.status.conditions?.length, 1)
   })
@@ -294,7 +284,7 @@ for (const error of [new StorageError('access denied'), new Rejected('owner.json
 
 t.test('a purge that ends with a defect is no end of the backup', async (t) => {
   const purge = async () => Promise.reject(new Error('a defect'))
-  const { desired } = await answered('finalize', request(ending()), { ...secretThere, purge })
+  const { desired } = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
   t.equal(desired.finalized, undefined)
   t.equal(desired.status.conditions?.at(-1)?.message, 's3://store/daily/b is being emptied')
 })
@@ -304,11 +294,11 @@ t.test('a purge that takes long goes on behind the answer', async (t) => {
   const slow = new Promise<void>((resolve) => (finish = resolve))
   const purge: BackupPorts['purge'] = async () => slow.then(() => ({ done: true }))
   const room = backupRoom(portsOf({ ...secretThere, purge }).ports)
-  const first = await room.finalize?.(request(ending()), context)
+  const first = await room.finalize?.(requestOf(ending()), context)
   t.equal(first?.finalized, undefined)
   t.equal(first?.resyncAfterSeconds, 2)
   finish()
-  t.equal((await room.finalize?.(request(ending()), context))?.finalized, true)
+  t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
 })
 
 t.test(
@@ -316,7 +306,7 @@ t.test(
   async (t) => {
     const lists = [[], [transferJob()]]
     const jobsOf = async () => lists.shift() ?? []
-    const { desired, written } = await answered('finalize', request(ending()), {
+    const { desired, written } = await answered('finalize', requestOf(ending()), {
       ...secretThere,
       jobsOf,
     })
@@ -326,7 +316,7 @@ t.test(
 )
 
 t.test('a missing credentials Secret: a warning and an Event, and the objects stay', async (t) => {
-  const { desired, written } = await answered('finalize', request(ending()))
+  const { desired, written } = await answered('finalize', requestOf(ending()))
   t.equal(desired.finalized, true)
   t.strictSame(written, [
     'event CredentialsMissing',
@@ -339,7 +329,7 @@ t.test('the annotation retain-objects releases at once', async (t) => {
   const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
   const { desired, written } = await answered(
     'finalize',
-    request(ending({ annotations }), rights),
+    requestOf(ending({ annotations }), rights),
     {
       ...secretThere,
       purge,
@@ -352,7 +342,7 @@ t.test('the annotation retain-objects releases at once', async (t) => {
 
 t.test('a backup that never started has no objects and needs no credentials', async (t) => {
   const never = backup({ deletionTimestamp: ago(1) })
-  const { desired, written } = await answered('finalize', request(never))
+  const { desired, written } = await answered('finalize', requestOf(never))
   t.equal(desired.finalized, true)
   t.strictSame(written, [])
 })
@@ -367,16 +357,16 @@ t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
     { state: 'Failed' },
     { deletionTimestamp: ago(1), status: { phase: 'Failed' } },
   )
-  await answered('finalize', request(failed), { ...secretThere, purge })
+  await answered('finalize', requestOf(failed), { ...secretThere, purge })
   t.strictSame(calls, ['b'])
 })
 
 t.test('in a namespace that ends it gives up after 10 minutes, saying so in the log', async (t) => {
   const purge = async () => Promise.reject(new StorageError('access denied'))
   const ends = { ...secretThere, purge, namespaceEnds: async () => true }
-  const early = await answered('finalize', request(ending({ deletionTimestamp: ago(599) })), ends)
+  const early = await answered('finalize', requestOf(ending({ deletionTimestamp: ago(599) })), ends)
   t.equal(early.desired.finalized, undefined)
-  const late = request(ending({ deletionTimestamp: ago(600) }))
+  const late = requestOf(ending({ deletionTimestamp: ago(600) }))
   const given = await answered('finalize', late, ends)
   t.equal(given.desired.finalized, true)
   t.strictSame(given.written, [
@@ -399,7 +389,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
         ? [transferJob({ ended: ['Complete', 9] })]
         : []
   const answers = { ...secretThere, jobsOf, restoresOf: async () => restores }
-  const { desired } = await answered('finalize', request(ending()), answers)
+  const { desired } = await answered('finalize', requestOf(ending()), answers)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 30)
   t.match(desired.status.conditions?.at(-1), {
@@ -408,13 +398,13 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
     message: 'waits for VecRestore far/busy',
   })
   const over = { ...answers, restoresOf: async () => restores.slice(0, 1) }
-  t.equal((await answered('finalize', request(ending()), over)).desired.finalized, true)
+  t.equal((await answered('finalize', requestOf(ending()), over)).desired.finalized, true)
 })
 
 t.test('what has ended without its status yet is purged like any other', async (t) => {
   const { desired } = await answered(
     'finalize',
-    request(withReport({ state: 'Done' }, { deletionTimestamp: ago(1) })),
+    requestOf(withReport({ state: 'Done' }, { deletionTimestamp: ago(1) })),
     secretThere,
   )
   t.equal(desired.finalized, true)

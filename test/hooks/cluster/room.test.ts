@@ -1,12 +1,11 @@
 import t from 'tap'
 import type { ClusterStatus, VecCluster } from '../../../crds/cluster.ts'
-import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS, releaseName } from '../../../crds/names.ts'
 import { clusterRights } from '../../../hooks/cluster/children.ts'
 import { clusterRoom } from '../../../hooks/cluster/index.ts'
 import { wantedRun } from '../../../hooks/cluster/plan.ts'
 import type { ClusterPorts } from '../../../hooks/cluster/ports.ts'
-import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
 import {
   ago,
   applied,
@@ -18,28 +17,8 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
+import { requestOf } from '../request.ts'
 import { portsOf } from './ports.ts'
-
-function request(
-  parent: VecCluster,
-  children: object[] = [],
-  related: object[] = [],
-): HookRequest<unknown> {
-  const byKind: Record<string, Record<string, AnyObject>> = {}
-  for (const child of children as AnyObject[]) {
-    const key = `${child.kind}.${child.apiVersion}`
-    byKind[key] = { ...byKind[key], [`ns/${child.metadata.name}`]: child }
-  }
-  const sets = Object.fromEntries(
-    (related as AnyObject[]).map((set) => [`ns/${set.metadata.name}`, set]),
-  )
-  return {
-    parent,
-    children: byKind,
-    related: { 'StatefulSet.apps/v1': sets },
-    finalizing: parent.metadata.deletionTimestamp !== undefined,
-  }
-}
 
 /** A cluster whose wanted run was applied, with its annotation. */
 function appliedCluster(status: ClusterStatus): VecCluster {
@@ -68,15 +47,15 @@ t.test('live Jobs and turns are read only where a Job may be due', async (t) => 
   }
   const room = clusterRoom(portsOf(spied).ports)
   const settled = appliedCluster({ phase: 'Running', appliedRun: 1 })
-  await room.sync(request(settled, rights, [statefulSet()]), context)
+  await room.sync(requestOf(settled, rights, [statefulSet()]), context)
   t.strictSame(read, [])
-  await room.sync(request(cluster(), rights), context)
+  await room.sync(requestOf(cluster(), rights), context)
   t.strictSame(read, ['jobsOf', 'unfinishedHelmJobs'])
 })
 
 t.test('who holds -write is read where a helm run may be due, and is waited for', async (t) => {
   const { ports } = portsOf({ writeHolder: async ({ name }) => `VecRestore ns/into-${name}` })
-  const desired = await clusterRoom(ports).sync(request(cluster(), rights), context)
+  const desired = await clusterRoom(ports).sync(requestOf(cluster(), rights), context)
   t.notOk(desired.children.some(({ kind }) => kind === 'Job'))
   const applied = statusOf(desired).conditions?.find(({ type }) => type === 'Applied')
   t.equal(applied?.message, 'waits for VecRestore ns/into-a')
@@ -92,7 +71,7 @@ t.test('a progress annotation of another uid is ignored', async (t) => {
   const report = { ...progress({ applied: applied() }), uid: 'namesake' }
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
   const desired = await clusterRoom(portsOf().ports).sync(
-    request(cluster({ annotations }), rights),
+    requestOf(cluster({ annotations }), rights),
     context,
   )
   t.equal(statusOf(desired).appliedRun, undefined)
@@ -102,7 +81,7 @@ for (const text of ['{', '[]', '{"uid":"uid-a"}', 'null', '']) {
   t.test(`a progress annotation that does not read is ignored: ${text}`, async (t) => {
     const annotations = { [ANNOTATIONS.progress]: text }
     const room = clusterRoom(portsOf().ports)
-    const desired = await room.sync(request(cluster({ annotations }), rights), context)
+    const desired = await room.sync(requestOf(cluster({ annotations }), rights), context)
     t.ok(desired.children.some(({ kind }) => kind === 'Job'))
   })
 }
@@ -114,7 +93,7 @@ t.test(
     const { ports } = portsOf({ cluster: async () => live })
     const jobs = [helmJob({ ended: ['Complete', 31] })]
     const desired = await clusterRoom(ports).sync(
-      request(cluster(), [...rights, ...jobs], [statefulSet()]),
+      requestOf(cluster(), [...rights, ...jobs], [statefulSet()]),
       context,
     )
     t.equal(statusOf(desired).appliedRun, 1)
@@ -127,8 +106,8 @@ t.test('two clusters of one pass do not take the same turn', async (t) => {
   const room = clusterRoom(portsOf().ports)
   const makesJob = ({ children }: Desired<unknown>) => children.some(({ kind }) => kind === 'Job')
   const other = cluster({ name: 'b' })
-  t.ok(makesJob(await room.sync(request(cluster(), rights), one)))
-  t.notOk(makesJob(await room.sync(request(other, clusterRights(other)), one)))
+  t.ok(makesJob(await room.sync(requestOf(cluster(), rights), one)))
+  t.notOk(makesJob(await room.sync(requestOf(other, clusterRights(other)), one)))
 })
 
 t.test('finalize of a running install deletes the Job with its pods', async (t) => {
@@ -136,7 +115,7 @@ t.test('finalize of a running install deletes the Job with its pods', async (t) 
   const { ports, written } = portsOf({ jobsOf: async () => jobs })
   const parent = cluster({ deletionTimestamp: ago(1) })
   const room = clusterRoom(ports)
-  const desired = await room.finalize?.(request(parent, [...rights, ...jobs]), context)
+  const desired = await room.finalize?.(requestOf(parent, [...rights, ...jobs]), context)
   t.strictSame(written.deleted, [jobs[0]?.metadata.name])
   t.match(desired, { finalized: undefined, children: Array })
 })
@@ -154,16 +133,16 @@ t.test('a Helm error is an Event, written once for the same words', async (t) =>
   })
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
   const jobs = [helmJob({ plan, ended: ['Failed', 5] })]
-  const first = await room.sync(request(cluster({ annotations }), [...rights, ...jobs]), context)
+  const first = await room.sync(requestOf(cluster({ annotations }), [...rights, ...jobs]), context)
   t.match(written.events, [{ reason: 'HelmFailed', message: 'no chart', type: 'Warning' }])
   const status = statusOf(first)
-  await room.sync(request(cluster({ annotations, status }), [...rights, ...jobs]), context)
+  await room.sync(requestOf(cluster({ annotations, status }), [...rights, ...jobs]), context)
   t.equal(written.events.length, 1)
 })
 
 t.test('the same hook request delivered twice at once makes one Job, by its name', async (t) => {
   const room = clusterRoom(portsOf().ports)
-  const twice = [request(cluster(), rights), request(cluster(), rights)]
+  const twice = [requestOf(cluster(), rights), requestOf(cluster(), rights)]
   const answers = await Promise.all(twice.map((one) => room.sync(one, context)))
   const names = answers.flatMap(({ children }) =>
     children.filter(({ kind }) => kind === 'Job').map(({ metadata }) => metadata.name),
@@ -174,7 +153,7 @@ t.test('the same hook request delivered twice at once makes one Job, by its name
 t.test('an old parent after a newer one makes no second Job', async (t) => {
   // The cache shows neither the Job nor its report; the live list does.
   const { ports } = portsOf({ jobsOf: async () => [helmJob({ ended: ['Complete', 1] })] })
-  const desired = await clusterRoom(ports).sync(request(cluster(), rights), context)
+  const desired = await clusterRoom(ports).sync(requestOf(cluster(), rights), context)
   const made = desired.children.find(({ kind }) => kind === 'Job')
   t.match(made?.metadata.name, /-2$/)
 })

@@ -9,23 +9,11 @@ import { migrationRights } from '../../../hooks/migration/children.ts'
 import { customize } from '../../../hooks/migration/customize.ts'
 import { migrationRoom } from '../../../hooks/migration/index.ts'
 import type { MigrationStatus } from '../../../crds/migration.ts'
-import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
 import { ago, context, secret } from '../../builders.ts'
 import { ENDPOINT, KEYED, copyJob, migration, report, result, running } from './objects.ts'
 import { portsOf } from './ports.ts'
-
-function request(parent: VecMigration, children: AnyObject[] = []): HookRequest<VecMigration> {
-  const jobs = children.filter(({ kind }) => kind === 'Job')
-  const others = children.filter(({ kind }) => kind !== 'Job')
-  const byName = (objects: AnyObject[]) =>
-    Object.fromEntries(objects.map((object) => [`${object.kind}/${object.metadata.name}`, object]))
-  return {
-    parent,
-    children: { 'Job.batch/v1': byName(jobs), 'ServiceAccount.v1': byName(others) },
-    related: {},
-    finalizing: false,
-  }
-}
+import { requestOf } from '../request.ts'
 
 const rights = migrationRights(migration()) as AnyObject[]
 
@@ -49,10 +37,10 @@ t.test('an engine is asked for readiness only when its answer could start a Job'
   }
   const { ports } = portsOf({ isReady, cluster: clustersOf(running('a')) })
   const room = migrationRoom(ports)
-  await room.sync(request(migration()), context)
+  await room.sync(requestOf(migration()), context)
   t.equal(asked, 0, 'the source is missing')
   const both = portsOf({ isReady, cluster: clustersOf(running('a'), running('b')) })
-  const decision = await migrationRoom(both.ports).sync(request(migration()), context)
+  const decision = await migrationRoom(both.ports).sync(requestOf(migration()), context)
   t.equal(asked, 1)
   t.match(decision.status, {
     phase: 'Pending',
@@ -70,9 +58,9 @@ t.test(
     })
     const room = migrationRoom(ports)
     const guard = guardOf(room)
-    const first = request(migration())
+    const first = requestOf(migration())
     guard(first, await room.sync(first, context), 'sync')
-    const second = request(migration(), rights)
+    const second = requestOf(migration(), rights)
     const decision = (await room.sync(second, context)) as Desired<MigrationStatus>
     const { children } = guard(second, decision, 'sync')
     t.equal(children.filter(({ kind }) => kind === 'Job').length, 1)
@@ -86,7 +74,7 @@ t.test(
     const annotations = { [ANNOTATIONS.progress]: JSON.stringify(progress) }
     const { ports, written } = portsOf({ migration: async () => migration({ annotations }) })
     const job = copyJob({ ended: ['Complete', 60] })
-    const decision = await migrationRoom(ports).sync(request(migration(), [job]), context)
+    const decision = await migrationRoom(ports).sync(requestOf(migration(), [job]), context)
     t.match(decision.status, { phase: 'Completed' })
     t.strictSame(written, ['event MigrationCompleted'])
   },
@@ -96,7 +84,7 @@ t.test('a migration that has ended reads nothing any more', async (t) => {
   const refuse = () => Promise.reject(new Error('asked'))
   const { ports } = portsOf({ cluster: refuse, secret: refuse, jobsOf: refuse, lease: refuse })
   const parent = migration({ status: { phase: 'Completed' } })
-  t.strictSame((await migrationRoom(ports).sync(request(parent), context)).status, parent.status)
+  t.strictSame((await migrationRoom(ports).sync(requestOf(parent), context)).status, parent.status)
 })
 
 t.test('copies are kept equal to their source while the Job runs', async (t) => {
@@ -107,7 +95,7 @@ t.test('copies are kept equal to their source while the Job runs', async (t) => 
     annotations: { [ANNOTATIONS.progress]: JSON.stringify(report()) },
   })
   const { ports, written } = portsOf({ secret: async () => secret({ 'api-key': 'new' }) })
-  const asked = request(parent, [...rights, copyJob()])
+  const asked = requestOf(parent, [...rights, copyJob()])
   asked.related = { 'VecCluster.vec-operator.dev/v1alpha1': { 'other/b': away } }
   await migrationRoom(ports).sync(asked, context)
   t.strictSame(written, [`copy ${copyJob().metadata.name}-source-engine`])
@@ -117,7 +105,7 @@ t.test('deletion while it runs stops the Job first', async (t) => {
   const job = copyJob()
   const { ports, written } = portsOf({ jobsOf: async () => [job] })
   const room = migrationRoom(ports)
-  const asked = request(migration({ status: { phase: 'Running' } }), [...rights, job])
+  const asked = requestOf(migration({ status: { phase: 'Running' } }), [...rights, job])
   const decision = await room.finalize?.(asked, context)
   t.strictSame(written, [`stop ${job.metadata.name}`])
   t.match(decision, { status: { phase: 'Running' }, resyncAfterSeconds: 2 })
@@ -128,10 +116,10 @@ t.test('deletion while it runs stops the Job first', async (t) => {
 t.test('a Job on its way out is waited for, and then the migration is gone', async (t) => {
   const going = copyJob({ deletionTimestamp: ago(1) })
   const { ports, written } = portsOf({ jobsOf: async () => [going] })
-  const asked = request(migration(), [...rights, going])
+  const asked = requestOf(migration(), [...rights, going])
   const waits = await migrationRoom(ports).finalize?.(asked, context)
   t.equal(waits?.finalized, undefined)
   t.strictSame(written, [])
-  const done = await migrationRoom(portsOf().ports).finalize?.(request(migration()), context)
+  const done = await migrationRoom(portsOf().ports).finalize?.(requestOf(migration()), context)
   t.equal(done?.finalized, true)
 })

@@ -8,21 +8,13 @@ import { context } from '../../builders.ts'
 import { bucketKeys, leaseOf, runningCluster } from '../backup/objects.ts'
 import { MINE, completedBackup, direct, report, restore, restoreJob, result } from './objects.ts'
 import { portsOf } from './ports.ts'
+import { requestOf } from '../request.ts'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { guardOf } from '../../../hooks/guard.ts'
 
-function requestOf(parent: VecRestore, children: AnyObject[] = [], finalizing = false) {
-  const byKind: Record<string, Record<string, AnyObject>> = {}
-  for (const child of children) {
-    const [group, version] = child.apiVersion.split('/')
-    const kind =
-      version === undefined
-        ? `${child.kind}.${group ?? ''}`
-        : `${child.kind}.${group ?? ''}/${version}`
-    byKind[kind] = { ...byKind[kind], [child.metadata.name]: child }
-  }
-  return { parent, children: byKind, related: {}, finalizing }
+function ending(parent: VecRestore, children: AnyObject[] = []) {
+  return { ...requestOf(parent, children), finalizing: true }
 }
 
 const rights = restoreRights(restore()) as AnyObject[]
@@ -104,7 +96,7 @@ t.test('a restore that goes with its Jobs gives both its turns back at once', as
   const lease = async (_: string, name: string) =>
     leaseOf(name === 'vec-a-write' ? 'write' : 'backup', MINE, 20)
   const { ports, written } = portsOf({ lease })
-  const gone = await restoreRoom(ports).finalize?.(requestOf(restore(), [], true), context)
+  const gone = await restoreRoom(ports).finalize?.(ending(restore()), context)
   t.equal(gone?.finalized, true)
   t.strictSame(written, ['drop vec-a-write', 'drop vec-a-backup'])
 })
@@ -114,7 +106,7 @@ t.test(
   async (t) => {
     const job = restoreJob()
     const running = portsOf({ jobsOf: async () => [job] })
-    const request = requestOf(restore({ status: { phase: 'Restoring' } }), [...rights, job], true)
+    const request = ending(restore({ status: { phase: 'Restoring' } }), [...rights, job])
     const waiting = await restoreRoom(running.ports).finalize?.(request, context)
     t.strictSame(running.written, [`stop ${job.metadata.name}`])
     t.equal(waiting?.finalized, undefined)

@@ -1,0 +1,33 @@
+/** Requests as Metacontroller sends them. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { childKind } from '../../hooks/guard.ts'
+import type { HookRequest, Observations } from '../../hooks/protocol.ts'
+
+interface Parent {
+  metadata: { deletionTimestamp?: string }
+}
+
+/** Children may be such as are only wanted so far. */
+export function requestOf<P extends Parent>(
+  parent: P,
+  children: readonly object[] = [],
+  related: readonly object[] = [],
+): HookRequest<P> {
+  return {
+    parent,
+    children: grouped(children),
+    related: grouped(related),
+    finalizing: parent.metadata.deletionTimestamp !== undefined,
+  }
+}
+
+/** Objects by `Kind.group/version`, then by `namespace/name`. */
+export function grouped(objects: readonly object[]): Observations {
+  const groups: Observations = {}
+  for (const object of objects as readonly AnyObject[]) {
+    const { apiVersion, kind, metadata } = object
+    const group = (groups[childKind(apiVersion, kind)] ??= {})
+    group[`${metadata.namespace ?? ''}/${metadata.name}`] = object
+  }
+  return groups
+}
