@@ -10,8 +10,10 @@ const DEPARTURES: [string, string][][] = [
   [
     ['VecMigration', 'copy'],
     ['VecRestore', 'back'],
+    ['VecRestore', 'again'],
     ['VecBackupSchedule', 'often'],
     ['VecBackup', 'one'],
+    ['VecBackup', 'shards'],
     ['VecAccessKey', 'reader'],
     ['VecCollection', COLLECTION],
   ],

@@ -11,6 +11,7 @@ import type { Reference } from '../world/world.ts'
 import { BucketStore } from '../doubles/bucket/store.ts'
 import {
   backup,
+  backupByShard,
   BUCKET,
   bucketSecret,
   clusterA,
@@ -20,6 +21,7 @@ import {
   reference,
   resources,
   restore,
+  restoreByShard,
 } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
@@ -56,7 +58,11 @@ export async function runLoad(world: FaultWorld): Promise<Acknowledged> {
   await untilPhase(world, reference('VecBackup', 'one'), ENDED)
   await write(world, acknowledged, 21, 30)
   await apply(world, restore())
+  await apply(world, backupByShard(endpoint))
   await untilPhase(world, reference('VecRestore', 'back'), ENDED)
+  await untilPhase(world, reference('VecBackup', 'shards'), ENDED)
+  await apply(world, restoreByShard())
+  await untilPhase(world, reference('VecRestore', 'again'), ENDED)
   await untilPhase(world, reference('VecMigration', 'copy'), ENDED)
   await apply(world, clusterA('1.18.3'))
   await untilPhase(world, reference('VecCluster', 'b'), ['Running'])

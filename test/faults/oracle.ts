@@ -79,6 +79,7 @@ function pointsLost(world: FaultWorld, { points, backedUp }: Acknowledged): stri
 
 const COPIES = [
   ['VecRestore', 'back', COLLECTION],
+  ['VecRestore', 'again', 'again'],
   ['VecMigration', 'copy', 'copied'],
 ] as const
 
@@ -108,7 +109,9 @@ function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
   const excuses = struck.flatMap(excusesOf)
   return [
     reference('VecBackup', 'one'),
+    reference('VecBackup', 'shards'),
     reference('VecRestore', 'back'),
+    reference('VecRestore', 'again'),
     reference('VecMigration', 'copy'),
   ].flatMap((one) => {
     const object = find(world, one)

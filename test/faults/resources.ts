@@ -58,7 +58,25 @@ export function backup(endpoint: string): object {
   return of('VecBackup', 'one', content(endpoint, ''))
 }
 
-/** Of the backup, under another name, into the other cluster. */
+/** Of every shard once, beside the one of every node. */
+export function backupByShard(endpoint: string): object {
+  return of('VecBackup', 'shards', {
+    ...content(endpoint, 'shards/'),
+    ...{ method: 'Shard', parallelism: 2 },
+  })
+}
+
+/** Of the backup by shard, under a name of its own. */
+export function restoreByShard(): object {
+  return of('VecRestore', 'again', {
+    backupRef: { name: 'shards' },
+    targetClusterRef: { name: 'b' },
+    collectionMapping: { [COLLECTION]: 'again' },
+    collections: [COLLECTION],
+  })
+}
+
+/** Of the backup by node, into the other cluster. */
 export function restore(): object {
   return of('VecRestore', 'back', {
     backupRef: { name: 'one' },
