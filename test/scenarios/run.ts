@@ -1,10 +1,7 @@
-/** Runs scenarios in a world as tests: side by side where they may, one by one where they may not. */
-import type { Test } from 'tap'
-import { NotHere, type World } from '../world/world.ts'
-import { tooManyEvents } from './event-rate.ts'
-import type { Scenario } from './scenario.ts'
-import { toldSecrets } from './secrecy.ts'
-
+/**
+ * Runs scenarios in a world as tests: one by one where they may not run together, then side by side.
+ * The first ones wait more than they work, which leaves the machine to what runs beside this suite.
+ */
 export async function runScenarios(
   t: Test,
   world: World,
@@ -12,20 +9,15 @@ export async function runScenarios(
   atOnce: number,
 ): Promise<void> {
   const scenarios = all.filter(({ only = world.kind }) => only === world.kind)
-  await t.test('side by side', { jobs: atOnce }, async (together) => {
-    await Promise.all(
-      scenarios
-        .filter(({ alone }) => alone !== true)
-        .map((scenario) =>
-          together.test(scenario.title, { buffered: true }, (one) => show(scenario, world, one)),
-        ),
-    )
-  })
-  for (const scenario of scenarios) {
-    if (scenario.alone === true) {
-      await t.test(scenario.title, (one) => show(scenario, world, one))
-    }
+  const isAlone = ({ alone }: Scenario) => alone === true
+  for (const scenario of scenarios.filter(isAlone)) {
+    await t.test(scenario.title, (one) => show(scenario, world, one))
   }
+  await t.test('side by side', { jobs: atOnce }, async (together) => {
+    const titled = (scenario: Scenario) =>
+      together.test(scenario.title, { buffered: true }, (one) => show(scenario, world, one))
+    await Promise.all(scenarios.filter((scenario) => !isAlone(scenario)).map(titled))
+  })
 }
 
 /** What this world cannot show is skipped, and says why. */
