@@ -18,6 +18,18 @@ export function requests(generation: number): (n: number) => Buffer {
   }
 }
 
+/** Requests about so many collections in turn, and each time round with specs that have changed. */
+export function changing(many: number): () => Buffer {
+  let text = requests(1)
+  let next = 0
+  return () => {
+    const n = next % many
+    if (n === 0) text = requests(2 + next / many)
+    next += 1
+    return text(n)
+  }
+}
+
 export function requestOf(parent: VecCollection): HookRequest<VecCollection> {
   const running = stored(cluster({ name: 'a' }), { object: 'kubectl' })
   return { parent, children: {}, related: { [CLUSTERS]: { 'ns/a': running } }, finalizing: false }

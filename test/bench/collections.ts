@@ -4,7 +4,7 @@
  */
 import type { VecCollection } from '../../crds/collection.ts'
 import { callsOfMany } from './collection-calls.ts'
-import { requests } from './collection-objects.ts'
+import { changing, requests } from './collection-objects.ts'
 import { run } from './load.ts'
 import type { HookTime } from './own-time.ts'
 import { inTurns, speed, WARM_UP_SECONDS } from './pairs.ts'
@@ -34,10 +34,7 @@ export const collections: Part = {
 /** Every hook of a collection whose spec has changed looks at the engine: the most a hook does. */
 async function hookTimes(plan: Plan, { sides, api, ask }: Stage): Promise<Figure[]> {
   const settled = requests(1)
-  const changed = requests(2)
-  // Never the same one twice: it would be known.
-  let next = MANY
-  const passing = () => changed(next++)
+  const passing = changing(MANY)
   for (const body of [settled(0), passing()]) checkAnswer(await ask(SYNC, body))
   const known = await inTurns(plan, sides, {
     ...{ path: SYNC, inFlight: IN_FLIGHT },
@@ -63,11 +60,10 @@ async function hookTimes(plan: Plan, { sides, api, ask }: Stage): Promise<Figure
  * little too, so speed and memory are measured without.
  */
 async function ownTimes({ seconds, pairs }: Plan, { sides }: Stage): Promise<Figure[]> {
-  const changed = requests(2)
-  let next = MANY
+  const body = changing(MANY)
   const load = { url: sides.service.url, path: SYNC, token: TOKEN, inFlight: IN_FLIGHT }
   const take = async (length: number) => {
-    await run({ ...load, seconds: length, body: () => changed(next++) })
+    await run({ ...load, seconds: length, body })
     return sides.service.hookTimes()
   }
   await take(WARM_UP_SECONDS)
