@@ -56,22 +56,33 @@ export function clusterSpec(spec: Partial<Spec> = {}): Spec {
   }
 }
 
-export interface ClusterParts {
+/** What differs between resources of one kind. */
+export interface Parts<Spec, Status extends object> {
   name?: string
   namespace?: string
   spec?: Partial<Spec>
-  status?: VecCluster['status']
+  status?: Status | undefined
   generation?: number
   annotations?: Record<string, string>
   deletionTimestamp?: string
 }
 
-export function cluster(parts: ClusterParts = {}): VecCluster {
-  const { name = 'a', namespace = 'ns', spec, status, generation = 1 } = parts
-  const { annotations, deletionTimestamp } = parts
+export type ClusterParts = Parts<Spec, NonNullable<VecCluster['status']>>
+
+export function cluster({ name = 'a', spec, ...parts }: ClusterParts = {}): VecCluster {
+  return resource('VecCluster', clusterSpec(spec), { name, ...parts })
+}
+
+/** One of our resources, made an hour ago. */
+export function resource<Kind extends string, Spec, Status extends object>(
+  kind: Kind,
+  spec: Spec,
+  parts: Omit<Parts<Spec, Status>, 'spec'> & { name: string },
+) {
+  const { name, namespace = 'ns', status, generation = 1, annotations, deletionTimestamp } = parts
   return {
-    apiVersion: API_VERSION,
-    kind: 'VecCluster',
+    apiVersion: API_VERSION as typeof API_VERSION,
+    kind,
     metadata: {
       name,
       namespace,
@@ -81,7 +92,7 @@ export function cluster(parts: ClusterParts = {}): VecCluster {
       ...(annotations !== undefined && { annotations }),
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
     },
-    spec: clusterSpec(spec),
+    spec,
     ...(status !== undefined && { status }),
   }
 }
@@ -123,7 +134,7 @@ export function statefulSet(
 }
 
 export interface JobParts {
-  verb?: string
+  namespace?: string
   run?: number
   /** Type of the condition it ended with, and how many seconds ago. */
   ended?: ['Complete' | 'Failed', number]
@@ -134,17 +145,25 @@ export interface JobParts {
   deletionTimestamp?: string
 }
 
-export function helmJob(parts: JobParts = {}): Job {
-  const { verb = 'upgrade', run = 1, ended, plan, createdAgo = 60, failed } = parts
+export function helmJob({ verb = 'upgrade', ...parts }: JobParts & { verb?: string } = {}): Job {
+  return jobOf({ kind: 'cluster', verb, uid: 'uid-a' }, parts)
+}
+
+/** A Job of the resource with this uid. */
+export function jobOf(
+  { kind, verb, uid }: { kind: string; verb: string; uid: string },
+  parts: JobParts,
+): Job {
+  const { namespace = 'ns', run = 1, ended, plan, createdAgo = 60, failed } = parts
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
     metadata: {
-      name: jobName('cluster', verb, 'uid-a', run),
-      namespace: 'ns',
+      name: jobName(kind, verb, uid, run),
+      namespace,
       uid: `job-${run}`,
       creationTimestamp: ago(createdAgo),
-      labels: { [LABELS.parent]: 'uid-a', [LABELS.verb]: verb },
+      labels: { [LABELS.parent]: uid, [LABELS.verb]: verb },
       ...(plan !== undefined && { annotations: { [ANNOTATIONS.plan]: plan } }),
       ...(parts.deletionTimestamp !== undefined && { deletionTimestamp: parts.deletionTimestamp }),
     },

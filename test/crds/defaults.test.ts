@@ -1,6 +1,7 @@
 import t from 'tap'
 import { definitionOf } from '../../crds/definition.ts'
 import { RESOURCES } from '../../crds/resources.ts'
+import { clusterSpec } from '../builders.ts'
 import { admit } from '../world/admission/admit.ts'
 import { SMALLEST_ACCESS_KEY } from './corpus/access-key.ts'
 import { SMALLEST_BACKUP, SMALLEST_SCHEDULE } from './corpus/backup.ts'
@@ -31,22 +32,8 @@ const DEFAULTED: [KindName, given: Fields, stored: Fields][] = [
   [
     'VecCluster',
     SMALLEST_CLUSTER,
-    {
-      version: '1.16.0',
-      replicas: 1,
-      image: { repository: 'docker.io/qdrant/qdrant', pullPolicy: 'IfNotPresent' },
-      resources: {},
-      persistence: { size: '10Gi', accessModes: ['ReadWriteOnce'] },
-      snapshotPersistence: { enabled: false, size: '10Gi' },
-      cluster: { enabled: true, p2p: { port: 6335, enableTls: false } },
-      service: { type: 'ClusterIP', annotations: {} },
-      tls: { enabled: false },
-      metrics: {
-        enabled: false,
-        serviceMonitor: { enabled: false, interval: '30s', labels: {} },
-      },
-      config: {},
-    },
+    // What tests of the hooks take for the whole spec is just what the API server makes of it.
+    clusterSpec({ version: '1.16.0' }),
   ],
   [
     'VecCollection',

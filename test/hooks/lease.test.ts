@@ -12,6 +12,7 @@ import {
 } from '../../hooks/lease.ts'
 import { NOW, ago } from '../builders.ts'
 import { Claimant, LEASED, LeaseStore, someJob } from './leases.ts'
+import { leaseOf } from './transfer.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 500)
 
@@ -25,22 +26,8 @@ function lease(
   secondsAgo: number,
   owner = 'uid-a',
 ): Lease {
-  return {
-    apiVersion: 'coordination.k8s.io/v1',
-    kind: 'Lease',
-    metadata: {
-      name: `vec-a-${kind}`,
-      namespace: 'ns',
-      resourceVersion: '7',
-      ownerReferences: [
-        { apiVersion: 'vec-operator.dev/v1alpha1', kind: 'VecCluster', name: 'a', uid: owner },
-      ],
-    },
-    spec: {
-      holderIdentity: `${holder.kind}/${holder.namespace}/${holder.name}/${holder.uid}`,
-      acquireTime: ago(secondsAgo),
-    },
-  }
+  const { kind: of, namespace, name, uid } = holder
+  return leaseOf(kind, `${of}/${namespace}/${name}/${uid}`, secondsAgo, owner)
 }
 
 function seen(holder: Holder, secondsAgo: number, jobs: SeenLease['jobs'] = []): SeenLease {

@@ -1,46 +1,40 @@
-/** What the tests of the rooms with Jobs that move data share: such a Job, and the ports of all of them. */
-import type { Job } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, LABELS, jobName } from '../../crds/names.ts'
+/** What the tests of the rooms with Jobs that move data share: such a Job, what it tells, Leases, and the ports of all of them. */
+import type { Progress } from '../../crds/command.ts'
+import type { Job, Lease } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/names.ts'
 import type { TransferPorts } from '../../hooks/transfer-ports.ts'
-import { ago, settings } from '../builders.ts'
+import { ago, jobOf, progress, type JobParts } from '../builders.ts'
 
-/** Ages in seconds. */
-export interface TransferJobParts {
-  namespace?: string
-  run?: number
-  ended?: ['Complete' | 'Failed', number]
-  plan?: string
-  image?: string
-  createdAgo?: number
-  failed?: number
-  deletionTimestamp?: string
+/** Whose Job it is; `plan` is the hash of the one that is wanted. */
+export interface Transfer {
+  kind: string
+  uid: string
+  plan: string
 }
 
-/** The Job of a resource; `plan` is the hash of the one that is wanted. */
-export function jobOf(
-  { kind, uid, plan: wanted }: { kind: string; uid: string; plan: string },
-  parts: TransferJobParts = {},
-): Job {
-  const { run = 1, ended, plan = wanted, createdAgo = 60, failed, deletionTimestamp } = parts
+export function transferJobOf({ kind, uid, plan }: Transfer, parts: JobParts = {}): Job {
+  return jobOf({ kind, verb: 'run', uid }, { plan, ...parts })
+}
+
+/** What such a Job tells while it works. */
+export function reportOf({ uid, plan }: Transfer, parts: Partial<Progress> = {}): Progress {
+  const times = { at: ago(30), startedAt: ago(200) }
+  return progress({ uid, plan, verb: 'run', state: 'Started', ...times, ...parts })
+}
+
+/** A Lease of cluster `a`, in the hands of `Kind/namespace/name/uid`. */
+export function leaseOf(kind: string, holder: string, secondsAgo = 5, owner = 'uid-a'): Lease {
   return {
-    apiVersion: 'batch/v1',
-    kind: 'Job',
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
     metadata: {
-      name: jobName(kind, 'run', uid, run),
-      namespace: parts.namespace ?? 'ns',
-      uid: `job-${run}`,
-      creationTimestamp: ago(createdAgo),
-      labels: { [LABELS.parent]: uid, [LABELS.verb]: 'run' },
-      annotations: { [ANNOTATIONS.plan]: plan },
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      name: `vec-a-${kind}`,
+      namespace: 'ns',
+      uid: 'uid-lease',
+      resourceVersion: '7',
+      ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name: 'a', uid: owner }],
     },
-    spec: { template: { spec: { containers: [{ image: parts.image ?? settings.image }] } } },
-    status: {
-      ...(failed !== undefined && { failed }),
-      ...(ended !== undefined && {
-        conditions: [{ type: ended[0], status: 'True', lastTransitionTime: ago(ended[1]) }],
-      }),
-    },
+    spec: { holderIdentity: holder, acquireTime: ago(secondsAgo) },
   }
 }
 

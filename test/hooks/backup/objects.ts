@@ -1,36 +1,26 @@
 /** What is observed of a backup; a test states only what it is about. */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../../crds/command.ts'
-import type { Job, Lease, Secret } from '../../../crds/kubernetes.ts'
-import { API_VERSION } from '../../../crds/names.ts'
+import type { Job, Secret } from '../../../crds/kubernetes.ts'
 import { backupRights, wantedRun } from '../../../hooks/backup/children.ts'
 import type { Observed } from '../../../hooks/backup/observed.ts'
-import { ago, cluster, secret, type ClusterParts } from '../../builders.ts'
-import { jobOf, type TransferJobParts } from '../transfer.ts'
+import {
+  ago,
+  cluster,
+  resource,
+  secret,
+  type ClusterParts,
+  type JobParts,
+  type Parts,
+} from '../../builders.ts'
+import { leaseOf, reportOf, transferJobOf } from '../transfer.ts'
 
-export interface BackupParts {
-  namespace?: string
-  spec?: Partial<VecBackup['spec']>
-  status?: VecBackup['status']
-  annotations?: Record<string, string>
-  deletionTimestamp?: string
-}
+export type BackupParts = Parts<VecBackup['spec'], NonNullable<VecBackup['status']>>
 
-export function backup(parts: BackupParts = {}): VecBackup {
-  const { namespace = 'ns', spec, status, annotations, deletionTimestamp } = parts
-  return {
-    apiVersion: API_VERSION,
-    kind: 'VecBackup',
-    metadata: {
-      name: 'b',
-      namespace,
-      uid: 'uid-b',
-      generation: 1,
-      creationTimestamp: ago(3600),
-      ...(annotations !== undefined && { annotations }),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
-    spec: {
+export function backup({ spec, ...parts }: BackupParts = {}): VecBackup {
+  return resource(
+    'VecBackup',
+    {
       clusterRef: { name: 'a' },
       ...{ method: 'Node', parallelism: 2 },
       storage: {
@@ -48,15 +38,17 @@ export function backup(parts: BackupParts = {}): VecBackup {
       },
       ...spec,
     },
-    ...(status !== undefined && { status }),
-  }
+    { name: 'b', ...parts },
+  )
 }
 
 /** Hash of the plan that is wanted for `ready()`. */
 export const PLAN = wantedRun(backup(), runningCluster(), undefined).hash
 
-export function transferJob(parts: TransferJobParts = {}): Job {
-  return jobOf({ kind: 'backup', uid: 'uid-b', plan: PLAN }, parts)
+const TRANSFER = { kind: 'backup', uid: 'uid-b', plan: PLAN }
+
+export function transferJob(parts: JobParts = {}): Job {
+  return transferJobOf(TRANSFER, parts)
 }
 
 export function runningCluster(parts: ClusterParts = {}) {
@@ -79,34 +71,7 @@ export function result(parts: Partial<BackupResult> = {}): BackupResult {
 }
 
 export function report(parts: Partial<Progress> = {}): Progress {
-  const run = parts.run ?? 1
-  return {
-    uid: 'uid-b',
-    verb: 'run',
-    run,
-    job: `job-${run}`,
-    runner: 'pod-1',
-    plan: PLAN,
-    state: 'Started',
-    at: ago(30),
-    startedAt: ago(200),
-    ...parts,
-  }
-}
-
-export function leaseOf(kind: string, holder: string, secondsAgo = 5): Lease {
-  return {
-    apiVersion: 'coordination.k8s.io/v1',
-    kind: 'Lease',
-    metadata: {
-      name: `vec-a-${kind}`,
-      namespace: 'ns',
-      uid: 'uid-lease',
-      resourceVersion: '7',
-      ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name: 'a', uid: 'uid-a' }],
-    },
-    spec: { holderIdentity: holder, acquireTime: ago(secondsAgo) },
-  }
+  return reportOf(TRANSFER, parts)
 }
 
 export const MINE = 'VecBackup/ns/b/uid-b'

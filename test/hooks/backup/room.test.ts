@@ -13,12 +13,12 @@ import {
   backup,
   bucketKeys,
   keySecret,
-  leaseOf,
   report,
   result,
   runningCluster,
   transferJob,
 } from './objects.ts'
+import { leaseOf } from '../transfer.ts'
 import { portsOf } from './ports.ts'
 import { requestOf } from '../request.ts'
 

@@ -13,13 +13,13 @@ import {
   backup,
   bucketKeys,
   keySecret,
-  leaseOf,
   ready,
   report,
   result,
   runningCluster,
   transferJob,
 } from './objects.ts'
+import { leaseOf } from '../transfer.ts'
 
 const rights = backupRights(backup())
 const keptRights = rights.map((right) => kept(right as never))

@@ -3,32 +3,25 @@ import type { Progress } from '../../../crds/command.ts'
 import type { Job } from '../../../crds/kubernetes.ts'
 import type { MigrationResult } from '../../../crds/migration-command.ts'
 import type { VecMigration } from '../../../crds/migration.ts'
-import { API_VERSION } from '../../../crds/names.ts'
 import { migrationRights, wantedRun } from '../../../hooks/migration/children.ts'
 import type { Observed } from '../../../hooks/migration/observed.ts'
-import { ago, cluster, type ClusterParts } from '../../builders.ts'
-import { jobOf, type TransferJobParts } from '../transfer.ts'
+import {
+  ago,
+  cluster,
+  resource,
+  type ClusterParts,
+  type JobParts,
+  type Parts,
+} from '../../builders.ts'
+import { reportOf, transferJobOf } from '../transfer.ts'
 
-export interface MigrationParts {
-  spec?: Partial<VecMigration['spec']>
-  status?: VecMigration['status']
-  annotations?: Record<string, string>
-}
+export type MigrationParts = Parts<VecMigration['spec'], NonNullable<VecMigration['status']>>
 
 /** From cluster `b` to cluster `a` of the same namespace. */
-export function migration({ spec, status, annotations }: MigrationParts = {}): VecMigration {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'VecMigration',
-    metadata: {
-      name: 'm',
-      namespace: 'ns',
-      uid: 'uid-m',
-      generation: 1,
-      creationTimestamp: ago(3600),
-      ...(annotations !== undefined && { annotations }),
-    },
-    spec: {
+export function migration({ spec, ...parts }: MigrationParts = {}): VecMigration {
+  return resource(
+    'VecMigration',
+    {
       source: { clusterRef: { name: 'b' } },
       targetClusterRef: { name: 'a' },
       collectionMapping: {},
@@ -36,8 +29,8 @@ export function migration({ spec, status, annotations }: MigrationParts = {}): V
       createMissing: true,
       ...spec,
     },
-    ...(status !== undefined && { status }),
-  }
+    { name: 'm', ...parts },
+  )
 }
 
 export const ENDPOINT: VecMigration['spec']['source'] = {
@@ -59,8 +52,10 @@ export const BOTH = { source: running('b'), target: running('a') }
 /** Hash of the plan that is wanted for `ready()`. */
 export const PLAN = wantedRun(migration(), BOTH)?.hash ?? ''
 
-export function copyJob(parts: TransferJobParts = {}): Job {
-  return jobOf({ kind: 'migration', uid: 'uid-m', plan: PLAN }, parts)
+const TRANSFER = { kind: 'migration', uid: 'uid-m', plan: PLAN }
+
+export function copyJob(parts: JobParts = {}): Job {
+  return transferJobOf(TRANSFER, parts)
 }
 
 export function result(parts: Partial<MigrationResult> = {}): MigrationResult {
@@ -86,19 +81,7 @@ export function result(parts: Partial<MigrationResult> = {}): MigrationResult {
 }
 
 export function report(parts: Partial<Progress> = {}): Progress {
-  const run = parts.run ?? 1
-  return {
-    uid: 'uid-m',
-    verb: 'run',
-    run,
-    job: `job-${run}`,
-    runner: 'pod-1',
-    plan: PLAN,
-    state: 'Started',
-    at: ago(30),
-    startedAt: ago(200),
-    ...parts,
-  }
+  return reportOf(TRANSFER, parts)
 }
 
 /** Nothing is missing but the Job: the rights are there and no restore writes. */

@@ -10,7 +10,7 @@ import { migrationRights } from '../../../hooks/migration/children.ts'
 import type { Observed } from '../../../hooks/migration/observed.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
 import { JOB_CHILD_KINDS } from '../../../hooks/rights.ts'
-import { ago, cluster, context, secret } from '../../builders.ts'
+import { ago, cluster, context, secret, type JobParts } from '../../builders.ts'
 import {
   BOTH,
   ENDPOINT,
@@ -22,7 +22,6 @@ import {
   result,
   running,
 } from './objects.ts'
-import type { TransferJobParts } from '../transfer.ts'
 
 function said({ status }: Decision): (string | undefined)[] {
   const [condition] = status.conditions ?? []
@@ -294,7 +293,7 @@ t.test('a Job that crashed to its end is told as such, once its report cannot co
   t.strictSame([late.status.phase, late.status.error], ['Failed', 'Job crashed 7 times'])
 })
 
-const STUCK: [string, TransferJobParts][] = [
+const STUCK: [string, JobParts][] = [
   ['runs another image', { image: 'old' }],
   ['has another plan than is wanted now', { plan: 'other' }],
   ['reported nothing for 600 s', { createdAgo: 601 }],

@@ -1,36 +1,20 @@
 /** What is observed of a restore; a test states only what it is about. */
 import type { Progress } from '../../../crds/command.ts'
 import type { Job, Lease } from '../../../crds/kubernetes.ts'
-import { API_VERSION } from '../../../crds/names.ts'
 import type { RestoreResult } from '../../../crds/restore-command.ts'
 import type { VecRestore } from '../../../crds/restore.ts'
 import { restoreRights, wantedRun } from '../../../hooks/restore/children.ts'
 import type { Observed } from '../../../hooks/restore/observed.ts'
-import { ago } from '../../builders.ts'
-import { jobOf, type TransferJobParts } from '../transfer.ts'
-import { backup, bucketKeys, leaseOf, runningCluster } from '../backup/objects.ts'
+import { ago, resource, type JobParts, type Parts } from '../../builders.ts'
+import { leaseOf, reportOf, transferJobOf } from '../transfer.ts'
+import { backup, bucketKeys, runningCluster } from '../backup/objects.ts'
 
-export interface RestoreParts {
-  namespace?: string
-  spec?: Partial<VecRestore['spec']>
-  status?: VecRestore['status']
-  annotations?: Record<string, string>
-}
+export type RestoreParts = Parts<VecRestore['spec'], NonNullable<VecRestore['status']>>
 
-export function restore(parts: RestoreParts = {}): VecRestore {
-  const { namespace = 'ns', spec, status, annotations } = parts
-  return {
-    apiVersion: API_VERSION,
-    kind: 'VecRestore',
-    metadata: {
-      name: 'r',
-      namespace,
-      uid: 'uid-r',
-      generation: 1,
-      creationTimestamp: ago(3600),
-      ...(annotations !== undefined && { annotations }),
-    },
-    spec: {
+export function restore({ spec, ...parts }: RestoreParts = {}): VecRestore {
+  return resource(
+    'VecRestore',
+    {
       backupRef: { name: 'b' },
       targetClusterRef: { name: 'a' },
       collectionMapping: {},
@@ -38,8 +22,8 @@ export function restore(parts: RestoreParts = {}): VecRestore {
       waitForIndexing: true,
       ...spec,
     },
-    ...(status !== undefined && { status }),
-  }
+    { name: 'r', ...parts },
+  )
 }
 
 /** A restore that names its bucket itself. */
@@ -59,8 +43,10 @@ export function completedBackup(parts: Parameters<typeof backup>[0] = {}) {
 export const PLAN =
   wantedRun(restore(), runningCluster(), { backup: completedBackup() })?.hash ?? ''
 
-export function restoreJob(parts: TransferJobParts = {}): Job {
-  return jobOf({ kind: 'restore', uid: 'uid-r', plan: PLAN }, parts)
+const TRANSFER = { kind: 'restore', uid: 'uid-r', plan: PLAN }
+
+export function restoreJob(parts: JobParts = {}): Job {
+  return transferJobOf(TRANSFER, parts)
 }
 
 export function result(parts: Partial<RestoreResult> = {}): RestoreResult {
@@ -82,19 +68,7 @@ export function result(parts: Partial<RestoreResult> = {}): RestoreResult {
 }
 
 export function report(parts: Partial<Progress> = {}): Progress {
-  const run = parts.run ?? 1
-  return {
-    uid: 'uid-r',
-    verb: 'run',
-    run,
-    job: `job-${run}`,
-    runner: 'pod-1',
-    plan: PLAN,
-    state: 'Started',
-    at: ago(30),
-    startedAt: ago(200),
-    ...parts,
-  }
+  return reportOf(TRANSFER, parts)
 }
 
 export const MINE = 'VecRestore/ns/r/uid-r'

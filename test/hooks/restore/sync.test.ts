@@ -8,7 +8,8 @@ import { restoreRights } from '../../../hooks/restore/children.ts'
 import type { Observed } from '../../../hooks/restore/observed.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { NOW, ago, cluster, context, secret, statefulSet } from '../../builders.ts'
-import { backup, bucketKeys, keySecret, leaseOf, runningCluster } from '../backup/objects.ts'
+import { backup, bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
+import { leaseOf } from '../transfer.ts'
 import {
   MINE,
   completedBackup,
