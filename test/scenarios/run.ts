@@ -2,6 +2,12 @@
  * Runs scenarios in a world as tests: one by one where they may not run together, then side by side.
  * The first ones wait more than they work, which leaves the machine to what runs beside this suite.
  */
+import type { Test } from 'tap'
+import { NotHere, type World } from '../world/world.ts'
+import { tooManyEvents } from './event-rate.ts'
+import type { Scenario } from './scenario.ts'
+import { toldSecrets } from './secrecy.ts'
+
 export async function runScenarios(
   t: Test,
   world: World,
