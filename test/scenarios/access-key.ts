@@ -1,6 +1,6 @@
 /** VecAccessKey: issued, renewed and kept, waiting for its cluster, and never over what others own. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { phaseOf, running, statusOf, type Scenario } from './scenario.ts'
+import { phaseOf, running, statusOf, untilGone, type Scenario } from './scenario.ts'
 import {
   engineIn,
   inside,
@@ -191,7 +191,7 @@ const kept: Scenario = {
     const again = await world.until(secret, 'back', (object) => object !== undefined)
     t.equal(tokenIn(again), token)
     await world.delete(reference)
-    await world.until(secret, 'gone', (object) => object === undefined)
+    await untilGone(world, secret)
   },
 }
 

@@ -1,6 +1,6 @@
 /** The end of a VecBackup: what deletion, expiry and a namespace that ends do to its objects. */
 import { backupResource, deleted, eventually, fill, untilEnded } from './backup-parts.ts'
-import { eventsAbout, running, type Scenario } from './scenario.ts'
+import { eventsAbout, running, untilGone, type Scenario } from './scenario.ts'
 
 const RETAIN = { 'vec-operator.dev/retain-objects': 'true' }
 /** A Secret is looked at again after a minute. */
@@ -89,7 +89,7 @@ const barred: Scenario = {
     )
     t.ok(await world.get(reference))
     bucket.misbehave()
-    await world.until(reference, 'gone', (object) => object === undefined, 180)
+    await untilGone(world, reference, 180)
     t.strictSame(await bucket.keys(), [])
   },
 }
@@ -107,7 +107,7 @@ const namespaceEnds: Scenario = {
     await untilEnded(world, reference)
     const itself = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: namespace }
     await world.delete(itself)
-    await world.until(itself, 'gone', (object) => object === undefined, 400)
+    await untilGone(world, itself, 400)
     t.strictSame(await bucket.keys(), [])
   },
 }
@@ -128,7 +128,7 @@ const expires: Scenario = {
     if (world.kind === 'cluster') return
     await world.pass(DAY_SECONDS - EXPIRY_SECONDS)
     t.ok(await world.get(reference), 'not before its time')
-    await world.until(reference, 'gone', (object) => object === undefined, 2 * EXPIRY_SECONDS)
+    await untilGone(world, reference, 2 * EXPIRY_SECONDS)
     t.strictSame(await bucket.keys(), [])
   },
 }

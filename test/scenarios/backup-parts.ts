@@ -8,6 +8,7 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import type { Condition } from '../../crds/schema.ts'
 import type { BucketCall, Reference, World, WorldBucket } from '../world/world.ts'
+import { untilGone } from './scenario.ts'
 
 const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
 
@@ -63,7 +64,7 @@ export function untilSaid(world: World, reference: Reference, reason: string, se
 
 export async function deleted(world: World, reference: Reference): Promise<void> {
   await world.delete(reference)
-  await world.until(reference, 'gone', (object) => object === undefined, 180)
+  await untilGone(world, reference, 180)
 }
 
 /** Waits for what is not an object of the API. */

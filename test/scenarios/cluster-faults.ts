@@ -1,24 +1,17 @@
 /** Bad days of a VecCluster: what fails around it, and that it comes through. */
 import type { World } from '../world/world.ts'
 import {
-  SMALL,
-  clusterManifest,
+  UPGRADES_SECONDS,
   clusterReference,
   jobsIn,
+  makeCluster,
   phaseOf,
   running,
   statusOf,
   untilApplied,
+  untilGone,
   type Scenario,
 } from './scenario.ts'
-
-async function apply(world: World, namespace: string, name: string) {
-  await world.apply(clusterManifest(namespace, name, { version: world.versions.newer, ...SMALL }))
-  return clusterReference(namespace, name)
-}
-
-/** A service that starts upgrades every cluster once, a few at a time: who comes then waits for all. */
-const UPGRADES_SECONDS = 900
 
 /** Waits until the first helm Job has a pod that works. */
 async function untilHelmRuns(world: World, namespace: string, name: string) {
@@ -44,7 +37,7 @@ const killedJob: Scenario = {
   title: 'a Job pod killed in the middle of helm: the release is healed and the cluster runs',
   async run(world, t) {
     const namespace = await world.namespace('killed')
-    const reference = await apply(world, namespace, 'a')
+    const reference = await makeCluster(world, namespace, 'a')
     const job = await untilHelmRuns(world, namespace, 'a')
     await world.faults.killJobPod(namespace, job)
     const object = await untilApplied(world, reference, UPGRADES_SECONDS)
@@ -56,10 +49,10 @@ const deletedEarly: Scenario = {
   title: 'a cluster deleted while its first install still runs leaves nothing behind',
   async run(world, t) {
     const namespace = await world.namespace('early')
-    const reference = await apply(world, namespace, 'a')
+    const reference = await makeCluster(world, namespace, 'a')
     await untilHelmRuns(world, namespace, 'a')
     await world.delete(reference)
-    await world.until(reference, 'gone', (object) => object === undefined, 400)
+    await untilGone(world, reference, 400)
     t.strictSame(await releaseSecrets(world, namespace), [])
     t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
   },
@@ -71,7 +64,7 @@ const deletedForeground: Scenario = {
     const namespace = await world.namespace('foreground')
     const reference = await running(world, namespace, 'a')
     await world.delete(reference, 'Foreground')
-    await world.until(reference, 'gone', (object) => object === undefined, 400)
+    await untilGone(world, reference, 400)
     t.strictSame(await releaseSecrets(world, namespace), [])
   },
 }
@@ -84,7 +77,7 @@ const namespaceDeleted: Scenario = {
     await running(world, namespace, 'a')
     const reference = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: namespace }
     await world.delete(reference)
-    await world.until(reference, 'gone', (object) => object === undefined, 400)
+    await untilGone(world, reference, 400)
     t.equal(await world.get(reference), undefined)
   },
 }
@@ -113,7 +106,7 @@ const controllersRestarted: Scenario = {
   alone: true,
   async run(world, t) {
     const namespace = await world.namespace('controllers')
-    const reference = await apply(world, namespace, 'a')
+    const reference = await makeCluster(world, namespace, 'a')
     await untilHelmRuns(world, namespace, 'a')
     await world.faults.restartControllers()
     t.equal(phaseOf(await untilApplied(world, reference, UPGRADES_SECONDS)), 'Running')

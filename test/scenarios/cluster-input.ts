@@ -1,25 +1,18 @@
 /** Bad input to a VecCluster: nothing is lost, and the resource says what to mend. */
 import type { World, Reference } from '../world/world.ts'
 import {
-  SMALL,
-  clusterManifest,
-  clusterReference,
   conditionIn,
   eventsAbout,
   jobsIn,
+  makeCluster,
   phaseOf,
   running,
   statusOf,
   untilApplied,
+  untilGone,
   untilReason,
   type Scenario,
 } from './scenario.ts'
-
-async function apply(world: World, namespace: string, name: string, spec: object) {
-  const whole = { version: world.versions.newer, ...SMALL, ...spec }
-  await world.apply(clusterManifest(namespace, name, whole))
-  return clusterReference(namespace, name)
-}
 
 async function hasNoRelease(world: World, { namespace, name }: Reference): Promise<boolean> {
   const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: `vec-${name}` }
@@ -30,7 +23,7 @@ const unknownVersion: Scenario = {
   title: 'a chart version that does not exist: no phase, no pods; retried; mended, it runs',
   async run(world, t) {
     const namespace = await world.namespace('no-version')
-    const reference = await apply(world, namespace, 'a', { version: '1.18.99' })
+    const reference = await makeCluster(world, namespace, 'a', { version: '1.18.99' })
     const failed = await untilReason(world, reference, 'HelmFailed')
     t.equal(phaseOf(failed), undefined)
     t.match(conditionIn(failed, 'Applied')?.message, /1\.18\.99/)
@@ -64,7 +57,7 @@ const serviceMonitor: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('monitor')
     const metrics = { enabled: true, serviceMonitor: { enabled: true } }
-    const reference = await apply(world, namespace, 'a', { metrics })
+    const reference = await makeCluster(world, namespace, 'a', { metrics })
     const failed = await untilReason(world, reference, 'HelmFailed')
     t.match(conditionIn(failed, 'Applied')?.message, /ServiceMonitor/)
     t.equal(phaseOf(failed), undefined)
@@ -86,7 +79,7 @@ const keyProblems: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('key')
     const apiKey = { secretRef: { name: 'key', key: 'api' } }
-    const reference = await apply(world, namespace, 'a', { apiKey })
+    const reference = await makeCluster(world, namespace, 'a', { apiKey })
     const says = async (words: RegExp) => {
       const found = await world.until(
         reference,
@@ -125,7 +118,7 @@ const tlsSecret: Scenario = {
       data,
     })
     const tls = { enabled: true, secretRef: { name: 'cert' } }
-    const reference = await apply(world, namespace, 'a', { tls })
+    const reference = await makeCluster(world, namespace, 'a', { tls })
     const found = await untilReason(world, reference, 'SecretNotUsable')
     t.match(
       conditionIn(found, 'Applied')?.message,
@@ -141,12 +134,12 @@ const collision: Scenario = {
     const namespace = await world.namespace('collision')
     const first = await running(world, namespace, 'a')
     // Its client Service would be vec-a-headless, which is the headless Service of the first.
-    const second = await apply(world, namespace, 'a-headless', {})
+    const second = await makeCluster(world, namespace, 'a-headless')
     const failed = await untilReason(world, second, 'HelmFailed')
     t.match(conditionIn(failed, 'Applied')?.message, /vec-a-headless/)
     t.equal(phaseOf(await world.get(first)), 'Running')
     await world.delete(second)
-    await world.until(second, 'gone', (object) => object === undefined, 300)
+    await untilGone(world, second, 300)
     const service = { apiVersion: 'v1', kind: 'Service', namespace, name: 'vec-a-headless' }
     t.ok(await world.get(service), 'the Service of the first cluster is still there')
   },
@@ -172,7 +165,9 @@ const bypass: Scenario = {
   title: 'a config entry that bypasses a field is stopped before helm, naming both',
   async run(world, t) {
     const namespace = await world.namespace('bypass')
-    const reference = await apply(world, namespace, 'a', { config: { service: { http_port: 1 } } })
+    const reference = await makeCluster(world, namespace, 'a', {
+      config: { service: { http_port: 1 } },
+    })
     const found = await untilReason(world, reference, 'SpecRefused')
     t.equal(
       conditionIn(found, 'Applied')?.message,

@@ -12,6 +12,7 @@ import {
   running,
   statusOf,
   untilApplied,
+  untilGone,
   type Scenario,
 } from './scenario.ts'
 
@@ -129,7 +130,7 @@ const deleted: Scenario = {
     const namespace = await world.namespace('deleted')
     const reference = await running(world, namespace, 'a')
     await world.delete(reference)
-    await world.until(reference, 'gone', (object) => object === undefined, 300)
+    await untilGone(world, reference, 300)
     t.strictSame(await names(world, 'apps/v1', 'StatefulSet', namespace), [])
     t.strictSame(await names(world, 'v1', 'Service', namespace), [])
     const secrets = await names(world, 'v1', 'Secret', namespace)

@@ -1,5 +1,5 @@
 /** VecCollection: made, kept as declared, named where it cannot be, and left or deleted at the end. */
-import { clusterReference, running, type Scenario } from './scenario.ts'
+import { clusterReference, running, untilGone, type Scenario } from './scenario.ts'
 import { engineIn, inside, readyOf, resource, untilPhase, untilReadyReason } from './inside.ts'
 
 const VECTORS = [{ size: 4, distance: 'Cosine' }]
@@ -245,7 +245,7 @@ const ends: Scenario = {
       await world.apply(of({ vectors: VECTORS, deletionPolicy }))
       await untilPhase(world, reference, 'Ready')
       await world.delete(reference)
-      await world.until(reference, 'gone', (object) => object === undefined)
+      await untilGone(world, reference)
       t.equal(await engine.exists(name), deletionPolicy === 'Retain', deletionPolicy)
     }
   },
@@ -261,11 +261,11 @@ const orphaned: Scenario = {
     await untilPhase(world, reference, 'Ready')
     const cluster = clusterReference(namespace, 'a')
     await world.delete(cluster)
-    await world.until(cluster, 'gone', (object) => object === undefined, 300)
+    await untilGone(world, cluster, 300)
     const object = await untilReadyReason(world, reference, 'ClusterNotFound')
     t.equal(inside(object).phase, 'Ready', 'the phase stays until somebody can look again')
     await world.delete(reference)
-    await world.until(reference, 'gone', (found) => found === undefined)
+    await untilGone(world, reference)
   },
 }
 

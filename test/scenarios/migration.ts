@@ -2,7 +2,7 @@
 import type { World } from '../world/world.ts'
 import { eventually, fill, points, said, untilSaid } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
-import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
+import { eventsAbout, jobsIn, running, untilGone, type Scenario } from './scenario.ts'
 
 const KEYED = { apiKey: { autoGenerate: true } }
 
@@ -61,7 +61,7 @@ const copied: Scenario = {
       return !secrets.some(({ metadata }) => metadata.name.startsWith('migration'))
     })
     await world.delete(reference)
-    await world.until(reference, 'gone', (object) => object === undefined)
+    await untilGone(world, reference)
     t.equal(await countIn(world, target, 'b', 'library'), 30, 'what was copied stays')
   },
 }
@@ -167,7 +167,7 @@ const deleted: Scenario = {
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
     )
     await world.delete(reference)
-    await world.until(reference, 'gone', (object) => object === undefined)
+    await untilGone(world, reference)
     const jobs = (await jobsIn(world, namespace)).filter((one) => one.startsWith('migration'))
     t.strictSame(jobs, [])
     const left = await countIn(world, namespace, 'b', 'docs')

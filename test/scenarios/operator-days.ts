@@ -3,17 +3,17 @@ import type { World } from '../world/world.ts'
 import { backupResource, eventually, fill, heldUpload, untilEnded, verify } from './backup-parts.ts'
 import { resource, untilPhase } from './inside.ts'
 import {
+  UPGRADES_SECONDS,
   eventsAbout,
   jobsIn,
   phaseOf,
   running,
   statusOf,
   untilApplied,
+  untilGone,
   type Scenario,
 } from './scenario.ts'
 
-/** A service that starts upgrades every cluster once, a few at a time: who comes then waits for all. */
-const UPGRADES_SECONDS = 900
 const BUSY_SECONDS = 45
 /** Ten minutes; `.ci/run` has less time than a night. */
 const IDLE_SECONDS = Number(process.env['IDLE_SECONDS'] ?? 600)
@@ -92,7 +92,7 @@ const apiSlow: Scenario = {
       const reference = await running(world, namespace, 'a')
       t.equal((await jobsIn(world, namespace)).length, 1)
       await world.delete(reference)
-      await world.until(reference, 'gone', (object) => object === undefined, UPGRADES_SECONDS)
+      await untilGone(world, reference, UPGRADES_SECONDS)
       t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
     } finally {
       await world.faults.hinderApi()

@@ -7,6 +7,7 @@ import {
   clusterManifest,
   clusterReference,
   untilApplied,
+  untilGone,
   type Scenario,
 } from './scenario.ts'
 
@@ -35,7 +36,7 @@ const lent: Scenario = {
     })) as (AnyObject & { spec: { template: { spec: object } } }) | undefined
     t.match(made?.spec.template.spec, { imagePullSecrets: [{ name }] })
     await untilApplied(world, clusterReference(namespace, 'a'), 900)
-    await world.until(copy, 'gone', (object) => object === undefined, 60)
+    await untilGone(world, copy, 60)
     t.equal(await world.get(copy), undefined)
   },
 }

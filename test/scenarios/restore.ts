@@ -6,7 +6,7 @@ import { movingResource } from './moving-parts.ts'
 import { restoreFaults } from './restore-faults.ts'
 import { backedUp } from './restore-parts.ts'
 import { restoreShards } from './restore-shards.ts'
-import { eventsAbout, jobsIn, type Scenario } from './scenario.ts'
+import { eventsAbout, jobsIn, untilGone, type Scenario } from './scenario.ts'
 
 const whole: Scenario = {
   title:
@@ -94,7 +94,7 @@ const inTurn: Scenario = {
     bucket.misbehave()
     release(undefined)
     await restore.untilCompleted(world)
-    await world.until(backup.reference, 'gone', (object) => object === undefined, 300)
+    await untilGone(world, backup.reference, 300)
     t.strictSame(await bucket.keys('one/'), [])
     await untilEnded(world, other.reference)
   },

@@ -30,6 +30,21 @@ export const SMALL = {
   resources: { requests: { cpu: '10m', memory: '32Mi' } },
 }
 
+/** A service that starts upgrades every cluster once, a few at a time: who comes then waits for all. */
+export const UPGRADES_SECONDS = 900
+
+/** Makes the resource. */
+export async function makeCluster(
+  world: World,
+  namespace: string,
+  name: string,
+  spec: object = {},
+): Promise<Reference> {
+  const whole = { version: world.versions.newer, ...SMALL, ...spec }
+  await world.apply(clusterManifest(namespace, name, whole))
+  return clusterReference(namespace, name)
+}
+
 /** Makes the resource and waits until it is Running. */
 export async function running(
   world: World,
@@ -37,12 +52,13 @@ export async function running(
   name: string,
   spec: object = {},
 ): Promise<Reference> {
-  await world.apply(
-    clusterManifest(namespace, name, { version: world.versions.newer, ...SMALL, ...spec }),
-  )
-  const reference = clusterReference(namespace, name)
+  const reference = await makeCluster(world, namespace, name, spec)
   await world.until(reference, 'Running', (object) => phaseOf(object) === 'Running', 900)
   return reference
+}
+
+export async function untilGone(world: World, reference: Reference, seconds?: number) {
+  await world.until(reference, 'gone', (object) => object === undefined, seconds)
 }
 
 export function statusOf(object: AnyObject | undefined): NonNullable<VecCluster['status']> {
