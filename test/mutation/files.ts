@@ -1,5 +1,5 @@
-/** The pure files, and the tests that are to notice a change in each: those of its own room, or its namesake's. */
-import { existsSync, globSync } from 'node:fs'
+/** The pure files, and the tests that are to notice a change in each. */
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export const ROOT = new URL('../..', import.meta.url).pathname
@@ -16,16 +16,24 @@ export const PURE: string[] = globSync('{hooks,crds}/**/*.ts', { cwd: ROOT })
   .filter((file) => !NOT_PURE.test(file) && (!WORDS.test(file) || RULED.test(file)))
   .toSorted()
 
-/** What several rooms share is looked at by the decisions of three. */
-const SHARED = '{.,backup,restore,migration}/{sync,job,server}.test.ts'
+const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
+const ROOMS = textsOf('hooks/**/*.ts')
 
-/** Of `hooks/backup/sync.ts` that of its own, of `needs.ts` all in test/hooks/backup. */
+function textsOf(pattern: string): { path: string; text: string }[] {
+  const paths = globSync(pattern, { cwd: ROOT }).toSorted()
+  return paths.map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }))
+}
+
+/** Those of its room and of the rooms that use it; of what stands beside the rooms, those of all. */
 export function testsOf(file: string): string[] {
-  const own = join('test', file.replace(/\.ts$/, '.test.ts'))
-  const owned = existsSync(join(ROOT, own)) ? [own] : []
-  const room = join('test', file, '..')
-  const isShared = room === 'test/hooks'
-  if (owned.length > 0 && !isShared) return owned
-  const others = globSync(join(room, isShared ? SHARED : '*.test.ts'), { cwd: ROOT })
-  return [...new Set([...owned, ...others])].toSorted()
+  const own = join('test', file, '..')
+  const isImported = ({ text }: { text: string }) => text.includes(`${file}'`)
+  const users = ROOMS.filter(isImported).map(({ path }) => join('test', path, '..'))
+  const rooms = [own, ...users.filter((room) => room !== 'test/hooks')]
+  return TESTS.filter(
+    (test) =>
+      isImported(test) ||
+      (own === 'test/hooks' && test.path.startsWith(own)) ||
+      rooms.includes(join(test.path, '..')),
+  ).map(({ path }) => path)
 }

@@ -6,6 +6,7 @@
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import fc from 'fast-check'
 // Not from 'tap', whose own test would end with this process; and '@tapjs/test' cannot be loaded first.
 import '@tapjs/core'
 import { Test } from '@tapjs/test'
@@ -59,6 +60,8 @@ class Runner {
       this.#tests.push({ id: `${this.#tests.length} ${file} ${name}`, name, run })
     }
     process.on('unhandledRejection', (reason) => this.#stray.push(reason))
+    // The same cases for every change, or chance would judge it.
+    fc.configureGlobal({ seed: 1 })
     hook(() => this.#loads)
   }
 
