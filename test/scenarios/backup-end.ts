@@ -1,5 +1,12 @@
 /** The end of a VecBackup: what deletion, expiry and a namespace that ends do to its objects. */
-import { backupResource, deleted, eventually, fill, untilEnded } from './backup-parts.ts'
+import {
+  backupResource,
+  deleted,
+  eventually,
+  fill,
+  filledCluster,
+  untilEnded,
+} from './backup-parts.ts'
 import { eventsAbout, running, untilGone, type Scenario } from './scenario.ts'
 
 const RETAIN = { 'vec-operator.dev/retain-objects': 'true' }
@@ -12,10 +19,7 @@ const EXPIRY_SECONDS = 330
 const retained: Scenario = {
   title: 'the annotation retain-objects keeps the objects when the backup goes, and only then',
   async run(world, t) {
-    const namespace = await world.namespace('retained')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'retained')
     const kept = backupResource('VecBackup', { namespace, name: 'kept' }, bucket)
     const gone = backupResource('VecBackup', { namespace, name: 'gone' }, bucket)
     await world.apply(kept.of({}, RETAIN))
@@ -31,10 +35,7 @@ const retained: Scenario = {
 const outlives: Scenario = {
   title: 'a backup that has ended outlives its cluster, and is purged without it',
   async run(world, t) {
-    const namespace = await world.namespace('outlives')
-    const bucket = await world.bucket(namespace)
-    const cluster = await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket, cluster } = await filledCluster(world, 'outlives')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of())
     const before = await untilEnded(world, reference)
@@ -49,10 +50,7 @@ const unlocked: Scenario = {
   title:
     'deleted without its credentials Secret a backup goes with a warning, and its objects stay',
   async run(world, t) {
-    const namespace = await world.namespace('unlocked')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'unlocked')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of())
     await untilEnded(world, reference)
@@ -71,10 +69,7 @@ const barred: Scenario = {
   title:
     'a store that refuses the purge is asked again: the backup stays, says why, and goes when it may',
   async run(world, t) {
-    const namespace = await world.namespace('barred')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'barred')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of())
     await untilEnded(world, reference)
@@ -115,10 +110,7 @@ const namespaceEnds: Scenario = {
 const expires: Scenario = {
   title: 'with retentionDays a backup expires so many days after completion and deletes itself',
   async run(world, t) {
-    const namespace = await world.namespace('expires')
-    const bucket = await world.bucket(namespace)
-    const cluster = await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket, cluster } = await filledCluster(world, 'expires')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of({ retentionDays: 1 }))
     const { completionTime = '', expiresAt = '' } = await untilEnded(world, reference)

@@ -1,12 +1,12 @@
 /** Bad days of a VecBackup: Jobs that are killed, buckets that refuse, and names that are taken. */
-import type { World, WorldBucket } from '../world/world.ts'
 import {
+  backupJobs,
   backupResource,
   backupStatus,
   deleted,
   engineFiles,
   eventually,
-  fill,
+  filledCluster,
   heldUpload,
   isUpload,
   said,
@@ -14,19 +14,12 @@ import {
   uploads,
   verify,
 } from './backup-parts.ts'
-import { jobsIn, running, type Scenario } from './scenario.ts'
-
-async function backupJobs(world: World, namespace: string): Promise<string[]> {
-  return (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup-run'))
-}
+import type { Scenario } from './scenario.ts'
 
 const killed: Scenario = {
   title: 'H4: a backup Job that is killed goes on where it stood and moves nothing twice',
   async run(world, t) {
-    const namespace = await world.namespace('killed-backup')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { namespace, bucket } = await filledCluster(world, 'killed-backup', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket, 'b/two/')
     await world.apply(of())
@@ -55,10 +48,7 @@ const deletedEarly: Scenario = {
   title:
     'a backup deleted while it runs: its Job stops first, then its own prefix is emptied, and no other',
   async run(world, t) {
-    const namespace = await world.namespace('deleted-backup')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { namespace, bucket } = await filledCluster(world, 'deleted-backup', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     // Not `n/b` itself: a store that keeps files in folders has no room for both.
     const others = ['n/b.snapshot', 'n/b-b/x.snapshot', 'n/bb/x.snapshot', 'b/x.snapshot']
@@ -80,10 +70,7 @@ const refusedByStore: Scenario = {
   title:
     'a wrong key, a missing bucket, a wrong region: Failed, with a sentence that says what to mend',
   async run(world, t) {
-    const namespace = await world.namespace('refused-backup')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'refused-backup')
     await world.apply({
       apiVersion: 'v1',
       kind: 'Secret',
@@ -120,10 +107,7 @@ const refusedByStore: Scenario = {
 const restless: Scenario = {
   title: 'a store that is busy, answers 503 or cuts connections is asked again until it is done',
   async run(world, t) {
-    const namespace = await world.namespace('restless')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'restless')
     const faults = [
       { status: 503, code: 'SlowDown' },
       { cut: true as const },
@@ -145,10 +129,7 @@ const forbidden: Scenario = {
   // The Job waits for credentials that are being renewed, in the time of the machine.
   only: 'cluster',
   async run(world, t) {
-    const namespace = await world.namespace('forbidden')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { namespace, bucket } = await filledCluster(world, 'forbidden', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     bucket.misbehave((call) => {
       const isSecond = isUpload(call) && call.key.startsWith('b/two/')
@@ -180,12 +161,9 @@ const namesake: Scenario = {
   title:
     'a prefix has one owner: a namesake from another namespace neither writes there nor purges it',
   async run(world, t) {
-    const namespace = await world.namespace('owner')
+    const { namespace, bucket } = await filledCluster(world, 'owner')
     const other = await world.namespace('namesake')
-    const bucket: WorldBucket = await world.bucket(namespace)
     await bucket.admit(other)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
     const first = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(first.of())
     await untilEnded(world, first.reference)
@@ -206,10 +184,7 @@ const unattended: Scenario = {
     'the hook service away while a backup runs: the Job does its work, and it is told afterwards',
   alone: true,
   async run(world, t) {
-    const namespace = await world.namespace('unattended')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'unattended')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket)
     await world.apply(of())

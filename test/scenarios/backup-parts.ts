@@ -8,7 +8,7 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import type { Condition } from '../../crds/schema.ts'
 import type { BucketCall, Reference, World, WorldBucket } from '../world/world.ts'
-import { untilGone } from './scenario.ts'
+import { jobsIn, running, untilGone } from './scenario.ts'
 
 const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
 
@@ -26,6 +26,11 @@ export function backupResource(
     spec: { clusterRef: { name: 'a' }, storage: { s3: target }, ...spec },
   })
   return { reference, of }
+}
+
+/** Names of the Jobs of backups in a namespace, in the order of their runs. */
+export async function backupJobs(world: World, namespace: string): Promise<string[]> {
+  return (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup-run'))
 }
 
 export function backupStatus(object: AnyObject | undefined): BackupStatus {
@@ -78,6 +83,15 @@ export async function eventually(
     if (left <= 0) throw new Error(`not so after ${seconds} s: ${what}`)
     await world.pass(1)
   }
+}
+
+/** A namespace with a bucket and cluster `a`, and these collections in it. */
+export async function filledCluster(world: World, purpose: string, collections = ['docs']) {
+  const namespace = await world.namespace(purpose)
+  const bucket = await world.bucket(namespace)
+  const cluster = await running(world, namespace, 'a')
+  for (const name of collections) await fill(world, namespace, name)
+  return { namespace, bucket, cluster }
 }
 
 /** Makes a collection with an index, an alias and some points in cluster `a`. */

@@ -5,7 +5,7 @@ import {
   deleted,
   engineFiles,
   eventually,
-  fill,
+  filledCluster,
   heldUpload,
   isUpload,
   scheduleStatus,
@@ -13,16 +13,13 @@ import {
   verify,
 } from './backup-parts.ts'
 import { backupsOf } from './backup-schedule.ts'
-import { eventsAbout, running, type Scenario } from './scenario.ts'
+import { eventsAbout, type Scenario } from './scenario.ts'
 
 const sameSlot: Scenario = {
   title:
     'two schedules on one slot: both backups are made, one after the other, and both are whole',
   async run(world, t) {
-    const namespace = await world.namespace('same-slot')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'same-slot')
     const schedules = ['one', 'two'].map((name) =>
       backupResource('VecBackupSchedule', { namespace, name }, bucket),
     )
@@ -47,10 +44,7 @@ const replaced: Scenario = {
   // A Job that works until the next slot takes a whole minute of the machine's time.
   only: 'cluster',
   async run(world, t) {
-    const namespace = await world.namespace('replaced')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'replaced')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
     const held = heldUpload(bucket)
     await world.apply(of({ schedule: '* * * * *', concurrencyPolicy: 'Replace' }))
@@ -76,10 +70,7 @@ const replaced: Scenario = {
 const pruned: Scenario = {
   title: 'keepLast: older backups are pruned together with their objects, also while suspended',
   async run(world, t) {
-    const namespace = await world.namespace('pruned')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'pruned')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
     await world.apply(of({ schedule: '* * * * *' }))
     const finished = async () => (await backupsOf(world, reference)).filter(isCompleted)
@@ -113,10 +104,7 @@ const pruned: Scenario = {
 const newestCompleted: Scenario = {
   title: 'H1: a failed backup never pushes the newest completed one out',
   async run(world, t) {
-    const namespace = await world.namespace('pushed')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'pushed')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
     await world.apply(of({ schedule: '* * * * *', retentionPolicy: { keepLast: 1 } }))
     await eventually(world, 'one is completed', async () =>
@@ -156,10 +144,7 @@ const retained: Scenario = {
   title:
     'H2: retain-objects on a schedule stands on each of its backups, and keeps their objects when it goes',
   async run(world, t) {
-    const namespace = await world.namespace('retains')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'retains')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
     const retain = { 'vec-operator.dev/retain-objects': 'true' }
     await world.apply(of({ schedule: '* * * * *' }, retain))

@@ -6,13 +6,13 @@ import {
   backupResource,
   deleted,
   eventually,
-  fill,
+  filledCluster,
   said,
   scheduleStatus,
   untilEnded,
   untilSaid,
 } from './backup-parts.ts'
-import { eventsAbout, running, type Scenario } from './scenario.ts'
+import { eventsAbout, type Scenario } from './scenario.ts'
 
 const EVERY_MINUTE = '* * * * *'
 /** Past the next slot, and a little more for who has to see it. */
@@ -54,10 +54,7 @@ const fires: Scenario = {
   title:
     'at its slot a schedule makes a backup: named after the slot, labelled, owned, with the spec copied',
   async run(world, t) {
-    const namespace = await world.namespace('fires')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'fires')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
     const s3 = { ...bucket.target, prefix: 'auto' }
     const made = await world.apply(

@@ -1,6 +1,7 @@
 /** A VecBackup by shard: what is in the bucket, what status and log say, and what a killed Job leaves to the next. */
 import { checkedManifest } from '../../crds/rules/manifest.ts'
 import {
+  backupJobs,
   backupResource,
   engineFiles,
   eventually,
@@ -12,7 +13,7 @@ import {
   uploads,
   verify,
 } from './backup-parts.ts'
-import { jobsIn, running, type Scenario } from './scenario.ts'
+import { running, type Scenario } from './scenario.ts'
 
 const THREE_NODES = { replicas: 3, cluster: { enabled: true }, apiKey: { autoGenerate: true } }
 
@@ -91,9 +92,7 @@ const killed: Scenario = {
       180,
     )
     t.match(said(object)?.message, /^collection 1 of 1 \(docs\), 1 of 3 shards: .* of about /)
-    const [job = ''] = (await jobsIn(world, namespace)).filter((name) =>
-      name.startsWith('backup-run'),
-    )
+    const [job = ''] = await backupJobs(world, namespace)
     await world.faults.killJobPod(namespace, job)
     held.release()
     t.match(await untilEnded(world, reference), { phase: 'Completed' })

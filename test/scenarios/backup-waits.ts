@@ -1,9 +1,11 @@
 /** What a VecBackup waits for and whose credentials it may use: cluster, Secrets, its turn, other namespaces. */
 import {
+  backupJobs,
   backupResource,
   backupStatus,
   eventually,
   fill,
+  filledCluster,
   heldUpload,
   said,
   untilEnded,
@@ -11,7 +13,7 @@ import {
   uploads,
   verify,
 } from './backup-parts.ts'
-import { jobsIn, running, type Scenario } from './scenario.ts'
+import { running, type Scenario } from './scenario.ts'
 
 const waits: Scenario = {
   title:
@@ -50,10 +52,7 @@ const waits: Scenario = {
 const turns: Scenario = {
   title: 'H18: two backups of one cluster at once take turns; who waits says for whom',
   async run(world, t) {
-    const namespace = await world.namespace('turns')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket } = await filledCluster(world, 'turns')
     const first = backupResource('VecBackup', { namespace, name: 'first' }, bucket)
     const second = backupResource('VecBackup', { namespace, name: 'second' }, bucket)
     const held = heldUpload(bucket)
@@ -64,7 +63,7 @@ const turns: Scenario = {
     t.equal(said(waiting)?.message, `waits for VecBackup ${namespace}/first`)
     t.equal(backupStatus(waiting).phase, 'Pending')
     t.equal(backupStatus(await world.get(first.reference)).phase, 'InProgress')
-    t.equal((await jobsIn(world, namespace)).filter((job) => job.startsWith('backup')).length, 1)
+    t.equal((await backupJobs(world, namespace)).length, 1)
     held.release()
     await untilEnded(world, first.reference)
     await untilEnded(world, second.reference)

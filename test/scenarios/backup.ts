@@ -7,6 +7,7 @@ import {
   deleted,
   engineFiles,
   fill,
+  filledCluster,
   heldUpload,
   points,
   said,
@@ -127,10 +128,7 @@ const progress: Scenario = {
   title:
     'while a backup runs its status tells which collection of how many, which node, and what is done, also when the store takes nothing',
   async run(world, t) {
-    const namespace = await world.namespace('progress')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { namespace, bucket } = await filledCluster(world, 'progress', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket, 'b/two/')
     await world.apply(of())
@@ -191,10 +189,7 @@ const chosen: Scenario = {
   title:
     'only the collections named are backed up; one that is missing fails by its name, the others are kept',
   async run(world, t) {
-    const namespace = await world.namespace('chosen')
-    const bucket = await world.bucket(namespace)
-    await running(world, namespace, 'a')
-    for (const name of ['one', 'two']) await fill(world, namespace, name)
+    const { namespace, bucket } = await filledCluster(world, 'chosen', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of({ collections: ['none', 'two'] }))
     const status = await untilEnded(world, reference, 'Failed')

@@ -1,6 +1,13 @@
 /** Bad days of the operator itself, and days on which nothing happens at all. */
-import type { World } from '../world/world.ts'
-import { backupResource, eventually, fill, heldUpload, untilEnded, verify } from './backup-parts.ts'
+import {
+  backupJobs,
+  backupResource,
+  eventually,
+  filledCluster,
+  heldUpload,
+  untilEnded,
+  verify,
+} from './backup-parts.ts'
 import { resource, untilPhase } from './inside.ts'
 import {
   UPGRADES_SECONDS,
@@ -23,10 +30,7 @@ const upgradedMeanwhile: Scenario = {
     'operator upgraded while a backup runs: its Job goes on, is picked up, and moves nothing twice',
   alone: true,
   async run(world, t) {
-    const namespace = await world.namespace('upgraded')
-    const bucket = await world.bucket(namespace)
-    const cluster = await running(world, namespace, 'a')
-    await fill(world, namespace, 'docs')
+    const { namespace, bucket, cluster } = await filledCluster(world, 'upgraded')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket)
     await world.apply(of())
@@ -41,10 +45,6 @@ const upgradedMeanwhile: Scenario = {
     const isUpgraded = (object?: object) => statusOf(object as never).appliedRun === 2
     await world.until(cluster, 'its one helm upgrade', isUpgraded, UPGRADES_SECONDS)
   },
-}
-
-async function backupJobs(world: World, namespace: string): Promise<string[]> {
-  return (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup-run'))
 }
 
 const tokenRotated: Scenario = {
