@@ -3,7 +3,7 @@
  * with it in the same run. Asserts nothing; `--save` keeps the figures, `--compare` holds them to those
  * kept before.
  */
-import { parseArgs } from 'node:util'
+import { chosenOf, givenFlags } from '../command-line.ts'
 import { backup } from './backup.ts'
 import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
@@ -50,13 +50,9 @@ const FLAGS = {
 } as const
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: FLAGS, strict: true })
-  if (values.help) {
-    process.stdout.write(USAGE)
-    return
-  }
-  const unknown = values.only.find((name) => !PARTS.some((part) => part.name === name))
-  if (unknown !== undefined) throw new Error(`there is no part ${unknown}: see --help`)
+  const values = givenFlags(USAGE, FLAGS)
+  if (values === undefined) return
+  const parts = chosenOf('part', PARTS, values.only)
   const plan = {
     seconds: Number(values.seconds),
     pairs: Number(values.pairs),
@@ -64,8 +60,7 @@ async function main(): Promise<void> {
     profile: values.profile,
   }
   const all: Figure[] = []
-  for (const { name, title, columns, measure } of PARTS) {
-    if (!values.only.includes(name)) continue
+  for (const { name, title, columns, measure } of parts) {
     const figures = await measure(plan)
     print(title, columns, figures)
     all.push(...figures.map((figure) => ({ ...figure, what: `${name}: ${figure.what}` })))

@@ -1,5 +1,5 @@
 /** `npm run test:fuzz`: many cases of each subject from one seed; what fails is printed as a line for the corpus. */
-import { parseArgs } from 'node:util'
+import { chosenOf, givenFlags } from '../command-line.ts'
 import { lineOf } from './corpus.ts'
 import { fuzz, newSeed, type Fuzzed } from './run.ts'
 import { SUBJECTS } from './subjects.ts'
@@ -26,17 +26,13 @@ const FLAGS = {
 } as const
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: FLAGS, strict: true })
-  if (values.help) {
-    process.stdout.write(USAGE)
-    return
-  }
-  const unknown = values.only.find((name) => !SUBJECTS.some((subject) => subject.name === name))
-  if (unknown !== undefined) throw new Error(`there is no subject ${unknown}: see --help`)
+  const values = givenFlags(USAGE, FLAGS)
+  if (values === undefined) return
+  const subjects = chosenOf('subject', SUBJECTS, values.only)
   const seed = Number(values.seed ?? newSeed())
   process.stdout.write(`seed ${seed}\n`)
   const all: Record<string, Fuzzed> = {}
-  for (const subject of SUBJECTS.filter(({ name }) => values.only.includes(name))) {
+  for (const subject of subjects) {
     const note = (name: string, fuzzed: Fuzzed) => {
       all[name] = fuzzed
       tell(name, fuzzed)

@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { chosenOf, givenFlags } from '../command-line.ts'
 import { PARTS, type Part } from './parts.ts'
 import { machine } from './machine.ts'
 import { run } from './run.ts'
@@ -29,15 +29,11 @@ const FLAGS = {
 } as const
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: FLAGS, strict: true })
-  if (values.help) {
-    process.stdout.write(USAGE)
-    return
-  }
-  const unknown = values.only.find((name) => !PARTS.some((part) => part.name === name))
-  if (unknown !== undefined) throw new Error(`there is no part ${unknown}: see --help`)
+  const values = givenFlags(USAGE, FLAGS)
+  if (values === undefined) return
+  const parts = chosenOf('part', PARTS, values.only)
   const proved: Proved[] = []
-  for (const part of PARTS.filter(({ name }) => values.only.includes(name))) {
+  for (const part of parts) {
     proved.push(await prove(part, values.short))
   }
   const where = machine(ROOT)
