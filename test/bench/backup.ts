@@ -3,7 +3,7 @@
  * turns; and what the Job takes when the snapshot is eight times as large.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VecBackup } from '../../crds/backup.ts'
@@ -12,6 +12,7 @@ import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
 import { KEYS, realStore } from '../contract/bucket/real.ts'
 import { realSubject } from '../contract/engine/real.ts'
 import { startGeneratedEngine } from './generated-engine.ts'
+import { STORAGE, mountKeys } from './bucket.ts'
 import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
@@ -26,14 +27,6 @@ const GIB = 1024 * MIB
 /** Of the generated snapshot whose memory is compared with that of one of 1 GiB. */
 const LARGE = 8
 const NAME = { namespace: 'ns', name: 'b' }
-const STORAGE = {
-  ...{ bucket: 'backups', region: 'us-east-1', forcePathStyle: true },
-  credentialsSecretRef: {
-    name: 'keys',
-    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
-    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
-  },
-}
 
 export const backup: Part = {
   name: 'backup',
@@ -160,10 +153,7 @@ interface BackupJob {
 }
 
 async function backupJob(folder: string): Promise<BackupJob> {
-  const mounted = join(folder, 'credentials', 'bucket')
-  mkdirSync(mounted, { recursive: true })
-  writeFileSync(join(mounted, 'CLOUD_ACCESS_KEY_ID'), KEYS.accessKeyId)
-  writeFileSync(join(mounted, 'CLOUD_SECRET_ACCESS_KEY'), KEYS.secretAccessKey)
+  mountKeys(folder)
   const spec = { clusterRef: { name: 'a' }, storage: { s3: STORAGE } }
   const identity = { apiVersion: API_VERSION, kind: 'VecBackup', metadata: NAME }
   const api = await startJobApi(VecBackup, { ...identity, spec }, folder)

@@ -1,25 +1,17 @@
 /** A real engine of three nodes, each where its pod would answer, beside a real store; and Jobs that work on both. */
-import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { VecBackup, type BackupMethod } from '../../crds/backup.ts'
 import { JOB_ENV, encodePlan, type BackupPlan } from '../../crds/command.ts'
 import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { VecRestore } from '../../crds/restore.ts'
-import { KEYS, realStore } from '../contract/bucket/real.ts'
+import { realStore } from '../contract/bucket/real.ts'
 import { realSubject } from '../contract/engine/real.ts'
+import { STORAGE, mountKeys } from './bucket.ts'
 import { jobCommand, startJobApi, taken, type Taken } from './job.ts'
 
 /** Beside those of the other parts. */
 const HOSTS = ['127.0.0.4', '127.0.0.5', '127.0.0.6']
-const STORAGE = {
-  ...{ bucket: 'backups', region: 'us-east-1', forcePathStyle: true },
-  credentialsSecretRef: {
-    name: 'keys',
-    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
-    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
-  },
-}
 const CLUSTER = { namespace: 'ns', name: 'a', replicas: HOSTS.length, tls: false }
 
 export interface ThreeNodes {
@@ -109,11 +101,4 @@ function bytesIn(output: string): number {
     .map((line) => JSON.parse(line) as { msg: string; bytes?: number })
     .filter(({ msg }) => msg.startsWith('uploaded '))
     .reduce((sum, { bytes = 0 }) => sum + bytes, 0)
-}
-
-function mountKeys(folder: string): void {
-  const mounted = join(folder, 'credentials', 'bucket')
-  mkdirSync(mounted, { recursive: true })
-  writeFileSync(join(mounted, 'CLOUD_ACCESS_KEY_ID'), KEYS.accessKeyId)
-  writeFileSync(join(mounted, 'CLOUD_SECRET_ACCESS_KEY'), KEYS.secretAccessKey)
 }
