@@ -7,6 +7,12 @@ import { fill, rest, store, view } from './recovery.ts'
 const DOCS = { vectors: { size: 2, distance: 'Dot' } }
 const ZEROS = '0'.repeat(64)
 
+/** Collection `docs`, with so many shards and points. */
+async function sharded(stage: Stage, shards: number, points: number): Promise<void> {
+  await created(stage, 'docs', { ...DOCS, shard_number: shards })
+  await fill(stage, 'docs', points)
+}
+
 /** The one node that holds a shard. */
 async function holderOf(stage: Stage, name: string, shard: number): Promise<number> {
   for (let node = 0; node < stage.nodes; node += 1) {
@@ -53,8 +59,7 @@ export const SHARD_RECOVERY: Case[] = [
   {
     title: 'a node takes the snapshot of its shard, and no copy moves',
     async play(stage) {
-      await created(stage, 'docs', { ...DOCS, shard_number: 3 })
-      await fill(stage, 'docs', 60)
+      await sharded(stage, 3, 60)
       await created(stage, 'again', { ...DOCS, shard_number: 3 })
       const files: Record<string, Buffer> = {}
       for (const shard of [0, 1, 2]) files[shard] = await snapshotOf(stage, 'docs', shard)
@@ -82,8 +87,7 @@ export const SHARD_RECOVERY: Case[] = [
     title: 'why the snapshot of a shard was not taken, and nothing is changed',
     sizes: ['one'],
     async play(stage) {
-      await created(stage, 'docs', { ...DOCS, shard_number: 2 })
-      await fill(stage, 'docs', 20)
+      await sharded(stage, 2, 20)
       const bytes = await snapshotOf(stage, 'docs', 0)
       const junk = Buffer.from('{"no":"snapshot"}')
       const docs = { name: 'docs', shard: 0, node: 0 }
@@ -110,8 +114,7 @@ export const SHARD_RECOVERY: Case[] = [
     title: 'the snapshot of a shard that is sent is taken as well, and no file of it stays',
     sizes: ['one'],
     async play(stage) {
-      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
-      await fill(stage, 'docs', 5)
+      await sharded(stage, 1, 5)
       const bytes = await snapshotOf(stage, 'docs', 0)
       await stage.ask('POST', '/collections/docs/points/delete?wait=true', {
         body: { points: [1] },
@@ -129,8 +132,7 @@ export const SHARD_RECOVERY: Case[] = [
     title: 'the snapshot of another shard is taken without complaint',
     sizes: ['one'],
     async play(stage) {
-      await created(stage, 'docs', { ...DOCS, shard_number: 2 })
-      await fill(stage, 'docs', 50)
+      await sharded(stage, 2, 50)
       const bytes = await snapshotOf(stage, 'docs', 0)
       await store({ other: bytes }, async (base) => {
         const place = { name: 'docs', shard: 1, node: 0 }
@@ -144,8 +146,7 @@ export const SHARD_RECOVERY: Case[] = [
     title: 'a node that does not hold the shard becomes one more that does',
     sizes: ['three'],
     async play(stage) {
-      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
-      await fill(stage, 'docs', 20)
+      await sharded(stage, 1, 20)
       const bytes = await snapshotOf(stage, 'docs', 0)
       const node = ((await holderOf(stage, 'docs', 0)) + 1) % 3
       await store({ shard: bytes }, async (base) => {
@@ -161,8 +162,7 @@ export const SHARD_RECOVERY: Case[] = [
     title: 'a shard moves to the node that it is told to',
     sizes: ['three'],
     async play(stage) {
-      await created(stage, 'docs', { ...DOCS, shard_number: 1 })
-      await fill(stage, 'docs', 20)
+      await sharded(stage, 1, 20)
       const holder = await holderOf(stage, 'docs', 0)
       const to = (holder + 1) % 3
       const { peer_id: from_peer_id } = await view(stage, 'docs', holder)
