@@ -1,0 +1,149 @@
+/** Who stands in a Lease, whatever somebody else has written there, and how it is given back. */
+import t from 'tap'
+import type { Lease } from '../../crds/kubernetes.ts'
+import {
+  claim,
+  givenBack,
+  heldSeconds,
+  holderNow,
+  holderOf,
+  release,
+  seeLease,
+  standsIn,
+  writeLeases,
+  type Holder,
+} from '../../hooks/lease.ts'
+import { NOW, ago } from '../builders.ts'
+import { LEASED, LeaseStore, someJob } from './leases.ts'
+import { leaseOf } from './transfer.ts'
+
+const me: Holder = { kind: 'VecBackup', namespace: 'ns', name: 'me', uid: 'uid-me' }
+const mine = 'VecBackup/ns/me/uid-me'
+const other = 'VecRestore/far/other/uid-other'
+const about = { cluster: LEASED, now: NOW }
+
+function withSpec(spec: Lease['spec']): Lease {
+  const { apiVersion, kind, metadata } = leaseOf('backup', mine)
+  return { apiVersion, kind, metadata, ...(spec !== undefined && { spec }) }
+}
+
+const FOREIGN: [string, Lease][] = [
+  ['without a spec', withSpec(undefined)],
+  ['without a holder', withSpec({ acquireTime: ago(5) })],
+  ['of one part', leaseOf('backup', 'somebody')],
+  ['of two parts', leaseOf('backup', 'VecBackup/ns')],
+  ['of three parts', leaseOf('backup', 'VecBackup/ns/me')],
+  ['of five parts', leaseOf('backup', `${mine}/more`)],
+]
+
+for (const [what, lease] of FOREIGN) {
+  t.test(`a Lease with a holder ${what} is nobody's: free, and taken`, async (t) => {
+    const seen = { kind: 'backup' as const, lease, jobs: [] }
+    t.equal(holderOf(seen, NOW), undefined)
+    t.notOk(standsIn(seen, me))
+    t.strictSame(givenBack([seen], me), [])
+    t.match(claim([seen], me, about), { state: 'taking', writes: [{ act: 'take' }] })
+  })
+}
+
+t.test('no Job is asked for where a Lease has no holder', async (t) => {
+  const asked: string[] = []
+  const found = await seeLease(LEASED.metadata, 'backup', {
+    lease: async () => leaseOf('backup', 'somebody'),
+    jobsOf: async (_, uid) => [someJob(`${asked.push(uid)}`)],
+  })
+  t.strictSame(found.jobs, [])
+  t.strictSame(asked, [])
+})
+
+t.test('a Lease that was never taken is held for no time at all', async (t) => {
+  const lease = withSpec({ holderIdentity: mine })
+  t.equal(holderOf({ kind: 'backup', lease, jobs: [] }, NOW), undefined)
+  t.equal(heldSeconds([{ kind: 'backup', lease }], NOW), Infinity)
+  t.equal(heldSeconds([{ kind: 'backup' }], NOW), Infinity)
+})
+
+t.test('two Leases are held since the later of them was taken', async (t) => {
+  const leases = [100, 20].map((seconds) => ({
+    ...{ kind: 'backup' as const, lease: leaseOf('backup', mine, seconds) },
+  }))
+  t.equal(heldSeconds(leases, NOW), 20)
+})
+
+t.test(
+  'only who stands in it, owned by this very cluster and before a Job, holds it',
+  async (t) => {
+    const seen = (holder: string, owner = 'uid-a') => ({
+      ...{ kind: 'backup' as const, lease: leaseOf('backup', holder, 5, owner), jobs: [] },
+    })
+    t.match(claim([seen(mine)], me, about), { state: 'held' })
+    t.match(claim([seen(mine, 'uid-former')], me, about), { state: 'taking' })
+    t.match(claim([seen(other)], me, about), { state: 'waiting' })
+    const { kind, lease } = seen(mine)
+    t.not(claim([{ kind, lease }], me, about).state, 'held', 'its Jobs could not be listed')
+    const after = { ...seen(mine), jobs: [someJob('one', true)] }
+    t.not(claim([after], me, about).state, 'held', 'its Job has ended')
+  },
+)
+
+t.test('one owner among several is enough, and none is none', async (t) => {
+  const lease = leaseOf('backup', mine)
+  const stranger = { apiVersion: 'v1', kind: 'ConfigMap', name: 'x', uid: 'uid-x' }
+  lease.metadata.ownerReferences?.unshift(stranger)
+  t.match(claim([{ kind: 'backup', lease, jobs: [] }], me, about), { state: 'held' })
+  delete lease.metadata.ownerReferences
+  t.match(claim([{ kind: 'backup', lease, jobs: [] }], me, about), {
+    state: 'taking',
+    writes: [{ act: 'drop' }, { act: 'take' }],
+  })
+})
+
+t.test('a Lease is taken by the version that was read, where it has one', async (t) => {
+  const lease = leaseOf('backup', 'somebody')
+  delete lease.metadata.resourceVersion
+  const claimed = claim([{ kind: 'backup', lease, jobs: [] }], me, about)
+  const [first] = claimed.state === 'taking' ? claimed.writes : []
+  t.equal(first?.act, 'take')
+  t.notOk('resourceVersion' in (first?.lease.metadata ?? {}))
+})
+
+t.test('the first write that fails ends it', async (t) => {
+  const written: string[] = []
+  const port = (name: string, isDone: boolean) => async () => {
+    written.push(name)
+    return isDone
+  }
+  const writes = (['drop', 'take', 'drop'] as const).map((act) => ({
+    ...{ act, lease: leaseOf('backup', mine) },
+  }))
+  await writeLeases(writes, { takeLease: port('take', false), dropLease: port('drop', true) })
+  t.strictSame(written, ['drop', 'take'])
+})
+
+t.test('a resource that goes gives back what it stands in, and nothing else', async (t) => {
+  const store = new LeaseStore()
+  store.leases.set('vec-a-backup', leaseOf('backup', mine))
+  store.leases.set('vec-a-write', leaseOf('write', other))
+  await release({ namespace: 'ns', name: 'a' }, ['backup', 'write'], me, store)
+  t.strictSame([...store.leases.keys()], ['vec-a-write'])
+})
+
+t.test('a Lease that cannot be given back keeps no resource, nor the next Lease', async (t) => {
+  const dropped: string[] = []
+  await release({ namespace: 'ns', name: 'a' }, ['write', 'backup'], me, {
+    async lease(_, name) {
+      if (name === 'vec-a-write') throw new Error('no answer')
+      return leaseOf('backup', mine)
+    },
+    dropLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
+  })
+  t.strictSame(dropped, ['vec-a-backup'])
+})
+
+t.test('people are told who holds it, and of nobody where nobody does', async (t) => {
+  const store = new LeaseStore()
+  const cluster = { namespace: 'ns', name: 'a' }
+  t.equal(await holderNow(cluster, 'write', store, NOW), undefined)
+  store.leases.set('vec-a-write', leaseOf('write', other))
+  t.equal(await holderNow(cluster, 'write', store, NOW), 'VecRestore far/other')
+})
