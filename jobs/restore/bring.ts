@@ -9,7 +9,7 @@ import { manifestKey } from '../../crds/layout.ts'
 import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import { wordsOf } from '../clients/call.ts'
 import { cannotFetch, type Taker } from '../clients/engine-recovery.ts'
-import { recoveryOn, snapshotsOn, type Work } from './work.ts'
+import { ordinals, recoveryOn, snapshotsOn, type Work } from './work.ts'
 
 type Way = 'fetch' | 'upload'
 
@@ -35,6 +35,18 @@ export async function bring(delivery: Delivery, work: Work): Promise<Way> {
   }
   await upload(delivery, work)
   return 'upload'
+}
+
+/** Asks all nodes of which it is not known at the same time; one that cannot be asked now is asked later. */
+export async function findWays(name: string, work: Work): Promise<void> {
+  const unknown = ordinals(work).filter((node) => !work.ways.has(node))
+  await Promise.all(
+    unknown.map((node) =>
+      wayTo(name, node, work).catch((error: unknown) => {
+        if (!(error instanceof EngineError)) throw error
+      }),
+    ),
+  )
 }
 
 /** Found out with the manifest, before anything is touched: its bytes are refused, whoever fetches them. */

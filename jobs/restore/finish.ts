@@ -9,8 +9,11 @@ import { provenPoints } from './counting.ts'
 import { collectionsOn, recoveryOn, type Work } from './work.ts'
 import type { Wanted } from './wanted.ts'
 
-/** Idle for so long although there is something to optimise: it waits for an update. */
-const GREY_SECONDS = 15
+/** Most collections are green at once or nearly, and a whole pause would be the longest part of it. */
+const FIRST_PAUSES_MS = [250, 500, 1_000, 2_000]
+const PAUSE_MS = GREEN_POLL_SECONDS * 1000
+/** Idle at so many looks although there is something to optimise: it waits for an update. */
+const GREY_LOOKS = 3
 
 /** Answers how many points are back. */
 export async function finish({ source, name }: Wanted, work: Work): Promise<number | undefined> {
@@ -27,20 +30,23 @@ export async function finish({ source, name }: Wanted, work: Work): Promise<numb
 
 async function untilGreen(name: string, work: Work): Promise<void> {
   const { time, signal } = work.tools
-  for (let waited = 0; ; waited += GREEN_POLL_SECONDS) {
+  for (let looks = 0, waitedMs = 0; ; looks += 1) {
     const live = await patiently(work, () => recoveryOn(work, 0).collection(name, signal))
     if (live === undefined)
       throw new EngineError(`collection ${name} was deleted during the restore`)
     if (live.status === 'red') throw new EngineError(`${name} is red: ${reasonOf(live)}`)
     if (live.status === 'green' || !work.waitForIndexing) return
-    if (live.status === 'grey' && waited % GREY_SECONDS === 0 && waited > 0) {
+    const later = looks - FIRST_PAUSES_MS.length
+    if (live.status === 'grey' && later > 0 && later % GREY_LOOKS === 0) {
       work.tools.log.info({ collection: name }, 'wakes the optimisers')
       await patch(name, { optimizers_config: {} }, work)
     }
-    if (waited >= GREEN_TIMEOUT_SECONDS)
+    if (waitedMs >= GREEN_TIMEOUT_SECONDS * 1000)
       throw new EngineError('Collection did not turn green in time')
     work.tally.tell()
-    await time.sleep(GREEN_POLL_SECONDS * 1000, signal)
+    const pause = FIRST_PAUSES_MS[looks] ?? PAUSE_MS
+    await time.sleep(pause, signal)
+    waitedMs += pause
     await work.tally.told()
   }
 }

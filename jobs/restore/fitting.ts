@@ -6,11 +6,15 @@ import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
+import { inLanes } from '../lanes.ts'
 import { patiently } from '../patience.ts'
 import { look } from './settled.ts'
 import { disagreement, firstCopies, type Copies, type Sight } from './sight.ts'
 import { collectionsOn, engineOn, recoveryOn, type Inspection } from './work.ts'
 import type { Wanted } from './wanted.ts'
+
+/** Objects that are asked for at a time: a store answers each after some milliseconds, near or far. */
+const OBJECTS_AT_ONCE = 8
 
 /**
  * Throws with the first reason why this collection cannot be restored; answers where its shards are at
@@ -58,13 +62,14 @@ async function seen(name: string, work: Inspection): Promise<Sight> {
 
 async function checkObjects({ snapshots }: ManifestCollection, work: Inspection): Promise<void> {
   const { bucket, tools } = work
-  for (const { key, sizeBytes } of snapshots) {
+  const lanes = snapshots.map((snapshot) => [snapshot])
+  await inLanes(lanes, OBJECTS_AT_ONCE, async ({ key, sizeBytes }) => {
     const size = await bucket.size(key, tools.signal)
-    if (size === sizeBytes) continue
+    if (size === sizeBytes) return
     const address = `s3://${bucket.name}/${key}`
     if (size === undefined) throw new Rejected(`${address} is missing`)
     throw new Rejected(`${address} has ${size} bytes, not the ${sizeBytes} of the manifest`)
-  }
+  })
 }
 
 /** The engine takes a snapshot only into vectors that are exactly the same. */

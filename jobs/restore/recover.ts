@@ -29,7 +29,7 @@ export async function recoverNodes(
 async function recoverNode(name: string, snapshot: NodeSnapshot, work: Work): Promise<void> {
   const { log, time } = work.tools
   const { nodeIndex: node, sizeBytes } = snapshot
-  for (const other of ordinals(work)) await untilIdle(name, other, work)
+  await Promise.all(ordinals(work).map((other) => untilIdle(name, other, work)))
   work.tally.step(`node ${node + 1}: takes ${humanSize(sizeBytes)}`)
   const begun = time.now().getTime()
   const way = await bring(

@@ -18,14 +18,14 @@ export interface Share {
 /** Throws where a snapshot of a node is larger than all its disks. */
 export async function checkRoom(wanted: Wanted[], work: Inspection): Promise<void> {
   const byNode = wanted.filter((one): one is NodeWanted => one.method === 'Node')
-  for (const node of ordinals(work)) {
+  if (byNode.length === 0) return
+  for (const [node, disk] of (await disksOf(work)).entries()) {
     const sizes = byNode.flatMap(({ source }) =>
       source.snapshots
         .filter(({ nodeIndex }) => nodeIndex === node)
         .map(({ sizeBytes }) => sizeBytes),
     )
     const largest = Math.max(0, ...sizes)
-    const disk = await diskOf(node, work)
     if (disk === undefined || largest <= disk) continue
     throw new Rejected(
       `node ${node} has disks of ${humanSize(disk)}, but a snapshot of ${humanSize(largest)} is to go there`,
@@ -50,8 +50,8 @@ export async function sharesOf(
   work: Inspection,
 ): Promise<Share[]> {
   const byShard = wanted.filter((one): one is ShardWanted => one.method === 'Shard')
-  const shares: Share[] = []
-  for (const node of ordinals(work)) {
+  if (byShard.length === 0) return []
+  return (await disksOf(work)).map((disk, node) => {
     const bytes = byShard.reduce(
       (sum, { source, name }) =>
         sum +
@@ -60,12 +60,13 @@ export async function sharesOf(
           .reduce((all, { sizeBytes }) => all + sizeBytes, 0),
       0,
     )
-    const disk = await diskOf(node, work)
-    shares.push({ node, bytes, ...(disk !== undefined && { disk }) })
-  }
-  return shares
+    return { node, bytes, ...(disk !== undefined && { disk }) }
+  })
 }
 
-function diskOf(node: number, work: Inspection): Promise<number | undefined> {
-  return patiently(work, () => recoveryOn(work, node).diskBytes(work.tools.signal))
+/** Of each node; undefined where the engine does not tell. */
+function disksOf(work: Inspection): Promise<(number | undefined)[]> {
+  const { signal } = work.tools
+  const ask = (node: number) => patiently(work, () => recoveryOn(work, node).diskBytes(signal))
+  return Promise.all(ordinals(work).map(ask))
 }

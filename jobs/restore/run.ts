@@ -13,6 +13,7 @@ import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
+import { findWays } from './bring.ts'
 import { makeCopies } from './copies.ts'
 import { holdsSome, isBegun, type Left } from './current.ts'
 import { finish } from './finish.ts'
@@ -132,7 +133,8 @@ async function restore(wanted: Wanted, work: Work): Promise<void> {
   await succeeds(
     name,
     async () => {
-      if (!holdsSome(left)) await makeReady(wanted, work, left.isOurs)
+      const made = holdsSome(left) ? undefined : makeReady(wanted, work, left.isOurs)
+      await Promise.all([made, findWays(name, work)])
       await recover(wanted, work, left)
       await makeCopies(wanted, work)
       tally.completed(name, await finish(wanted, work))

@@ -3,7 +3,6 @@
  * nodes agree: the next step is taken only once all of them see the same, and nothing moves (facts 6.4).
  */
 import { EngineError } from '../../crds/errors.ts'
-import type { MovingPlacement, NodeView } from '../clients/engine-recovery-answers.ts'
 import { isPassing } from '../patience.ts'
 import { repair } from './repair.ts'
 import {
@@ -17,10 +16,9 @@ import {
 } from './sight.ts'
 import { ordinals, recoveryOn, type Reach, type Work } from './work.ts'
 
-const FIRST_POLL_MS = 200
-const POLL_MS = 1_000
-/** So often at first: normally it takes no longer. */
-const QUICK_POLLS = 25
+/** The first pauses: normally nodes agree within two or three of them. */
+const FIRST_PAUSES_MS = [20, 40, 80, 160, ...Array.from({ length: 21 }, () => 200)]
+const PAUSE_MS = 1_000
 /** Longer than this, a disagreement stays until it is repaired. */
 const DISAGREEMENT_MS = 30_000
 /** All agree, nothing moves, and something is missing for so long. */
@@ -51,9 +49,10 @@ export async function settled(
       await repair(collection, sight, work)
       watch.repaired()
     }
-    if (polls === QUICK_POLLS) log.info({ collection, reason: why }, 'waits until the nodes agree')
+    if (polls === FIRST_PAUSES_MS.length)
+      log.info({ collection, reason: why }, 'waits until the nodes agree')
     work.tally.tell()
-    await time.sleep(polls < QUICK_POLLS ? FIRST_POLL_MS : POLL_MS, signal)
+    await time.sleep(FIRST_PAUSES_MS[polls] ?? PAUSE_MS, signal)
     await work.tally.told()
   }
 }
@@ -61,14 +60,13 @@ export async function settled(
 /** What the nodes say; a text where they cannot be asked at this moment. */
 export async function look(collection: string, work: Reach): Promise<Sight | string> {
   try {
-    const placements: MovingPlacement[] = []
-    const views: NodeView[] = []
-    for (const ordinal of ordinals(work)) {
-      const engine = recoveryOn(work, ordinal)
-      views.push(await engine.view(work.tools.signal))
-      placements.push(await engine.placement(collection, work.tools.signal))
-    }
-    return sightOf(placements, views)
+    const { signal } = work.tools
+    const nodes = ordinals(work).map((ordinal) => recoveryOn(work, ordinal))
+    const views = await Promise.all(nodes.map((node) => node.view(signal)))
+    return sightOf(
+      await Promise.all(nodes.map((node) => node.placement(collection, signal))),
+      views,
+    )
   } catch (error) {
     if (!isPassing(error)) throw error
     return error.message

@@ -17,10 +17,9 @@ export async function checkTarget(manifest: Manifest, reach: Reach): Promise<voi
 }
 
 async function agreedVersion(reach: Reach): Promise<string> {
-  const versions = new Set<string>()
-  for (const ordinal of ordinals(reach)) {
-    versions.add(await engineOn(reach, ordinal).version(reach.tools.signal))
-  }
+  const { signal } = reach.tools
+  const asked = ordinals(reach).map((ordinal) => engineOn(reach, ordinal).version(signal))
+  const versions = new Set(await Promise.all(asked))
   const [version = '', ...others] = versions
   if (others.length === 0) return version
   throw new EngineError(`the nodes run different versions: ${[...versions].join(', ')}`)

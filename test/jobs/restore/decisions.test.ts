@@ -4,7 +4,7 @@ import { recreateBody, recreateIndex, fanOutBody } from '../../../crds/rules/rec
 import { withoutQuery } from '../../../jobs/clients/engine-recovery.ts'
 import { explained } from '../../../jobs/patience.ts'
 import { lacking, missingCopies } from '../../../jobs/restore/copies.ts'
-import { keysInOrder } from '../../../jobs/restore/making.ts'
+import { keysInOrder, refuseOtherShards } from '../../../jobs/restore/making.ts'
 import { misplaced } from '../../../jobs/restore/recover.ts'
 import { phantoms } from '../../../jobs/restore/repair.ts'
 import { disagreement, sightOf, type Copies } from '../../../jobs/restore/sight.ts'
@@ -41,6 +41,26 @@ t.test(
     t.strictSame(keysInOrder([]), [])
   },
 )
+
+t.test('nothing is recovered into shards that are not those of the backup', async (t) => {
+  const source = {
+    shards: [
+      { shardId: 1, shardKey: 'a' },
+      { shardId: 2, shardKey: 7 },
+    ],
+  }
+  const check = (shards: Record<number, number[]>, keys: [number, string | number][]) => () => {
+    const sight = { copies: [copies(shards)], keys: new Map(keys), peers: [10] }
+    refuseOtherShards({ source, name: 'docs' } as never, sight)
+  }
+  const [a, seven] = [[1, 'a'] as [number, string], [2, 7] as [number, number]]
+  t.doesNotThrow(check({ 1: [0], 2: [0] }, [a, seven]))
+  t.throws(check({ 1: [0] }, [a]), { message: /was made without shard 2 of the backup$/ })
+  t.throws(check({ 1: [0], 2: [0] }, [a, [2, '7']]), { message: /was made without shard 2/ })
+  t.throws(check({ 1: [0], 2: [0], 3: [0] }, [a, seven]), {
+    message: /has shards that the backup has not: 3$/,
+  })
+})
 
 t.test('a node has its snapshot when each of its shards is on it alone', async (t) => {
   const snapshot = { nodeIndex: 1, localShards: [{ shardId: 0 }, { shardId: 2 }] }

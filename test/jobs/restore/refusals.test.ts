@@ -4,7 +4,7 @@ import { EXIT } from '../../../crds/command.ts'
 import type { NodeManifest } from '../../../crds/manifest.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
 import { ask } from './portrait.ts'
-import { MANIFEST, run, stage, type Stage } from './stage.ts'
+import { MANIFEST, isRecovery, makeKeyed, run, stage, type Stage } from './stage.ts'
 
 interface Refusal {
   title: string
@@ -190,14 +190,41 @@ for (const { title, spec = {}, arrange, error } of FAILURES) {
   })
 }
 
+t.test(
+  'shard keys of other ids at the target: refused, for points would land in others',
+  async (t) => {
+    const { urls, world, lose, engine } = await stage(t, { made: [], prepare: makeKeyed })
+    const [url = ''] = urls
+    const { config } = engine.find('keyed') ?? {}
+    lose('keyed')
+    await ask(url, 'PUT', '/collections/keyed', { ...config?.params, replication_factor: 2 })
+    for (const shard_key of ['a', 7]) {
+      await ask(url, 'PUT', '/collections/keyed/shards', { shard_key, shards_number: 1 })
+    }
+    const before = JSON.stringify(engine.collections.get('keyed'))
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.over)
+    t.match(await restore.result(), {
+      error: 'collection keyed is at the target with other shards or shard keys than in the backup',
+    })
+    t.equal(JSON.stringify(engine.collections.get('keyed')), before)
+  },
+)
+
 for (const priority of ['replica', 'no_sync'] as const) {
   t.test(`priority ${priority} is passed through where no other node holds a copy`, async (t) => {
     const stood = await stage(t, { replicationFactor: 1 })
-    const priorities = new Set<unknown>()
+    const priorities: unknown[] = []
+    for (const node of stood.nodes) {
+      node.misbehave((request) => {
+        if (isRecovery(request)) priorities.push((request.body as { priority: unknown }).priority)
+        return undefined
+      })
+    }
     const { code, log } = await run(await stood.world.restore({ priority }))
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     t.strictSame(await stood.now('docs'), stood.before('docs'))
-    t.equal(priorities.size, 0)
+    t.strictSame(priorities, [priority, priority, priority])
     const alone = await stage(t, { nodes: 1, replicationFactor: 1 })
     alone.lose('docs')
     t.equal((await run(await alone.world.restore({ priority }))).code, EXIT.done)

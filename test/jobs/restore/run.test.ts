@@ -1,34 +1,9 @@
 /** `restore run` against doubles: what is back, what is told, and what is done about bad days. */
 import t from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { instantTime } from '../job-world.ts'
 import { ask, placement } from './portrait.ts'
-import { run, stage, type Stage } from './stage.ts'
-
-/** Two shard keys with a gap of ids before each of them. */
-async function makeKeyed(engine: EngineCluster, url: string) {
-  await ask(url, 'PUT', '/collections/keyed', {
-    vectors: { size: 2, distance: 'Dot' },
-    sharding_method: 'custom',
-    replication_factor: 2,
-    metadata: { owner: 'search', nothing: null },
-  })
-  for (const shard_key of ['gone', 'a', 'also gone', 7]) {
-    await ask(url, 'PUT', '/collections/keyed/shards', { shard_key, shards_number: 1 })
-  }
-  for (const shard_key of ['gone', 'also gone']) {
-    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
-  }
-  for (const shard_key of ['a', 7]) {
-    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
-    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
-  }
-  const index = { field_name: 'of', field_schema: 'keyword' }
-  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
-  await ask(url, 'PATCH', '/collections/keyed', { params: { read_fan_out_factor: 2 } })
-  engine.aliases.set('live', 'keyed')
-}
+import { isRecovery, makeKeyed, run, stage, type Stage } from './stage.ts'
 
 t.test(
   'aliases, payload indexes, shard keys and every copy are back where they were',
@@ -69,8 +44,8 @@ t.test('each address is signed just before its call, and never shown', async (t)
   lose('docs')
   const recovers: string[] = []
   for (const [number, node] of nodes.entries()) {
-    node.misbehave(({ method, path }) => {
-      if (method === 'PUT' && path.at(-1) === 'recover') recovers.push(`node ${number}`)
+    node.misbehave((request) => {
+      if (isRecovery(request)) recovers.push(`node ${number}`)
       return undefined
     })
   }
@@ -78,7 +53,7 @@ t.test('each address is signed just before its call, and never shown', async (t)
   const { code, log } = await run(restore)
   t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
   t.strictSame(await now('docs'), before('docs'))
-  t.strictSame([...new Set(recovers)], ['node 0', 'node 1', 'node 2'], 'one after the other')
+  t.strictSame(recovers, ['node 0', 'node 1', 'node 2'], 'one after the other')
   t.equal(s3.calls.filter(({ key }) => key.endsWith('.snapshot')).length, 6, 'a look and a fetch')
   t.notMatch(log, /X-Amz|Signature|secretsecret/)
   t.notMatch(JSON.stringify(await restore.progress()), /X-Amz|Signature/)
@@ -201,8 +176,8 @@ t.test('a pod that was ended is gone on with, from the next node that is not don
   lose('docs')
   const restore = await world.restore()
   const controller = new AbortController()
-  nodes[2]?.misbehave(({ path }) => {
-    if (path.at(-1) === 'recover') controller.abort(new Error('SIGTERM'))
+  nodes[2]?.misbehave((request) => {
+    if (isRecovery(request)) controller.abort(new Error('SIGTERM'))
     return undefined
   })
   t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
@@ -350,11 +325,16 @@ t.test('`Collection did not turn green in time` after 3600 s', async (t) => {
   stood.lose('docs')
   colour(stood, () => ({ status: 'yellow', optimizer_status: 'ok' }))
   const restore = await stood.world.restore()
-  t.equal(
-    (await restore.run({ time: instantTime(() => new Promise(setImmediate)) })).code,
-    EXIT.over,
-  )
+  const instant = instantTime(() => new Promise(setImmediate))
+  const pauses: number[] = []
+  const sleep = (ms: number, signal?: AbortSignal) => {
+    pauses.push(ms)
+    return instant.sleep(ms, signal)
+  }
+  t.equal((await restore.run({ time: { ...instant, sleep } })).code, EXIT.over)
   t.match(await restore.result(), { error: 'Collection did not turn green in time' })
+  t.equal(pauses.filter((ms) => ms === 5_000).length, 720, 'every 5 s')
+  t.strictSame(pauses.slice(-724, -720), [250, 500, 1_000, 2_000], 'and soon at first')
 })
 
 t.test('`waitForIndexing: false` skips only that wait', async (t) => {

@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import { EXIT } from '../../../crds/command.ts'
 import type { NodeManifest } from '../../../crds/manifest.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
@@ -84,8 +85,38 @@ export async function stage(t: Test, options: StageOptions = {}) {
   }
 }
 
+/** Two shard keys with a gap of ids before each of them. */
+export async function makeKeyed(engine: EngineCluster, url: string) {
+  await ask(url, 'PUT', '/collections/keyed', {
+    vectors: { size: 2, distance: 'Dot' },
+    sharding_method: 'custom',
+    replication_factor: 2,
+    metadata: { owner: 'search', nothing: null },
+  })
+  for (const shard_key of ['gone', 'a', 'also gone', 7]) {
+    await ask(url, 'PUT', '/collections/keyed/shards', { shard_key, shards_number: 1 })
+  }
+  for (const shard_key of ['gone', 'also gone']) {
+    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
+  }
+  for (const shard_key of ['a', 7]) {
+    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
+    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
+  }
+  const index = { field_name: 'of', field_schema: 'keyword' }
+  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
+  await ask(url, 'PATCH', '/collections/keyed', { params: { read_fan_out_factor: 2 } })
+  engine.aliases.set('live', 'keyed')
+}
+
 /** Time passes only in waits, and those let what the double does in real time be done. */
 export function run(restore: Restore, options: RunOptions & { pod?: string } = {}) {
   const time = instantTime(() => new Promise((resolve) => setTimeout(resolve, 2)))
   return restore.run({ time, ...options })
+}
+
+/** A call that brings a snapshot, and does not just ask with a checksum of nothing whether a node can fetch. */
+export function isRecovery({ path, body }: EngineRequest): boolean {
+  const { checksum } = Object(body) as { checksum?: string }
+  return path.at(-1) === 'recover' && checksum !== '0'.repeat(64)
 }
