@@ -1,8 +1,8 @@
 /** The real helm, where this machine has one: for tests that render our chart outside the cluster suite. */
 import { execFile } from 'node:child_process'
-import { globSync } from 'node:fs'
+import { existsSync, globSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 
 /** What a test that cannot run without helm says. */
@@ -15,6 +15,14 @@ export function findHelm(): string | undefined {
   const { HELM } = process.env
   if (HELM !== undefined && HELM !== '') return HELM
   return globSync(join(homedir(), '.cache/vec-operator/tools/helm-*/helm'))[0]
+}
+
+/** A program that a variable names, else the one on PATH. */
+export function program(variable: string, name: string): string | undefined {
+  const named = process.env[variable] ?? ''
+  if (named !== '') return named
+  const folders = (process.env['PATH'] ?? '').split(delimiter)
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
 export async function runHelm(helm: string, args: string[]): Promise<string> {

@@ -7,10 +7,11 @@ import { parse } from 'yaml'
 import { RESOURCES } from '../../crds/resources.ts'
 import { serviceMetrics } from '../../metacontroller/metrics.ts'
 import { NOW } from '../builders.ts'
-import { CHART } from './helm.ts'
+import { CHART, program } from './helm.ts'
 
 const ALERTS = join(CHART, 'files/alerts.yaml')
-const NO_PROMTOOL = 'PROMTOOL names no promtool (Debian: in the package prometheus)'
+const NO_PROMTOOL =
+  'no promtool: PROMTOOL names none, and none is on PATH (Debian: in the package prometheus)'
 /** What the time series of a histogram are called beside it. */
 const PARTS = /_(bucket|count|sum)$/
 
@@ -107,7 +108,7 @@ t.test(
   },
 )
 
-const promtool = process.env['PROMTOOL'] ?? ''
+const promtool = program('PROMTOOL', 'promtool') ?? ''
 const skip = promtool === '' && NO_PROMTOOL
 
 t.test('alerts fire when they should, and not before', { skip }, async (t) => {
