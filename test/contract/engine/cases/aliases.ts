@@ -1,7 +1,7 @@
 /** Aliases: facts section 5, row 30 of section 16, gotcha 11. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-import { VECTORS, created } from './collections.ts'
+import { VECTORS, created } from './making.ts'
 
 function update(stage: Stage, ...actions: object[]) {
   return stage.call('POST', '/collections/aliases?timeout=15', { body: { actions } })

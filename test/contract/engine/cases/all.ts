@@ -6,8 +6,10 @@ import { COLLECTIONS } from './collections.ts'
 import { INDEXES } from './indexes.ts'
 import { MIGRATION } from './migration.ts'
 import { PATCHES } from './patch.ts'
+import { PLACING } from './placing.ts'
 import { POINTS_CASES } from './points.ts'
 import { RECOVERY } from './recovery.ts'
+import { ROLE_CASES } from './roles.ts'
 import { SERVICE } from './service.ts'
 import { SHARD_KEYS } from './shard-keys.ts'
 import { SHARD_RECOVERY } from './shard-recovery.ts'
@@ -16,6 +18,7 @@ import { SHARD_STREAMS } from './shard-streams.ts'
 export const CASES: Case[] = [
   ...SERVICE,
   ...COLLECTIONS,
+  ...PLACING,
   ...PATCHES,
   ...INDEXES,
   ...ALIASES,
@@ -25,5 +28,6 @@ export const CASES: Case[] = [
   ...RECOVERY,
   ...SHARD_RECOVERY,
   ...SHARD_STREAMS,
+  ...ROLE_CASES,
   ...ACCESS,
 ]

@@ -1,34 +1,7 @@
 /** Making, reading and deleting collections: facts sections 2 and 3. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-
-export const VECTORS = { vectors: { size: 4, distance: 'Cosine' } }
-
-interface Shards {
-  local_shards: { shard_id: number; state: string }[]
-  remote_shards: { shard_id: number; peer_id: number; state: string }[]
-}
-
-/** Made, and shown by every node. */
-export async function created(stage: Stage, name: string, body: object = VECTORS): Promise<void> {
-  const path = `/collections/${encodeURIComponent(name)}`
-  await stage.ask('PUT', `${path}?timeout=20`, { body })
-  for (let node = 0; node < stage.nodes; node += 1) await shown(stage, path, node)
-}
-
-async function shown(stage: Stage, path: string, node: number): Promise<void> {
-  const { status } = await stage.awaited(path, isResult, { node })
-  if (status !== 200) throw new Error(`${path} is not shown by node ${node}`)
-}
-
-export function isResult(body: unknown): boolean {
-  return typeof body === 'object' && body !== null && 'result' in body
-}
-
-/** Config as node 0 shows it at once: for what nothing has changed. */
-export function info(stage: Stage, name: string) {
-  return stage.call('GET', `/collections/${encodeURIComponent(name)}`)
-}
+import { VECTORS, created, info } from './making.ts'
 
 const FULL = {
   vectors: {
@@ -251,54 +224,6 @@ export const COLLECTIONS: Case[] = [
         vectors: { '': { hnsw_config: { typo: 1 } } },
       })
       await timed(stage, 'PATCH', '/collections/docs?timeout=1', { vectors: { '': {} } })
-    },
-  },
-  {
-    title: 'shards are spread evenly over the nodes, copies are capped by their number',
-    async play(stage) {
-      const wishes = [
-        {},
-        { shard_number: 6 },
-        { shard_number: 3, replication_factor: 2 },
-        { replication_factor: 5 },
-      ]
-      for (const [index, wish] of wishes.entries()) {
-        const name = `c${index}`
-        await created(stage, name, { ...VECTORS, ...wish })
-        const views: Shards[] = []
-        for (let node = 0; node < stage.nodes; node += 1) {
-          const seen = await stage.ask('GET', `/collections/${name}/cluster`, { node })
-          views.push((seen.body as { result: Shards }).result)
-        }
-        const copies = views.flatMap(({ local_shards }) =>
-          local_shards.map(({ shard_id }) => shard_id),
-        )
-        stage.note(JSON.stringify(wish), {
-          'copies of each shard': Object.values(Object.groupBy(copies, String)).map(
-            (each) => each?.length,
-          ),
-          'shards of each node': views.map(({ local_shards }) => local_shards.length),
-          'all known to each node': views.map(
-            (view) => view.local_shards.length + view.remote_shards.length,
-          ),
-          states: [
-            ...new Set(
-              views.flatMap((view) =>
-                [...view.local_shards, ...view.remote_shards].map(({ state }) => state),
-              ),
-            ),
-          ],
-          fields: views.map((view) => Object.keys(view).sort())[0],
-        })
-      }
-    },
-  },
-  {
-    title: 'custom sharding starts without shards',
-    async play(stage) {
-      await created(stage, 'docs', { ...VECTORS, sharding_method: 'custom', shard_number: 2 })
-      await info(stage, 'docs')
-      await stage.call('GET', '/collections/docs/cluster')
     },
   },
 ]

@@ -1,7 +1,7 @@
 /** Payload indexes: facts section 4. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 
 type Read = { result?: { payload_schema: Record<string, unknown> } }
 

@@ -1,7 +1,7 @@
 /** What a migration rests on: pages, batches, samples and their limits, also under shard keys (facts 7). */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 
 const POINTS = '/collections/docs/points'
 const WRITE = `${POINTS}?wait=true`

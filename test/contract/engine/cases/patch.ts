@@ -1,7 +1,7 @@
 /** What PATCH changes, ignores and refuses: facts section 3.2. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 
 const NAMED = {
   vectors: {

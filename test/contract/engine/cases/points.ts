@@ -1,6 +1,6 @@
 /** As much of points as tokens, counts and migrations rest on: facts section 7. */
 import type { Case } from '../case.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 
 const POINTS = '/collections/docs/points'
 const BY_TAG = { filter: { must: [{ key: 't', match: { value: 'x' } }] } }

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Case } from '../case.ts'
 import type { Answer, Stage } from '../stage.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 
 const DOCS = { vectors: { size: 2, distance: 'Dot' } }
 const ZEROS = '0'.repeat(64)

@@ -1,6 +1,6 @@
 /** Probes, versions, routes and bodies: facts sections 0, 1 and 10. */
 import type { Case } from '../case.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 
 export const SERVICE: Case[] = [
   {

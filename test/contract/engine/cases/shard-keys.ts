@@ -1,7 +1,7 @@
 /** Custom sharding: keys are made and deleted, and each brings shards of its own (facts 7.4). */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-import { created, VECTORS } from './collections.ts'
+import { created, VECTORS } from './making.ts'
 
 const CUSTOM = { ...VECTORS, sharding_method: 'custom', shard_number: 2, replication_factor: 2 }
 const SHARDS = '/collections/docs/shards'

@@ -1,7 +1,7 @@
 /** Recovery of single shards: facts section 6.6. */
 import type { Case } from '../case.ts'
 import type { Answer, Stage } from '../stage.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 import { fill, rest, store, view } from './recovery.ts'
 
 const DOCS = { vectors: { size: 2, distance: 'Dot' } }

@@ -1,7 +1,7 @@
 /** Streams of single shards: facts section 6.6. */
 import { Archive } from '../../../../jobs/backup/shards/archive.ts'
 import type { Case } from '../case.ts'
-import { created } from './collections.ts'
+import { created } from './making.ts'
 import { fill, view } from './recovery.ts'
 
 const DOCS = { vectors: { size: 2, distance: 'Dot' } }

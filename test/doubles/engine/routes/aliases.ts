@@ -1,7 +1,7 @@
 /** Aliases: changed one action after the other, without going back (facts 5). */
 import { visible } from '../access.ts'
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
-import { ChangeAliases } from '../bodies.ts'
+import { ChangeAliases } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
 import { timeoutOf } from './collections.ts'

@@ -10,7 +10,7 @@ import {
   type EngineAnswer,
   type EngineRequest,
 } from '../answers.ts'
-import { CreateCollection, UpdateCollection } from '../bodies.ts'
+import { CreateCollection, UpdateCollection } from '../bodies/collection.ts'
 import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'

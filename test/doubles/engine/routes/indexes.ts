@@ -1,6 +1,6 @@
 /** /collections/{c}/index: payload indexes in their normal form (facts 4). */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
-import { CreateIndex } from '../bodies.ts'
+import { CreateIndex } from '../bodies/index.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { normalised } from '../json-path.ts'
 import { isObject, readBody } from '../read.ts'

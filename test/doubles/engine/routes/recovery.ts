@@ -1,6 +1,6 @@
 /** Taking snapshots by address or as a form, copies of shards, and what telemetry tells of them. */
 import { failed, ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
-import { ChangeCluster, RecoverSnapshot } from '../bodies.ts'
+import { ChangeCluster, RecoverSnapshot } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Shard } from '../collection.ts'
 import { readBody } from '../read.ts'

@@ -1,6 +1,6 @@
 /** /collections/{c}/shards: the keys of custom sharding, each with shards of its own (facts 7.4). */
 import { ok, refuse, refuseTooMany, type EngineAnswer, type EngineRequest } from '../answers.ts'
-import { CreateShardKey, DropShardKey } from '../bodies.ts'
+import { CreateShardKey, DropShardKey } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Collection, Shard, ShardKey } from '../collection.ts'
 import { readBody } from '../read.ts'

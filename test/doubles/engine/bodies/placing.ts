@@ -1,0 +1,86 @@
+/** The bodies of the calls on shards, copies and aliases, as the engine reads them. */
+import { checked, integer, list, oneOf, string, struct, untagged } from '../read.ts'
+import type { ShardKey } from '../collection.ts'
+
+type Fields = Record<string, unknown>
+
+const shardKey = untagged<ShardKey>('ShardKey', string, integer('u64'))
+
+/** Body of `PUT /collections/{c}/shards`. */
+export const CreateShardKey = struct(
+  'CreateShardingKey',
+  {
+    shard_key: shardKey,
+    shards_number: integer('a nonzero u32'),
+    replication_factor: integer('a nonzero u32'),
+    placement: list(integer('u64')),
+  },
+  { required: ['shard_key'], aliases: { shard_number: 'shards_number' } },
+)
+
+/** Body of `POST /collections/{c}/shards/delete`. */
+export const DropShardKey = struct(
+  'DropShardingKey',
+  { shard_key: shardKey },
+  { required: ['shard_key'] },
+)
+
+/** Body of `PUT /collections/{c}/snapshots/recover`. */
+export const RecoverSnapshot = struct(
+  'SnapshotRecover',
+  {
+    location: string,
+    priority: oneOf('no_sync', 'snapshot', 'replica'),
+    checksum: checked(string, (text) =>
+      /^[0-9a-f]{64}$/i.test(text) ? undefined : 'invalid_sha256_hash',
+    ),
+    api_key: string,
+  },
+  { required: ['location'] },
+)
+
+const shardMove = struct(
+  'MoveShard',
+  { shard_id: integer('u32'), from_peer_id: integer('u64'), to_peer_id: integer('u64') },
+  { required: ['shard_id', 'from_peer_id', 'to_peer_id'] },
+)
+const replica = struct(
+  'Replica',
+  { shard_id: integer('u32'), peer_id: integer('u64') },
+  { required: ['shard_id', 'peer_id'] },
+)
+
+/** Body of `POST /collections/{c}/cluster`, as far as restores go. */
+export const ChangeCluster = untagged<Fields>(
+  'ClusterOperations',
+  struct('Replicate', { replicate_shard: shardMove }, { required: ['replicate_shard'] }),
+  struct('Move', { move_shard: shardMove }, { required: ['move_shard'] }),
+  struct('Drop', { drop_replica: replica }, { required: ['drop_replica'] }),
+)
+
+const action = (name: string, ...fields: string[]) =>
+  struct(
+    'AliasOperation',
+    {
+      [name]: struct(name, Object.fromEntries(fields.map((field) => [field, string])), {
+        required: fields,
+      }),
+    },
+    { required: [name] },
+  )
+
+/** Body of `POST /collections/aliases`. */
+export const ChangeAliases = struct(
+  'ChangeAliasesOperation',
+  {
+    actions: list(
+      untagged<Fields>(
+        'AliasOperations',
+        action('create_alias', 'collection_name', 'alias_name'),
+        action('delete_alias', 'alias_name'),
+        action('rename_alias', 'old_alias_name', 'new_alias_name'),
+      ),
+    ),
+  },
+  { required: ['actions'] },
+)
