@@ -1,0 +1,64 @@
+import t from 'tap'
+import { KEY_SECRET_KEY } from '../../crds/names.ts'
+import {
+  clusterOriginals,
+  copiesFor,
+  copiesToWrite,
+  credentialsOf,
+  readCopies,
+} from '../../hooks/copies.ts'
+import { cluster, secret } from '../builders.ts'
+import { transferJobOf } from './transfer.ts'
+
+const job = transferJobOf({ kind: 'backup', uid: 'uid-b', plan: 'wanted' })
+const keyed = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } })
+const engine = secret({ [KEY_SECRET_KEY]: 'key' })
+const tls = secret({ 'ca.crt': 'authority', 'tls.key': 'private' })
+const names = (secrets: { metadata: { name: string } }[]) =>
+  secrets.map(({ metadata }) => metadata.name)
+
+t.test('a cluster has the credentials that it asks for and that are there', async (t) => {
+  t.strictSame(credentialsOf(keyed, { engine, tls }), ['engine', 'tls'])
+  t.strictSame(credentialsOf(cluster(), { engine }), [], 'a key that it does not ask for')
+  t.strictSame(credentialsOf(keyed, {}), [], 'none of them is there')
+  t.strictSame(credentialsOf(keyed, { tls: secret({ 'tls.key': 'private' }) }), [])
+  const empty = secret({})
+  delete empty.data
+  t.strictSame(credentialsOf(keyed, { tls: empty }), [], 'a Secret without data')
+})
+
+t.test('a copy holds what is read of its source, and nothing private besides', async (t) => {
+  const [first, second, ...more] = copiesToWrite(clusterOriginals(keyed, { engine, tls }), {}, job)
+  t.strictSame(more, [])
+  t.strictSame(first?.data, engine.data)
+  t.strictSame(Object.keys(second?.data ?? {}), ['ca.crt'])
+  const { apiVersion, kind, metadata } = job
+  t.strictSame(first?.metadata.ownerReferences, [
+    { apiVersion, kind, name: metadata.name, uid: metadata.uid },
+  ])
+  t.equal(first?.metadata.namespace, 'ns')
+})
+
+t.test('a copy that is as its source is not written again; one that differs is', async (t) => {
+  const originals = clusterOriginals(keyed, { engine, tls })
+  const [one, other] = copiesToWrite(originals, {}, job)
+  const there = { ...(one && { engine: one }), ...(other && { tls: other }) }
+  t.strictSame(copiesToWrite(originals, there, job), [])
+  const rotated = clusterOriginals(keyed, { engine: secret({ [KEY_SECRET_KEY]: 'new' }), tls })
+  t.strictSame(names(copiesToWrite(rotated, there, job)), names(one ? [one] : []))
+})
+
+t.test('the copies of a Job are read and deleted by its name, each with its owner', async (t) => {
+  const [one, other] = copiesFor(['engine', 'tls'], job)
+  t.strictSame([one?.namespace, one?.ownerUid], ['ns', job.metadata.uid])
+  t.not(one?.name, other?.name)
+  const asked: string[] = []
+  const copies = await readCopies(['engine', 'tls'], job, {
+    async copy(namespace, name) {
+      asked.push(`${namespace}/${name}`)
+      return name === other?.name ? tls : undefined
+    },
+  })
+  t.strictSame(asked, [`ns/${one?.name ?? ''}`, `ns/${other?.name ?? ''}`])
+  t.strictSame(copies, { tls }, 'one that is not there is none')
+})
