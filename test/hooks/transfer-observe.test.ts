@@ -56,7 +56,7 @@ t.test('the Secrets of a bucket and of its cluster are read where they are named
   }
   const apiKey = { autoGenerate: true, jwtRbac: false }
   const tls = { enabled: true, secretRef: { name: 'certificates' } }
-  const whole = cluster({ namespace: 'far', spec: { apiKey, tls } as never })
+  const whole = cluster({ namespace: 'far', spec: { apiKey, tls } })
   t.strictSame(await read('keys', whole), {
     asked: ['home/keys', 'far/vec-a-apikey', 'far/certificates'],
     found: ['bucket', 'engine', 'tls'],
