@@ -1,5 +1,6 @@
 /** `explain <message>`: what a reason or a message of a resource means, and what to do about it. */
 import { REASONS } from '../../crds/reasons/all.ts'
+import { FAILURES, saysOf } from '../../crds/reasons/failures.ts'
 import { placeOf } from '../../crds/reasons/page.ts'
 import { likeness, type Reason } from '../../crds/reasons/reason.ts'
 import type { Condition } from '../../crds/schema.ts'
@@ -31,7 +32,21 @@ export function found(text: string): Explained[] {
   const likenessOf = ({ messages }: Reason) =>
     Math.max(...messages.flatMap((form) => texts.map((words) => likeness(form, words))))
   const best = Math.max(...all.map(likenessOf))
-  return best === 0 ? [] : all.filter((one) => likenessOf(one) === best)
+  const like = best === 0 ? [] : all.filter((one) => likenessOf(one) === best)
+  // An error is part of a message of its own kind; the forms of other kinds are like any error.
+  const failures = failuresOf(text)
+  const kinds = new Set(failures.map(({ kind }) => kind))
+  return [...like.filter(({ kind }) => failures.length === 0 || kinds.has(kind)), ...failures]
+}
+
+/** What the error of something that has Failed means, by the words of each kind that say most of it. */
+function failuresOf(text: string): Explained[] {
+  return Object.entries(FAILURES).flatMap(([kind, failures]) => {
+    const best = Math.max(...failures.map((one) => saysOf(one, text)))
+    return failures
+      .filter((one) => best > 0 && saysOf(one, text) === best)
+      .map(({ words, ...rest }) => ({ kind, reason: 'Failed', messages: words, ...rest }))
+  })
 }
 
 /** What to do about a condition. */
@@ -40,14 +55,19 @@ export interface Cure {
   cure: string
 }
 
-/** Of the conditions with which there is something to do. */
-export function curesOf(kind: keyof typeof REASONS, conditions: readonly Condition[]): Cure[] {
-  return conditions.flatMap(({ type, status, reason }) =>
+/** Of the conditions with which there is something to do, and of the error. */
+export function curesOf(
+  kind: keyof typeof REASONS,
+  { conditions = [], error = '' }: { conditions?: readonly Condition[]; error?: string } = {},
+): Cure[] {
+  const ofError = failuresOf(error).filter((failure) => failure.kind === kind)
+  const ofConditions = conditions.flatMap(({ type, status, reason }) =>
     REASONS[kind]
       .filter((row) => row.reason === reason && row.condition?.type === type)
       .filter(({ condition, cure }) => condition?.status === status && !cure.startsWith(NOTHING))
       .map(({ cure }) => ({ reason, cure })),
   )
+  return [...ofConditions, ...ofError.map(({ reason, cure }) => ({ reason, cure }))]
 }
 
 /** With this word begins what to do about that which goes on by itself. */

@@ -74,7 +74,7 @@ async function pictureOf(
     resource: {
       ...summaryOf(shown),
       conditions: shown.status?.conditions ?? [],
-      cures: curesOf(kind, shown.status?.conditions ?? []),
+      cures: curesOf(kind, shown.status),
       facts: factsOf(shown),
       parts: partsOf(shown),
     },

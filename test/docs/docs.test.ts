@@ -6,6 +6,7 @@ import { parse, parseAllDocuments } from 'yaml'
 import { definitionOf } from '../../crds/definition.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
+import { FAILURES } from '../../crds/reasons/failures.ts'
 import { RESOURCES } from '../../crds/resources.ts'
 import { PEOPLE_COMMANDS, commandOf } from '../../jobs/people/cli.ts'
 import { helpOf } from '../../jobs/people/usage.ts'
@@ -88,6 +89,27 @@ t.test('every kind that has a page is told where its reasons are', async (t) => 
     )
   }
 })
+
+t.test(
+  'the page of a kind that can fail has every error with cause and cure, as explain has',
+  async (t) => {
+    for (const [kind, failures] of Object.entries(FAILURES)) {
+      const page = PAGES.find(({ path }) => path === `docs/kinds/${kind.slice(3).toLowerCase()}.md`)
+      const [, told = ''] = page?.text.split('What `status.error` says:\n\n') ?? []
+      const [rows = ''] = told.split('\n\n')
+      t.strictSame(
+        rows
+          .trim()
+          .split('\n')
+          .slice(2)
+          .map((row) => row.split('|').map((cell) => cell.trim())),
+        failures.map(({ words, cause, cure }) => {
+          return ['', words.map((word) => `\`${word}\``).join(', '), cause, cure, '']
+        }),
+      )
+    }
+  },
+)
 
 function check(t: Test, command: string[]): void {
   const [program = '', ...args] = command.filter((word) => !/^[A-Z_]+=/.test(word))

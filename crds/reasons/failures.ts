@@ -1,0 +1,248 @@
+/**
+ * What `status.error` says of a backup, a restore or a migration that has Failed, by its words. The page
+ * of each kind has the same table; `vec-operator explain` finds the row by the words.
+ */
+import type { Resource } from '../resources.ts'
+
+export interface Failure {
+  /** Parts of the text; `...`, and a letter that stands alone for a number, are for what differs. */
+  words: readonly string[]
+  cause: string
+  cure: string
+}
+
+export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failure[]>>> = {
+  VecBackup: [
+    {
+      words: ['403 ...', 'check the credentials, the bucket policy, ...'],
+      cause: 'the store does not know the key, or forbids it',
+      cure: 'write the right keys into the Secret; allow list, read, write and delete below the prefix',
+    },
+    {
+      words: ['NoSuchBucket'],
+      cause: 'no bucket of that name at this endpoint',
+      cure: 'make the bucket; look at `endpoint` and `forcePathStyle`',
+    },
+    {
+      words: ['the bucket is in region ...', 'AuthorizationHeaderMalformed'],
+      cause: '`region` is another than that of the bucket',
+      cure: 'name the right one',
+    },
+    { words: ['the store is full'], cause: 'the store has no room', cure: 'make room' },
+    {
+      words: ['got no answer'],
+      cause: 'no way to the store, or its certificate is not trusted',
+      cure: 'look at network policies; put its authority into the key `ca.crt` of the Secret',
+    },
+    {
+      words: ['prefix holds another backup'],
+      cause: "somebody else's objects are under that prefix",
+      cure: 'another name or prefix',
+    },
+    {
+      words: ['there is no collection ...'],
+      cause: '`collections` names one that is missing, or an alias',
+      cure: 'name the collection itself',
+    },
+    {
+      words: ['shard ... on node ... is Dead', 'is on its way'],
+      cause: 'a copy did not become whole in time',
+      cure: 'mend the cluster first: a restore would bring back the broken copy',
+    },
+    {
+      words: ['no space left', 'enable snapshotPersistence or grow the data volume'],
+      cause: 'the snapshot does not fit on the node',
+      cure: 'as it says',
+    },
+    {
+      words: ['has the SHA-256 ..., but the engine said ...'],
+      cause: 'the bytes changed on the way',
+      cure: "look at the node's disk and memory",
+    },
+    {
+      words: ['stream of shard ... ended early', 'broke off'],
+      cause: 'three more tries did not bring it to its end',
+      cure: 'look at the log of that pod; with `took nothing for ... s`, at the speed of the store',
+    },
+    {
+      words: ['did not stay Active until the end of its stream'],
+      cause: 'writes failed on that copy meanwhile',
+      cure: 'mend the cluster first',
+    },
+    {
+      words: ['its shards, or its vectors, changed 3 times'],
+      cause: 'shard keys come and go faster than a backup',
+      cure: 'back it up while nobody changes it',
+    },
+    {
+      words: ['Job crashed n times'],
+      cause: 'pods of the Job died, by memory or by the node',
+      cure: '`kubectl describe` and `kubectl logs` of its pods',
+    },
+  ],
+  VecRestore: [
+    {
+      words: ['Backup was taken from n nodes but target cluster has m; ...'],
+      cause: 'each node gets the snapshot of the node with its ordinal',
+      cure: 'a cluster of n replicas, or a backup by shard',
+    },
+    {
+      words: ['manifest.json: collection ... shard ...'],
+      cause: "a shard is missing, doubled, or under another's key",
+      cure: 'look into `manifest.json`; another backup',
+    },
+    {
+      words: ['shard n of ... has m points, but k were backed up'],
+      cause: 'its snapshot is of another shard, or somebody writes to it',
+      cure: 'stop writing, and restore again; another backup',
+    },
+    {
+      words: ['shard n of ... is no longer on node m'],
+      cause: 'somebody moved it while it was restored',
+      cure: 'let the cluster rest, and restore again',
+    },
+    {
+      words: ['node n has disks of ..., but ... to go there'],
+      cause: 'it cannot fit',
+      cure: 'more nodes, or larger volumes',
+    },
+    {
+      words: ['Collections not present in backup: ...'],
+      cause: 'they failed in the backup, or never were there',
+      cure: 'look into `manifest.json`',
+    },
+    {
+      words: ['collectionMapping ...'],
+      cause: 'a name that is not restored, or two sources for one target',
+      cure: 'mend the mapping',
+    },
+    {
+      words: ['Backup was taken by engine ... but the target runs ...'],
+      cause: 'a snapshot is read by the same minor version or the next one',
+      cure: 'a cluster of that version, then upgrade',
+    },
+    {
+      words: ['... is at the target with other ... than in the backup'],
+      cause: 'vectors, shards or shard keys differ',
+      cure: '`collectionMapping`, or drop it',
+    },
+    {
+      words: ['... is an alias of collection ... at the target'],
+      cause: 'a collection cannot have the name of an alias',
+      cure: '`collectionMapping`, or drop the alias',
+    },
+    {
+      words: ['priority ... is refused'],
+      cause: 'it would stop consensus for good, or leave copies that differ',
+      cure: '`priority: snapshot`',
+    },
+    {
+      words: ['s3://... is missing', 'has n bytes, not the m of the manifest'],
+      cause: 'the object was deleted or cut',
+      cure: 'another backup',
+    },
+    {
+      words: ['consensus is ... on node n'],
+      cause: 'the cluster takes no change any more',
+      cure: 'its condition Consensus; restore into a new cluster',
+    },
+    {
+      words: ['... is red: ...'],
+      cause: 'an optimiser of the engine failed, often for want of space',
+      cure: 'grow the volume; the data is there',
+    },
+    {
+      words: ['Collection did not turn green in time'],
+      cause: 'indexing took over an hour; the data is there',
+      cure: 'wait, or `waitForIndexing: false`',
+    },
+    {
+      words: ['... has n points after the restore, but the backup has m'],
+      cause: 'somebody writes to the target',
+      cure: 'stop writing, and restore again',
+    },
+    {
+      words: ['Job crashed n times'],
+      cause: 'pods of the Job died, by memory or by the node',
+      cure: '`kubectl describe` and `kubectl logs` of its pods',
+    },
+  ],
+  VecMigration: [
+    {
+      words: ['Collections not present in source: ...'],
+      cause: '`collections` names what the source does not list, or an alias',
+      cure: 'name the collection itself',
+    },
+    {
+      words: ['Collection missing on target and createMissing is false'],
+      cause: 'as it says, or a shard key of it is missing',
+      cure: 'make it, or let it be made',
+    },
+    {
+      words: ['answered 401', 'answered 403'],
+      cause: 'wrong or missing key, or a token without read access',
+      cure: 'write the right key into the Secret',
+    },
+    {
+      words: ['got no answer', 'certificate'],
+      cause: 'no way to the source, or its authority is not trusted',
+      cure: 'look at network policies; name `caSecretRef`',
+    },
+    {
+      words: ['does not fit: dimension error: ...'],
+      cause: 'the target collection has another vector size',
+      cure: '`collectionMapping`, or drop it',
+    },
+    {
+      words: ['does not fit: ...'],
+      cause: 'names of vectors, distance, datatype or sharding differ',
+      cure: 'likewise',
+    },
+    {
+      words: ['... is an alias of ... on the target'],
+      cause: 'points would go into another collection',
+      cure: '`collectionMapping`',
+    },
+    {
+      words: ['both ... and ... would be copied to ...'],
+      cause: 'two collections under one name',
+      cure: '`collectionMapping`',
+    },
+    {
+      words: ['the source has n points, the target m'],
+      cause: 'points were written or deleted meanwhile',
+      cure: 'stop writing, and copy again',
+    },
+    {
+      words: ['collection ... was deleted at the ...'],
+      cause: 'as it says; the other collections are copied',
+      cure: 'make another VecMigration',
+    },
+    {
+      words: ['... points compared are not the same, such as ...'],
+      cause: 'likewise, or somebody writes to the target',
+      cure: 'likewise',
+    },
+    {
+      words: ['the point ... has n bytes, more than the target takes'],
+      cause: '`service.max_request_size_mb` of the target is smaller',
+      cure: 'raise it in the `config` of the VecCluster',
+    },
+    {
+      words: ['Job crashed n times'],
+      cause: 'pods of the Job died, by memory or by the node',
+      cure: '`kubectl describe` and `kubectl logs` of its pods',
+    },
+  ],
+}
+
+/** How much of a text these words say themselves, in letters; 0 where they are not in it. */
+export function saysOf({ words }: Failure, text: string): number {
+  const found = words.filter((form) => new RegExp(patternOf(form), 'su').test(text))
+  return Math.max(0, ...found.map((form) => form.replaceAll(/\P{L}/gu, '').length))
+}
+
+function patternOf(form: string): string {
+  const parts = form.split(/\.\.\.|\b[nmk]\b/u)
+  return parts.map((part) => part.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('.+?')
+}
