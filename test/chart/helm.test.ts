@@ -72,22 +72,29 @@ t.test(
   },
 )
 
-t.test('a second installation in one cluster is refused', { skip }, async (t) => {
-  const target = await cluster(t)
-  const annotations = {
-    'meta.helm.sh/release-name': 'vec-operator',
-    'meta.helm.sh/release-namespace': 'vec-system',
-  }
-  const [role] = (await rendered(target)).filter(
-    ({ metadata: { name } }) => name === 'vec-operator-helm',
-  )
-  if (role === undefined) throw new Error('no ClusterRole is rendered')
-  await target.client.create({ ...role, metadata: { ...role.metadata, annotations } })
-  const install = ['install', 'other', CHART, '--dry-run=server', ...QUICK]
-  const words = await target.helm(install).then(() => 'accepted', said)
-  t.match(words, 'ClusterRole "vec-operator-helm"')
-  t.match(words, 'meta.helm.sh/release-name')
-})
+/** Beside a release `vec-operator` in `vec-system`. */
+const SECOND: [what: string, release: string, namespace: string][] = [
+  ['of another name', 'other', 'vec-system'],
+  ['of the same name in another namespace', 'vec-operator', 'elsewhere'],
+]
+for (const [what, release, namespace] of SECOND) {
+  t.test(`a second installation in one cluster, ${what}, is refused`, { skip }, async (t) => {
+    const target = await cluster(t)
+    const annotations = {
+      'meta.helm.sh/release-name': 'vec-operator',
+      'meta.helm.sh/release-namespace': 'vec-system',
+    }
+    const [role] = (await rendered(target)).filter(
+      ({ metadata: { name } }) => name === 'vec-operator-helm',
+    )
+    if (role === undefined) throw new Error('no ClusterRole is rendered')
+    await target.client.create({ ...role, metadata: { ...role.metadata, annotations } })
+    const install = ['install', release, CHART, '--namespace', namespace, '--dry-run=server']
+    const words = await target.helm([...install, ...QUICK]).then(() => 'accepted', said)
+    t.match(words, 'ClusterRole "vec-operator-helm"')
+    t.match(words, 'meta.helm.sh/release-name')
+  })
+}
 
 t.test('Prometheus and Grafana are given the files that are tested', { skip }, async (t) => {
   const target = await cluster(t)
