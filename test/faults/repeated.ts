@@ -23,4 +23,17 @@ export const REPEATED: Repeated[] = [
       },
     ],
   },
+  {
+    title: 'a backup by shard outlives an engine that is gone at its last look',
+    seed: 29,
+    strikes: [
+      {
+        fault: 'call cut',
+        door: 'job>engine',
+        like: '^GET .*/collections/books$',
+        nth: 8,
+        seconds: 10,
+      },
+    ],
+  },
 ]

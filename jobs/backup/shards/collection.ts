@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../../crds/errors.ts'
 import { ShardCollection } from '../../../crds/manifest.ts'
+import { patiently } from '../../patience.ts'
 import { countOf } from '../counting.ts'
 import { finish, finishedEarlier } from '../finished.ts'
 import { settledShape, shardPrint, type Shape } from '../shape.ts'
@@ -34,9 +35,12 @@ export async function backUpByShard(name: string, work: Work): Promise<ShardColl
 
 /** Where a shard is does not matter: only which ones there are, and what fits into them. */
 async function isSame(shape: Shape, name: string, work: Work): Promise<boolean> {
-  const sight = await sightOf(name, work)
-  const [node = 0] = sight.keys()
-  const now = await snapshotsOn(work, node).collection(name, work.tools.signal)
+  // The node that was seen may be gone when it is asked: then another one is looked for.
+  const { sight, now } = await patiently(work, async () => {
+    const sight = await sightOf(name, work)
+    const [node = 0] = sight.keys()
+    return { sight, now: await snapshotsOn(work, node).collection(name, work.tools.signal) }
+  })
   const then = shape.shards.map((shard) => shardPrint(shard, shape.described))
   const is = shardsIn(sight).map((shard) => shardPrint(shard, now))
   return isDeepStrictEqual(then.sort(), is.sort())
