@@ -1,41 +1,12 @@
+/** What of a collection is patched. */
 import t from 'tap'
 import type { CollectionSpec } from '../../../crds/collection.ts'
-import type { CollectionConfig } from '../../../crds/rules/answers.ts'
-import { describe, drifted, immutableDifferences } from '../../../hooks/collection/mismatch.ts'
-import { collectionSpec } from './stage.ts'
-
-const vector = { size: 4, distance: 'Cosine', hnsw: {}, quantization: {} } as const
-
-interface Live {
-  params?: object
-  hnsw_config?: object
-  optimizer_config?: object
-  quantization_config?: object | null
-  strict_mode_config?: object
-}
-
-function config(live: Live): CollectionConfig {
-  return {
-    params: {
-      vectors: { size: 4, distance: 'Cosine' },
-      shard_number: 3,
-      replication_factor: 1,
-      ...live.params,
-    },
-    hnsw_config: { m: 16, on_disk: false, ...live.hnsw_config },
-    optimizer_config: { max_optimization_threads: null, ...live.optimizer_config },
-    ...(live.quantization_config !== undefined && {
-      quantization_config: live.quantization_config && { ...live.quantization_config },
-    }),
-    ...(live.strict_mode_config !== undefined && {
-      strict_mode_config: { ...live.strict_mode_config },
-    }),
-  }
-}
+import { drifted } from '../../../hooks/collection/mismatch.ts'
+import { collectionSpec, vector } from './stage.ts'
+import { type Live, config, single } from './config.ts'
 
 type Case = [title: string, spec: Partial<CollectionSpec>, live: Live, paths: string[]]
 
-const single = (live: object) => ({ params: { vectors: { size: 4, distance: 'Cosine', ...live } } })
 const scalar = (inner: object) => ({ quantization_config: { scalar: { type: 'int8', ...inner } } })
 
 const MUTABLE: Case[] = [
@@ -221,97 +192,5 @@ for (const [title, spec, live, paths] of MUTABLE) {
       drift.flatMap(({ differences }) => differences.map(({ path }) => path)),
       paths,
     )
-  })
-}
-
-const two = [
-  { ...vector, name: 'a' },
-  { ...vector, name: 'b' },
-]
-const named = (names: Record<string, object>) => ({ params: { vectors: names } })
-const plainVector = { size: 4, distance: 'Cosine' }
-
-const FIXED: [string, Partial<CollectionSpec>, Live, string[]][] = [
-  ['nothing differs', {}, {}, []],
-  ['size', { vectors: [{ ...vector, size: 8 }] }, {}, ['vectors[0].size: wanted 8, live 4']],
-  [
-    'distance',
-    { vectors: [{ ...vector, distance: 'Dot' }] },
-    {},
-    ['vectors[0].distance: wanted Dot, live Cosine'],
-  ],
-  ['datatype float32 matches absent', { vectors: [{ ...vector, datatype: 'float32' }] }, {}, []],
-  [
-    'datatype',
-    { vectors: [{ ...vector, datatype: 'uint8' }] },
-    {},
-    ['vectors[0].datatype: wanted uint8, live nothing'],
-  ],
-  ['datatype that the spec does not declare', {}, single({ datatype: 'float16' }), []],
-  [
-    'multivector',
-    { vectors: [{ ...vector, multivector: { comparator: 'max_sim' } }] },
-    {},
-    ['vectors[0].multivector.comparator: wanted max_sim, live nothing'],
-  ],
-  [
-    'multivector that is there',
-    { vectors: [{ ...vector, multivector: { comparator: 'max_sim' } }] },
-    single({ multivector_config: { comparator: 'max_sim' } }),
-    [],
-  ],
-  [
-    'one unnamed vector against named ones',
-    {},
-    named({ a: plainVector }),
-    ['vectors: wanted one unnamed vector, live named vectors a'],
-  ],
-  [
-    'named vectors against the unnamed one',
-    { vectors: two },
-    {},
-    ['vectors: wanted named vectors a, b, live one unnamed vector'],
-  ],
-  [
-    'one unnamed vector against none',
-    {},
-    named({}),
-    ['vectors: wanted one unnamed vector, live no dense vector'],
-  ],
-  [
-    'the sets of names',
-    { vectors: two },
-    named({ b: plainVector, c: plainVector }),
-    ['vectors[a]: wanted a vector, live nothing', 'vectors[c]: wanted nothing, live a vector'],
-  ],
-  [
-    'a vector called size is a named one',
-    { vectors: [{ ...vector, name: 'size' }] },
-    named({ size: plainVector }),
-    [],
-  ],
-  [
-    'sparse names',
-    { sparseVectors: [{ name: 's', index: {} }] },
-    { params: { sparse_vectors: { r: {} } } },
-    [
-      'sparseVectors[s]: wanted a vector, live nothing',
-      'sparseVectors[r]: wanted nothing, live a vector',
-    ],
-  ],
-  ['shardNumber, if declared', { shardNumber: 2 }, {}, ['shardNumber: wanted 2, live 3']],
-  ['shardNumber that is not declared', {}, { params: { shard_number: 9 } }, []],
-  ['shardingMethod auto matches absent', { shardingMethod: 'auto' }, {}, []],
-  [
-    'shardingMethod',
-    { shardingMethod: 'custom' },
-    {},
-    ['shardingMethod: wanted custom, live auto'],
-  ],
-]
-
-for (const [title, spec, live, lines] of FIXED) {
-  t.test(`what is fixed at creation: ${title}`, async (t) => {
-    t.strictSame(immutableDifferences(collectionSpec(spec), config(live)).map(describe), lines)
   })
 }

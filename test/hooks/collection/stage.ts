@@ -48,6 +48,12 @@ export function collection(
   }
 }
 
+export const names = (writes: readonly unknown[][]) => writes.map(([name]) => name)
+
+export const vector = { size: 4, distance: 'Cosine', hnsw: {}, quantization: {} } as const
+
+export const keyword = (field: string) => ({ field, type: 'keyword' as const, params: {} })
+
 type Answer = Desired<CollectionStatus>
 
 /** The room, and what surrounds it. `parent` is what the API server holds; time stands until moved. */

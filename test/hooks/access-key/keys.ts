@@ -1,0 +1,34 @@
+/** Access keys and what is observed of them; a test states only what it is about. */
+import type { AccessKeySpec, VecAccessKey } from '../../../crds/access-key.ts'
+import type { Secret } from '../../../crds/kubernetes.ts'
+import type { Observed } from '../../../hooks/access-key/observe.ts'
+import { sync } from '../../../hooks/access-key/sync.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import { NOW, cluster, context, resource } from '../../builders.ts'
+
+export const KEY = 'a-signing-key-of-thirty-two-bytes'
+
+export function accessKey(spec: Partial<AccessKeySpec> = { access: 'r' }): VecAccessKey {
+  return resource('VecAccessKey', { clusterRef: { name: 'a' }, ...spec }, { name: 'reader' })
+}
+
+export const jwtCluster = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: true } } })
+
+export function observed(parts: Partial<Observed> = {}): Observed {
+  return { accessKey: accessKey(), cluster: jwtCluster, signingKey: KEY, children: [], ...parts }
+}
+
+/** The Secret of an answer, as the API server shows it afterwards. */
+export function written(desired: Desired<unknown>): Secret {
+  const [child] = desired.children
+  return { ...child, metadata: { ...child?.metadata, namespace: 'ns' } } as Secret
+}
+
+export function tokenIn({ data }: Secret): string {
+  return Buffer.from(data?.['token'] ?? '', 'base64').toString()
+}
+
+export async function settled(parts: Partial<Observed> = {}, now = NOW) {
+  const first = await sync(observed(parts), { ...context, now })
+  return sync(observed({ ...parts, children: [written(first)] }), { ...context, now })
+}

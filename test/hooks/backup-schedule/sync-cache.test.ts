@@ -1,0 +1,141 @@
+/** A VecBackupSchedule among backups that are not its own, or that the cache does not show yet. */
+import t from 'tap'
+import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
+import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
+import { backup, droppedNames, made, portsOf, schedule, tick, type Stage } from './stage.ts'
+
+t.test('a VecBackup of that name which is not ours stays untouched and is named', async (t) => {
+  const foreign = backup('2026-03-01T03:00:00Z')
+  foreign.metadata.uid = 'uid-of-somebody'
+  const stage: Stage = { schedule: schedule(), children: [], live: { others: [foreign] } }
+  const desired = await tick(stage, '2026-03-01T03:00:00Z')
+  t.strictSame(desired.children, [])
+  t.match(desired.status.conditions, [
+    { status: 'False', reason: 'BackupNameTaken', message: /^VecBackup nightly-20260301-030000 / },
+  ])
+  t.equal(desired.status.lastScheduleTime, undefined)
+})
+
+t.test('a child with a name that no schedule gives is kept and never pruned', async (t) => {
+  const odd = backup('2026-02-01T03:00:00Z')
+  odd.metadata.name = 'nightly-by-hand'
+  const impossible = backup('2026-02-01T03:00:00Z')
+  impossible.metadata.name = 'nightly-20260230-030000'
+  const status = { lastScheduleTime: '2026-02-28T03:00:00Z' }
+  const spec = { retentionPolicy: { keepLast: 1 } }
+  const children = [odd, impossible, backup('2026-02-28T03:00:00Z')]
+  const desired = await tick({ schedule: schedule({ spec, status }), children }, '2026-02-28T04:00:00Z') // prettier-ignore
+  t.equal(desired.children.length, 3)
+  t.equal(desired.dropped, undefined)
+  t.equal(desired.status.recentBackups?.length, 1)
+})
+
+t.test(
+  'a backup on its way out is neither active, kept nor newest, and stays among the children',
+  async (t) => {
+    const deletionTimestamp = '2026-02-28T05:00:00Z'
+    const stage: Stage = {
+      schedule: schedule({
+        spec: { retentionPolicy: { keepLast: 1 } },
+        status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
+      }),
+      children: [
+        backup('2026-02-27T03:00:00Z'),
+        backup('2026-02-28T03:00:00Z', { phase: 'Completed', deletionTimestamp }),
+      ],
+    }
+    const desired = await tick(stage, '2026-02-28T06:00:00Z')
+    t.equal(desired.children.length, 2)
+    t.equal(desired.status.lastBackupName, 'nightly-20260227-030000')
+  },
+)
+
+t.test(
+  'a backup that is gone, though the cache shows it, saves nothing from pruning',
+  async (t) => {
+    const older = backup('2026-02-27T03:00:00Z')
+    const stage: Stage = {
+      schedule: schedule({
+        spec: { retentionPolicy: { keepLast: 1 } },
+        status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
+      }),
+      children: [older, backup('2026-02-28T03:00:00Z')],
+      live: { backups: [older] },
+    }
+    t.strictSame(droppedNames(await tick(stage, '2026-02-28T06:00:00Z')), [])
+  },
+)
+
+t.test('a backup is pruned only once the status that is shown tells of its slot', async (t) => {
+  const days = ['2026-02-26', '2026-02-27', '2026-02-28']
+  const children = days.map((day) => backup(`${day}T03:00:00Z`))
+  const spec = { retentionPolicy: { keepLast: 1 } }
+  const shown = async (status?: { lastScheduleTime: string }) =>
+    tick(
+      { schedule: schedule({ spec, ...(status && { status }) }), children },
+      '2026-02-28T06:00:00Z',
+    )
+  const unrecorded = await shown()
+  t.strictSame(droppedNames(unrecorded), [])
+  t.equal(unrecorded.status.lastScheduleTime, '2026-02-28T03:00:00Z')
+  t.equal(unrecorded.resyncAfterSeconds, 2)
+  const behind = await shown({ lastScheduleTime: '2026-02-26T03:00:00Z' })
+  t.strictSame(droppedNames(behind), ['nightly-20260226-030000'])
+})
+
+t.test('what the cache does not show yet is seen before a backup is made', async (t) => {
+  const now = '2026-03-01T03:00:00Z'
+  const status = { lastScheduleTime: '2026-02-28T03:00:00Z' }
+  const with_ = async (live: Stage['live'], policy: 'Forbid' | 'Replace' = 'Forbid') => {
+    const spec = { concurrencyPolicy: policy }
+    const stage: Stage = {
+      schedule: schedule({ status, spec }),
+      children: [],
+      ...(live && { live }),
+    }
+    const desired = await tick(stage, now)
+    return { made: made(desired, stage).length, ...desired }
+  }
+  const runs = backup('2026-02-28T03:00:00Z', { phase: 'InProgress' })
+  t.equal((await with_(undefined)).made, 1)
+  t.equal((await with_({ backups: [backup(now)] })).made, 0, 'its backup')
+  t.equal((await with_({ backups: [runs] })).made, 0, 'Forbid: one that runs')
+  const replaced = await with_({ backups: [runs] }, 'Replace')
+  t.equal(replaced.made, 0, 'Replace: one that runs and cannot be dropped yet')
+  t.equal(replaced.resyncAfterSeconds, 2)
+
+  const changed = schedule({ status })
+  changed.metadata.generation = 2
+  t.equal((await with_({ schedule: changed })).made, 0, 'another spec')
+  const ending = schedule({ status, deletionTimestamp: now })
+  t.equal((await with_({ schedule: ending })).made, 0, 'its deletion')
+  t.equal((await with_({ schedule: undefined })).made, 0, 'its end')
+  const namesake = schedule({ status })
+  namesake.metadata.uid = 'uid-other'
+  t.equal((await with_({ schedule: namesake })).made, 0, 'a namesake made later')
+  const ahead = schedule({ status: { lastScheduleTime: now } })
+  t.equal((await with_({ schedule: ahead })).made, 0, 'its status')
+})
+
+t.test(
+  'lastScheduleTime never goes back when the schedule is shown late after a restart',
+  async (t) => {
+    const lastScheduleTime = '2026-02-28T03:00:00Z'
+    const stage: Stage = {
+      schedule: schedule({ spec: { suspend: true } }),
+      children: [],
+      live: { schedule: schedule({ spec: { suspend: true }, status: { lastScheduleTime } }) },
+    }
+    t.match((await tick(stage, '2026-02-28T06:00:00Z')).status, { lastScheduleTime })
+  },
+)
+
+t.test('the room writes its Events and needs no related objects', async (t) => {
+  const events: KubernetesEvent[] = []
+  const stage: Stage = { schedule: schedule(), children: [] }
+  const room = backupScheduleRoom(portsOf(stage, events))
+  await tick(stage, '2026-03-01T03:00:00Z', room)
+  t.match(events, [{ reason: 'BackupCreated' }])
+  t.strictSame(room.customize(stage.schedule), [])
+  t.strictSame(room.childKinds, ['VecBackup.vec-operator.dev/v1alpha1'])
+})

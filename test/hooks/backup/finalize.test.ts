@@ -1,0 +1,250 @@
+/** The end of a VecBackup: its Job is stopped and its objects are purged. */
+import t from 'tap'
+import { type BackupStatus } from '../../../crds/backup.ts'
+import { StorageError, Rejected } from '../../../crds/errors.ts'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import { backupRoom } from '../../../hooks/backup/index.ts'
+import type { BackupPorts } from '../../../hooks/backup/ports.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import { ago, context } from '../../builders.ts'
+import { MINE, backup, bucketKeys, transferJob } from './objects.ts'
+import { leaseOf } from '../transfer.ts'
+import { portsOf } from './ports.ts'
+import { requestOf } from '../request.ts'
+import { rights, answered, withReport } from './answered.ts'
+
+// ---- the end
+
+/** A backup that was started once and is being deleted. */
+function ending(parts: Parameters<typeof backup>[0] = {}) {
+  const status = { phase: 'Completed', startTime: ago(900) } as const
+  return backup({ deletionTimestamp: ago(5), status, ...parts })
+}
+
+const secretThere = { secret: async () => bucketKeys }
+
+t.test('deletion while running stops the Job first, with its pods, then purges', async (t) => {
+  const calls: string[] = []
+  const jobs = [transferJob()]
+  const asked = requestOf(withReport({}, { deletionTimestamp: ago(5) }), [...rights, ...jobs])
+  const purge: BackupPorts['purge'] = async ({ namespace, name, uid, storage }) => {
+    calls.push(`${storage.prefix}/${name} ${namespace} ${uid}`)
+    return { done: true }
+  }
+  const running = { ...secretThere, purge, jobsOf: async () => jobs }
+  const first = await answered('finalize', asked, running)
+  t.strictSame(first.written, [`stop ${transferJob().metadata.name}`])
+  t.strictSame(calls, [])
+  t.equal(first.desired.finalized, undefined)
+  const deleting = [transferJob({ deletionTimestamp: ago(1) })]
+  const second = await answered('finalize', asked, { ...running, jobsOf: async () => deleting })
+  t.strictSame(second.written, [])
+  t.equal(second.desired.resyncAfterSeconds, 2)
+  const last = await answered('finalize', asked, { ...running, jobsOf: async () => [] })
+  t.strictSame(calls, ['daily/b ns uid-b'])
+  t.equal(last.desired.finalized, true)
+})
+
+t.test(
+  'a backup that goes with its Jobs gives its turn back at once, and only its own',
+  async (t) => {
+    for (const [holder, written] of [
+      [MINE, ['drop vec-a-backup']],
+      ['VecBackup/ns/other/uid-other', []],
+    ] as const) {
+      const lease = async () => leaseOf('backup', holder)
+      const { desired, written: found } = await answered('finalize', requestOf(ending()), {
+        ...secretThere,
+        lease,
+      })
+      t.equal(desired.finalized, true)
+      t.strictSame(found, written)
+    }
+  },
+)
+
+t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
+  const lease = async () => Promise.reject(new Error('403'))
+  const answer = await answered('finalize', requestOf(ending()), { ...secretThere, lease })
+  t.equal(answer.desired.finalized, true)
+})
+
+t.test(
+  'the purge is bounded per call, tells what is left and goes on at the next one',
+  async (t) => {
+    const counted = [
+      { count: 20_000, isLeast: true },
+      { count: 1_000, isLeast: false },
+    ]
+    const known: unknown[] = []
+    const purge: BackupPorts['purge'] = async ({ left: before }) => {
+      known.push(before)
+      const left = counted[known.length - 1]
+      return left === undefined ? { done: true } : { done: false, left }
+    }
+    const { ports } = portsOf({ ...secretThere, purge })
+    const room = backupRoom(ports)
+    for (const left of ['more than 20000', '1000']) {
+      const answer = (await room.finalize?.(requestOf(ending()), context)) as Desired<BackupStatus>
+      t.equal(answer.finalized, undefined)
+      t.equal(answer.resyncAfterSeconds, 1)
+      t.match(answer.status.conditions?.at(-1), {
+        type: 'Purged',
+        reason: 'Purging',
+        message: `s3://store/daily/b is being emptied, ${left} objects are left`,
+      })
+    }
+    t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
+    t.strictSame(known, [undefined, ...counted])
+  },
+)
+
+for (const error of [new StorageError('access denied'), new Rejected('owner.json does not read')]) {
+  t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
+    const purge = async () => Promise.reject(error)
+    const first = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
+    const { status } = first.desired
+    const condition = status.conditions?.at(-1)
+    t.match(condition, {
+      reason: 'PurgeFailed',
+      message: `s3://store/daily/b: ${error.message} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`,
+    })
+    t.equal(first.desired.resyncAfterSeconds, 30)
+    t.strictSame(first.written, ['event PurgeFailed'])
+    const again = await answered('finalize', requestOf(ending({ status })), {
+      ...secretThere,
+      purge,
+    })
+    t.strictSame(again.written, [])
+    t.equal(again.desired.status.conditions?.length, 1)
+  })
+}
+
+t.test('a purge that ends with a defect is no end of the backup', async (t) => {
+  const purge = async () => Promise.reject(new Error('a defect'))
+  const { desired } = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
+  t.equal(desired.finalized, undefined)
+  t.equal(desired.status.conditions?.at(-1)?.message, 's3://store/daily/b is being emptied')
+})
+
+t.test('a purge that takes long goes on behind the answer', async (t) => {
+  let finish: () => void = () => undefined
+  const slow = new Promise<void>((resolve) => (finish = resolve))
+  const purge: BackupPorts['purge'] = async () => slow.then(() => ({ done: true }))
+  const room = backupRoom(portsOf({ ...secretThere, purge }).ports)
+  const first = await room.finalize?.(requestOf(ending()), context)
+  t.equal(first?.finalized, undefined)
+  t.equal(first?.resyncAfterSeconds, 2)
+  finish()
+  t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
+})
+
+t.test(
+  'one more look before it goes: a Job that was made behind the purge is stopped',
+  async (t) => {
+    const lists = [[], [transferJob()]]
+    const jobsOf = async () => lists.shift() ?? []
+    const { desired, written } = await answered('finalize', requestOf(ending()), {
+      ...secretThere,
+      jobsOf,
+    })
+    t.equal(desired.finalized, undefined)
+    t.strictSame(written, [`stop ${transferJob().metadata.name}`])
+  },
+)
+
+t.test('a missing credentials Secret: a warning and an Event, and the objects stay', async (t) => {
+  const { desired, written } = await answered('finalize', requestOf(ending()))
+  t.equal(desired.finalized, true)
+  t.strictSame(written, [
+    'event CredentialsMissing',
+    'warn Secret ns/s3 not found: the objects in s3://store/daily/b stay',
+  ])
+})
+
+t.test('the annotation retain-objects releases at once', async (t) => {
+  const purge = async () => Promise.reject(new Error('never called'))
+  const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
+  const { desired, written } = await answered(
+    'finalize',
+    requestOf(ending({ annotations }), rights),
+    {
+      ...secretThere,
+      purge,
+    },
+  )
+  t.equal(desired.finalized, true)
+  t.equal(desired.children.length, rights.length)
+  t.strictSame(written, [])
+})
+
+t.test('a backup that never started has no objects and needs no credentials', async (t) => {
+  const never = backup({ deletionTimestamp: ago(1) })
+  const { desired, written } = await answered('finalize', requestOf(never))
+  t.equal(desired.finalized, true)
+  t.strictSame(written, [])
+})
+
+t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
+  const calls: string[] = []
+  const purge: BackupPorts['purge'] = async ({ name }) => {
+    calls.push(name)
+    return { done: true }
+  }
+  const failed = withReport(
+    { state: 'Failed' },
+    { deletionTimestamp: ago(1), status: { phase: 'Failed' } },
+  )
+  await answered('finalize', requestOf(failed), { ...secretThere, purge })
+  t.strictSame(calls, ['b'])
+})
+
+t.test('in a namespace that ends it gives up after 10 minutes, saying so in the log', async (t) => {
+  const purge = async () => Promise.reject(new StorageError('access denied'))
+  const ends = { ...secretThere, purge, namespaceEnds: async () => true }
+  const early = await answered('finalize', requestOf(ending({ deletionTimestamp: ago(599) })), ends)
+  t.equal(early.desired.finalized, undefined)
+  const late = requestOf(ending({ deletionTimestamp: ago(600) }))
+  const given = await answered('finalize', late, ends)
+  t.equal(given.desired.finalized, true)
+  t.strictSame(given.written, [
+    'event PurgeGivenUp',
+    'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
+  ])
+  const alive = await answered('finalize', late, { ...ends, namespaceEnds: async () => false })
+  t.equal(alive.desired.finalized, undefined)
+})
+
+t.test('a purge waits while a restore naming that backup has an unfinished Job', async (t) => {
+  const restores = [
+    { namespace: 'far', name: 'over', uid: 'uid-over' },
+    { namespace: 'far', name: 'busy', uid: 'uid-busy' },
+  ]
+  const jobsOf: BackupPorts['jobsOf'] = async (_, uid) =>
+    uid === 'uid-busy'
+      ? [transferJob()]
+      : uid === 'uid-over'
+        ? [transferJob({ ended: ['Complete', 9] })]
+        : []
+  const answers = { ...secretThere, jobsOf, restoresOf: async () => restores }
+  const { desired } = await answered('finalize', requestOf(ending()), answers)
+  t.equal(desired.finalized, undefined)
+  t.equal(desired.resyncAfterSeconds, 30)
+  t.match(desired.status.conditions?.at(-1), {
+    type: 'Purged',
+    reason: 'WaitingForRestore',
+    message: 'waits for VecRestore far/busy',
+  })
+  const over = { ...answers, restoresOf: async () => restores.slice(0, 1) }
+  t.equal((await answered('finalize', requestOf(ending()), over)).desired.finalized, true)
+})
+
+t.test('what has ended without its status yet is purged like any other', async (t) => {
+  const { desired } = await answered(
+    'finalize',
+    requestOf(withReport({ state: 'Done' }, { deletionTimestamp: ago(1) })),
+    secretThere,
+  )
+  t.equal(desired.finalized, true)
+  t.strictSame(desired.status, {})
+})

@@ -1,0 +1,118 @@
+/** Which credentials the Job of a VecBackup is given, and which of them as copies. */
+import t from 'tap'
+import { wantedRun } from '../../../hooks/backup/children.ts'
+import { sync } from '../../../hooks/backup/sync.ts'
+import { context, secret } from '../../builders.ts'
+import {
+  backup,
+  bucketKeys,
+  keySecret,
+  ready,
+  report,
+  result,
+  runningCluster,
+  transferJob,
+} from './objects.ts'
+import { leaseOf } from '../transfer.ts'
+import { podOf } from './decisions.ts'
+
+const secured = {
+  apiKey: { autoGenerate: true, jwtRbac: false },
+  tls: { enabled: true, secretRef: { name: 'cert' } },
+}
+
+const credentials = {
+  bucket: bucketKeys,
+  engine: keySecret(),
+  tls: secret({ 'tls.crt': 'c', 'tls.key': 'k', 'ca.crt': 'authority' }),
+}
+
+t.test('the key and the authority of the cluster are mounted where they stand', async (t) => {
+  const decision = sync(
+    ready({ cluster: runningCluster({ spec: secured }), secrets: credentials }),
+    context,
+  )
+  t.strictSame(podOf(decision).volumes.slice(1), [
+    { name: 'bucket', secret: { secretName: 's3', optional: true } },
+    { name: 'engine', secret: { secretName: 'vec-a-apikey', optional: true } },
+    { name: 'tls', secret: { secretName: 'cert', optional: true } },
+  ])
+})
+
+const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
+
+t.test(
+  'a Secret of another namespace reaches a Job only as a copy, which its pods wait for',
+  async (t) => {
+    const lease = leaseOf('backup', 'VecBackup/far/b/uid-b')
+    const decision = sync(
+      ready({
+        backup: far,
+        cluster: runningCluster({ spec: secured }),
+        secrets: credentials,
+        leases: { write: { kind: 'write' }, backup: { kind: 'backup', lease, jobs: [] } },
+      }),
+      context,
+    )
+    const job = transferJob().metadata.name
+    t.strictSame(podOf(decision).volumes.slice(1), [
+      { name: 'bucket', secret: { secretName: 's3', optional: true } },
+      { name: 'engine', secret: { secretName: `${job}-engine` } },
+      { name: 'tls', secret: { secretName: `${job}-tls` } },
+    ])
+    t.equal(decision.writeCopies, undefined, 'once the Job exists')
+  },
+)
+
+t.test(
+  'the copies are made once the Job exists, owned by it, and hold the one key that is needed',
+  async (t) => {
+    const plan = wantedRun(far, runningCluster({ spec: secured }), undefined).hash
+    const job = transferJob({ namespace: 'far', plan })
+    const { name } = job.metadata
+    const running = ready({
+      backup: far,
+      cluster: runningCluster({ spec: secured }),
+      secrets: credentials,
+      jobs: [job],
+      copies: {},
+      progress: report(),
+    })
+    const copy = (credential: string, data: Record<string, string>) => ({
+      apiVersion: 'v1' as const,
+      kind: 'Secret' as const,
+      metadata: {
+        name: `${name}-${credential}`,
+        namespace: 'far',
+        labels: { 'app.kubernetes.io/managed-by': 'vec-operator' },
+        ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name, uid: 'job-1' }],
+      },
+      type: 'Opaque',
+      data,
+    })
+    const engine = copy('engine', { 'api-key': 'aw==' })
+    const tls = copy('tls', { 'ca.crt': 'YXV0aG9yaXR5' })
+    t.strictSame(sync(running, context).writeCopies, [engine, tls])
+    t.equal(sync({ ...running, copies: { engine, tls } }, context).writeCopies, undefined)
+    const starting = { ...running }
+    delete starting.progress
+    delete starting.leases
+    t.equal(sync(starting, context).writeCopies?.length, 2)
+    t.equal(sync(starting, context).resyncAfterSeconds, 2, 'its pods wait for them')
+    delete starting.cluster
+    t.equal(sync(starting, context).writeCopies, undefined)
+    const rotated = { ...credentials, engine: keySecret('new') }
+    const later = sync({ ...running, copies: { engine, tls }, secrets: rotated }, context)
+    t.match(later.writeCopies, [{ data: { 'api-key': 'bmV3' } }], 'kept equal while it runs')
+    const done = report({ state: 'Done', backup: result() })
+    t.strictSame(
+      sync({ ...running, progress: done }, context).deleteCopies,
+      ['engine', 'tls'].map((one) => ({
+        namespace: 'far',
+        name: `${name}-${one}`,
+        ownerUid: 'job-1',
+      })),
+      'deleted when it has ended',
+    )
+  },
+)

@@ -1,0 +1,145 @@
+/** What the status of a VecBackup tells while its Job runs, and how it ends. */
+import t from 'tap'
+import type { BackupStatus } from '../../../crds/backup.ts'
+import { sync } from '../../../hooks/backup/sync.ts'
+import { kept } from '../../../hooks/job.ts'
+import { ago, context } from '../../builders.ts'
+import { backup, ready, report, result, transferJob } from './objects.ts'
+import { keptRights, complete, jobIn } from './decisions.ts'
+
+t.test('a Job that only the live list shows is waited for', async (t) => {
+  const decision = sync(ready({ liveJobs: [transferJob({ ended: ['Complete', 1] })] }), context)
+  t.equal(jobIn(decision), undefined)
+  t.equal(decision.resyncAfterSeconds, 2)
+})
+
+t.test('by shard the status names the shard of each snapshot', async (t) => {
+  const key = 'daily/b/books/shard-4/books-4.snapshot'
+  const snapshots = [{ node: 1, shard: 4, snapshotName: 'books-4.snapshot', key }]
+  const collections = [{ name: 'books', status: 'Completed' as const, bytes: 1024, snapshots }]
+  const current = {
+    collection: 'docs',
+    number: 2,
+    shards: 6,
+    shardsDone: 2,
+    bytes: 1,
+    bytesTotal: 3,
+  }
+  const progress = report({ backup: { ...result({ collections }), current } })
+  const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
+  t.strictSame(status.collections, [
+    { name: 'books', status: 'Completed', size: '1 KiB', snapshots },
+  ])
+})
+
+t.test('while the Job runs the status tells how far it is', async (t) => {
+  const message = 'collection 2 of 2 (docs), node 1 of 3: 1.2 GiB of 3.4 GiB, 85 MB/s, 25 s left'
+  const snapshots = [{ node: 0, snapshotName: 's', key: 'daily/b/books/node-0/s' }]
+  const collections = [
+    { name: 'books', status: 'Completed' as const, bytes: 1_503_238_553, snapshots },
+    { name: 'docs', status: 'InProgress' as const },
+  ]
+  const progress = report({ message, backup: result({ collections }) })
+  const jobs = [transferJob()]
+  const decision = sync(ready({ jobs, progress }), context)
+  t.strictSame(decision.status, {
+    phase: 'InProgress',
+    startTime: '2026-03-01T11:55:00Z',
+    s3Path: 's3://store/daily/b',
+    totalSize: '1.4 GiB',
+    collections: [
+      { name: 'books', status: 'Completed', size: '1.4 GiB', snapshots },
+      { name: 'docs', status: 'InProgress' },
+    ],
+    conditions: complete('False', 'BackupRunning', message),
+  })
+  t.strictSame(decision.children, [...keptRights, ...jobs.map(kept)])
+  t.match(decision.events, [{ type: 'Normal', reason: 'BackupStarted' }])
+  const later = sync(
+    ready({ jobs, progress, backup: backup({ status: decision.status }) }),
+    context,
+  )
+  t.strictSame(later.events, [])
+  t.equal(later.resyncAfterSeconds, 30)
+})
+
+t.test('startTime stays that of the first attempt', async (t) => {
+  const status = { phase: 'InProgress', startTime: ago(900) } as const
+  const progress = report({ run: 2, startedAt: ago(10) })
+  const jobs = [transferJob({ run: 2 })]
+  const decision = sync(ready({ backup: backup({ status }), jobs, progress }), context)
+  t.equal(decision.status.startTime, ago(900))
+})
+
+t.test('a report that was removed takes nothing from the status', async (t) => {
+  const status: BackupStatus = {
+    phase: 'InProgress',
+    startTime: ago(900),
+    totalSize: '3 B',
+    collections: [{ name: 'books', status: 'Completed' }],
+  }
+  const decision = sync(ready({ backup: backup({ status }), jobs: [transferJob()] }), context)
+  t.match(decision.status, status)
+})
+
+t.test('every collection succeeded: Completed, with expiresAt from retentionDays', async (t) => {
+  const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
+  const jobs = [transferJob()]
+  const kept30 = backup({ spec: { retentionDays: 30 } })
+  const decision = sync(ready({ backup: kept30, jobs, progress }), context)
+  t.strictSame(decision.status, {
+    phase: 'Completed',
+    startTime: '2026-03-01T11:55:00Z',
+    s3Path: 's3://store/daily/b',
+    totalSize: '1.4 GiB',
+    collections: [],
+    completionTime: '2026-03-01T11:59:30Z',
+    expiresAt: '2026-03-31T11:59:30Z',
+    conditions: complete('True', 'BackupCompleted', 'Backed up 2/2 collections'),
+  })
+  t.match(decision.events, [
+    {
+      type: 'Normal',
+      reason: 'BackupCompleted',
+      message: 'Backed up 2/2 collections, 1.4 GiB in s3://store/daily/b',
+    },
+  ])
+  t.strictSame(decision.children, [...keptRights, ...jobs.map(kept)])
+})
+
+for (const state of ['Failed', 'Refused'] as const) {
+  t.test(
+    `any collection failed: Failed with the error of the first failure (${state})`,
+    async (t) => {
+      const found = result({ failed: 1, error: 'books: node 1: no space left on device' })
+      const progress = report({ state, message: 'over', backup: found })
+      const decision = sync(
+        ready({ backup: backup({ spec: { retentionDays: 1 } }), jobs: [transferJob()], progress }),
+        context,
+      )
+      t.equal(decision.status.error, 'books: node 1: no space left on device')
+      t.equal(decision.status.expiresAt, undefined)
+      t.strictSame(
+        decision.status.conditions,
+        complete('False', 'BackupFailed', 'Backed up 1/2 collections'),
+      )
+      t.match(decision.events, [{ type: 'Warning', reason: 'BackupFailed' }])
+    },
+  )
+}
+
+t.test('a failure that tells no collection tells what the Job said', async (t) => {
+  const refused = report({ state: 'Refused', message: 'prefix holds another backup' })
+  t.equal(sync(ready({ progress: refused }), context).status.error, 'prefix holds another backup')
+  t.equal(
+    sync(ready({ progress: report({ state: 'Failed' }) }), context).status.error,
+    'run 1 failed',
+  )
+})
+
+t.test('ended by its report, a backup is never made again, whatever is missing', async (t) => {
+  const progress = report({ state: 'Done', backup: result() })
+  const decision = sync({ ...ready({ progress }), cluster: undefined as never }, context)
+  t.equal(decision.status.phase, 'Completed')
+  t.equal(jobIn(decision), undefined)
+})

@@ -1,0 +1,151 @@
+/** Jobs of a VecBackup that crash, say nothing or go, and what is left once it has ended. */
+import t from 'tap'
+import type { BackupStatus } from '../../../crds/backup.ts'
+import type { Observed } from '../../../hooks/backup/observed.ts'
+import { sync } from '../../../hooks/backup/sync.ts'
+import { kept } from '../../../hooks/job.ts'
+import { NOW, ago, context } from '../../builders.ts'
+import { backup, ready, report, transferJob } from './objects.ts'
+import { leaseOf } from '../transfer.ts'
+import { rights, said, jobIn } from './decisions.ts'
+
+t.test('a Job that ended without an end report is looked at again in 2 s', async (t) => {
+  const jobs = [transferJob({ ended: ['Failed', 29] })]
+  const decision = sync(ready({ jobs, progress: report() }), context)
+  t.equal(decision.status.phase, 'InProgress')
+  t.equal(decision.resyncAfterSeconds, 2)
+})
+
+t.test('after 30 s it is Failed: Job crashed n times', async (t) => {
+  const jobs = [transferJob({ ended: ['Failed', 30], failed: 7 })]
+  const decision = sync(ready({ jobs, progress: report() }), context)
+  t.match(decision.status, {
+    phase: 'Failed',
+    error: 'Job crashed 7 times',
+    completionTime: '2026-03-01T11:59:30Z',
+  })
+  const silent = sync(ready({ jobs: [transferJob({ ended: ['Failed', 30] })] }), context)
+  t.equal(silent.status.error, 'Job crashed 1 times')
+  t.equal(silent.status.startTime, undefined)
+})
+
+t.test('a Job that was deleted is made again and goes on where it stood', async (t) => {
+  const decision = sync(ready({ progress: report({ run: 3 }) }), context)
+  t.match(jobIn(decision)?.metadata.name, /-4$/)
+  t.equal(decision.status.phase, 'InProgress')
+})
+
+const stuck: [string, Partial<Observed>, string][] = [
+  [
+    'silent for 10 minutes',
+    { jobs: [transferJob({ createdAgo: 600 })] },
+    'reported nothing for 600 s',
+  ],
+  [
+    'silent while another image is wanted',
+    { jobs: [transferJob({ image: 'old' })] },
+    'runs another image',
+  ],
+  [
+    'silent while another plan is wanted',
+    { jobs: [transferJob({ plan: 'old' })] },
+    'has another plan than is wanted now',
+  ],
+  [
+    'that appeared after its Lease went to another',
+    {
+      jobs: [transferJob()],
+      leases: {
+        write: { kind: 'write' },
+        backup: { kind: 'backup', lease: leaseOf('backup', 'VecBackup/ns/c/uid-c'), jobs: [] },
+      },
+    },
+    'missed its turn',
+  ],
+]
+
+for (const [what, parts, why] of stuck) {
+  t.test(`a Job ${what} is deleted: JobNotStarted`, async (t) => {
+    const decision = sync(ready(parts), context)
+    const { name } = transferJob().metadata
+    t.strictSame(decision.stop, [{ namespace: 'ns', name, uid: 'job-1' }])
+    t.strictSame(said(decision), [
+      'Pending',
+      'JobNotStarted',
+      `Job ${name} ${why}: it is made again`,
+    ])
+    t.match(decision.events, [{ type: 'Warning', reason: 'JobNotStarted' }])
+    t.equal(sync(ready({ ...parts, progress: report() }), context).stop, undefined, 'frozen')
+    const [job] = parts.jobs ?? []
+    const deleting = { ...job, metadata: { ...job?.metadata, deletionTimestamp: ago(1) } }
+    t.equal(sync(ready({ ...parts, jobs: [deleting as never] }), context).stop, undefined)
+  })
+}
+
+t.test('a Job that is starting is left alone, also while its cluster is gone', async (t) => {
+  const decision = sync(ready({ jobs: [transferJob({ createdAgo: 599 })] }), context)
+  t.equal(decision.stop, undefined)
+  t.equal(said(decision)[1], 'BackupStarting')
+  const alone = ready({ jobs: [transferJob()] })
+  delete alone.cluster
+  delete alone.leases
+  t.equal(sync(alone, context).stop, undefined)
+})
+
+const ENDED: BackupStatus = { phase: 'Completed', completionTime: ago(600) }
+
+t.test('a backup that has ended outlives its cluster; its Job is kept for the log', async (t) => {
+  const jobs = [transferJob({ ended: ['Complete', 600] })]
+  const decision = sync(
+    {
+      backup: backup({ status: ENDED }),
+      jobs,
+      children: [...rights, ...jobs] as never,
+      secrets: {},
+    },
+    context,
+  )
+  t.strictSame(decision, {
+    status: ENDED,
+    children: jobs.map(kept),
+    dropped: rights.map(({ kind, metadata }) => ({
+      kind,
+      name: metadata.name,
+      reason: 'the backup has ended',
+    })),
+  })
+})
+
+t.test(
+  'the rights stay until the last pod has ended, the Job until its history time is over',
+  async (t) => {
+    const still = ready({ backup: backup({ status: ENDED }), jobs: [transferJob()] })
+    t.equal(sync(still, context).dropped, undefined)
+    const old = [transferJob({ ended: ['Complete', 90_000] })]
+    t.match(sync(ready({ backup: backup({ status: ENDED }), jobs: old }), context).dropped?.[0], {
+      kind: 'Job',
+      reason: 'its history time is over',
+    })
+  },
+)
+
+t.test(
+  'Completed, expiresAt passed (looked at every 300 s): the resource deletes itself',
+  async (t) => {
+    const expiring = (expiresAt: string) =>
+      sync(ready({ backup: backup({ status: { ...ENDED, expiresAt } }) }), context)
+    const before = expiring(ago(-1))
+    t.equal(before.expire, undefined)
+    t.equal(before.resyncAfterSeconds, 300)
+    t.strictSame(expiring(ago(0)).expire, { namespace: 'ns', name: 'b', uid: 'uid-b' })
+  },
+)
+
+t.test('the same pass twice gives the same answer', async (t) => {
+  t.strictSame(sync(ready(), context), sync(ready(), context))
+  const progress = report({ message: 'collection 1 of 1' })
+  const first = sync(ready({ jobs: [transferJob()], progress }), context)
+  const again = ready({ backup: backup({ status: first.status }), jobs: [transferJob()], progress })
+  const later = { ...context, now: new Date(NOW.getTime() + 60_000) }
+  t.strictSame(sync(again, later).status, first.status)
+})

@@ -1,0 +1,51 @@
+/** What tests of the decisions about a cluster begin with and look at. */
+import { clusterRights } from '../../../hooks/cluster/children.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
+import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
+import { sync as decide } from '../../../hooks/cluster/sync.ts'
+import { decodePlan, UpgradePlan } from '../../../crds/command.ts'
+import type { Child, Context, Desired } from '../../../hooks/protocol.ts'
+import type { ClusterStatus } from '../../../crds/cluster.ts'
+import { applied, cluster, observed, progress, settings, statefulSet } from '../../builders.ts'
+
+export const rights = clusterRights(cluster())
+
+/** Decides as the room does: with the run that was found due. */
+export function sync(found: Observed, at: Context): Desired<ClusterStatus> {
+  const due = dueRun(found, at.settings)
+  return decide(due === undefined ? found : { ...found, due }, at)
+}
+
+/** Ready for a Job: the rights are there and nothing runs. */
+export function ready(parts: Partial<Observed> = {}): Observed {
+  return observed({ children: rights, liveJobs: [], unfinishedHelmJobs: 0, ...parts })
+}
+
+/** Applied and rolled out, as far as the parts do not say otherwise. */
+export function running(parts: Partial<Observed> = {}): Observed {
+  const found = parts.cluster ?? cluster({ status: { phase: 'Running', appliedRun: 1 } })
+  const planHash = wantedRun(ready({ ...parts, cluster: found }), settings).hash
+  return ready({
+    statefulSet: statefulSet(),
+    progress: progress({ applied: applied({ planHash }) }),
+    ...parts,
+    cluster: found,
+  })
+}
+
+export function condition({ status }: Desired<ClusterStatus>, type: string) {
+  const found = status.conditions?.find((one) => one.type === type)
+  return found && [found.status, found.reason, found.message]
+}
+
+export function jobIn({ children }: Desired<ClusterStatus>): Child | undefined {
+  return children.find((child) => child.kind === 'Job' && child['spec'] !== undefined)
+}
+
+export function planIn(desired: Desired<ClusterStatus>): UpgradePlan {
+  const spec = jobIn(desired)?.['spec'] as {
+    template: { spec: { containers: { env: { name: string; value: string }[] }[] } }
+  }
+  const env = spec.template.spec.containers[0]?.env.find(({ name }) => name === 'PLAN')
+  return decodePlan(UpgradePlan, env?.value ?? '')
+}

@@ -1,0 +1,181 @@
+/** What the status of a VecCluster and its Events tell. */
+import t from 'tap'
+import { wantedRun } from '../../../hooks/cluster/plan.ts'
+import {
+  ago,
+  applied,
+  cluster,
+  context,
+  helmJob,
+  progress,
+  secret,
+  settings,
+  statefulSet,
+} from '../../builders.ts'
+import { sync, ready, running, condition, jobIn, planIn } from './decisions.ts'
+
+t.test(
+  'release applied, pods not ready: Pending, HelmReleaseApplied, looked at after 10 s',
+  async (t) => {
+    const before = running({ cluster: cluster() })
+    const desired = sync({ ...before, statefulSet: statefulSet(1, { readyReplicas: 0 }) }, context)
+    t.match(desired.status, {
+      phase: 'Pending',
+      replicas: 1,
+      readyReplicas: 0,
+      version: '1.18.3',
+      helmRelease: 'vec-a',
+      endpoint: 'http://vec-a.ns.svc.cluster.local:6333',
+      appliedGeneration: 1,
+      appliedRun: 1,
+    })
+    t.equal(condition(desired, 'Progressing')?.[1], 'HelmReleaseApplied')
+    t.strictSame(condition(desired, 'Ready'), ['False', 'ReplicasNotReady', '0/1 replicas ready'])
+    t.equal(desired.resyncAfterSeconds, 10)
+  },
+)
+
+t.test('the endpoint is https when tls.enabled', async (t) => {
+  const spec = { tls: { enabled: true, secretRef: { name: 'cert' } } }
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const data = { 'tls.crt': 'c', 'tls.key': 'k' }
+  const secrets = new Map([['cert', secret(data, 'kubernetes.io/tls')]])
+  const desired = sync(running({ cluster: cluster({ spec, status }), secrets }), context)
+  t.equal(desired.status.endpoint, 'https://vec-a.ns.svc.cluster.local:6333')
+})
+
+t.test(
+  'Pending with all replicas ready is Running: RolloutComplete, AllReplicasReady',
+  async (t) => {
+    const pending = cluster({ status: { phase: 'Pending', appliedRun: 1 } })
+    const desired = sync(running({ cluster: pending }), context)
+    t.equal(desired.status.phase, 'Running')
+    t.strictSame(condition(desired, 'Progressing'), [
+      'False',
+      'RolloutComplete',
+      'run 1 of vec-a is rolled out',
+    ])
+    t.strictSame(condition(desired, 'Ready'), ['True', 'AllReplicasReady', '1/1 replicas ready'])
+    t.strictSame(condition(desired, 'Applied'), ['True', 'UpToDate', 'generation 1 is applied'])
+    t.equal(desired.resyncAfterSeconds, 30)
+    t.equal(jobIn(desired), undefined)
+  },
+)
+
+t.test('Running, spec change applied: Upgrading', async (t) => {
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const changed = cluster({ status, generation: 2 })
+  const { hash: planHash } = wantedRun(ready({ cluster: changed }), settings)
+  const desired = sync(
+    running({
+      cluster: changed,
+      progress: progress({ run: 2, applied: applied({ planHash, run: 2 }) }),
+    }),
+    context,
+  )
+  t.equal(desired.status.phase, 'Upgrading')
+  t.equal(desired.status.appliedRun, 2)
+})
+
+t.test('a spec change re-runs the Helm upgrade', async (t) => {
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const before = running()
+  const changed = { ...before, cluster: cluster({ status, generation: 2, spec: { replicas: 2 } }) }
+  const desired = sync(changed, context)
+  t.equal(planIn(desired).run, 2)
+  t.equal(desired.status.phase, 'Running')
+})
+
+for (const [title, status] of [
+  ['its generation is not observed yet', { observedGeneration: 0 }],
+  ['pods of an older revision are left', { updateRevision: 'r2' }],
+  ['pods are missing', { replicas: 0, readyReplicas: 0 }],
+] as const) {
+  t.test(`Upgrading stays while the StatefulSet has not caught up: ${title}`, async (t) => {
+    const upgrading = cluster({ status: { phase: 'Upgrading', appliedRun: 1 } })
+    const rolling = running({ cluster: upgrading, statefulSet: statefulSet(1, status) })
+    t.equal(sync(rolling, context).status.phase, 'Upgrading')
+  })
+}
+
+t.test('a StatefulSet older than the helm run proves nothing', async (t) => {
+  const pending = cluster({ status: { phase: 'Pending', appliedRun: 1 } })
+  const before = running({ cluster: pending })
+  const report = progress({
+    applied: applied({ ...before.progress?.applied, statefulSetGeneration: 2 }),
+  })
+  t.equal(sync({ ...before, progress: report }, context).status.phase, 'Pending')
+})
+
+t.test('a pod lost later leaves Running and sets Ready=False', async (t) => {
+  const desired = sync(running({ statefulSet: statefulSet(1, { readyReplicas: 0 }) }), context)
+  t.equal(desired.status.phase, 'Running')
+  t.strictSame(condition(desired, 'Ready'), ['False', 'ReplicasNotReady', '0/1 replicas ready'])
+})
+
+t.test('a stopped consensus thread keeps a cluster from Running', async (t) => {
+  const pending = cluster({ status: { phase: 'Pending', appliedRun: 1 } })
+  const consensus = [{ ordinal: 0, state: 'stopped' as const, error: 'no more' }]
+  const desired = sync(running({ cluster: pending, consensus }), context)
+  t.equal(desired.status.phase, 'Pending')
+  t.strictSame(condition(desired, 'Consensus'), ['False', 'ConsensusStopped', 'vec-a-0: no more'])
+})
+
+t.test('a pod that does not answer for its consensus makes it Unknown', async (t) => {
+  const consensus = [{ ordinal: 0, state: 'unknown' as const }]
+  t.strictSame(condition(sync(running({ consensus }), context), 'Consensus'), [
+    'Unknown',
+    'PodsNotAnswering',
+    'no answer from vec-a-0',
+  ])
+})
+
+t.test('working consensus is a condition', async (t) => {
+  const consensus = [{ ordinal: 0, state: 'working' as const }]
+  t.equal(condition(sync(running({ consensus }), context), 'Consensus')?.[0], 'True')
+})
+
+t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
+  const first = sync(ready(), context)
+  const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is under way' }
+  t.match(first.events, [started])
+  const { hash: plan } = wantedRun(ready(), settings)
+  const seen = cluster({ status: first.status })
+  t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])
+})
+
+t.test('a helm run is told once, though the spec changes while it works', async (t) => {
+  const names = [1, 2].map((generation) => {
+    const { events = [] } = sync(ready({ cluster: cluster({ generation }) }), context)
+    return events.map(({ metadata }) => metadata.name)
+  })
+  t.equal(names[0]?.length, 1)
+  t.strictSame(names[0], names[1])
+})
+
+t.test('a pod that is lost or is back is an Event, at most once a minute each', async (t) => {
+  const before = (status: 'True' | 'False') => ({
+    conditions: [
+      {
+        ...{ type: 'Ready', status, reason: 'x', message: '' },
+        lastTransitionTime: ago(60),
+        observedGeneration: 1,
+      },
+    ],
+  })
+  const readyEvents = (count: number, status: 'True' | 'False', now = context.now) => {
+    const parts = { statefulSet: statefulSet(1, { readyReplicas: count }) }
+    const observed = running({ cluster: cluster({ status: before(status) }), ...parts })
+    const { events = [] } = sync(observed, { ...context, now })
+    return events.filter(({ reason }) => /Ready$/.test(reason))
+  }
+  const [lost] = readyEvents(0, 'True')
+  t.match(lost, { type: 'Warning', reason: 'ReplicasNotReady', message: '0/1 replicas ready' })
+  const [back] = readyEvents(1, 'False')
+  t.match(back, { type: 'Normal', reason: 'AllReplicasReady' })
+  t.strictSame(readyEvents(0, 'False'), [])
+  const soon = new Date(context.now.getTime() + 1000)
+  t.equal(readyEvents(0, 'True', soon)[0]?.metadata.name, lost?.metadata.name)
+  const later = new Date(context.now.getTime() + 60_000)
+  t.not(readyEvents(0, 'True', later)[0]?.metadata.name, lost?.metadata.name)
+})

@@ -1,0 +1,163 @@
+/** Helm runs of a VecCluster that fail or are refused, and what starts the next. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import { wantedRun } from '../../../hooks/cluster/plan.ts'
+import {
+  ago,
+  applied,
+  cluster,
+  context,
+  helmJob,
+  progress,
+  secret,
+  settings,
+} from '../../builders.ts'
+import { sync, ready, running, condition, jobIn, planIn } from './decisions.ts'
+
+t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t) => {
+  const { hash: plan } = wantedRun(ready(), settings)
+  const jobs = [helmJob({ plan, ended: ['Failed', 10] })]
+  const failed = { state: 'Failed', reason: 'HelmFailed', message: 'no chart', plan } as const
+  const early = sync(ready({ jobs, progress: progress({ ...failed, at: ago(10) }) }), context)
+  t.equal(jobIn(early), undefined)
+  t.equal(early.status.phase, undefined)
+  t.strictSame(condition(early, 'Applied'), ['False', 'HelmFailed', 'no chart'])
+  t.equal(early.resyncAfterSeconds, 20)
+  t.match(early.events, [{ type: 'Warning', reason: 'HelmFailed', message: 'no chart' }])
+  const late = sync(ready({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
+  t.equal(planIn(late).run, 2)
+  t.strictSame(condition(late, 'Applied'), ['False', 'HelmFailed', 'no chart'])
+})
+
+t.test('a changed spec does not wait for the pause after a Helm error', async (t) => {
+  const jobs = [helmJob({ plan: 'older', ended: ['Failed', 1] })]
+  const report = progress({ state: 'Failed', plan: 'older', at: ago(1) })
+  t.ok(jobIn(sync(ready({ jobs, progress: report }), context)))
+})
+
+t.test('a refusal is final for its plan and asked again after 10 minutes', async (t) => {
+  const { hash: plan } = wantedRun(ready(), settings)
+  const jobs = [helmJob({ plan, ended: ['Failed', 500] })]
+  const refused = {
+    state: 'Refused',
+    reason: 'ShardsWouldBeLost',
+    message: 'node 2',
+    plan,
+  } as const
+  const early = sync(ready({ jobs, progress: progress({ ...refused, at: ago(500) }) }), context)
+  t.equal(jobIn(early), undefined)
+  t.strictSame(condition(early, 'Applied'), ['False', 'ShardsWouldBeLost', 'node 2'])
+  const late = sync(ready({ jobs, progress: progress({ ...refused, at: ago(601) }) }), context)
+  t.ok(jobIn(late))
+})
+
+t.test('an annotation that accepts the risk asks a refused plan again at once', async (t) => {
+  const { hash: plan } = wantedRun(ready(), settings)
+  const annotations = { [ANNOTATIONS.acceptRisk]: 'shard-loss, nonsense' }
+  const desired = sync(
+    ready({
+      cluster: cluster({ annotations }),
+      jobs: [helmJob({ plan, ended: ['Failed', 1] })],
+      progress: progress({ state: 'Refused', plan, at: ago(1) }),
+    }),
+    context,
+  )
+  t.strictSame(planIn(desired).acceptedRisks, ['shard-loss'])
+})
+
+t.test('a Job that ended without an end report is looked at again in 2 s', async (t) => {
+  const jobs = [helmJob({ ended: ['Failed', 5] })]
+  const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
+  t.equal(desired.resyncAfterSeconds, 2)
+  t.equal(jobIn(desired), undefined)
+})
+
+t.test('a Job that crashed is a failed run: Job crashed n times', async (t) => {
+  const { hash: plan } = wantedRun(ready(), settings)
+  const jobs = [helmJob({ plan, ended: ['Failed', 40], failed: 7 })]
+  const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
+  t.equal(planIn(desired).run, 2)
+  t.strictSame(condition(desired, 'Applied'), ['False', 'JobCrashed', 'Job crashed 7 times'])
+})
+
+t.test('an obstacle in the spec stops helm with a condition naming the field', async (t) => {
+  const spec = { config: { tls: {} } }
+  const desired = sync(ready({ cluster: cluster({ spec }) }), context)
+  t.equal(jobIn(desired), undefined)
+  t.equal(condition(desired, 'Applied')?.[1], 'SpecRefused')
+  t.equal(desired.resyncAfterSeconds, 30)
+})
+
+t.test('a missing key Secret installs nothing; the condition names Secret and key', async (t) => {
+  const secretRef = { name: 'key', key: 'api' }
+  const spec = { apiKey: { autoGenerate: false, jwtRbac: false, secretRef } }
+  const desired = sync(ready({ cluster: cluster({ spec }) }), context)
+  t.equal(jobIn(desired), undefined)
+  t.strictSame(condition(desired, 'Applied'), [
+    'False',
+    'SecretNotUsable',
+    'spec.apiKey.secretRef: Secret key does not exist',
+  ])
+})
+
+t.test('an upgrade when a used Secret changes', async (t) => {
+  const secretRef = { name: 'key', key: 'api' }
+  const spec = { apiKey: { autoGenerate: false, jwtRbac: false, secretRef } }
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const secrets = new Map([['key', secret({ api: 'one' })]])
+  const before = running({ cluster: cluster({ spec, status }), secrets })
+  t.equal(jobIn(sync(before, context)), undefined)
+  const changed = { ...before, secrets: new Map([['key', secret({ api: 'two' })]]) }
+  t.ok(jobIn(sync(changed, context)))
+})
+
+t.test('operator start: one helm upgrade per cluster, asked for by the start mark', async (t) => {
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const before = running()
+  const annotations = { [ANNOTATIONS.startMark]: '2026-03-01T11:00:00Z' }
+  const desired = sync({ ...before, cluster: cluster({ status, annotations }) }, context)
+  t.equal(planIn(desired).startMark, '2026-03-01T11:00:00Z')
+})
+
+t.test('a plan over 96 KiB is refused naming the field', async (t) => {
+  const noise = Array.from({ length: 40_000 }, (_, index) => Math.sin(index).toString(36))
+  const desired = sync(ready({ cluster: cluster({ spec: { config: { noise } } }) }), context)
+  t.match(condition(desired, 'Applied')?.[2], /^spec\.config is too large: \d+ of 98304 bytes/)
+})
+
+t.test('finished Jobs stay for their history time, and the last three failed runs', async (t) => {
+  const jobs = [
+    ...[1, 2, 3, 4].map((run) => helmJob({ run, ended: ['Failed', 1000 - run] })),
+    helmJob({ run: 5, ended: ['Complete', 90_000] }),
+    helmJob({ run: 6, ended: ['Complete', 80_000] }),
+  ]
+  const found = cluster({ status: { phase: 'Running', appliedRun: 6 } })
+  const { hash: planHash } = wantedRun(ready(), settings)
+  const report = progress({ run: 6, applied: applied({ planHash, run: 6 }) })
+  const desired = sync(running({ cluster: found, jobs, progress: report }), context)
+  t.strictSame(
+    desired.dropped?.map(({ name, reason }) => [name.at(-1), reason]),
+    [
+      ['1', 'newer failed runs are kept'],
+      ['5', 'its history time is over'],
+    ],
+  )
+  t.equal(desired.children.filter(({ kind }) => kind === 'Job').length, 4)
+})
+
+t.test('a finished Job whose result the status does not show yet is never dropped', async (t) => {
+  const jobs = [helmJob({ run: 1, ended: ['Complete', 90_000] })]
+  const { hash: planHash } = wantedRun(ready(), settings)
+  const report = progress({ applied: applied({ planHash }) })
+  t.equal(sync(running({ cluster: cluster(), jobs, progress: report }), context).dropped, undefined)
+})
+
+t.test('the same pass twice gives the same answer', async (t) => {
+  t.strictSame(sync(ready(), context), sync(ready(), context))
+  const first = sync(running(), context)
+  const again = running({ cluster: cluster({ status: first.status }) })
+  t.strictSame(
+    sync(again, { ...context, now: new Date('2026-03-02T12:00:00Z') }).status,
+    first.status,
+  )
+})

@@ -1,0 +1,100 @@
+/** What of a collection is fixed at its creation. */
+import t from 'tap'
+import type { CollectionSpec } from '../../../crds/collection.ts'
+import { describe, immutableDifferences } from '../../../hooks/collection/mismatch.ts'
+import { collectionSpec, vector } from './stage.ts'
+import { type Live, config, single } from './config.ts'
+
+const two = [
+  { ...vector, name: 'a' },
+  { ...vector, name: 'b' },
+]
+
+const named = (names: Record<string, object>) => ({ params: { vectors: names } })
+
+const plainVector = { size: 4, distance: 'Cosine' }
+
+const FIXED: [string, Partial<CollectionSpec>, Live, string[]][] = [
+  ['nothing differs', {}, {}, []],
+  ['size', { vectors: [{ ...vector, size: 8 }] }, {}, ['vectors[0].size: wanted 8, live 4']],
+  [
+    'distance',
+    { vectors: [{ ...vector, distance: 'Dot' }] },
+    {},
+    ['vectors[0].distance: wanted Dot, live Cosine'],
+  ],
+  ['datatype float32 matches absent', { vectors: [{ ...vector, datatype: 'float32' }] }, {}, []],
+  [
+    'datatype',
+    { vectors: [{ ...vector, datatype: 'uint8' }] },
+    {},
+    ['vectors[0].datatype: wanted uint8, live nothing'],
+  ],
+  ['datatype that the spec does not declare', {}, single({ datatype: 'float16' }), []],
+  [
+    'multivector',
+    { vectors: [{ ...vector, multivector: { comparator: 'max_sim' } }] },
+    {},
+    ['vectors[0].multivector.comparator: wanted max_sim, live nothing'],
+  ],
+  [
+    'multivector that is there',
+    { vectors: [{ ...vector, multivector: { comparator: 'max_sim' } }] },
+    single({ multivector_config: { comparator: 'max_sim' } }),
+    [],
+  ],
+  [
+    'one unnamed vector against named ones',
+    {},
+    named({ a: plainVector }),
+    ['vectors: wanted one unnamed vector, live named vectors a'],
+  ],
+  [
+    'named vectors against the unnamed one',
+    { vectors: two },
+    {},
+    ['vectors: wanted named vectors a, b, live one unnamed vector'],
+  ],
+  [
+    'one unnamed vector against none',
+    {},
+    named({}),
+    ['vectors: wanted one unnamed vector, live no dense vector'],
+  ],
+  [
+    'the sets of names',
+    { vectors: two },
+    named({ b: plainVector, c: plainVector }),
+    ['vectors[a]: wanted a vector, live nothing', 'vectors[c]: wanted nothing, live a vector'],
+  ],
+  [
+    'a vector called size is a named one',
+    { vectors: [{ ...vector, name: 'size' }] },
+    named({ size: plainVector }),
+    [],
+  ],
+  [
+    'sparse names',
+    { sparseVectors: [{ name: 's', index: {} }] },
+    { params: { sparse_vectors: { r: {} } } },
+    [
+      'sparseVectors[s]: wanted a vector, live nothing',
+      'sparseVectors[r]: wanted nothing, live a vector',
+    ],
+  ],
+  ['shardNumber, if declared', { shardNumber: 2 }, {}, ['shardNumber: wanted 2, live 3']],
+  ['shardNumber that is not declared', {}, { params: { shard_number: 9 } }, []],
+  ['shardingMethod auto matches absent', { shardingMethod: 'auto' }, {}, []],
+  [
+    'shardingMethod',
+    { shardingMethod: 'custom' },
+    {},
+    ['shardingMethod: wanted custom, live auto'],
+  ],
+]
+
+for (const [title, spec, live, lines] of FIXED) {
+  t.test(`what is fixed at creation: ${title}`, async (t) => {
+    t.strictSame(immutableDifferences(collectionSpec(spec), config(live)).map(describe), lines)
+  })
+}

@@ -1,0 +1,112 @@
+/** The VecCollection room and what an engine does in its own way: reads that lag, fields it ignores. */
+import t from 'tap'
+import { refused } from './engine.ts'
+import { Stage, collection, keyword, names, vector } from './stage.ts'
+
+t.test('a value is polled after a PATCH, for a read may still show the old one', async (t) => {
+  const stage = new Stage(collection({ hnsw: { m: 32 } }))
+  await stage.settle()
+  stage.engine.live('docs').config.hnsw_config['m'] = 8
+  stage.engine.staleReads = 5
+  stage.engine.writes.length = 0
+  t.match(await stage.nextPass(), { phase: 'Ready', ignored: undefined })
+  t.strictSame(stage.engine.writes, [['patchCollection', 'docs', { hnsw_config: { m: 32 } }]])
+})
+
+t.test('readFanOutFactor is patched right after the collection is made', async (t) => {
+  const stage = new Stage(collection({ readFanOutFactor: 0 }))
+  t.equal((await stage.settle()).phase, 'Ready')
+  t.strictSame(stage.engine.writes.at(-1), [
+    'patchCollection',
+    'docs',
+    { params: { read_fan_out_factor: 0 } },
+  ])
+})
+
+t.test(
+  'a leaf silently ignored by the engine is found and named, and not patched again',
+  async (t) => {
+    const stage = new Stage(
+      collection({
+        hnsw: { m: 32, mm: 1 },
+        quantization: { binary: { foo: 2 } },
+        vectors: [{ ...vector, hnsw: { foo: 1 } }],
+        payloadIndexes: [{ ...keyword('a'), params: { is_tenant: true, bar: 2 } }],
+      }),
+    )
+    const status = await stage.settle()
+    const paths = [
+      'hnsw.mm',
+      'payloadIndexes[a].params.bar',
+      'quantization.binary.foo',
+      'vectors[0].hnsw.foo',
+    ]
+    t.match(status, {
+      phase: 'Failed',
+      error: `engine 1.18.3 ignores ${paths.join(', ')}`,
+      ignored: { generation: 1, engineVersion: '1.18.3', paths },
+    })
+    stage.engine.writes.length = 0
+    t.strictSame((await stage.nextPass()).ignored, status.ignored)
+    t.strictSame(stage.engine.writes, [], 'the same spec and engine')
+    stage.engine.release = '1.19.0'
+    t.match((await stage.nextPass()).ignored, { engineVersion: '1.19.0' })
+    t.ok(names(stage.engine.writes).includes('patchCollection'), 'another engine')
+    stage.change({
+      hnsw: { m: 32 },
+      quantization: {},
+      vectors: [vector],
+      payloadIndexes: [keyword('a')],
+    })
+    t.match(await stage.settle(), { phase: 'Ready', ignored: undefined, error: undefined })
+  },
+)
+
+t.test('what the engine ignores is known also when a later call of the pass fails', async (t) => {
+  const stage = new Stage(collection({ hnsw: { mm: 1 }, replicationFactor: 1 }))
+  stage.engine.faults.set('collectionCluster', { error: refused(500, 'no replica'), stays: true })
+  t.match((await stage.sync()).status, { phase: 'Pending', ignored: { paths: ['hnsw.mm'] } })
+  stage.engine.writes.length = 0
+  stage.later(30)
+  await stage.sync()
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test(
+  'Degraded names every differing path with wanted and live value; nothing is touched',
+  async (t) => {
+    const stage = new Stage(
+      collection({ aliases: ['live'], payloadIndexes: [keyword('a')], replicationFactor: 1 }),
+    )
+    await stage.settle()
+    stage.engine.writes.length = 0
+    stage.engine.copies = { local_shards: [], remote_shards: [{ shard_id: 0, state: 'Dead' }] }
+    stage.change({
+      vectors: [{ ...vector, size: 8 }],
+      shardNumber: 3,
+      aliases: [],
+      payloadIndexes: [],
+      hnsw: { m: 5 },
+    })
+    const error = 'vectors[0].size: wanted 8, live 4; shardNumber: wanted 3, live 1'
+    t.match(await stage.settle(), {
+      phase: 'Degraded',
+      error,
+      payloadIndexes: ['a'],
+      aliases: ['live'],
+      conditions: [
+        { reason: 'ImmutableFieldMismatch', message: error },
+        {
+          type: 'Replicated',
+          status: 'False',
+          reason: 'ReplicasMissing',
+          message: '0 of 1 replicas are Active',
+        },
+      ],
+    })
+    t.strictSame(stage.engine.writes, [])
+    stage.change({ vectors: [vector], aliases: ['live'], hnsw: {} })
+    stage.parent.spec = { ...stage.parent.spec, shardNumber: 1 }
+    t.match(await stage.settle(), { phase: 'Ready', error: undefined, payloadIndexes: [] })
+  },
+)

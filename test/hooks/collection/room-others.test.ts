@@ -1,0 +1,181 @@
+/** The VecCollection room among others: collections, aliases and indexes that others made or claim. */
+import t from 'tap'
+import { refused } from './engine.ts'
+import { Stage, collection, keyword } from './stage.ts'
+
+t.test(
+  'an alias by the name of the collection is a conflict, and the other collection stays as it is',
+  async (t) => {
+    const stage = new Stage(collection({ hnsw: { m: 5 } }))
+    await stage.engine.createCollection('other', { vectors: { size: 4, distance: 'Cosine' } })
+    stage.engine.aliasTargets.set('docs', 'other')
+    stage.engine.writes.length = 0
+    t.match(await stage.settle(), {
+      phase: 'Failed',
+      error: 'docs is an alias of collection other',
+    })
+    t.strictSame(stage.engine.writes, [])
+  },
+)
+
+t.test(
+  'an alias by that name made after the last look at aliases is seen before a write',
+  async (t) => {
+    const stage = new Stage(collection({ hnsw: { m: 5 } }))
+    await stage.engine.createCollection('other', { vectors: { size: 4, distance: 'Cosine' } })
+    stage.engine.writes.length = 0
+    stage.engine.before = (name) => {
+      if (name === 'version') stage.engine.aliasTargets.set('docs', 'other')
+    }
+    t.match(await stage.settle(), {
+      phase: 'Failed',
+      error: 'docs is an alias of collection other',
+    })
+    t.strictSame(stage.engine.writes, [])
+  },
+)
+
+t.test('of two VecCollections for one name the younger says so and touches nothing', async (t) => {
+  const older = { name: 'older', creationTimestamp: '2026-01-01T00:00:00Z' }
+  const stage = new Stage(collection({ hnsw: { m: 5 }, deletionPolicy: 'Delete' }))
+  stage.others = [collection({ collectionName: 'docs' }, older)]
+  t.match(await stage.settle(), {
+    phase: 'Failed',
+    error: 'collection docs belongs to VecCollection ns/older',
+  })
+  await stage.engine.createCollection('docs', { vectors: { size: 4, distance: 'Cosine' } })
+  stage.engine.writes.length = 0
+  t.equal((await stage.nextPass()).phase, 'Failed')
+  t.equal((await stage.finalize()).finalized, true)
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test(
+  'of two VecCollections made in one second the one that adopted the name keeps it',
+  async (t) => {
+    const creationTimestamp = '2026-03-01T11:59:00Z'
+    const named = { collectionName: 'docs', deletionPolicy: 'Delete' as const }
+    const adopted = new Stage(collection(named, { name: 'first', uid: 'z', creationTimestamp }))
+    await adopted.settle()
+    const late = new Stage(collection(named, { name: 'late', uid: 'a', creationTimestamp }))
+    late.others = [adopted.parent]
+    const refusal = { phase: 'Failed', error: 'collection docs belongs to VecCollection ns/first' }
+    t.match(await late.settle(), refusal)
+    t.equal((await late.finalize()).finalized, true)
+    t.strictSame(late.engine.writes, [])
+    adopted.others = [late.parent]
+    adopted.engine.faults.set('collectionInfo', { error: refused(401, 'Invalid API key') })
+    t.match(await adopted.nextPass(), { phase: 'Failed', error: /Invalid API key/ })
+    late.others = [adopted.parent]
+    t.match(await late.nextPass(), refusal, 'also while the other one has failed')
+    adopted.change({ hnsw: { m: 5 } })
+    t.equal((await adopted.settle()).phase, 'Ready', 'it still writes')
+  },
+)
+
+t.test('of two made in one second that nobody adopted yet the uid decides', async (t) => {
+  const creationTimestamp = '2026-03-01T11:59:00Z'
+  const stage = new Stage(collection({}, { uid: 'z', creationTimestamp }))
+  stage.others = [
+    collection({ collectionName: 'docs' }, { name: 'other', uid: 'a', creationTimestamp }),
+  ]
+  t.match(await stage.settle(), { phase: 'Failed', error: /belongs to VecCollection ns\/other/ })
+})
+
+t.test(
+  'an alias is never taken from a collection while another VecCollection claims it',
+  async (t) => {
+    const stage = new Stage(collection({ aliases: ['live', 'own'] }))
+    await stage.engine.createCollection('v1', {})
+    stage.engine.aliasTargets.set('live', 'v1')
+    stage.others = [collection({ aliases: ['live'] }, { name: 'v1' })]
+    t.match(await stage.settle(), {
+      phase: 'Failed',
+      error: 'alias live is claimed by VecCollection ns/v1 and points at collection v1',
+      aliases: ['own'],
+      conditions: [{ reason: 'AliasClaimed' }],
+    })
+    t.equal(stage.engine.aliasTargets.get('live'), 'v1')
+    stage.others = [collection({ aliases: [] }, { name: 'v1' })]
+    t.match(await stage.nextPass(), { phase: 'Ready', aliases: ['live', 'own'] })
+    t.equal(
+      stage.engine.aliasTargets.get('live'),
+      'docs',
+      'it moves in one step once nobody claims it',
+    )
+  },
+)
+
+t.test('an alias nobody has goes to the older of those that claim it', async (t) => {
+  const stage = new Stage(collection({ aliases: ['live'] }))
+  stage.others = [
+    collection({ aliases: ['live'] }, { name: 'v1', creationTimestamp: '2026-01-01T00:00:00Z' }),
+  ]
+  t.match(await stage.settle(), { phase: 'Failed', error: /claimed by VecCollection ns\/v1/ })
+  stage.others = [
+    collection({ aliases: ['live'] }, { name: 'v1', creationTimestamp: '2026-03-01T11:59:00Z' }),
+  ]
+  t.equal((await stage.nextPass()).phase, 'Ready')
+})
+
+t.test(
+  'a dropped alias is released, unless it points elsewhere or somebody claims it',
+  async (t) => {
+    const stage = new Stage(collection({ aliases: ['a', 'b', 'c'] }))
+    await stage.settle()
+    await stage.engine.createCollection('other', {})
+    stage.engine.aliasTargets.set('b', 'other')
+    stage.others = [collection({ aliases: ['c'] }, { name: 'v2' })]
+    stage.change({ aliases: [] })
+    stage.engine.writes.length = 0
+    stage.later(11)
+    t.match(await stage.settle(), { phase: 'Ready', aliases: [] })
+    t.strictSame(stage.engine.writes, [['updateAliases', [{ delete_alias: { alias_name: 'a' } }]]])
+  },
+)
+
+t.test('an index someone else made is left alone', async (t) => {
+  const stage = new Stage(collection({ payloadIndexes: [keyword('a'), keyword('b')] }))
+  await stage.engine.createCollection('docs', { vectors: { size: 4, distance: 'Cosine' } })
+  stage.engine.live('docs').payload_schema = {
+    a: { data_type: 'integer' },
+    c: { data_type: 'geo' },
+  }
+  t.match(await stage.settle(), {
+    phase: 'Failed',
+    payloadIndexes: ['b'],
+    error:
+      'payloadIndexes[a].type: wanted keyword, live integer; this resource did not make that index',
+  })
+  stage.change({ payloadIndexes: [] })
+  t.match(await stage.settle(), { phase: 'Ready', payloadIndexes: [] })
+  t.strictSame(Object.keys(stage.engine.live('docs').payload_schema), ['a', 'c'])
+})
+
+t.test(
+  'an index the engine refuses is named, the others are made and the old one stays',
+  async (t) => {
+    const integer = (field: string, params: Record<string, unknown> = {}) => ({
+      field,
+      type: 'integer' as const,
+      params,
+    })
+    const stage = new Stage(collection({ payloadIndexes: [integer('a')] }))
+    await stage.settle()
+    stage.change({ payloadIndexes: [integer('a', { range: false, lookup: false }), integer('b')] })
+    t.match(await stage.settle(), {
+      phase: 'Failed',
+      error: /^payloadIndexes\[a\]: the engine answered 422/,
+      payloadIndexes: ['a', 'b'],
+    })
+    t.strictSame(Object.keys(stage.engine.live('docs').payload_schema), ['a', 'b'])
+  },
+)
+
+t.test('two payload indexes for one field are a conflict', async (t) => {
+  const stage = new Stage(collection({ payloadIndexes: [keyword('a'), keyword('"a"')] }))
+  t.match(await stage.settle(), {
+    phase: 'Failed',
+    error: 'payloadIndexes: a and "a" are the same field',
+  })
+})

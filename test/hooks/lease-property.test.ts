@@ -1,0 +1,115 @@
+/** Whatever claimants do and in whatever order: at no moment do two work on one cluster. */
+import fc from 'fast-check'
+import t from 'tap'
+import { Claimant, LeaseStore } from './leases.ts'
+
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 500)
+
+type What = 'pass' | 'look' | 'decide' | 'write' | 'arrive' | 'end' | 'lose' | 'crash'
+
+interface Step {
+  who: number
+  what: What
+  /** What another does between the two reads of a look. */
+  between: { who: number; what: Exclude<What, 'look' | 'pass'> } | null
+  fails: boolean
+  /** Time that passes before. */
+  seconds: number
+}
+
+/** Whole passes get somewhere, single steps cut them into each other. */
+const WEIGHTS: [weight: number, what: Step['what']][] = [
+  [12, 'pass'],
+  [4, 'look'],
+  [3, 'decide'],
+  [3, 'write'],
+  [3, 'arrive'],
+  [2, 'end'],
+  [1, 'lose'],
+  [1, 'crash'],
+]
+
+const step: fc.Arbitrary<Step> = fc.record({
+  who: fc.nat(3),
+  what: fc.oneof(...WEIGHTS.map(([weight, what]) => ({ weight, arbitrary: fc.constant(what) }))),
+  between: fc.option(
+    fc.record({
+      who: fc.nat(3),
+      what: fc.constantFrom('decide', 'write', 'arrive', 'end', 'crash'),
+    }),
+    { freq: 4 },
+  ),
+  fails: fc.nat(9).map((chance) => chance === 9),
+  seconds: fc.oneof(
+    { weight: 12, arbitrary: fc.nat(5) },
+    { weight: 2, arbitrary: fc.nat(61) },
+    { weight: 1, arbitrary: fc.integer({ min: 200, max: 320 }) },
+  ),
+})
+
+function claimants(store: LeaseStore): Claimant[] {
+  return [
+    new Claimant('backup-1', ['backup'], store),
+    new Claimant('restore-1', ['write', 'backup'], store),
+    new Claimant('backup-2', ['backup'], store),
+    new Claimant('restore-2', ['write', 'backup'], store),
+  ]
+}
+
+async function take(all: Claimant[], store: LeaseStore, one: Step): Promise<void> {
+  store.advance(one.seconds)
+  const { between, what } = one
+  const claimant = all[one.who]
+  if (claimant === undefined) return
+  if (what === 'look') {
+    await claimant.look(async () => {
+      if (between !== null) await all[between.who]?.[between.what]()
+    }, one.fails)
+  } else await claimant[what]()
+}
+
+function atWork(all: Claimant[]): string[] {
+  return all.filter((one) => one.isAtWork).map(({ holder }) => holder.name)
+}
+
+t.test(
+  'over random interleavings, stale reads and crashes never two work at once, and each has its turn',
+  async (t) => {
+    let turns = 0
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 40, maxLength: 160, size: 'max' }),
+        async (steps) => {
+          const store = new LeaseStore()
+          const all = claimants(store)
+          for (const one of steps) {
+            await take(all, store, one)
+            if (atWork(all).length > 1) throw new Error(`at once: ${atWork(all).join(', ')}`)
+          }
+          turns += all.filter(({ isDone }) => isDone).length
+          await finish(all, store)
+        },
+      ),
+      { numRuns: RUNS },
+    )
+    t.ok(turns > RUNS / 2, 'many had their turn among the random steps')
+  },
+)
+
+/** From any state on: when everybody passes every 30 s and Jobs end, all get done. */
+async function finish(all: Claimant[], store: LeaseStore): Promise<void> {
+  for (let round = 0; round < 60; round += 1) {
+    // All look before any of them decides, and another one is first each time.
+    const order = all.map((_, index) => all[(index + round) % all.length])
+    for (const one of order) one?.arrive()
+    if (atWork(all).length > 1) throw new Error(`at once: ${atWork(all).join(', ')}`)
+    for (const one of order) await one?.look()
+    for (const one of order) one?.decide()
+    for (let write = 0; write < 4; write += 1) for (const one of order) await one?.write()
+    if (round % 2 === 1) for (const one of order) one?.end()
+    store.advance(30)
+    if (all.every(({ isDone }) => isDone)) return
+  }
+  const waiting = all.filter(({ isDone }) => !isDone).map(({ holder }) => holder.name)
+  throw new Error(`no turn for ${waiting.join(', ')}`)
+}
