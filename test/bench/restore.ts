@@ -4,7 +4,7 @@
  * calls are made by hand, one after the other.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VecBackup } from '../../crds/backup.ts'
@@ -20,6 +20,7 @@ import { jobLog } from '../../jobs/log.ts'
 import { systemTime } from '../../jobs/time.ts'
 import { KEYS, realStore } from '../contract/bucket/real.ts'
 import { realSubject } from '../contract/engine/real.ts'
+import { STORAGE, mountKeys } from './bucket.ts'
 import { jobCommand, startJobApi, taken, type JobApi } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
@@ -34,14 +35,6 @@ const POINTS = NODES * 1400
 const FILL_BATCH = 20
 const MAX_SHARE = 5
 const CLUSTER = { namespace: 'ns', name: 'a', replicas: NODES, tls: false }
-const STORAGE = {
-  ...{ bucket: 'backups', region: 'us-east-1', forcePathStyle: true },
-  credentialsSecretRef: {
-    name: 'keys',
-    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
-    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
-  },
-}
 
 export const restore: Part = {
   name: 'restore',
@@ -198,13 +191,6 @@ async function runWith(api: JobApi, { folder, urls }: World, words: string[], pl
   } finally {
     await api.close()
   }
-}
-
-function mountKeys(folder: string): void {
-  const mounted = join(folder, 'credentials', 'bucket')
-  mkdirSync(mounted, { recursive: true })
-  writeFileSync(join(mounted, 'CLOUD_ACCESS_KEY_ID'), KEYS.accessKeyId)
-  writeFileSync(join(mounted, 'CLOUD_SECRET_ACCESS_KEY'), KEYS.secretAccessKey)
 }
 
 function bucketOf({ endpoint }: World): Bucket {
