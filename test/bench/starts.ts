@@ -11,9 +11,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodePlan, JOB_ENV } from '../../crds/command.ts'
 import { startSettledApi } from './api.ts'
-import { jobCommand, taken } from './job.ts'
+import { taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
-import { build, startBuiltService, TOKEN } from './processes.ts'
+import { build, BUILD, startBuiltService, TOKEN } from './processes.ts'
 import { optionsOf } from './service.ts'
 import { median, type Figure } from './table.ts'
 
@@ -83,13 +83,15 @@ async function jobStart(): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const plan = { resource: 'vecbackups', ...NAME, uid: 'u', run: 1, hash: 'h', ...NOWHERE }
   const began = performance.now()
-  const { file, args, env } = jobCommand(['backup', 'run', 'ns/b'], {
+  // As in its pod: no double of a cluster's names is loaded, for none is asked for.
+  const args = [join(BUILD, 'jobs', 'cli.js'), 'backup', 'run', 'ns/b']
+  const env = {
     VEC_API_SERVER: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     [JOB_ENV.plan]: encodePlan(plan, ''),
     [JOB_ENV.podUid]: 'pod',
     [JOB_ENV.jobUid]: 'job',
-  })
-  const child = spawn(file, args, { env, stdio: 'ignore' })
+  }
+  const child = spawn(process.execPath, args, { env, stdio: 'ignore' })
   await once(child, 'exit')
   server.close()
   if (Number.isNaN(askedAt)) throw new Error('the Job asked for nothing')

@@ -37,7 +37,7 @@ export const PARTS: Part[] = [
     name: 'mutation',
     title: 'Changes noticed',
     command: ['test/mutation/main.ts'],
-    short: ['--changed', 'HEAD~1'],
+    short: ['--kept'],
     said: lineWith(/^\d+ of \d+ files: .*/m),
   },
   {
