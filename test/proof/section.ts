@@ -21,7 +21,7 @@ function paragraph({ name, title, holds, words }: Proved, machine: string): stri
 }
 
 function start(name: string): string {
-  return `<!-- proof ${name} -->\n`
+  return `<!-- proof ${name} -->\n\n`
 }
 
 /** The text with these parts in the place of what stood there of them; what was not run stays. */
