@@ -8,17 +8,22 @@ export interface Deadline {
 
 /**
  * The signal ends a call, and so does its time. AbortSignal.timeout would keep each call's remains in
- * memory until that time has come, and a service makes many calls in half a minute.
+ * memory until that time has come, AbortSignal.any until they are collected, and a service makes many
+ * calls in half a minute.
  */
 export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
   const over = new AbortController()
+  const end = () => over.abort(signal?.reason)
+  if (signal?.aborted === true) end()
+  signal?.addEventListener('abort', end, { once: true })
   const timer = setTimeout(() => {
     over.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
   }, timeoutMs).unref()
   return {
-    signal: signal === undefined ? over.signal : AbortSignal.any([over.signal, signal]),
+    signal: over.signal,
     clear: () => {
       clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
     },
   }
 }

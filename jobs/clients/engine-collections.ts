@@ -10,6 +10,10 @@ import type { Engine } from './engine.ts'
 /** The engine answers at the end of its own limit; we must still be there. */
 const CREATE_CALL_MS = (CREATE_SECONDS + 5) * 1000
 
+/** What a change of collections and aliases answers, and what one of points and indexes does. */
+const Done = Type.Boolean()
+const Operation = Type.Object({})
+
 export class EngineCollections {
   readonly #engine: Engine
 
@@ -46,7 +50,7 @@ export class EngineCollections {
   /** Waits for every replica: up to a minute. */
   async createCollection(name: string, body: CollectionBody, signal?: AbortSignal): Promise<void> {
     const path = `${pathOf(name)}?timeout=${CREATE_SECONDS}`
-    await this.#engine.call('PUT', path, Type.Boolean(), {
+    await this.#engine.call('PUT', path, Done, {
       body,
       timeoutMs: CREATE_CALL_MS,
       signal,
@@ -55,18 +59,18 @@ export class EngineCollections {
 
   async patchCollection(name: string, body: CollectionBody, signal?: AbortSignal): Promise<void> {
     const path = `${pathOf(name)}?timeout=${WRITE_SECONDS}`
-    await this.#engine.call('PATCH', path, Type.Boolean(), { body, signal })
+    await this.#engine.call('PATCH', path, Done, { body, signal })
   }
 
   /** One that is not there is fine: the engine answers `false`, or 404. */
   async deleteCollection(name: string, signal?: AbortSignal): Promise<void> {
     const path = `${pathOf(name)}?timeout=${WRITE_SECONDS}`
-    await unlessMissing(this.#engine.call('DELETE', path, Type.Boolean(), { signal }))
+    await unlessMissing(this.#engine.call('DELETE', path, Done, { signal }))
   }
 
   /** Answers once it is agreed on; it is built afterwards. */
   async putIndex(name: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
-    await this.#engine.call('PUT', `${pathOf(name)}/index?wait=false`, Type.Object({}), {
+    await this.#engine.call('PUT', `${pathOf(name)}/index?wait=false`, Operation, {
       body,
       signal,
     })
@@ -74,13 +78,13 @@ export class EngineCollections {
 
   async deleteIndex(name: string, field: string, signal?: AbortSignal): Promise<void> {
     const path = `${pathOf(name)}/index/${encodeURIComponent(field)}?wait=false`
-    await unlessMissing(this.#engine.call('DELETE', path, Type.Object({}), { signal }))
+    await unlessMissing(this.#engine.call('DELETE', path, Operation, { signal }))
   }
 
   /** No reader sees anything in between; yet what stands before a failing action stays. */
   async updateAliases(actions: AliasAction[], signal?: AbortSignal): Promise<void> {
     const path = `/collections/aliases?timeout=${WRITE_SECONDS}`
-    await this.#engine.call('POST', path, Type.Boolean(), { body: { actions }, signal })
+    await this.#engine.call('POST', path, Done, { body: { actions }, signal })
   }
 }
 

@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import { EngineError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
 import { wordsOf } from './call.ts'
+import { flawIn } from './checked.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
 import type { EngineCall, Route } from './engine-route.ts'
 import type { Answer } from './kubernetes.ts'
@@ -193,10 +194,10 @@ export class Engine {
   }
 
   #checked<Schema extends TSchema>(schema: Schema, answer: unknown, call: string): Static<Schema> {
-    const error = Value.Errors(schema, answer).First()
-    if (error === undefined) return answer
+    const flaw = flawIn(schema, answer)
+    if (flaw === undefined) return answer
     throw new EngineError(
-      `${call} on ${this.node} answered without a valid ${error.path || 'JSON body'}: ${error.message}`,
+      `${call} on ${this.node} answered without a valid ${flaw.path || 'JSON body'}: ${flaw.message}`,
     )
   }
 }

@@ -12,6 +12,7 @@ import { Agent, request, type Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
 import { deadline, retryAfterOf, wordsOf } from './call.ts'
+import { flawIn } from './checked.ts'
 
 /** Where the API is, and how the next call proves who makes it. */
 export interface Access {
@@ -287,8 +288,8 @@ function parsed(text: string, call: string): unknown {
 
 /** Names the field, never its value: it may be a Secret's. */
 function check(schema: TSchema, object: unknown, call: string): void {
-  const error = Value.Errors(schema, object).First()
-  if (error !== undefined) {
-    throw new KubernetesError(`${call} answered without a valid ${error.path}: ${error.message}`)
+  const flaw = flawIn(schema, object)
+  if (flaw !== undefined) {
+    throw new KubernetesError(`${call} answered without a valid ${flaw.path}: ${flaw.message}`)
   }
 }
