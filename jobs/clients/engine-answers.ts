@@ -1,6 +1,10 @@
 /** What the engine answers: the parts we read, checked where they arrive (facts: sections 1, 2 and 10). */
 import { Type, type Static } from '@sinclair/typebox'
 
+/** What a change of collections, aliases and shards answers, and what one of points and indexes does. */
+export const Done = Type.Boolean()
+export const Operation = Type.Object({})
+
 /** `GET /`: the only answer without an envelope. */
 export const Version = Type.Object({ title: Type.String(), version: Type.String() })
 

@@ -1,18 +1,13 @@
 /** The engine's endpoints that a VecCollection needs: collections, payload indexes and aliases. */
-import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
 import { CREATE_SECONDS, WRITE_SECONDS } from '../../crds/limits.ts'
 import { Aliases, CollectionInfo, type Alias } from '../../crds/rules/answers.ts'
 import type { AliasAction, CollectionBody, IndexBody } from '../../crds/rules/bodies.ts'
-import type { Placement } from './engine-answers.ts'
+import { Done, Operation, type Placement } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
 
 /** The engine answers at the end of its own limit; we must still be there. */
 const CREATE_CALL_MS = (CREATE_SECONDS + 5) * 1000
-
-/** What a change of collections and aliases answers, and what one of points and indexes does. */
-const Done = Type.Boolean()
-const Operation = Type.Object({})
 
 export class EngineCollections {
   readonly #engine: Engine

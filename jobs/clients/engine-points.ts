@@ -7,6 +7,7 @@ import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
+import { Operation } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
 import { orderOfIds } from './ids.ts'
 import { idAt, pageBefore, pageOf, type Page } from './page.ts'
@@ -15,6 +16,8 @@ import { fieldsOf, itemsOf } from './raw-json.ts'
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
 /** A page that is larger is asked for anew, with fewer points: memory is bounded. */
 const MAX_PAGE_BYTES = 48 * 1024 * 1024
+
+const Count = Type.Object({ count: Type.Integer() })
 
 export interface PageWanted {
   limit: number
@@ -76,7 +79,7 @@ export class EnginePoints {
     const source = Readable.from(pieces, { objectMode: false })
     const stream = { contentType: 'application/json', contentLength, source }
     const options = { stream, timeoutMs: LONG_CALL_MS, signal }
-    await this.#engine.call('PUT', `${pathOf(collection)}?wait=true`, Type.Object({}), options)
+    await this.#engine.call('PUT', `${pathOf(collection)}?wait=true`, Operation, options)
   }
 
   /** None where sharding is not custom. */
@@ -95,12 +98,7 @@ export class EnginePoints {
     const path = `${pathOf(collection)}/count`
     const body = { exact: true, ...(shardKey !== undefined && { shard_key: shardKey }) }
     const options = { body, timeoutMs: LONG_CALL_MS, signal }
-    const { count } = await this.#engine.call(
-      'POST',
-      path,
-      Type.Object({ count: Type.Integer() }),
-      options,
-    )
+    const { count } = await this.#engine.call('POST', path, Count, options)
     return count
   }
 

@@ -8,6 +8,7 @@ import { EngineError } from '../../crds/errors.ts'
 import { CREATE_SECONDS, LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { IndexBody } from '../../crds/rules/bodies.ts'
+import { Done } from './engine-answers.ts'
 import {
   Free,
   LiveCollection,
@@ -87,7 +88,7 @@ export class EngineRecovery {
   ): Promise<void> {
     const path = `${pathOf(collection)}/shards?timeout=${CREATE_SECONDS}`
     const body = { shard_key: key, shards_number: shards, replication_factor: copies }
-    await this.#engine.call('PUT', path, Type.Boolean(), {
+    await this.#engine.call('PUT', path, Done, {
       body,
       timeoutMs: AGREED_CALL_MS,
       signal,
@@ -98,7 +99,7 @@ export class EngineRecovery {
   async deleteShardKey(collection: string, key: ShardKey, signal?: AbortSignal): Promise<void> {
     const path = `${pathOf(collection)}/shards/delete?timeout=${CREATE_SECONDS}`
     const body = { shard_key: key }
-    await this.#engine.call('POST', path, Type.Boolean(), {
+    await this.#engine.call('POST', path, Done, {
       body,
       timeoutMs: AGREED_CALL_MS,
       signal,
@@ -206,7 +207,7 @@ export class EngineRecovery {
   ): Promise<void> {
     const path = `${takerPath(taker)}/snapshots/recover?wait=true`
     try {
-      await this.#engine.call('PUT', path, Type.Boolean(), { body, timeoutMs, signal })
+      await this.#engine.call('PUT', path, Done, { body, timeoutMs, signal })
     } catch (error) {
       if (!(error instanceof EngineError)) throw error
       const message = withoutQuery(error.message)
@@ -216,7 +217,7 @@ export class EngineRecovery {
 
   async #change(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
     const path = `${pathOf(collection)}/cluster?timeout=${CREATE_SECONDS}`
-    await this.#engine.call('POST', path, Type.Boolean(), {
+    await this.#engine.call('POST', path, Done, {
       body,
       timeoutMs: AGREED_CALL_MS,
       signal,

@@ -20,6 +20,7 @@ export const Snapshot = Type.Object({
   checksum: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 })
 export type Snapshot = Static<typeof Snapshot>
+const Snapshots = Type.Array(Snapshot)
 
 const Free = Type.Record(Type.String(), Type.Unknown())
 
@@ -89,7 +90,7 @@ export class EngineSnapshots {
   /** Files of this collection that this node keeps; of other nodes it knows nothing. */
   list(collection: string, signal?: AbortSignal): Promise<Snapshot[]> {
     const path = `${pathOf(collection)}/snapshots`
-    return this.#engine.call('GET', path, Type.Array(Snapshot), { signal })
+    return this.#engine.call('GET', path, Snapshots, { signal })
   }
 
   /** Snapshots the shards this node holds; answers once the file is complete. */
