@@ -70,9 +70,13 @@ class Told {
   add(uid: string, at: string): void {
     const now = Date.parse(at)
     const isRecent = (time: number) => now - time < MINUTE_MS
+    const times = (this.#times.get(uid) ?? []).filter(isRecent)
+    // Who was told of last stands last: the search ends at the first that still counts.
+    this.#times.delete(uid)
+    this.#times.set(uid, [...times, now])
     for (const [other, times] of this.#times) {
-      if (!times.some(isRecent)) this.#times.delete(other)
+      if (times.some(isRecent)) return
+      this.#times.delete(other)
     }
-    this.#times.set(uid, [...(this.#times.get(uid) ?? []).filter(isRecent), now])
   }
 }
