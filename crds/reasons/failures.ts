@@ -11,6 +11,12 @@ export interface Failure {
   cure: string
 }
 
+const JOB_CRASHED: Failure = {
+  words: ['Job crashed n times'],
+  cause: 'pods of the Job died, by memory or by the node',
+  cure: '`kubectl describe` and `kubectl logs` of its pods',
+}
+
 export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failure[]>>> = {
   VecBackup: [
     {
@@ -74,11 +80,7 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cause: 'shard keys come and go faster than a backup',
       cure: 'back it up while nobody changes it',
     },
-    {
-      words: ['Job crashed n times'],
-      cause: 'pods of the Job died, by memory or by the node',
-      cure: '`kubectl describe` and `kubectl logs` of its pods',
-    },
+    JOB_CRASHED,
   ],
   VecRestore: [
     {
@@ -161,11 +163,7 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cause: 'somebody writes to the target',
       cure: 'stop writing, and restore again',
     },
-    {
-      words: ['Job crashed n times'],
-      cause: 'pods of the Job died, by memory or by the node',
-      cure: '`kubectl describe` and `kubectl logs` of its pods',
-    },
+    JOB_CRASHED,
   ],
   VecMigration: [
     {
@@ -228,11 +226,7 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cause: '`service.max_request_size_mb` of the target is smaller',
       cure: 'raise it in the `config` of the VecCluster',
     },
-    {
-      words: ['Job crashed n times'],
-      cause: 'pods of the Job died, by memory or by the node',
-      cure: '`kubectl describe` and `kubectl logs` of its pods',
-    },
+    JOB_CRASHED,
   ],
 }
 
