@@ -10,7 +10,7 @@ import { startEngineNode } from '../../doubles/engine/node.ts'
 import { setSnapshotBytes } from '../../doubles/engine/snapshots.ts'
 import { ask, portrait } from './portrait.ts'
 import { restoreWorld } from './restore-world.ts'
-import { MANIFEST } from './stage.ts'
+import { fillKeyed, MANIFEST } from './stage.ts'
 
 export interface ShardStageOptions {
   /** Nodes of the source, and of the target. */
@@ -102,15 +102,7 @@ export async function makeKeyed(engine: EngineCluster, url: string) {
     const body = { shard_key, shards_number: 1, replication_factor }
     await ask(url, 'PUT', '/collections/keyed/shards', body)
   }
-  for (const shard_key of ['gone', 'also gone']) {
-    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
-  }
-  for (const shard_key of ['a', 7]) {
-    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
-    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
-  }
-  const index = { field_name: 'of', field_schema: 'keyword' }
-  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
+  await fillKeyed(url)
   engine.aliases.set('live', 'keyed')
 }
 

@@ -96,15 +96,7 @@ export async function makeKeyed(engine: EngineCluster, url: string) {
   for (const shard_key of ['gone', 'a', 'also gone', 7]) {
     await ask(url, 'PUT', '/collections/keyed/shards', { shard_key, shards_number: 1 })
   }
-  for (const shard_key of ['gone', 'also gone']) {
-    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
-  }
-  for (const shard_key of ['a', 7]) {
-    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
-    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
-  }
-  const index = { field_name: 'of', field_schema: 'keyword' }
-  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
+  await fillKeyed(url)
   await ask(url, 'PATCH', '/collections/keyed', { params: { read_fan_out_factor: 2 } })
   engine.aliases.set('live', 'keyed')
 }
@@ -119,4 +111,17 @@ export function run(restore: Restore, options: RunOptions & { pod?: string } = {
 export function isRecovery({ path, body }: EngineRequest): boolean {
   const { checksum } = Object(body) as { checksum?: string }
   return path.at(-1) === 'recover' && checksum !== '0'.repeat(64)
+}
+
+/** Of four shard keys two are deleted again, which leaves gaps between the ids of shards. */
+export async function fillKeyed(url: string): Promise<void> {
+  for (const shard_key of ['gone', 'also gone']) {
+    await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })
+  }
+  for (const shard_key of ['a', 7]) {
+    const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1], payload: { of: shard_key } }))
+    await ask(url, 'PUT', '/collections/keyed/points?wait=true', { shard_key, points })
+  }
+  const index = { field_name: 'of', field_schema: 'keyword' }
+  await ask(url, 'PUT', '/collections/keyed/index?wait=true', index)
 }
