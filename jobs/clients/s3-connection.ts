@@ -192,7 +192,7 @@ function clientOf(
     credentials: { accessKeyId, secretAccessKey },
     maxAttempts: 1,
     followRegionRedirects: false,
-    // Parts are signed with their SHA-256 already; many stores do not know the newer checksums.
+    // All is signed with its SHA-256 already; an upload offers checksums only to stores that know them.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     // With it, the SDK opens a connection for each part.

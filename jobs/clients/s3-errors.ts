@@ -82,6 +82,12 @@ export function isForbidden({
   return status === 401 || status === 403 || UNKNOWN_KEY.has(reason)
 }
 
+/** What stores answer to a header that they do not know, and to some other things. */
+export function isUnknownHeader(error: unknown): boolean {
+  if (!(error instanceof StorageError) || isTransient(error)) return false
+  return error.status === 400 || error.status === 501
+}
+
 function isFull({ status, reason }: { status: number | undefined; reason: string }): boolean {
   return status === 507 || FULL.has(reason)
 }

@@ -2,6 +2,7 @@
  * A stream into one object: parts are filled from it one after the other while a few are under way.
  * Their buffers are used in turns, so that memory does not depend on the size of the object.
  */
+import { crc32 } from 'node:zlib'
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -10,10 +11,12 @@ import {
   PutObjectCommand,
   UploadPartCommand,
   type CompletedPart,
+  type CreateMultipartUploadCommandInput,
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../crds/errors.ts'
 import { PartQueue } from './part-queue.ts'
 import type { S3Connection } from './s3-connection.ts'
+import { isUnknownHeader } from './s3-errors.ts'
 
 export interface Upload {
   key: string
@@ -41,6 +44,8 @@ const PART_SILENT_MS = 180_000
 const COMPLETE_MS = 600_000
 /** Some stores copy all parts before they answer, and say nothing meanwhile. */
 const COPIED_BYTES_PER_MS = 50_000
+/** Cheap to make here, and to check there: a store that is given none may make a dearer one of its own. */
+const CHECKSUM = 'CRC32'
 /** SIGTERM leaves a minute for everything. */
 const ABORT_MS = 20_000
 
@@ -102,45 +107,73 @@ async function putWhole(
 
 async function putParts(connection: S3Connection, upload: Upload): Promise<number> {
   const { key, signal } = upload
-  const target = { Bucket: connection.target.bucket, Key: key }
-  const { UploadId } = await connection.call(
-    'CREATE UPLOAD',
-    { key, signal },
-    (client, abortSignal) => client.send(new CreateMultipartUploadCommand(target), { abortSignal }),
-  )
+  const begun = await begin(connection, upload)
+  const target = { Bucket: connection.target.bucket, Key: key, UploadId: begun.uploadId }
   try {
-    const { parts, bytes } = await sendParts(connection, upload, UploadId)
-    const input = { ...target, UploadId, MultipartUpload: { Parts: parts } }
-    await complete(connection, { key, signal, bytes }, input)
+    const { parts, bytes } = await sendParts(connection, upload, begun)
+    await complete(
+      connection,
+      { key, signal, bytes },
+      { ...target, MultipartUpload: { Parts: parts } },
+    )
     return bytes
   } catch (error) {
     // Its parts cost money for as long as it is open. The signal may be what ended it.
     const limit = AbortSignal.timeout(ABORT_MS)
     await connection
       .call('ABORT UPLOAD', { key, signal: limit }, (client, abortSignal) =>
-        client.send(new AbortMultipartUploadCommand({ ...target, UploadId }), { abortSignal }),
+        client.send(new AbortMultipartUploadCommand(target), { abortSignal }),
       )
       .catch(() => undefined)
     throw error
   }
 }
 
+interface Begun {
+  uploadId: string | undefined
+  /** The store checks each part by the checksum that comes with it. */
+  isChecked: boolean
+}
+
+/** Some stores know no checksums: they refuse to hear of them, or do not say that they have heard. */
+async function begin(connection: S3Connection, { key, signal }: Upload): Promise<Begun> {
+  const target = { Bucket: connection.target.bucket, Key: key }
+  const create = async (input: CreateMultipartUploadCommandInput): Promise<Begun> => {
+    const { UploadId, ChecksumAlgorithm } = await connection.call(
+      'CREATE UPLOAD',
+      { key, signal },
+      (client, abortSignal) =>
+        client.send(new CreateMultipartUploadCommand(input), { abortSignal }),
+    )
+    return { uploadId: UploadId, isChecked: ChecksumAlgorithm === CHECKSUM }
+  }
+  try {
+    return await create({ ...target, ChecksumAlgorithm: CHECKSUM })
+  } catch (error) {
+    if (!isUnknownHeader(error)) throw error
+    return create(target)
+  }
+}
+
 async function sendParts(
   connection: S3Connection,
   { key, source, sizeBytes, inFlightBytes = 0, signal }: Upload,
-  UploadId: string | undefined,
+  { uploadId: UploadId, isChecked }: Begun,
 ): Promise<{ parts: CompletedPart[]; bytes: number }> {
   const parts: CompletedPart[] = []
   const sizeOf = (number: number) => partBytes(sizeBytes, number)
   const queue = new PartQueue({ sizeOf, inFlightBytes }, async (Body, PartNumber) => {
     const timeoutMs = PART_MS * Math.ceil(Body.length / PART_BYTES)
-    const input = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber, Body }
-    const { ETag } = await connection.call(
+    const checksum = isChecked ? { ChecksumCRC32: checksumOf(Body) } : {}
+    const target = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber }
+    const { ETag, ChecksumCRC32 } = await connection.call(
       `PUT PART ${PartNumber}`,
       { key, timeoutMs, silentMs: PART_SILENT_MS, signal: queue.signal(signal) },
-      (client, abortSignal) => client.send(new UploadPartCommand(input), { abortSignal }),
+      (client, abortSignal) =>
+        client.send(new UploadPartCommand({ ...target, Body, ...checksum }), { abortSignal }),
     )
-    parts[PartNumber - 1] = { ETag, PartNumber }
+    // Named again at the end, where the store keeps it: only the part with our bytes will do.
+    parts[PartNumber - 1] = { ETag, PartNumber, ...(ChecksumCRC32 !== undefined && checksum) }
   })
   try {
     for await (const chunk of source) await queue.add(chunk)
@@ -150,6 +183,13 @@ async function sendParts(
     await queue.abandon()
     throw error
   }
+}
+
+/** As S3 writes a CRC32: four bytes, the highest first, in base64. */
+function checksumOf(body: Buffer): string {
+  const sum = Buffer.alloc(4)
+  sum.writeUInt32BE(crc32(body))
+  return sum.toString('base64')
 }
 
 async function complete(

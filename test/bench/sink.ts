@@ -1,5 +1,5 @@
 /** An S3 server that believes everything and keeps nothing but small objects and the sizes of large ones. */
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 
@@ -14,6 +14,7 @@ interface Answer {
   body?: string | Buffer
 }
 
+const CHECKSUMS = 'x-amz-checksum-algorithm'
 /** Larger ones are not kept. */
 const SMALL = 1024 * 1024
 
@@ -54,7 +55,7 @@ async function handled(
     return { status: 200, headers: { etag: '"any"' } }
   }
   const body = await buffer(request)
-  if (method === 'POST') return posted(key, query)
+  if (method === 'POST') return posted(key, query, headers)
   if (method === 'DELETE') return { status: 204 }
   if (query.has('list-type') || query.has('uploads')) return xml('<List></List>')
   const size = sizes.get(key)
@@ -66,12 +67,18 @@ async function handled(
   }
 }
 
-function posted(key: string, query: URLSearchParams): Answer {
+function posted(key: string, query: URLSearchParams, headers: IncomingHttpHeaders): Answer {
   if (query.has('delete')) return xml('<DeleteResult></DeleteResult>')
   const name = query.has('uploads')
     ? 'InitiateMultipartUploadResult'
     : 'CompleteMultipartUploadResult'
-  return xml(`<${name}><Key>${key}</Key><UploadId>any</UploadId><ETag>"any"</ETag></${name}>`)
+  const answer = xml(
+    `<${name}><Key>${key}</Key><UploadId>any</UploadId><ETag>"any"</ETag></${name}>`,
+  )
+  // Whoever offers checksums is to make them.
+  const { [CHECKSUMS]: algorithm } = headers
+  if (typeof algorithm !== 'string') return answer
+  return { ...answer, headers: { ...answer.headers, [CHECKSUMS]: algorithm } }
 }
 
 function xml(body: string): Answer {

@@ -2,7 +2,13 @@
  * What we rely on in a store: run against our double, and against a real S3 server where S3_BIN names a
  * versitygw. What the two answer differently is a bug of the double.
  */
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import {
+  CompleteMultipartUploadCommand,
+  CreateBucketCommand,
+  CreateMultipartUploadCommand,
+  S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
 import { purge } from '../../../jobs/backup/purge.ts'
 import { Bucket } from '../../../jobs/clients/s3.ts'
@@ -18,6 +24,8 @@ interface Subject {
 }
 
 const MIB = 1024 * 1024
+/** CRC32 of the three letters. */
+const ABC = 'NSRBwg=='
 
 async function double(t: Test): Promise<Subject> {
   const server = await startBucketServer({ buckets: ['backups'], keys: { id: 'secretsecret' } })
@@ -46,6 +54,16 @@ function bucketOf(
   })
   t.teardown(() => bucket.close())
   return bucket
+}
+
+/** For what our own client never does. */
+function clientOf(t: Test, { endpoint, keys }: Subject): S3Client {
+  const client = new S3Client({
+    ...{ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: keys },
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+  })
+  t.teardown(() => client.destroy())
+  return client
 }
 
 async function* bytes(count: number): AsyncGenerator<Buffer> {
@@ -123,14 +141,30 @@ async function examine(t: Test, subject: Subject) {
     t.match(await purge(bucket, { prefix: 'p', name: 'b', uid: 'u' }), { done: true })
     t.strictSame(await keysOf(bucket, 'p/'), ['p/b-c/x'])
   })
+  await t.test('a part whose checksum is not that of its bytes is refused', async (t) => {
+    const client = clientOf(t, subject)
+    const target = { Bucket: 'backups', Key: 'c/x' }
+    const begun = await client.send(
+      new CreateMultipartUploadCommand({ ...target, ChecksumAlgorithm: 'CRC32' }),
+    )
+    t.equal(begun.ChecksumAlgorithm, 'CRC32', 'the store says that it holds parts to them')
+    const upload = { ...target, UploadId: begun.UploadId }
+    const put = (Body: string, ChecksumCRC32: string) =>
+      client.send(new UploadPartCommand({ ...upload, PartNumber: 1, Body, ChecksumCRC32 }))
+    await t.rejects(put('abd', ABC), { name: 'BadDigest', $metadata: { httpStatusCode: 400 } })
+    const { ETag, ChecksumCRC32 } = await put('abc', ABC)
+    t.equal(ChecksumCRC32, ABC)
+    const complete = (checksum: { ChecksumCRC32?: string }) => {
+      const MultipartUpload = { Parts: [{ ETag, PartNumber: 1, ...checksum }] }
+      return client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }))
+    }
+    await t.rejects(complete({}), { name: 'InvalidRequest' })
+    await t.rejects(complete({ ChecksumCRC32: 'AAAAAA==' }), { name: 'InvalidPart' })
+    await complete({ ChecksumCRC32: ABC })
+    t.equal(await bucket.size('c/x'), 3)
+  })
   await t.test('a bucket is made once', async (t) => {
-    const client = new S3Client({
-      endpoint: subject.endpoint,
-      region: 'us-east-1',
-      forcePathStyle: true,
-      credentials: subject.keys,
-    })
-    t.teardown(() => client.destroy())
+    const client = clientOf(t, subject)
     const make = () => client.send(new CreateBucketCommand({ Bucket: 'made' }))
     await make()
     await t.rejects(make(), { name: 'BucketAlreadyOwnedByYou', $metadata: { httpStatusCode: 409 } })

@@ -1,5 +1,6 @@
 /** What S3 does, call by call: objects, listings, uploads in parts. */
 import { createHash } from 'node:crypto'
+import { answered, areExpected, checkNamed, checksumOf, EXPECTED } from './checksums.ts'
 import type { BucketStore, StoredUpload } from './store.ts'
 import { S3Refusal, element, elements, valuesOf, xml, type S3Answer } from './xml.ts'
 
@@ -72,18 +73,10 @@ export function perform(store: BucketStore, call: S3Call): S3Answer {
     case 'DeleteObject':
       store.objects.delete(key)
       return { status: 204 }
-    case 'CreateMultipartUpload': {
-      const fields = { Bucket: call.bucket, Key: key, UploadId: store.begin(key) }
-      return xml(elements('InitiateMultipartUploadResult', fields))
-    }
-    case 'UploadPart': {
-      const part = store.putPart(
-        uploadOf(store, call),
-        Number(call.query.get('partNumber')),
-        call.body,
-      )
-      return { status: 200, headers: { etag: part.etag } }
-    }
+    case 'CreateMultipartUpload':
+      return begin(store, call)
+    case 'UploadPart':
+      return putPart(store, call)
     case 'CompleteMultipartUpload':
       return complete(store, call)
     case 'AbortMultipartUpload':
@@ -179,12 +172,29 @@ function deleteObjects(store: BucketStore, { headers, body }: S3Call): S3Answer 
   return xml(element('DeleteResult', '', true))
 }
 
+function begin(store: BucketStore, { bucket, key, headers }: S3Call): S3Answer {
+  const isChecked = areExpected(store.checksums, headers)
+  const fields = { Bucket: bucket, Key: key, UploadId: store.begin(key, isChecked) }
+  const answer = xml(elements('InitiateMultipartUploadResult', fields))
+  return { ...answer, headers: { ...answer.headers, ...(isChecked && EXPECTED) } }
+}
+
+function putPart(store: BucketStore, call: S3Call): S3Answer {
+  const { query, headers, body } = call
+  const upload = uploadOf(store, call)
+  const checksum = checksumOf({ body, headers, isExpected: upload.isChecked }, store.checksums)
+  const part = store.putPart(upload, Number(query.get('partNumber')), body, checksum)
+  return { status: 200, headers: { etag: part.etag, ...answered(part) } }
+}
+
 function complete(store: BucketStore, call: S3Call): S3Answer {
   const upload = uploadOf(store, call)
-  const numbers = valuesOf(call.body.toString(), 'PartNumber').map(Number)
-  for (const number of numbers) {
+  const named = partsIn(call.body.toString())
+  const numbers = named.map(({ number }) => number)
+  for (const { number, checksum } of named) {
     const part = upload.parts.get(number)
     if (part === undefined) throw new S3Refusal(400, 'InvalidPart', 'A part could not be found.')
+    checkNamed(part, checksum)
     if (part.body.length < MIN_PART_BYTES && number !== numbers.at(-1)) {
       const words = 'Your proposed upload is smaller than the minimum allowed size'
       throw new S3Refusal(400, 'EntityTooSmall', words)
@@ -193,6 +203,17 @@ function complete(store: BucketStore, call: S3Call): S3Answer {
   const { etag } = store.complete(call.query.get('uploadId') ?? '', upload, numbers)
   const fields = { Bucket: call.bucket, Key: call.key, ETag: etag }
   return xml(elements('CompleteMultipartUploadResult', fields))
+}
+
+/** In their order. */
+function partsIn(text: string): { number: number; checksum: string | undefined }[] {
+  return text
+    .split('<Part>')
+    .slice(1)
+    .map((part) => ({
+      number: Number(valuesOf(part, 'PartNumber')[0]),
+      checksum: valuesOf(part, 'ChecksumCRC32')[0],
+    }))
 }
 
 function uploadOf(store: BucketStore, { key, query }: S3Call): StoredUpload {

@@ -1,5 +1,6 @@
 /** What the bucket double keeps: objects, and uploads that are not complete yet. */
 import { createHash } from 'node:crypto'
+import type { Checksums } from './checksums.ts'
 
 export interface StoredObject {
   body: Buffer
@@ -7,15 +8,23 @@ export interface StoredObject {
   modified: Date
 }
 
+export interface StoredPart extends StoredObject {
+  /** Where the store keeps it. */
+  checksum?: string | undefined
+}
+
 export interface StoredUpload {
   key: string
   begun: Date
-  parts: Map<number, StoredObject>
+  /** Its parts come with checksums. */
+  isChecked: boolean
+  parts: Map<number, StoredPart>
 }
 
 export class BucketStore {
   readonly objects = new Map<string, StoredObject>()
   readonly uploads = new Map<string, StoredUpload>()
+  checksums: Checksums = 'kept'
   #count = 0
 
   put(key: string, body: Buffer): StoredObject {
@@ -24,15 +33,21 @@ export class BucketStore {
     return object
   }
 
-  begin(key: string): string {
+  begin(key: string, isChecked = false): string {
     this.#count += 1
     const id = `upload-${this.#count}`
-    this.uploads.set(id, { key, begun: new Date(), parts: new Map() })
+    this.uploads.set(id, { key, begun: new Date(), isChecked, parts: new Map() })
     return id
   }
 
-  putPart({ parts }: StoredUpload, number: number, body: Buffer): StoredObject {
-    const part = stored(body, md5(body))
+  putPart(
+    { parts }: StoredUpload,
+    number: number,
+    body: Buffer,
+    checksum: string | undefined,
+  ): StoredPart {
+    const kept = this.checksums === 'kept' ? checksum : undefined
+    const part = { ...stored(body, md5(body)), checksum: kept }
     parts.set(number, part)
     return part
   }

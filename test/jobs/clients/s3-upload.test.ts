@@ -1,9 +1,11 @@
 /** The parts of an upload: how large they are, and how many are under way at once. */
+import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { Bucket } from '../../../jobs/clients/s3.ts'
 import { PART_BYTES, partBytes } from '../../../jobs/clients/s3-upload.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { BucketStore } from '../../doubles/bucket/store.ts'
 import { instantTime } from '../job-world.ts'
 
 const PARTS = 8
@@ -106,3 +108,64 @@ for (const [inFlightBytes, atOnce] of [
     },
   )
 }
+
+/** Two parts, of different bytes. */
+async function* twoParts() {
+  yield Buffer.alloc(PART_BYTES, 1)
+  yield Buffer.alloc(MIB, 2)
+}
+const TWO_PARTS = { key: 'k', sizeBytes: PART_BYTES + MIB }
+
+for (const [checksums, what] of [
+  ['kept', 'that keeps checksums'],
+  ['unanswered', 'that checks parts and does not answer their checksums'],
+  ['unheeded', 'that does not heed checksums'],
+  ['refused', 'that refuses to hear of checksums'],
+] as const) {
+  t.test(`a store ${what} is served`, async (t) => {
+    const { s3, bucket } = await store(t)
+    const kept = s3.buckets.get('backups') ?? new BucketStore()
+    kept.checksums = checksums
+    t.equal(await bucket.upload({ ...TWO_PARTS, source: twoParts() }), TWO_PARTS.sizeBytes)
+    const body = kept.objects.get('k')?.body ?? Buffer.alloc(0)
+    t.equal(crc32(body), crc32(Buffer.alloc(MIB, 2), crc32(Buffer.alloc(PART_BYTES, 1))))
+    const begun = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
+    t.equal(begun.length, checksums === 'refused' ? 2 : 1)
+    t.equal(kept.uploads.size, 0)
+  })
+}
+
+t.test('a part whose answer is lost is sent again with its checksum', async (t) => {
+  const { s3, bucket } = await store(t)
+  let isLost = false
+  s3.misbehave(({ operation }) => {
+    if (operation !== 'UploadPart' || isLost) return undefined
+    isLost = true
+    return { lost: true }
+  })
+  t.equal(await bucket.upload({ ...TWO_PARTS, source: twoParts() }), TWO_PARTS.sizeBytes)
+  t.equal(s3.calls.filter(({ operation }) => operation === 'UploadPart').length, 3)
+})
+
+t.test('a part that changed on its way is sent again', async (t) => {
+  const { s3, bucket } = await store(t)
+  let refusals = 0
+  s3.misbehave(({ operation }) => {
+    if (operation !== 'UploadPart' || refusals > 0) return undefined
+    refusals += 1
+    return { status: 400, code: 'BadDigest' }
+  })
+  t.equal(await bucket.upload({ ...TWO_PARTS, source: twoParts() }), TWO_PARTS.sizeBytes)
+  t.equal(s3.calls.filter(({ operation }) => operation === 'UploadPart').length, 3)
+})
+
+t.test('an upload that is refused for another reason is refused with it', async (t) => {
+  const { s3, bucket } = await store(t)
+  s3.misbehave(({ operation }) =>
+    operation === 'CreateMultipartUpload' ? { status: 403, code: 'AccessDenied' } : undefined,
+  )
+  await t.rejects(bucket.upload({ ...TWO_PARTS, source: twoParts() }), {
+    message: /CREATE UPLOAD .* answered 403 AccessDenied/,
+  })
+  t.equal(s3.calls.length, 1)
+})
