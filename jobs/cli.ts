@@ -19,18 +19,13 @@ import { Rejected } from '../crds/errors.ts'
 import { MigrationPlan } from '../crds/migration-command.ts'
 import { RestorePlan } from '../crds/restore-command.ts'
 import { Bar } from './bar.ts'
-import { run as backUp } from './backup/run.ts'
 import { mountedEngineCredentials } from './clients/credentials.ts'
 import { EngineConnections, directRoute, proxyRoute, routeTo } from './clients/engine-route.ts'
 import { Engine } from './clients/engine.ts'
 import { Helm } from './clients/helm.ts'
 import { Kubernetes, podAccess } from './clients/kubernetes.ts'
-import { uninstall } from './cluster/uninstall.ts'
-import { upgrade } from './cluster/upgrade.ts'
 import { jobLog, standardOutput } from './log.ts'
-import { run as migrate } from './migration/run.ts'
 import { Gone, Reporter, type Subject } from './report.ts'
-import { run as restore } from './restore/run.ts'
 import { systemTime, type Time } from './time.ts'
 import type { Outcome, Tools } from './tools.ts'
 
@@ -54,12 +49,25 @@ interface Command {
   run(text: string, target: string, surroundings: Surroundings): Promise<Outcome>
 }
 
+/** Each loads its own modules, and no other's: a Job is to start at once. */
 const COMMANDS: Record<string, Command> = {
-  'cluster upgrade': command('upgrade', UpgradePlan, upgrade),
-  'cluster uninstall': command('uninstall', UninstallPlan, uninstall),
-  'backup run': command('run', BackupPlan, backUp),
-  'restore run': command('run', RestorePlan, restore),
-  'migration run': command('run', MigrationPlan, migrate),
+  'cluster upgrade': command(
+    'upgrade',
+    UpgradePlan,
+    async () => (await import('./cluster/upgrade.ts')).upgrade,
+  ),
+  'cluster uninstall': command(
+    'uninstall',
+    UninstallPlan,
+    async () => (await import('./cluster/uninstall.ts')).uninstall,
+  ),
+  'backup run': command('run', BackupPlan, async () => (await import('./backup/run.ts')).run),
+  'restore run': command('run', RestorePlan, async () => (await import('./restore/run.ts')).run),
+  'migration run': command(
+    'run',
+    MigrationPlan,
+    async () => (await import('./migration/run.ts')).run,
+  ),
 }
 
 /** Runs one command and answers with its exit code. */
@@ -101,7 +109,7 @@ function write(stream: NodeJS.WriteStream) {
 function command<Schema extends TSchema>(
   verb: string,
   schema: Schema,
-  run: (plan: Static<Schema>, tools: Tools) => Promise<Outcome>,
+  load: () => Promise<(plan: Static<Schema>, tools: Tools) => Promise<Outcome>>,
 ): Command {
   return {
     verb,
@@ -114,7 +122,7 @@ function command<Schema extends TSchema>(
       const tools = toolsOf(subject, verb, surroundings)
       const { hash, run: number } = subject
       tools.log.info({ target, run: number, plan: hash }, `${verb} starts`)
-      const earlier = await tools.reporter.started()
+      const [earlier, run] = await Promise.all([tools.reporter.started(), load()])
       if (earlier === undefined || earlier.state === 'Started') return run(plan, tools)
       tools.log.info({ state: earlier.state }, 'an earlier pod of this Job has reported its end')
       return earlier.state

@@ -25,8 +25,10 @@ export async function checkCollection(
   work: Inspection,
 ): Promise<Sight | undefined> {
   const { source, name } = wanted
-  await checkObjects(source, work)
-  const found = await patiently(work, () => existing(name, work))
+  const [, found] = await Promise.all([
+    checkObjects(source, work),
+    patiently(work, () => existing(name, work)),
+  ])
   if (found !== undefined) checkSameShape(name, source, found.live)
   const sight = found && (await patiently(work, () => seen(name, work)))
   // Where nodes disagree, that is repaired first, and looked at then.
@@ -41,12 +43,14 @@ export async function existing(
   work: Inspection,
 ): Promise<{ live: LiveCollection } | undefined> {
   const { signal } = work.tools
-  const names = await engineOn(work, 0).collections(signal)
+  const [names, aliases] = await Promise.all([
+    engineOn(work, 0).collections(signal),
+    collectionsOn(work, 0).aliases(signal),
+  ])
   if (names.includes(name)) {
     const live = await recoveryOn(work, 0).collection(name, signal)
     return live && { live }
   }
-  const aliases = await collectionsOn(work, 0).aliases(signal)
   const alias = aliases.find(({ alias_name }) => alias_name === name)
   if (alias === undefined) return undefined
   throw new Rejected(

@@ -31,9 +31,10 @@ import { targetOf, type Work } from './work.ts'
 import type { Wanted } from './wanted.ts'
 
 export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
-  const bucket = await tools.bucketAt(plan.source)
+  // What speaks to buckets is loaded while the API answers.
+  const [bucket, spec] = await Promise.all([tools.bucketAt(plan.source), specOf(plan, tools)])
   try {
-    const report = await attempt(plan, tools, bucket)
+    const report = await attempt({ plan, spec, tools, bucket })
     tools.log.info({ state: report.state, error: report.restore?.error }, report.message ?? '')
     await tools.reporter.ended(report)
     return report.state
@@ -44,10 +45,16 @@ export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
 
 type End = Report & { state: 'Done' | 'Failed' }
 
-async function attempt(plan: RestorePlan, tools: Tools, bucket: Bucket): Promise<End> {
+interface Start {
+  plan: RestorePlan
+  spec: RestoreSpec
+  tools: Tools
+  bucket: Bucket
+}
+
+async function attempt({ plan, spec, tools, bucket }: Start): Promise<End> {
   const tally = new Tally(tools, tools.reporter.earlier?.restore)
   try {
-    const spec = await specOf(plan, tools)
     const { priority, waitForIndexing, replicationFactor } = spec
     const settings = { folder: folderOf(plan), priority, waitForIndexing, replicationFactor }
     const shared = { patience: new Patience(), ways: new Map(), places: new Map() }
@@ -88,8 +95,7 @@ async function preflight(spec: RestoreSpec, work: Work): Promise<Wanted[]> {
   tally.tell()
   const manifest = await readManifest(bucket, folder, plan, tools.signal)
   const wanted = chosen(manifest, spec)
-  await checkTarget(manifest, work)
-  await checkRoom(wanted, work)
+  await Promise.all([checkTarget(manifest, work), checkRoom(wanted, work)])
   const { backupName, engineVersion, createdAt } = manifest
   const fields = { backup: backupName, engineVersion, createdAt, collections: wanted.length }
   tools.log.info(fields, `the manifest of ${backupName} was read and fits the target`)

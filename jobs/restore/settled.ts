@@ -16,8 +16,12 @@ import {
 } from './sight.ts'
 import { ordinals, recoveryOn, type Reach, type Work } from './work.ts'
 
-/** The first pauses: normally nodes agree within two or three of them. */
-const FIRST_PAUSES_MS = [20, 40, 80, 160, ...Array.from({ length: 21 }, () => 200)]
+/** The first pauses: nodes agree within some of the short ones, and all the while nothing is restored. */
+const FIRST_PAUSES_MS = [
+  ...Array.from({ length: 10 }, () => 10),
+  ...Array.from({ length: 10 }, () => 40),
+  ...Array.from({ length: 20 }, () => 200),
+]
 const PAUSE_MS = 1_000
 /** Longer than this, a disagreement stays until it is repaired. */
 const DISAGREEMENT_MS = 30_000

@@ -11,9 +11,12 @@ const FIRST_FOR_SEVERAL = '1.17.1'
 
 /** Throws with the first reason why not; waits, within bounds, for nodes that are restarted. */
 export async function checkTarget(manifest: Manifest, reach: Reach): Promise<void> {
+  await Promise.all([checkVersion(manifest, reach), patiently(reach, () => checkConsensus(reach))])
+}
+
+async function checkVersion(manifest: Manifest, reach: Reach): Promise<void> {
   const version = await patiently(reach, () => agreedVersion(reach))
   refuseVersion(version, manifest, reach.plan.cluster.replicas)
-  await patiently(reach, () => checkConsensus(reach))
 }
 
 async function agreedVersion(reach: Reach): Promise<string> {
@@ -48,8 +51,10 @@ export function refuseVersion(
 /** As many peers as pods, one leader, and a consensus thread that works on each of them. */
 async function checkConsensus(reach: Reach): Promise<void> {
   const { cluster } = reach.plan
-  for (const ordinal of ordinals(reach)) {
-    const view = await recoveryOn(reach, ordinal).view(reach.tools.signal)
+  const asked = ordinals(reach).map((ordinal) =>
+    recoveryOn(reach, ordinal).view(reach.tools.signal),
+  )
+  for (const [ordinal, view] of (await Promise.all(asked)).entries()) {
     if (view.status === 'disabled') {
       if (cluster.replicas === 1) continue
       throw new Rejected(`node ${ordinal} runs alone: distributed mode is disabled`)
