@@ -105,7 +105,9 @@ if (world !== undefined) {
     ...strikesOf(1, STRIKES),
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))
-  await runScenarios(t, world, wanted, AT_ONCE)
+  const ended = (title: string, seconds: number) =>
+    console.log(`# ${seconds.toFixed(1)} s: ${title}`)
+  await runScenarios(t, world, wanted, { atOnce: AT_ONCE, ended })
   const { auditLog } = ground
   const skip =
     (auditLog === undefined && 'the cluster is not ours: it shows no audit log') ||

@@ -15,14 +15,13 @@ import { writesIn } from '../audit/calls.ts'
 import { openGround, type Ground } from './ground.ts'
 import { ApiHindrance } from './hindrance.ts'
 import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
+import { killPodsOf } from './job-pods.ts'
 
 const POLL_MS = 250
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
 const UNTIL_SECONDS = 120
 const GONE_SECONDS = 120
-/** A Job that has failed for good has no further pod. */
-const SUCCESSOR_MS = 30_000
 
 /** Brings the ground up, puts the operator on it, and opens the world there. */
 export async function startClusterWorld(
@@ -69,7 +68,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     this.#hindrance = new ApiHindrance(ground.api)
     this.parts = ground.parts
     this.faults = {
-      killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
+      killJobPod: (namespace, job) => killPodsOf(ground.api, { namespace, job }),
       stopService: () => this.#scaleService(0),
       startService: () => this.#scaleService(1),
       upgradeService: (version) => this.#upgrade(version),
@@ -110,6 +109,10 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       if (Date.now() > end) throw unmet(reference, what, { seconds, seen })
       await sleep(POLL_MS)
     }
+  }
+
+  now(): Date {
+    return new Date()
   }
 
   async pass(seconds: number): Promise<void> {
@@ -185,24 +188,6 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       logs.push(await this.client.raw('GET', path))
     }
     return logs.join('')
-  }
-
-  async #killJobPod(namespace: string, job: string): Promise<void> {
-    const pods = () =>
-      this.client.list('v1', 'Pod', { namespace, labelSelector: `job-name=${job}` })
-    const killed = (await pods()).items.map(({ metadata }) => metadata.name)
-    for (const name of killed) {
-      // As the pod garbage collector does it for a node that is gone: at once, without a word.
-      await this.client.raw(
-        'DELETE',
-        `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`,
-      )
-    }
-    // The object goes before the process: once another pod works, the kubelet has ended that one.
-    const end = Date.now() + SUCCESSOR_MS
-    const works = ({ metadata, status }: ApiObject) =>
-      !killed.includes(metadata.name) && (status as { phase?: string }).phase === 'Running'
-    while (Date.now() < end && !(await pods()).items.some(works)) await sleep(POLL_MS)
   }
 
   async #scaleService(replicas: number): Promise<void> {

@@ -12,4 +12,4 @@ t.setTimeout(0)
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 
-await runScenarios(t, world, strikesOf(Number(from), Number(count)), 1)
+await runScenarios(t, world, strikesOf(Number(from), Number(count)), { atOnce: 1 })

@@ -7,4 +7,4 @@ import { runScenarios } from './run.ts'
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 
-await runScenarios(t, world, backupExpiry, 1)
+await runScenarios(t, world, backupExpiry, { atOnce: 1 })

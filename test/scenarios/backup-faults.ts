@@ -1,4 +1,5 @@
 /** Bad days of a VecBackup: Jobs that are killed, buckets that refuse, and names that are taken. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
 import {
   backupJobs,
   backupResource,
@@ -182,13 +183,15 @@ const namesake: Scenario = {
 const unattended: Scenario = {
   title:
     'the hook service away while a backup runs: the Job does its work, and it is told afterwards',
-  alone: true,
+  disturbs: true,
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'unattended')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket)
     await world.apply(of())
     await eventually(world, 'the upload has begun', held.begun)
+    const isTold = (object?: AnyObject) => backupStatus(object).phase === 'InProgress'
+    await world.until(reference, 'in progress', isTold)
     await world.faults.stopService()
     held.release()
     await eventually(world, 'the manifest is written', async () =>

@@ -16,5 +16,5 @@ await runScenarios(
   t,
   world,
   scenarios.filter(({ title }) => chosen.test(title)),
-  4,
+  { atOnce: 4 },
 )

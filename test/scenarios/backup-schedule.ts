@@ -17,6 +17,7 @@ import { eventsAbout, type Scenario } from './scenario.ts'
 const EVERY_MINUTE = '* * * * *'
 /** Past the next slot, and a little more for who has to see it. */
 const A_SLOT = 75
+const MINUTE_SECONDS = 60
 
 /** Backups of a schedule, oldest slot first. */
 export async function backupsOf(world: World, { namespace, name }: Reference) {
@@ -48,6 +49,12 @@ async function waitingSchedule(
   const { reference, of } = backupResource('VecBackupSchedule', { namespace, name }, bucket)
   await world.apply(of({ schedule: EVERY_MINUTE, clusterRef: { name: 'nowhere' }, ...spec }))
   return reference
+}
+
+/** Lets time pass to this second of a minute, the present one or the next. */
+async function toSecond(world: World, second: number): Promise<void> {
+  const left = second - world.now().getUTCSeconds()
+  await world.pass((left + MINUTE_SECONDS) % MINUTE_SECONDS)
 }
 
 const fires: Scenario = {
@@ -241,8 +248,8 @@ const badExpression: Scenario = {
 const restarted: Scenario = {
   title:
     'the service down over slots and restarted in the middle of one: one catch-up, never two backups for a slot',
-  alone: true,
-  async run(world, t) {
+  disturbs: true,
+  async run(world, t, calm) {
     const namespace = await world.namespace('restarted')
     const bucket = await world.bucket(namespace)
     const spec = { concurrencyPolicy: 'Allow' }
@@ -250,11 +257,15 @@ const restarted: Scenario = {
     await eventually(world, 'the first slot', async () => {
       return (await namesOf(world, reference)).length > 0
     })
+    // Away from shortly before a slot until shortly after the next one.
+    await toSecond(world, 50)
     await world.faults.stopService()
     const before = await namesOf(world, reference)
-    await world.pass(2 * A_SLOT)
+    await toSecond(world, 59)
+    await world.pass(MINUTE_SECONDS + 10)
     t.strictSame(await namesOf(world, reference), before)
     await world.faults.startService()
+    calm()
     await eventually(
       world,
       'it catches up',

@@ -10,4 +10,6 @@ const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 for (const part of world.parts) t.comment(part)
 
-await runScenarios(t, world, [...clusterLife, ...clusterInput, ...pullSecrets, ...clusterFaults], 4)
+await runScenarios(t, world, [...clusterLife, ...clusterInput, ...pullSecrets, ...clusterFaults], {
+  atOnce: 4,
+})

@@ -7,4 +7,4 @@ import { runScenarios } from './run.ts'
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 
-await runScenarios(t, world, migrationScenarios, 4)
+await runScenarios(t, world, migrationScenarios, { atOnce: 4 })

@@ -14,5 +14,5 @@ await runScenarios(
   t,
   world,
   operatorDays.filter(({ title }) => chosen.test(title)),
-  1,
+  { atOnce: 1 },
 )

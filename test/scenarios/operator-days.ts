@@ -1,4 +1,5 @@
 /** Bad days of the operator itself, and days on which nothing happens at all. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
 import {
   backupJobs,
   backupResource,
@@ -28,8 +29,8 @@ const IDLE_SECONDS = Number(process.env['IDLE_SECONDS'] ?? 600)
 const upgradedMeanwhile: Scenario = {
   title:
     'operator upgraded while a backup runs: its Job goes on, is picked up, and moves nothing twice',
-  alone: true,
-  async run(world, t) {
+  disturbs: true,
+  async run(world, t, calm) {
     const { namespace, bucket, cluster } = await filledCluster(world, 'upgraded')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket)
@@ -37,23 +38,25 @@ const upgradedMeanwhile: Scenario = {
     await eventually(world, 'the upload has begun', held.begun)
     const before = await backupJobs(world, namespace)
     await world.faults.upgradeService('0.3.0')
+    calm()
     t.strictSame(await backupJobs(world, namespace), before, 'the Job is there still')
     held.release()
     await untilEnded(world, reference)
     t.strictSame(await backupJobs(world, namespace), before, 'and no other was made')
     t.equal((await verify(bucket, 'b')).code, 0)
-    const isUpgraded = (object?: object) => statusOf(object as never).appliedRun === 2
-    await world.until(cluster, 'its one helm upgrade', isUpgraded, UPGRADES_SECONDS)
+    const isUpgraded = (object?: AnyObject) => (statusOf(object).appliedRun ?? 0) > 1
+    await world.until(cluster, 'its helm upgrade', isUpgraded, UPGRADES_SECONDS)
   },
 }
 
 const tokenRotated: Scenario = {
   title: 'the token of the hooks rotated while all runs: what is changed afterwards is applied',
-  alone: true,
-  async run(world, t) {
+  disturbs: true,
+  async run(world, t, calm) {
     const namespace = await world.namespace('rotated')
     const reference = await running(world, namespace, 'a')
     await world.faults.rotateToken()
+    calm()
     await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
     const object = await untilApplied(world, reference, UPGRADES_SECONDS)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
@@ -63,7 +66,7 @@ const tokenRotated: Scenario = {
 const apiBusy: Scenario = {
   title: 'an API server that is too busy (429): nothing changes, nothing is told as an error',
   alone: true,
-  async run(world, t) {
+  async run(world, t, calm) {
     const namespace = await world.namespace('busy')
     const reference = await running(world, namespace, 'a')
     await world.faults.hinderApi('busy')
@@ -75,6 +78,7 @@ const apiBusy: Scenario = {
     } finally {
       await world.faults.hinderApi()
     }
+    calm()
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
     t.notOk(Object.hasOwn(await eventsAbout(world, reference), 'SyncError'))
@@ -107,6 +111,7 @@ const SCHEDULES = 5
 const idle: Scenario = {
   title:
     'fifty resources in which nothing happens: no write in ten minutes, or as long as IDLE_SECONDS says',
+  waits: true,
   async run(world, t) {
     const namespace = await world.namespace('idle')
     const bucket = await world.bucket(namespace)

@@ -1,42 +1,97 @@
 /**
- * Runs scenarios in a world as tests: one by one where they may not run together, then side by side.
- * The first ones wait more than they work, which leaves the machine to what runs beside this suite.
+ * Runs scenarios in a world as tests: first those that disturb, which wait more than they work and leave
+ * the machine to what runs beside this suite; once nothing is disturbed any more, all others.
  */
 import type { Test } from 'tap'
 import { NotHere, type World } from '../world/world.ts'
 import { tooManyEvents } from './event-rate.ts'
 import type { Scenario } from './scenario.ts'
 import { toldSecrets } from './secrecy.ts'
+import { Turns } from './turns.ts'
+
+export interface Running {
+  /** So many work at once. */
+  atOnce: number
+  /** Is told of each as it ends: tests beside each other are printed in the order they began. */
+  ended?: (title: string, seconds: number) => void
+}
 
 export async function runScenarios(
   t: Test,
   world: World,
   all: Scenario[],
-  atOnce: number,
+  { atOnce, ended = () => undefined }: Running,
 ): Promise<void> {
   const scenarios = all.filter(({ only = world.kind }) => only === world.kind)
-  const isAlone = ({ alone }: Scenario) => alone === true
-  for (const scenario of scenarios.filter(isAlone)) {
-    await t.test(scenario.title, (one) => show(scenario, world, one))
-  }
-  await t.test('side by side', { jobs: atOnce }, async (together) => {
-    const titled = (scenario: Scenario) =>
-      together.test(scenario.title, { buffered: true }, (one) => show(scenario, world, one))
-    await Promise.all(scenarios.filter((scenario) => !isAlone(scenario)).map(titled))
+  const turns = new Turns(world.faults)
+  await t.test('scenarios', { jobs: Math.max(scenarios.length, 1) }, async (together) => {
+    const tests: Promise<unknown>[] = []
+    /** Answers once the scenario disturbs nobody any more. */
+    const begin = async (scenario: Scenario) => {
+      const { promise: calm, resolve } = Promise.withResolvers<undefined>()
+      const began = Date.now()
+      const one = together.test(scenario.title, { buffered: true }, async (one) => {
+        try {
+          await show(scenario, { world, turns, calm: () => resolve(undefined) }, one)
+        } finally {
+          resolve(undefined)
+          ended(scenario.title, (Date.now() - began) / 1000)
+        }
+      })
+      tests.push(one)
+      await calm
+    }
+    const {
+      disturbing = [],
+      alone = [],
+      waiting = [],
+      other = [],
+    } = Object.groupBy(scenarios, when)
+    await inLanes(disturbing, atOnce, begin)
+    await inLanes(alone, 1, begin)
+    await Promise.all([inLanes(waiting, waiting.length, begin), inLanes(other, atOnce, begin)])
+    await Promise.all(tests)
   })
 }
 
+function when({ disturbs, alone, waits }: Scenario) {
+  if (disturbs === true) return 'disturbing'
+  if (alone === true) return 'alone'
+  return waits === true ? 'waiting' : 'other'
+}
+
+/** So many at once, in their order. */
+async function inLanes<Item>(
+  items: readonly Item[],
+  lanes: number,
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  const left = items.values()
+  const lane = async () => {
+    for (const item of left) await work(item)
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+}
+
+interface Place {
+  world: World
+  turns: Turns
+  calm: () => void
+}
+
 /** What this world cannot show is skipped, and says why. */
-async function show({ run }: Scenario, world: World, t: Test): Promise<void> {
+async function show({ run }: Scenario, { world, turns, calm }: Place, t: Test): Promise<void> {
   const opened: string[] = []
+  const { faults, end } = turns.take()
   try {
-    await run(noting(opened, world), t)
+    await run(overlaid(world, { faults, namespace: noting(opened, world) }), t, calm)
     t.strictSame(await toldSecrets(world, opened), [], 'no secret was told')
     t.strictSame(await tooManyEvents(world, opened), [], 'never more than a few Events a minute')
   } catch (error) {
     if (!(error instanceof NotHere)) throw error
     t.pass('not shown here', { skip: error.message })
   } finally {
+    await end()
     // Pods and resources of the past would slow down whoever comes next.
     for (const namespace of opened) await giveBack(namespace, world)
   }
@@ -48,16 +103,21 @@ async function giveBack(name: string, world: World): Promise<void> {
   if ((await world.get(reference)) !== undefined) await world.delete(reference)
 }
 
-/** The same world, which notes the namespaces that are opened in it. */
-function noting(opened: string[], world: World): World {
-  const namespace = async (purpose: string) => {
+/** Notes the namespaces that are opened. */
+function noting(opened: string[], world: World): World['namespace'] {
+  return async (purpose) => {
     const name = await world.namespace(purpose)
     opened.push(name)
     return name
   }
+}
+
+/** The same world, but for some of its members. */
+function overlaid(world: World, members: Partial<World>): World {
   return new Proxy(world, {
     get(target, key) {
-      if (key === 'namespace') return namespace
+      const own: unknown = Reflect.get(members, key)
+      if (own !== undefined) return own
       const member: unknown = Reflect.get(target, key)
       return typeof member === 'function' ? (member.bind(target) as unknown) : member
     },

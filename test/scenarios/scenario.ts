@@ -8,11 +8,16 @@ import type { Reference, World } from '../world/world.ts'
 
 export interface Scenario {
   title: string
-  /** It stops or replaces a part that all others use, so nothing may run beside it. */
+  /** It stops or replaces a part that all others use, and bears that others do: they run together. */
+  disturbs?: boolean
+  /** As above, and it bears none of it, so nothing begins beside it. */
   alone?: boolean
+  /** It waits for the clock and hardly works: it begins before the others, whatever runs. */
+  waits?: boolean
   /** The one world that can show it. */
   only?: World['kind']
-  run: (world: World, t: Test) => Promise<void>
+  /** One that disturbs calls `calm` from where on it does not, if that is before its end. */
+  run: (world: World, t: Test, calm: () => void) => Promise<void>
 }
 
 export function clusterReference(namespace: string, name: string): Reference {

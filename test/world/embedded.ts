@@ -168,6 +168,10 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     throw unmet(reference, what, { seconds, seen })
   }
 
+  now(): Date {
+    return this.clock.now()
+  }
+
   async pass(seconds: number): Promise<void> {
     await this.#pace.wait(() => false, seconds * 1000)
   }

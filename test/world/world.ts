@@ -87,7 +87,9 @@ export interface World {
     predicate: (object: AnyObject | undefined) => boolean,
     seconds?: number,
   ): Promise<AnyObject | undefined>
-  /** Lets so much of the world's time pass. */
+  /** The world's time. */
+  now(): Date
+  /** Lets so much of it pass. */
   pass(seconds: number): Promise<void>
   /** Log of the pods of a Job, oldest first. */
   logs(namespace: string, job: string): Promise<string>

@@ -1,0 +1,77 @@
+/** Scenarios beside each other share one service: they take turns with it. */
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import type { World } from '../world/world.ts'
+import { Turns } from './turns.ts'
+
+/** Writes down what is done, and fails where it is told to. */
+function recorded(fails?: string) {
+  const done: string[] = []
+  const note = (fault: string) => async () => {
+    done.push(fault)
+    await setImmediate()
+    if (fault === fails) throw new Error(`${fault} failed`)
+  }
+  const faults: World['faults'] = {
+    killJobPod: note('kill'),
+    stopService: note('stop'),
+    startService: note('start'),
+    upgradeService: note('upgrade'),
+    restartControllers: note('restart'),
+    rotateToken: note('rotate'),
+    hinderApi: note('hinder'),
+    breakPod: note('break'),
+    healPod: note('heal'),
+  }
+  return { done, turns: new Turns(faults) }
+}
+
+t.test('the service is away until the last who wants that has it started', async (t) => {
+  const { done, turns } = recorded()
+  const [one, other] = [turns.take(), turns.take()]
+  await Promise.all([one.faults.stopService(), other.faults.stopService()])
+  t.strictSame(done, ['stop'])
+  let isBack = false
+  const back = one.faults.startService().then(() => (isBack = true))
+  await setImmediate()
+  t.equal(isBack, false)
+  await other.faults.startService()
+  await back
+  t.strictSame(done, ['stop', 'start'])
+
+  await one.faults.stopService()
+  await one.faults.startService()
+  t.strictSame(done, ['stop', 'start', 'stop', 'start'])
+})
+
+t.test('the service is replaced by one at a time, and while nobody wants it away', async (t) => {
+  const { done, turns } = recorded()
+  const [one, other] = [turns.take(), turns.take()]
+  await one.faults.stopService()
+  const upgraded = other.faults.upgradeService('2')
+  const rotated = other.faults.rotateToken()
+  await other.faults.restartControllers()
+  t.strictSame(done, ['stop', 'restart'])
+  await one.faults.startService()
+  await Promise.all([upgraded, rotated])
+  t.strictSame(done, ['stop', 'restart', 'start', 'upgrade', 'rotate'])
+})
+
+t.test('a scenario that broke off does not leave the service away', async (t) => {
+  const { done, turns } = recorded()
+  const turn = turns.take()
+  await turn.faults.stopService()
+  await turn.end()
+  await turn.end()
+  t.strictSame(done, ['stop', 'start'])
+})
+
+t.test('what fails in one turn is told there, and the next has its own', async (t) => {
+  const { done, turns } = recorded('upgrade')
+  const turn = turns.take()
+  const failing = turn.faults.upgradeService('2')
+  const next = turn.faults.rotateToken()
+  await t.rejects(failing, /upgrade failed/)
+  await next
+  t.strictSame(done, ['upgrade', 'rotate'])
+})
