@@ -61,6 +61,7 @@ async function midMinute(world: World): Promise<void> {
 
 const sideBySide: Scenario = {
   title: 'our slots are the slots CronJob chooses',
+  waits: true,
   // Only there is a real controller-manager.
   only: 'cluster',
   async run(world, t) {

@@ -41,6 +41,7 @@ const sameSlot: Scenario = {
 const replaced: Scenario = {
   title:
     'Replace stops the backup that runs at the next slot, removes what it wrote, and makes another',
+  waits: true,
   // A Job that works until the next slot takes a whole minute of the machine's time.
   only: 'cluster',
   async run(world, t) {
@@ -69,6 +70,7 @@ const replaced: Scenario = {
 
 const pruned: Scenario = {
   title: 'keepLast: older backups are pruned together with their objects, also while suspended',
+  waits: true,
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'pruned')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
@@ -103,6 +105,7 @@ const pruned: Scenario = {
 
 const newestCompleted: Scenario = {
   title: 'H1: a failed backup never pushes the newest completed one out',
+  waits: true,
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'pushed')
     const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)

@@ -116,6 +116,7 @@ const fires: Scenario = {
 const suspended: Scenario = {
   title:
     'suspended, a schedule makes none and keeps lastScheduleTime; on resume it catches up with the latest slot, once',
+  waits: true,
   async run(world, t) {
     const namespace = await world.namespace('suspended')
     const bucket = await world.bucket(namespace)
@@ -149,6 +150,7 @@ const suspended: Scenario = {
 const concurrency: Scenario = {
   title:
     'while a backup runs: Forbid makes none and says which it waits for, Allow makes the next beside it, Replace in its place',
+  waits: true,
   async run(world, t) {
     const namespace = await world.namespace('concurrency')
     const bucket = await world.bucket(namespace)
@@ -188,6 +190,7 @@ const concurrency: Scenario = {
 const deadline: Scenario = {
   title:
     'startingDeadlineSeconds: a slot missed by more is skipped, and said so; the next one fires',
+  waits: true,
   async run(world, t) {
     const namespace = await world.namespace('deadline')
     const bucket = await world.bucket(namespace)

@@ -76,6 +76,7 @@ function keySecret(namespace: string, data: Record<string, string>) {
 const keyProblems: Scenario = {
   title:
     'a missing, empty or unreadable key Secret: nothing is installed, the condition names Secret and key',
+  waits: true,
   async run(world, t) {
     const namespace = await world.namespace('key')
     const apiKey = { secretRef: { name: 'key', key: 'api' } }
