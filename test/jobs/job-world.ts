@@ -11,6 +11,7 @@ import { main } from '../../jobs/cli.ts'
 import { jobLog } from '../../jobs/log.ts'
 import type { Time } from '../../jobs/time.ts'
 import { clusterSpec } from '../builders.ts'
+import { COMPILED } from '../compiled.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../doubles/engine/node.ts'
 import { startApi } from '../world/api/server.ts'
@@ -55,6 +56,7 @@ export async function jobWorld(t: Test) {
   })
   writeFileSync(join(folder, 'token'), server.token)
   const env: NodeJS.ProcessEnv = {
+    ...COMPILED,
     PATH: `${HELM_FOLDER}:${process.env['PATH'] ?? ''}`,
     VEC_API_SERVER: server.url,
     VEC_API_TOKEN_FILE: join(folder, 'token'),

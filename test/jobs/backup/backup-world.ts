@@ -10,6 +10,7 @@ import { JOB_ENV, encodePlan, parseProgress, type BackupPlan } from '../../../cr
 import { definitionOf } from '../../../crds/definition.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
 import type { S3Target } from '../../../crds/storage.ts'
+import { COMPILED } from '../../compiled.ts'
 import { startApi } from '../../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../../world/client.ts'
 import { MovableClock } from '../../world/clock.ts'
@@ -67,6 +68,7 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
   writeFileSync(join(folder, 'token'), server.token)
   const mounted = join(folder, 'credentials', 'bucket')
   const env: NodeJS.ProcessEnv = {
+    ...COMPILED,
     PATH: process.env['PATH'],
     VEC_API_SERVER: server.url,
     VEC_API_TOKEN_FILE: join(folder, 'token'),

@@ -10,6 +10,7 @@ import { definitionOf } from '../../../crds/definition.ts'
 import type { MigrationPlan, MigrationResult } from '../../../crds/migration-command.ts'
 import { VecMigration } from '../../../crds/migration.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
+import { COMPILED } from '../../compiled.ts'
 import { startApi } from '../../world/api/server.ts'
 import { ApiClient } from '../../world/client.ts'
 import { MovableClock } from '../../world/clock.ts'
@@ -57,6 +58,7 @@ export async function migrationWorld(t: Test, options: MigrationWorldOptions) {
   const uid = created.metadata.uid ?? ''
   writeFileSync(join(folder, 'token'), server.token)
   const env: NodeJS.ProcessEnv = {
+    ...COMPILED,
     PATH: process.env['PATH'],
     VEC_API_SERVER: server.url,
     VEC_API_TOKEN_FILE: join(folder, 'token'),

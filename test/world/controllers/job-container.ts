@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { COMPILED } from '../../compiled.ts'
 import type { Running } from './containers.ts'
 import type { Container } from './objects.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -66,6 +67,7 @@ export function environment(sandbox: Sandbox, surroundings: JobSurroundings): No
   return {
     // Coverage of the processes counts too.
     ...inherited('NODE_V8_COVERAGE'),
+    ...COMPILED,
     PATH: `${helm}:${process.env['PATH'] ?? ''}`,
     HOME: sandbox.root,
     TMPDIR: sandbox.path('/tmp'),
