@@ -73,6 +73,10 @@ const FREE_KEYS = [
   'scalar',
 ]
 
+// To make one of these takes longer than to draw by it a thousand times.
+const matching = once((pattern: string) => fc.stringMatching(new RegExp(pattern)))
+const graphemes = once((maxLength: number) => fc.string({ maxLength, unit: 'grapheme' }))
+
 /** Values that the schema allows. */
 export function valueOf(schema: TSchema): Drawn {
   const shape = schema as unknown as Shape
@@ -128,9 +132,9 @@ export const anyJson: Drawn = fc.letrec<{ value: unknown }>((tie) => ({
 export function awkwardText(maxLength = LONG): fc.Arbitrary<string> {
   const fitting = AWKWARD.filter((text) => text.length <= maxLength)
   return fc.oneof(
-    fc.stringMatching(/^[a-z][a-z0-9-]{0,9}$/).filter((text) => text.length <= maxLength),
+    matching('^[a-z][a-z0-9-]{0,9}$').filter((text) => text.length <= maxLength),
     fc.constantFrom(...fitting),
-    fc.string({ maxLength: Math.min(maxLength, LONG), unit: 'grapheme' }),
+    graphemes(Math.min(maxLength, LONG)),
   )
 }
 
@@ -193,9 +197,19 @@ function textOf({ pattern, format, minLength = 0, maxLength = LONG }: Shape): Dr
     return fc.date({ min, max: new Date('2100-01-01T00:00:00Z'), noInvalidDate }).map(instant)
   }
   if (pattern === undefined) return awkwardText(maxLength).filter(fits)
-  return fc.stringMatching(new RegExp(pattern)).filter(fits)
+  return matching(pattern).filter(fits)
 }
 
 function instant(date: Date): string {
   return date.toISOString()
+}
+
+/** Makes what there is only one of for each argument. */
+function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  const made = new Map<Key, Value>()
+  return (key) => {
+    const value = made.get(key) ?? make(key)
+    made.set(key, value)
+    return value
+  }
 }

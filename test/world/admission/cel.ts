@@ -1,7 +1,7 @@
 /** Evaluates x-kubernetes-validations: which rules apply where, and what they see, as in the API server. */
 import { Environment } from '@marcbachmann/cel-js'
 import { fieldPath, type Cause } from './invalid.ts'
-import { isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
+import { ANY, isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
 
 /** A value in its place; `old` is what stood in that place before, if that can be said. */
 interface Place {
@@ -13,7 +13,25 @@ interface Place {
 
 /** The rules that do not hold, at a value and everywhere in it. */
 export function brokenRules(place: Place): Cause[] {
+  if (!hasRules(place.schema)) return []
   return [...ownRules(place), ...below(place).flatMap(brokenRules)]
+}
+
+const ruled = new WeakMap<Schema, boolean>()
+
+/** Whether there are rules in a schema, or anywhere below it. */
+function hasRules(schema: Schema): boolean {
+  const known = ruled.get(schema)
+  if (known !== undefined) return known
+  const { properties = {}, items, additionalProperties } = schema
+  const parts = [...Object.values(properties), items, additionalProperties].filter(isSchema)
+  const found = schema['x-kubernetes-validations'] !== undefined || parts.some(hasRules)
+  ruled.set(schema, found)
+  return found
+}
+
+function isSchema(part: Schema | boolean | undefined): part is Schema {
+  return typeof part === 'object'
 }
 
 function ownRules({ schema, value, old, path }: Place): Cause[] {
@@ -61,7 +79,7 @@ function parsed(rule: string): Rule {
 function below({ schema, value, old, path }: Place): Place[] {
   if (Array.isArray(value)) {
     return value.map((item: unknown, index) => ({
-      schema: schema.items ?? {},
+      schema: schema.items ?? ANY,
       value: item,
       old: sameItem(schema, old, item),
       path: `${path}[${index}]`,
@@ -69,7 +87,7 @@ function below({ schema, value, old, path }: Place): Place[] {
   }
   if (!isFields(value)) return []
   return Object.keys(value).map((name) => ({
-    schema: schemaOfField(schema, name) ?? {},
+    schema: schemaOfField(schema, name) ?? ANY,
     value: value[name],
     old: isFields(old) ? old[name] : undefined,
     path: schema.properties === undefined ? `${path}[${name}]` : fieldPath(path, name),
@@ -93,7 +111,7 @@ function visible(schema: Schema, value: unknown): unknown {
 
 function visibleList(schema: Schema, list: unknown[]): unknown[] {
   const type = schema['x-kubernetes-list-type']
-  const items = schema.items ?? {}
+  const items = schema.items ?? ANY
   // Lists of these types are equal whatever their order is.
   const key = (item: unknown) => JSON.stringify(type === 'map' ? itemKey(schema, item) : item)
   const ordered = type === 'set' || type === 'map' ? list.toSorted(byText(key)) : list

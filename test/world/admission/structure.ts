@@ -29,6 +29,9 @@ export interface Schema {
   'x-kubernetes-validations'?: { rule: string; message?: string }[]
 }
 
+/** Of a value that no schema says anything about. */
+export const ANY: Schema = {}
+
 export type Fields = Record<string, unknown>
 
 export function isFields(value: unknown): value is Fields {

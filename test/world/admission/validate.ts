@@ -1,6 +1,6 @@
 /** Validates a value against a structural schema, with the causes the API server would name. */
 import { ROOT, fieldPath, invalidValue, typeName, type Cause } from './invalid.ts'
-import { isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
+import { ANY, isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
 
 /** What is wrong with a value and the values in it. */
 export function validate(schema: Schema, value: unknown, path: string): Cause[] {
@@ -81,7 +81,7 @@ function ofNumber(schema: Schema, value: number, path: string): Cause[] {
 }
 
 function ofList(schema: Schema, items: unknown[], path: string): Cause[] {
-  const { minItems = 0, items: itemSchema = {} } = schema
+  const { minItems = 0, items: itemSchema = ANY } = schema
   const few = `${path} in body should have at least ${minItems} items`
   return [
     ...(items.length < minItems ? [invalidValue(path, items.length, few)] : []),
@@ -119,7 +119,7 @@ function ofFields(schema: Schema, value: Fields, path: string): Cause[] {
     ...(count < minProperties ? [invalidValue(path, value, few)] : []),
     ...tooMany(count, schema.maxProperties, path),
     ...Object.entries(value).flatMap(([name, field]) =>
-      validate(schemaOfField(schema, name) ?? {}, field, fieldPath(path, name)),
+      validate(schemaOfField(schema, name) ?? ANY, field, fieldPath(path, name)),
     ),
   ]
 }

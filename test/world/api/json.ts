@@ -7,8 +7,14 @@ export function isRecord(value: unknown): value is Json {
 }
 
 /** A copy of its own: nothing that was stored is shared with who wrote or reads it. */
-export function clone<T>(value: T): T {
-  return structuredClone(value)
+export function clone<T>(value: T): T
+export function clone(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item: unknown) => clone(item))
+  if (!isRecord(value)) return value
+  // Many times as fast as `structuredClone`, which is made for more than JSON.
+  const copy = { ...value }
+  for (const name of Object.keys(copy)) copy[name] = clone(copy[name])
+  return copy
 }
 
 /** Nobody changes what is stored, not by accident either. */
