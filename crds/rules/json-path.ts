@@ -6,9 +6,12 @@ const STEP = new RegExp(
   'uy',
 )
 const NEEDS_NO_QUOTES = new RegExp(`^${RAW}$`, 'u')
+/** What nearly all paths are. */
+const PLAIN = new RegExp(String.raw`^${RAW}(\.${RAW})*$`, 'u')
 
 /** The path in its one form; what is no path is left to the engine to refuse. */
 export function normalPath(path: string): string {
+  if (PLAIN.test(path)) return path
   const parts: string[] = []
   STEP.lastIndex = 0
   while (STEP.lastIndex < path.length) {

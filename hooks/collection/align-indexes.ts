@@ -51,7 +51,7 @@ export async function putIndexesRight(
   if (after === undefined) throw new NotReady(`collection ${pass.name} was deleted meanwhile`)
   if (writes.doubt !== undefined && !isDone(after)) throw writes.doubt
 
-  const last = planFor(after)
+  const last = after === info ? plan : planFor(after)
   // Made as declared, and yet not as declared: the engine does not know the parameter.
   const ignored = last.remake
     .filter((index) => made.has(index.field))
