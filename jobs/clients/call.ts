@@ -1,4 +1,5 @@
 /** What every call to the outside has: an end in time, and words for what went wrong. */
+import type { Readable } from 'node:stream'
 
 /** A call's end, which is put off for ever once the call has been answered. */
 export interface Deadline {
@@ -39,10 +40,43 @@ export function retryAfterOf(
   return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined
 }
 
+/** An answer whose body is still to be read. */
+export interface StreamAnswer {
+  status: number
+  body: Readable
+  /** Bytes of the body, where they are told ahead. */
+  length?: number | undefined
+  /** From the header Retry-After. */
+  retryAfterSeconds?: number | undefined
+}
+
+type Headers = Record<string, string | string[] | undefined>
+
+export function streamAnswerOf({
+  statusCode,
+  headers,
+  body,
+}: {
+  statusCode: number
+  headers: Headers
+  body: Readable
+}): StreamAnswer {
+  return {
+    status: statusCode,
+    body,
+    length: lengthOf(headers['content-length']),
+    retryAfterSeconds: retryAfterOf(headers['retry-after']),
+  }
+}
+
 /** What went wrong, down to the socket: undici wraps the words that matter. */
 export function wordsOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') {
     return error.errors.map(wordsOf).join('; ')
   }
   return error instanceof Error ? error.message : String(error)
+}
+
+function lengthOf(header: Headers[string]): number | undefined {
+  return header === undefined ? undefined : Number(header)
 }

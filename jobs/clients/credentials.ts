@@ -2,12 +2,12 @@
  * Credentials of an engine: for a Job from Secrets mounted as files, for others from the Secrets. They
  * are read each time, so that a rotated one is seen.
  */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Connection } from '../../crds/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
 import type { EngineCredentials } from './engine.ts'
+import { mountedFile } from './mounted-file.ts'
 
 /** Where a credential is mounted: the folder of its Secret, and the key within. */
 export interface Mounted {
@@ -27,9 +27,10 @@ export function mountedEngineCredentials(
   { key, ca }: { key?: Mounted | undefined; ca?: Mounted | undefined } = CLUSTER_MOUNTS,
 ): () => Promise<EngineCredentials> {
   const folder = env['VEC_CREDENTIALS'] ?? '/var/run/vec'
-  const read = async (place: Mounted | undefined) =>
-    place && mounted(folder, place.credential, place.file)
-  return async () => ({ key: await read(key), ca: await read(ca) })
+  // The Secret is optional: an engine without a key has none.
+  const read = (place: Mounted | undefined) =>
+    (place && mountedFile(join(folder, place.credential, place.file))?.trim()) || undefined
+  return async () => ({ key: read(key), ca: read(ca) })
 }
 
 export type ReadSecret = (namespace: string, name: string) => Promise<Secret | undefined>
@@ -44,16 +45,6 @@ export async function secretEngineCredentials(
     caSecret === undefined ? undefined : read(namespace, caSecret),
   ])
   return { key: key && content(keySecret, key.key), ca: content(tlsSecret, 'ca.crt') }
-}
-
-async function mounted(folder: string, name: string, key: string): Promise<string | undefined> {
-  try {
-    return (await readFile(join(folder, name, key), 'utf8')).trim() || undefined
-  } catch (error) {
-    // The Secret is optional: an engine without a key has none.
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
-  }
 }
 
 function content(secret: Secret | undefined, key: string): string | undefined {

@@ -14,8 +14,6 @@ import { idAt, pageBefore, pageOf, type Page } from './page.ts'
 import { fieldsOf, itemsOf } from './raw-json.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
-/** A page that is larger is asked for anew, with fewer points: memory is bounded. */
-const MAX_PAGE_BYTES = 48 * 1024 * 1024
 
 const Count = Type.Object({ count: Type.Integer() })
 
@@ -28,6 +26,8 @@ export interface PageWanted {
   shardKey?: ShardKey | undefined
   /** Ids alone, without payload and vectors. */
   bare?: true
+  /** One that is larger is not read to its end: the error has the status 413. */
+  maxBytes?: number
 }
 
 /** A shard key and how many shards it has. */
@@ -46,7 +46,7 @@ export class EnginePoints {
   /** Points in ascending order of their ids, numbers before UUIDs. */
   async scroll(collection: string, wanted: PageWanted, signal?: AbortSignal): Promise<Page> {
     const path = `${pathOf(collection)}/scroll`
-    const { limit, offset, until, shardKey, bare } = wanted
+    const { limit, offset, until, shardKey, bare, maxBytes } = wanted
     const fields = {
       limit,
       with_payload: bare !== true,
@@ -54,9 +54,8 @@ export class EnginePoints {
       ...(shardKey !== undefined && { shard_key: shardKey }),
       ...(offset !== undefined && { offset: raw(offset) }),
     }
-    const maxBytes = limit > 1 ? MAX_PAGE_BYTES : undefined
     const options = { body: fields, timeoutMs: LONG_CALL_MS, signal, maxBytes }
-    const answer = await this.#engine.pieces('POST', path, options)
+    const answer = await this.#engine.bytes('POST', path, options)
     return this.#read(path, () => {
       const page = pageOf(answer, limit)
       if (until === undefined) return page
@@ -125,13 +124,13 @@ export class EnginePoints {
     })
   }
 
-  /** Whole points by their ids, as JSON by id, as JSON; those that are not there are left out. */
+  /** Whole points by their ids, as the bytes of their JSON; those that are not there are left out. */
   async retrieve(
     collection: string,
     ids: readonly string[],
     shardKey?: ShardKey,
     signal?: AbortSignal,
-  ): Promise<Map<string, string>> {
+  ): Promise<Map<string, Buffer>> {
     const path = pathOf(collection)
     const body = {
       ids: ids.map(raw),
@@ -145,7 +144,7 @@ export class EnginePoints {
       const result = fieldsOf(answer).get('result')
       if (result === undefined) throw new SyntaxError('no result')
       const points = itemsOf(answer, result.start).map(
-        ({ start, end }) => [idAt(answer, start), answer.toString('utf8', start, end)] as const,
+        ({ start, end }) => [idAt(answer, start), answer.subarray(start, end)] as const,
       )
       return new Map(points)
     })

@@ -8,7 +8,7 @@ import { podEndpointOf, endpointOf, type Connection } from '../../crds/connectio
 import { EngineError } from '../../crds/errors.ts'
 import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
-import { deadline, retryAfterOf, wordsOf } from './call.ts'
+import { deadline, retryAfterOf, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
 import type { Answer, Kubernetes } from './kubernetes.ts'
 import { masked } from './masked.ts'
 
@@ -24,13 +24,6 @@ export interface EngineCall {
 /** A call whose answer is a stream: it fails when nothing comes for `stallMs`. */
 export interface StreamCall extends EngineCall {
   stallMs: number
-}
-
-export interface StreamAnswer {
-  status: number
-  body: Readable
-  /** From the header Retry-After. */
-  retryAfterSeconds?: number | undefined
 }
 
 export interface Route {
@@ -131,8 +124,7 @@ export function routeTo(base: string, connections: EngineConnections): Route {
           signal: end.signal,
         })
         answer.body.once('close', () => end.clear())
-        const { statusCode: status, headers: told } = answer
-        return { status, body: answer.body, retryAfterSeconds: retryAfterOf(told['retry-after']) }
+        return streamAnswerOf(answer)
       } catch (cause) {
         end.clear()
         throw noAnswer(`${method} ${node}${path}`, cause, signal)

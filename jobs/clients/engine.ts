@@ -15,6 +15,7 @@ import { ClusterView, Collections, Placement, Version } from './engine-answers.t
 import type { EngineCall, Route } from './engine-route.ts'
 import type { Answer } from './kubernetes.ts'
 import type { StreamBody } from './multipart.ts'
+import { ownBytes } from './own-bytes.ts'
 
 /** The content of the Secrets a call needs. */
 export interface EngineCredentials {
@@ -121,20 +122,15 @@ export class Engine {
     return body
   }
 
-  /** The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. */
-  async bytes(method: EngineCall['method'], path: string, options: BytesOptions): Promise<Buffer> {
-    return Buffer.concat(await this.pieces(method, path, options))
-  }
-
   /**
-   * The same in the pieces it came in. One above `maxBytes` is not read to its end: the error has the
-   * status 413.
+   * The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. One above
+   * `maxBytes` is not read to its end: the error has the status 413.
    */
-  async pieces(
+  async bytes(
     method: EngineCall['method'],
     path: string,
-    { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes }: BytesOptions,
-  ): Promise<Buffer[]> {
+    { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes = Infinity }: BytesOptions,
+  ): Promise<Buffer> {
     const { route, credentials, log } = this.#options
     const { key, ca } = await credentials()
     const headers = {
@@ -143,15 +139,20 @@ export class Engine {
     }
     const sent = body === undefined ? {} : { body: JSON.stringify(body) }
     const call = { method, path, headers, ...sent, timeoutMs, stallMs: timeoutMs, signal }
-    const { status, body: answer, retryAfterSeconds } = await route.open(call, ca)
+    const { status, body: answer, length, retryAfterSeconds } = await route.open(call, ca)
     const named = `${method} ${path} on ${this.node}`
-    const pieces = await collected(answer, named, { maxBytes, signal })
+    const bytes = await ownBytes(answer, { length, maxBytes }).catch((cause: unknown) => {
+      signal?.throwIfAborted()
+      throw new EngineError(`${named} broke off: ${wordsOf(cause)}`, { cause })
+    })
     log.debug({ node: this.node, call: `${method} ${path}`, status }, 'engine call')
-    if (status >= 400) {
-      const text = Buffer.concat(pieces).toString()
-      this.#succeeded({ status, text, retryAfterSeconds }, `${method} ${path}`)
+    if (bytes === undefined) {
+      throw new EngineError(`${named} answered more than ${maxBytes} bytes`, { status: 413 })
     }
-    return pieces
+    if (status >= 400) {
+      this.#succeeded({ status, text: bytes.toString(), retryAfterSeconds }, `${method} ${path}`)
+    }
+    return bytes
   }
 
   async #send(method: EngineCall['method'], path: string, options: CallOptions): Promise<Answer> {
@@ -200,28 +201,6 @@ export class Engine {
       `${call} on ${this.node} answered without a valid ${flaw.path || 'JSON body'}: ${flaw.message}`,
     )
   }
-}
-
-async function collected(
-  body: Readable,
-  call: string,
-  { maxBytes = Infinity, signal }: Pick<BytesOptions, 'maxBytes' | 'signal'>,
-): Promise<Buffer[]> {
-  const chunks: Buffer[] = []
-  let length = 0
-  try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      chunks.push(chunk)
-      length += chunk.length
-      // Leaving the loop closes the connection.
-      if (length > maxBytes) break
-    }
-  } catch (cause) {
-    signal?.throwIfAborted()
-    throw new EngineError(`${call} broke off: ${wordsOf(cause)}`, { cause })
-  }
-  if (length <= maxBytes) return chunks
-  throw new EngineError(`${call} answered more than ${maxBytes} bytes`, { status: 413 })
 }
 
 const Envelope = Type.Object({ result: Type.Unknown() })

@@ -11,7 +11,7 @@ import type { Logger } from 'pino'
 import { Agent, request, type Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
-import { deadline, retryAfterOf, wordsOf } from './call.ts'
+import { deadline, retryAfterOf, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
 import { flawIn } from './checked.ts'
 
 /** Where the API is, and how the next call proves who makes it. */
@@ -179,15 +179,11 @@ export class Kubernetes {
     method: Dispatcher.HttpMethod,
     path: string,
     { headers: own, body: sent, timeoutMs, stallMs, signal }: StreamCall,
-  ): Promise<{ status: number; body: Readable; retryAfterSeconds?: number | undefined }> {
+  ): Promise<StreamAnswer> {
     const end = deadline(timeoutMs, signal)
     try {
       const { headers, dispatcher } = await this.#access.authorize()
-      const {
-        statusCode,
-        body,
-        headers: told,
-      } = await request(this.#access.server + path, {
+      const answer = await request(this.#access.server + path, {
         method,
         ...(dispatcher !== undefined && { dispatcher }),
         headers: { ...headers, ...own },
@@ -196,9 +192,8 @@ export class Kubernetes {
         bodyTimeout: stallMs,
         signal: end.signal,
       })
-      body.once('close', () => end.clear())
-      const retryAfterSeconds = retryAfterOf(told['retry-after'])
-      return { status: statusCode, body, retryAfterSeconds }
+      answer.body.once('close', () => end.clear())
+      return streamAnswerOf(answer)
     } catch (cause) {
       end.clear()
       signal?.throwIfAborted()

@@ -1,8 +1,8 @@
 /** Credentials of a bucket: a Secret's keys, mounted as files for a Job, or as the service reads them. */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StorageError } from '../../crds/errors.ts'
 import { keyChoices, type S3Target } from '../../crds/storage.ts'
+import { mountedFile } from './mounted-file.ts'
 
 export interface BucketCredentials {
   accessKeyId: string
@@ -35,20 +35,11 @@ export async function credentialsFrom(
   }
 }
 
-/** Mounted files are read each time: the kubelet renews them while a Job runs. */
+/** As the files say that are mounted now. */
 export function mountedBucketCredentials(
   reference: Reference,
   env: NodeJS.ProcessEnv = process.env,
 ): () => Promise<BucketCredentials> {
   const folder = join(env['VEC_CREDENTIALS'] ?? '/var/run/vec', BUCKET_CREDENTIAL)
-  return () => credentialsFrom(reference, (key) => fileText(join(folder, key)))
-}
-
-async function fileText(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
-  }
+  return () => credentialsFrom(reference, (key) => mountedFile(join(folder, key)))
 }

@@ -6,8 +6,9 @@ import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { Page } from '../clients/page.ts'
 import { inLanes } from '../lanes.ts'
 import { Course } from './course.ts'
+import { InFlight } from './in-flight.ts'
 import { MAX_LANES, lanesFrom, type Load } from './lanes.ts'
-import { PageSize, readPage, type Lane } from './pages.ts'
+import { PageSize, readPage, type HeldPage, type Lane } from './pages.ts'
 import type { Work } from './work.ts'
 import { Room, Writes, type Shared } from './writes.ts'
 
@@ -20,7 +21,12 @@ export async function copyPoints(
   const { open, waiting } = await lanesFrom(position, load, work)
   const course = new Course(position, open, work.tally)
   const stop = new AbortController()
-  const shared = { room: new Room(), size: new PageSize(load.most), work: until(stop, work) }
+  const shared: Shared = {
+    room: new Room(),
+    size: new PageSize(load.most),
+    inFlight: new InFlight(),
+    work: until(stop, work),
+  }
   const lanes = [...open, ...waiting].map((lane) => [lane])
   await inLanes(lanes, MAX_LANES, async (lane) => {
     course.begin(lane)
@@ -53,18 +59,14 @@ async function copyLane(lane: Lane, shared: Shared, wrote: (page: Page) => void)
 }
 
 /** Each page, as soon as there is room to write it; the next one is on its way by then. */
-async function* pagesOf(
-  lane: Lane,
-  { room, size, work }: Shared,
-  writes: Writes,
-): AsyncGenerator<Page> {
-  let next = readPage(lane, lane.offset, size, work)
+async function* pagesOf(lane: Lane, shared: Shared, writes: Writes): AsyncGenerator<HeldPage> {
+  let next = readPage(lane, lane.offset, shared)
   for (;;) {
     const page = await next
     writes.check()
-    await room.enter(page, work.tools.signal)
+    await shared.room.enter(shared.work.tools.signal)
     if (page.next !== undefined) {
-      next = readPage(lane, page.next, size, work)
+      next = readPage(lane, page.next, shared)
       // It is awaited in the next round, or never when a write fails meanwhile.
       next.catch(() => undefined)
     }

@@ -4,11 +4,14 @@
  */
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { Page } from '../clients/page.ts'
+import { IN_FLIGHT_BYTES, type InFlight } from './in-flight.ts'
 import { isTooLarge, paced } from './pace.ts'
 import type { Work } from './work.ts'
 
 /** A page of this many bytes costs two calls hardly more than their bytes. */
 const PAGE_BYTES = 4 * 1024 * 1024
+/** A page that turns out larger is asked for anew, with fewer points. */
+const MOST_BYTES = 2 * PAGE_BYTES
 /** Nothing is known of the size of the first point. */
 const FIRST_LIMIT = 1
 const GROWTH = 4
@@ -16,6 +19,7 @@ const GROWTH = 4
 export class PageSize {
   readonly #most: number
   #limit: number
+  #room = MOST_BYTES
 
   /** At most so many points. */
   constructor(most: number) {
@@ -27,15 +31,31 @@ export class PageSize {
     return this.#limit
   }
 
+  /** Bytes the next page may have. */
+  get room(): number {
+    return this.#room
+  }
+
   /** A page came: the next may be larger when this one was small. */
   took({ count, bytes }: Page): void {
     if (count === 0) return
+    // A point that is larger than a page is to be is seldom alone.
+    this.#room = Math.min(Math.max(MOST_BYTES, 2 * (bytes / count)), IN_FLIGHT_BYTES)
     const fitting = Math.floor((PAGE_BYTES * count) / bytes)
     this.#limit = clamp(Math.min(fitting, this.#limit * GROWTH), this.#most)
   }
 
   halve(): void {
     this.#limit = clamp(Math.floor(this.#limit / 2), this.#most)
+  }
+
+  /** A page with this limit and room was too large; answers whether another may be asked for. */
+  refused({ limit, room }: Pick<PageSize, 'limit' | 'room'>): boolean {
+    // Another lane may have been refused the same before.
+    if (limit > 1) this.#limit = Math.min(this.#limit, clamp(Math.floor(limit / 2), this.#most))
+    else if (room < IN_FLIGHT_BYTES) this.#room = IN_FLIGHT_BYTES
+    else return false
+    return true
   }
 }
 
@@ -54,24 +74,39 @@ export interface Lane extends Place {
   until?: string | undefined
 }
 
+/** A page that takes up room until it is written. */
+export interface HeldPage extends Page {
+  release: () => void
+}
+
+/** What the lanes of a collection share to read: their points are much alike. */
+export interface Reading {
+  size: PageSize
+  inFlight: InFlight
+  work: Work
+}
+
 /** The page that begins with this id; smaller ones are asked for until the source gives one. */
 export async function readPage(
   { name, shardKey, until }: Lane,
   offset: string | undefined,
-  size: PageSize,
-  work: Work,
-): Promise<Page> {
+  { size, inFlight, work }: Reading,
+): Promise<HeldPage> {
   const { source, tools } = work
   for (;;) {
-    const { limit } = size
+    const { limit, room } = size
+    const hold = await inFlight.take(room, tools.signal)
     try {
-      const wanted = { limit, offset, until, shardKey }
+      // One point that has all the room is read whatever its size: there is nothing smaller.
+      const maxBytes = limit === 1 && room === IN_FLIGHT_BYTES ? Infinity : room
+      const wanted = { limit, offset, until, shardKey, maxBytes }
       const page = await paced(work, () => source.points.scroll(name, wanted, tools.signal))
       size.took(page)
-      return page
+      hold.settle(page.bytes)
+      return { ...page, release: hold.release }
     } catch (error) {
-      if (limit === 1 || !isTooLarge(error)) throw error
-      size.halve()
+      hold.release()
+      if (!isTooLarge(error) || !size.refused({ limit, room })) throw error
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
+import { giveBack } from '../clients/own-bytes.ts'
 import { countPoints } from './counting.ts'
 import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
@@ -106,6 +107,7 @@ async function compareSample(place: Place, share: number, work: Work): Promise<C
     target.points.retrieve(targetName, ids, shardKey, tools.signal),
   )
   const different = [...ones].filter(([id, point]) => !samePoint(point, others.get(id)))
+  for (const point of [...ones.values(), ...others.values()]) giveBack(point)
   return { total: ones.size, different: different.map(([id]) => id) }
 }
 

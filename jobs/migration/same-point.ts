@@ -1,29 +1,46 @@
-/** Whether two points are the same to the last digit: every number is compared as it is written. */
+/** Whether two points are the same to the last digit: what differs is compared part by part, as it is written. */
+import { fieldsOf, itemsOf, type Span } from '../clients/raw-json.ts'
 
-/** Points as JSON; the order of the keys of a payload is nobody's choice. */
-export function samePoint(one: string, other: string | undefined): boolean {
-  return one === other || (other !== undefined && canonical(one) === canonical(other))
+const OBJECT = 0x7b
+const ARRAY = 0x5b
+const STRING = 0x22
+
+/** Points as JSON; the order of the keys of a payload is nobody's choice. Nothing large is copied. */
+export function samePoint(one: Buffer, other: Buffer | undefined): boolean {
+  if (other === undefined) return false
+  if (one.equals(other)) return true
+  const [kind] = one
+  if (kind !== other[0]) return false
+  if (kind === OBJECT) return sameFields(one, other)
+  if (kind === ARRAY) return sameItems(one, other)
+  return kind === STRING && textOf(one) === textOf(other)
 }
 
-interface WithSource {
-  parse(
-    text: string,
-    revive: (key: string, value: unknown, context: { source?: string }) => unknown,
-  ): unknown
+function sameFields(one: Buffer, other: Buffer): boolean {
+  const [left, right] = [fieldsOf(one), fieldsOf(other)]
+  return (
+    left.size === right.size &&
+    [...left].every(([name, span]) => samePoint(cut(one, span), part(other, right.get(name))))
+  )
 }
 
-/** A number becomes its text, and is told apart from a string by a letter. */
-function canonical(json: string): string {
-  // Newer than the types.
-  const point = (JSON as unknown as WithSource).parse(json, (_, value, { source }) => {
-    if (typeof value === 'number') return `n${source ?? ''}`
-    return typeof value === 'string' ? `s${value}` : sorted(value)
-  })
-  return JSON.stringify(point)
+function sameItems(one: Buffer, other: Buffer): boolean {
+  const [left, right] = [itemsOf(one), itemsOf(other)]
+  return (
+    left.length === right.length &&
+    left.every((span, n) => samePoint(cut(one, span), part(other, right[n])))
+  )
 }
 
-function sorted(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  const entries = Object.entries(value)
-  return Object.fromEntries(entries.sort(([one], [other]) => (one < other ? -1 : 1)))
+function part(text: Buffer, span: Span | undefined): Buffer | undefined {
+  return span && cut(text, span)
+}
+
+function cut(text: Buffer, { start, end }: Span): Buffer {
+  return text.subarray(start, end)
+}
+
+/** The same text may be written with escapes or without. */
+function textOf(json: Buffer): unknown {
+  return JSON.parse(json.toString())
 }

@@ -4,47 +4,38 @@
  */
 import { EngineError } from '../../crds/errors.ts'
 import type { Page } from '../clients/page.ts'
+import { giveBack } from '../clients/own-bytes.ts'
 import { itemsOf } from '../clients/raw-json.ts'
 import { isHeldUp, isTooLarge, paced } from './pace.ts'
-import type { PageSize, Place } from './pages.ts'
+import type { HeldPage, Place, Reading } from './pages.ts'
 import type { Work } from './work.ts'
 
 const MAX_WRITES = 2
-/** Bytes that may be under way before another page is written. */
-const MAX_BYTES = 32 * 1024 * 1024
-/** The engine takes no body above 32 MiB; below, it parses as well as ever. */
-const MAX_BODY = 16 * 1024 * 1024
 
 /** So often a batch waits for a limited rate before it is tried in halves. */
 const HELD_UP_BEFORE_HALVES = 2
 
 /** What all lanes of a collection share. */
-export interface Shared {
+export interface Shared extends Reading {
   room: Room
-  /** Points of one collection are much alike. */
-  size: PageSize
-  work: Work
 }
 
 /** Room for what is written at once. */
 export class Room {
   #writes = 0
-  #bytes = 0
   readonly #waiting: (() => void)[] = []
 
   /** Waits until there is some, and takes it. */
-  async enter({ bytes }: Page, signal: AbortSignal): Promise<void> {
-    while (this.#writes >= MAX_WRITES || this.#bytes > MAX_BYTES) {
+  async enter(signal: AbortSignal): Promise<void> {
+    while (this.#writes >= MAX_WRITES) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
       signal.throwIfAborted()
     }
     this.#writes += 1
-    this.#bytes += bytes
   }
 
-  leave({ bytes }: Page): void {
+  leave(): void {
     this.#writes -= 1
-    this.#bytes -= bytes
     for (const wake of this.#waiting.splice(0)) wake()
   }
 }
@@ -71,7 +62,7 @@ export class Writes {
   }
 
   /** Writes a page for which there is room. */
-  start(page: Page): void {
+  start(page: HeldPage): void {
     const batch: Batch = { page, isDone: false }
     this.#batches.push(batch)
     const running = writePage(page, this.#place, this.#shared)
@@ -84,7 +75,8 @@ export class Writes {
       })
       .finally(() => {
         this.#running.delete(running)
-        this.#shared.room.leave(page)
+        page.release()
+        this.#shared.room.leave()
       })
     this.#running.add(running)
   }
@@ -112,17 +104,14 @@ export class Writes {
 async function writePage(page: Page, place: Place, { size, work }: Shared): Promise<void> {
   const { points, bytes, count } = page
   if (count === 0) return
-  if (bytes > MAX_BODY && count > 1) {
+  try {
+    await write(points, place, work, count)
+    for (const piece of points) giveBack(piece)
+  } catch (error) {
+    if (!isDivisible(error, bytes, count)) throw error
+    if (count === 1) throw tooLarge(Buffer.concat(points), error)
+    size.halve()
     await writeParts(Buffer.concat(points), place, work)
-  } else {
-    try {
-      await write(points, place, work, count)
-    } catch (error) {
-      if (!isDivisible(error, bytes, count)) throw error
-      if (count === 1) throw tooLarge(Buffer.concat(points), error)
-      size.halve()
-      await writeParts(Buffer.concat(points), place, work)
-    }
   }
   work.tally.wrote({ points: count, bytes })
 }
@@ -137,17 +126,15 @@ async function writeParts(points: Buffer, place: Place, work: Work): Promise<voi
     const bytes = points.subarray(items[from]?.start, items[to - 1]?.end)
     const isOne = to - from === 1
     try {
-      if (!isOne && bytes.length > MAX_BODY) throw HALVE
       await write([OPENING, bytes, CLOSING], place, work, to - from)
     } catch (error) {
-      if (error !== HALVE && !isDivisible(error, bytes.length, to - from)) throw error
+      if (!isDivisible(error, bytes.length, to - from)) throw error
       if (isOne) throw tooLarge(bytes, error)
       parts.push([middle, to], [from, middle])
     }
   }
 }
 
-const HALVE = new Error('in halves')
 const OPENING = Buffer.from('[')
 const CLOSING = Buffer.from(']')
 

@@ -4,21 +4,14 @@
  * target collection and are timed from the start of their process to its end, so that ours includes
  * the proof.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { JOB_ENV, encodePlan } from '../../crds/command.ts'
-import type { MigrationPlan } from '../../crds/migration-command.ts'
-import { VecMigration } from '../../crds/migration.ts'
-import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
-import { realSubject, type RealSubject } from '../contract/engine/real.ts'
-import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Command } from './job.ts'
+import { taken, type Command } from './job.ts'
+import { largePoints } from './large-points.ts'
+import { call, withEngines, withJob, type Engines } from './migrating.ts'
 import type { Part, Plan } from './part.ts'
 import { build, cpuOf } from './processes.ts'
 import { median, type Figure } from './table.ts'
 
-const NAME = { namespace: 'ns', name: 'm' }
 const POINTS = 60_000
 const DIMENSIONS = 384
 const FILL_BATCH = 500
@@ -39,13 +32,11 @@ github.com/qdrant/migration; without it nothing stands beside the Job.`,
       return []
     }
     build()
-    return withEngines(engine, (engines) => compare(plan, engines))
+    return withEngines(engine, async (engines) => [
+      ...(await compare(plan, engines)),
+      await largePoints(engines),
+    ])
   },
-}
-
-interface Engines {
-  source: RealSubject
-  target: RealSubject
 }
 
 interface Run {
@@ -57,30 +48,12 @@ interface Run {
   peak: number
 }
 
-async function withEngines<Result>(
-  bin: string,
-  measure: (engines: Engines) => Promise<Result>,
-): Promise<Result> {
-  const setting = { size: 'one', service: {} } as const
-  const source = await realSubject(bin, setting)
-  try {
-    const target = await realSubject(bin, setting, { host: CLUSTER_HOST, port: HTTP_PORT })
-    try {
-      return await measure({ source, target })
-    } finally {
-      await target.close()
-    }
-  } finally {
-    await source.close()
-  }
-}
-
 async function compare({ pairs }: Plan, engines: Engines): Promise<Figure[]> {
   await fill(engines.source.urls[0] ?? '')
   const tool = process.env['MIGRATION_TOOL']
   const runs = { job: [] as Run[], standard: [] as Run[], best: [] as Run[] }
   for (let pair = 0; pair < pairs; pair += 1) {
-    runs.job.push(await withJob(engines, (command) => measured(engines, command)))
+    runs.job.push(await withJob(engines, ['docs'], (command) => measured(engines, command)))
     if (tool === undefined) continue
     runs.standard.push(await measured(engines, toolCommand(tool, engines)))
     runs.best.push(await measured(engines, toolCommand(tool, engines, BEST_BATCH)))
@@ -143,30 +116,6 @@ function toolCommand(tool: string, { source, target }: Engines, batch?: number):
   return { file: tool, args, env: { PATH: process.env['PATH'], HOME: process.env['HOME'] } }
 }
 
-/** The Job of a resource of its own: one that has ended is not run again. */
-async function withJob<Result>(
-  { source }: Engines,
-  run: (command: Command) => Promise<Result>,
-): Promise<Result> {
-  const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
-  const url = source.urls[0] ?? ''
-  const spec = { source: { endpoint: { url } }, targetClusterRef: { name: 'a' } }
-  const identity = { apiVersion: API_VERSION, kind: 'VecMigration', metadata: NAME }
-  const api = await startJobApi(VecMigration, { ...identity, spec }, folder)
-  const plan: MigrationPlan = {
-    ...{ resource: 'vecmigrations', ...NAME, uid: api.uid, run: 1, hash: 'hash' },
-    source: { url },
-    target: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
-  }
-  const env = { ...api.env, [JOB_ENV.plan]: encodePlan(plan, 'spec') }
-  try {
-    return await run(jobCommand(['migration', 'run', 'ns/m'], env))
-  } finally {
-    await api.close()
-    rmSync(folder, { recursive: true })
-  }
-}
-
 /** The same points at every run: a generator of Lehmer's. */
 async function fill(url: string): Promise<void> {
   const vectors = { size: DIMENSIONS, distance: 'Cosine' }
@@ -187,17 +136,4 @@ async function fill(url: string): Promise<void> {
     if (status === 'green') return
     await sleep(GREEN_POLL_MS)
   }
-}
-
-async function call(url: string, method: string, path: string, body?: object): Promise<unknown> {
-  const response = await fetch(url + path, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  }).catch((cause: unknown) => {
-    throw new Error(`${method} ${path}: ${String((cause as Error).cause)}`, { cause })
-  })
-  const answer = await response.text()
-  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${answer}`)
-  return (JSON.parse(answer) as { result: unknown }).result
 }

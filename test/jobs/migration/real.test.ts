@@ -5,12 +5,11 @@
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/command.ts'
-import { samePoint } from '../../../jobs/migration/same-point.ts'
 import { systemTime } from '../../../jobs/time.ts'
 import { realSubject, type RealSubject } from '../../contract/engine/real.ts'
 import type { Service, Size } from '../../contract/engine/subject.ts'
 import { migrationWorld, type MigrationWorldOptions } from './migration-world.ts'
-import { callsOf, fill, manyPoints, mixedPoints, type StageSide } from './stage.ts'
+import { callsOf, fill, manyPoints, mixedPoints, samePoints, type StageSide } from './stage.ts'
 
 const bin = process.env['ENGINE_BIN']
 const MIB = 1024 * 1024
@@ -68,7 +67,7 @@ function suite(): void {
       const { code, log } = await world.run({ time: systemTime })
       t.equal(code, EXIT.done, log)
       const there = await target.points('docs')
-      t.ok(samePoint(there, await source.points('docs')), `${size}: ${there}`)
+      t.ok(samePoints(there, await source.points('docs')), `${size}: ${there}`)
       t.match(there, /"id":18446744073709551615/)
       t.match(there, /"big":9007199254740993/)
     }
@@ -104,7 +103,7 @@ function suite(): void {
     const { code, log } = await world.run({ time: systemTime })
     t.equal(code, EXIT.done, log)
     for (const key of ['a', 7, '7']) {
-      t.ok(samePoint(await readKey(target, key), await readKey(source, key)), String(key))
+      t.ok(samePoints(await readKey(target, key), await readKey(source, key)), String(key))
     }
     const [one, other] = await Promise.all([source, target].map(described))
     t.strictSame(other?.config, {
@@ -140,7 +139,7 @@ function suite(): void {
     await source.call('PUT', '/collections/docs/points?wait=true', { points: big })
     const { code, log } = await world.run({ time: systemTime })
     t.equal(code, EXIT.done, log)
-    t.ok(samePoint(await target.points('docs'), await source.points('docs')), 'every byte')
+    t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
   })
 
   t.test('a read-only key of the source is enough', async (t) => {
@@ -156,7 +155,7 @@ function suite(): void {
     world.plan.run = 2
     const { code, log } = await world.run({ time: systemTime })
     t.equal(code, EXIT.done, log)
-    t.ok(samePoint(await target.points('docs'), await source.points('docs')))
+    t.ok(samePoints(await target.points('docs'), await source.points('docs')))
   })
 
   for (const side of ['source', 'target'] as const) {
@@ -169,7 +168,7 @@ function suite(): void {
       const { code, log } = await running
       t.equal(code, EXIT.done, log)
       t.match(log, /waits for the engine/)
-      t.ok(samePoint(await target.points('docs'), await source.points('docs')), 'every byte')
+      t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
     })
   }
 
@@ -187,7 +186,7 @@ function suite(): void {
       t.equal(lanes?.length, 4, `${size}: of four ranges`)
       const { code, log } = await world.run({ time: systemTime, pod: 'pod-2' })
       t.equal(code, EXIT.done, log)
-      t.ok(samePoint(await target.points('docs'), await source.points('docs')), 'every byte')
+      t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
       t.match(await world.result(), { pointsCopied: 20_000 })
     }
   })

@@ -1,6 +1,7 @@
 /** Two engine doubles and a VecMigration from the one, by its address, into the other. */
 import type { Test } from 'tap'
 import type { VecMigration } from '../../../crds/migration.ts'
+import { samePoint } from '../../../jobs/migration/same-point.ts'
 import type { EngineConfig } from '../../doubles/engine/config.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../../doubles/engine/node.ts'
@@ -81,6 +82,11 @@ export function callsOf(url: string, key?: string): Pick<StageSide, 'call' | 'po
       return text.slice(text.indexOf('['), text.lastIndexOf('],"next_page_offset"') + 1)
     },
   }
+}
+
+/** Whether two arrays of points, as JSON, are the same to the last digit. */
+export function samePoints(one: string, other: string): boolean {
+  return samePoint(Buffer.from(one), Buffer.from(other))
 }
 
 /** So many small points, numbered from one. */

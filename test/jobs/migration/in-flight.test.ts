@@ -1,0 +1,102 @@
+/** Bytes of `migration run` in memory: bounded over all lanes together, whatever the size of the points. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import { IN_FLIGHT_BYTES, InFlight } from '../../../jobs/migration/in-flight.ts'
+import { PageSize } from '../../../jobs/migration/pages.ts'
+import { SMALL, fill, stage, type StageSide } from './stage.ts'
+
+const MIB = 1024 * 1024
+const never = new AbortController().signal
+
+t.test('what is larger than all the room gets in alone, and nobody passes it', async (t) => {
+  const inFlight = new InFlight()
+  const entered: string[] = []
+  const small = await inFlight.take(MIB, never)
+  const large = inFlight.take(2 * IN_FLIGHT_BYTES, never).finally(() => entered.push('large'))
+  const behind = inFlight.take(MIB, never).finally(() => entered.push('behind'))
+  small.settle(MIB / 2)
+  await Promise.resolve()
+  t.strictSame(entered, [])
+  small.release()
+  const alone = await large
+  t.strictSame(entered, ['large'])
+  alone.settle(MIB)
+  await behind
+  t.strictSame(entered, ['large', 'behind'])
+})
+
+t.test('who waits for room ends with the Job', async (t) => {
+  const inFlight = new InFlight()
+  const stop = new AbortController()
+  await inFlight.take(IN_FLIGHT_BYTES, stop.signal)
+  const waiting = inFlight.take(1, stop.signal)
+  stop.abort(new Error('SIGTERM'))
+  await t.rejects(waiting, { message: 'SIGTERM' })
+  await t.rejects(inFlight.take(1, stop.signal), { message: 'SIGTERM' })
+})
+
+t.test(
+  'a page that is too large is asked for with fewer points, one point with more room',
+  async (t) => {
+    const size = new PageSize(8)
+    size.took({ points: [], bytes: 10, count: 1 })
+    const { limit } = size
+    t.equal(limit, 4)
+    t.ok(size.refused({ limit, room: size.room }))
+    t.ok(size.refused({ limit, room: size.room }), 'in another lane')
+    t.equal(size.limit, 2)
+    t.ok(size.refused({ limit: 1, room: size.room }))
+    t.equal(size.room, IN_FLIGHT_BYTES)
+    t.notOk(size.refused({ limit: 1, room: size.room }), 'there is nothing smaller')
+  },
+)
+
+const KEYS = ['a', 'b', 'c', 'd']
+const POINTS_OF_KEY = 2
+
+async function withLargePoints(side: StageSide, bytes: number): Promise<void> {
+  await fill(side, 'docs', [], { ...SMALL, sharding_method: 'custom', shard_number: 1 })
+  for (const shard_key of KEYS) {
+    await side.call('PUT', '/collections/docs/shards', { shard_key, shards_number: 1 })
+    for (let id = 0; id < POINTS_OF_KEY; id += 1) {
+      const points = [{ id, vector: [1.5, id], payload: { text: 'x'.repeat(bytes) } }]
+      await side.call('PUT', '/collections/docs/points?wait=true', { points, shard_key })
+    }
+  }
+}
+
+/** Pages that were asked for and are not written yet, at most. */
+function watched({ source, target }: Awaited<ReturnType<typeof stage>>, delayMs: number) {
+  const pages = { now: 0, most: 0 }
+  source.node.misbehave(({ path }) => {
+    if (path[3] === 'scroll') pages.most = Math.max(pages.most, (pages.now += 1))
+    return undefined
+  })
+  target.node.misbehave(({ method, path }) => {
+    if (method !== 'PUT' || path[2] !== 'points') return undefined
+    setTimeout(() => (pages.now -= 1), delayMs)
+    return { delayMs }
+  })
+  return pages
+}
+
+t.test('RSS under 256 MiB at any collection size: bytes of all lanes are bounded', async (t) => {
+  const bytes = 7 * MIB
+  const stood = await stage(t)
+  await withLargePoints(stood.source, bytes)
+  const pages = watched(stood, 300)
+  const { code, log } = await stood.world.run()
+  t.equal(code, EXIT.done, log)
+  t.ok(pages.most > 1, 'side by side')
+  t.ok(pages.most * bytes <= IN_FLIGHT_BYTES, `${pages.most} pages at once`)
+  t.match(await stood.world.result(), { pointsCopied: KEYS.length * POINTS_OF_KEY })
+})
+
+t.test('a point that is larger than a page may be has all the room there is', async (t) => {
+  const { source, target, world } = await stage(t)
+  const payload = { text: 'x'.repeat(24 * MIB) }
+  await fill(source, 'docs', [{ id: 1, vector: [1.5, 2.5], payload }])
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
+})
