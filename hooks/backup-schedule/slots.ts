@@ -51,7 +51,8 @@ function asCronJobReads(schedule: string): string {
 /** A day that no month has, such as 30 February, is refused here too: what is left fires some day. */
 function parsed(expression: string): CronExpression {
   try {
-    return CronExpressionParser.parse(expression, { tz: 'UTC' })
+    // Each look sets its own instant: without one here the parser asks what zone the machine is in.
+    return CronExpressionParser.parse(expression, { tz: 'UTC', currentDate: new Date(0) })
   } catch (cause) {
     throw new Rejected(`spec.schedule: ${(cause as Error).message}`, { cause })
   }
