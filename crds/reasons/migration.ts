@@ -50,11 +50,12 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       'the Job was just made',
       'the rights of the Job are being made',
       'the points of its collections are being counted',
+      'waits for the source <url or cluster>: <why it does not answer>',
       'Job <name> was started',
       'Job <name> is starting',
     ],
     cause: 'Everything is there, and the Job is on its way.',
-    cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
+    cure: 'Nothing; when it stays, look at the pods and Events of the Job. A source that does not answer is waited for ten minutes: see that its address is right, and that pods may reach it.',
   },
   ...transferReasons({
     kind: 'VecMigration',

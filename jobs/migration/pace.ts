@@ -35,6 +35,7 @@ export async function paced<Result>(
       if (!isPassing(error) || isTooLarge(error) || error.status === 404 || isOver) throw error
       const ms = asked ?? pause
       log.info({ reason: error.message, seconds: ms / 1000 }, 'waits for the engine')
+      tally.waits(error.message)
       await time.sleep(ms, signal)
       // A rate that is limited is not an engine that stays away.
       if (asked === undefined) patience.spend(ms, time.now())

@@ -85,11 +85,19 @@ async function begin(work: Work): Promise<MigratedCollection[]> {
       collection,
     ]),
   )
+  work.tally.asks(calledSource(work))
   const chosen = await chosenCollections(work, known)
   return chosen.map((collection) => {
     const before = known.get(collection.name)
     return before !== undefined && isOver(before) ? before : collection
   })
+}
+
+/** A cluster by its name, another engine by its address. */
+function calledSource({ plan, source }: Work): string {
+  if (!('cluster' in plan.source)) return source.engine.node
+  const { namespace, name } = plan.source.cluster
+  return `cluster ${namespace}/${name}`
 }
 
 function isOver({ status }: MigratedCollection): boolean {

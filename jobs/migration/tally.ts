@@ -30,6 +30,7 @@ export class Tally {
   #toldBatches = 0
   readonly #since: number
   #toldAt = 0
+  #asked: string | undefined
 
   constructor(tools: TallyTools, startedAt: string, collections: MigratedCollection[] = []) {
     this.#tools = tools
@@ -83,6 +84,18 @@ export class Tally {
   pointBytes(): number | undefined {
     const { points, bytes } = this.#moved
     return points === 0 ? undefined : bytes / points
+  }
+
+  /** Nothing can be told before this one has said what there is to copy. */
+  asks(source: string): void {
+    this.#asked = source
+  }
+
+  /** Why it has not. What an earlier pod told of the work stands. */
+  waits(reason: string): void {
+    if (this.#asked === undefined) return
+    const message = `waits for the source ${this.#asked}: ${reason}`
+    this.#teller.tell(() => this.#tools.reporter.progress(message))
   }
 
   /** Reports in the background, and not more often than the reporter lets it. */

@@ -240,6 +240,9 @@ t.test('Pending until point counts are read, then Running with its progress', as
     'MigrationStarting',
     'the points of its collections are being counted',
   ])
+  const message = 'waits for the source ns/b: no answer'
+  const waiting = sync(ready({ jobs, progress: report({ message }) }), context)
+  t.strictSame(said(waiting), ['Pending', 'MigrationStarting', message])
   const progress = report({ migration: result(), message: 'collection 2 of 2' })
   const decision = sync(ready({ jobs, progress }), context)
   t.strictSame(said(decision), ['Running', 'MigrationRunning', 'collection 2 of 2'])

@@ -1,0 +1,73 @@
+/** A source that does not answer when `migration run` begins. */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import { freePort } from '../../cluster/process.ts'
+import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
+import { instantTime } from '../job-world.ts'
+import { fill, manyPoints, stage, type Stage } from './stage.ts'
+
+/** The pod is ended once it has told what it waits for. */
+function endedOnceTold({ progress }: Stage['world']) {
+  const stop = new AbortController()
+  const time = instantTime(async () => {
+    const told = await progress()
+    if (told?.message?.startsWith('waits') === true) stop.abort(new Error('SIGTERM'))
+  })
+  return { time, signal: stop.signal }
+}
+
+async function unreachable(t: Test): Promise<{ stood: Stage; url: string }> {
+  const url = `http://127.0.0.1:${await freePort()}`
+  const stood = await stage(t)
+  stood.world.plan.source = { url }
+  return { stood, url }
+}
+
+t.test(
+  'a VecMigration whose source cannot be reached waits for it by its URL, and says why',
+  async (t) => {
+    const { stood, url } = await unreachable(t)
+    const { code } = await stood.world.run(endedOnceTold(stood.world))
+    t.equal(code, EXIT.crash)
+    const progress = await stood.world.progress()
+    t.match(progress, { state: 'Started', migration: undefined })
+    t.match(
+      progress?.message,
+      `waits for the source ${url}: GET ${url}/collections got no answer: connect ECONNREFUSED`,
+    )
+  },
+)
+
+t.test(
+  'a managed source that cannot be reached is called by the name of its cluster',
+  async (t) => {
+    const { stood } = await unreachable(t)
+    const cluster = { namespace: 'ns', name: 'a', replicas: 1, tls: false }
+    stood.world.plan.source = { cluster }
+    stood.target.node.misbehave(({ path }) => (path[0] === 'collections' ? UNAVAILABLE : undefined))
+    await stood.world.run(endedOnceTold(stood.world))
+    t.match(
+      (await stood.world.progress())?.message,
+      /^waits for the source cluster ns\/a: GET .* 503/,
+    )
+  },
+)
+
+t.test('a source that is gone when another pod goes on leaves what was copied told', async (t) => {
+  const { stood, url } = await unreachable(t)
+  const { source, world } = stood
+  await fill(source, 'docs', manyPoints(3))
+  world.plan.source = { url: source.url }
+  const ended = new AbortController()
+  stood.target.node.misbehave(({ method, path }) => {
+    if (method === 'PUT' && path[2] === 'points') ended.abort(new Error('SIGTERM'))
+    return undefined
+  })
+  await world.run({ signal: ended.signal })
+  const { position } = await world.result()
+  t.match(position, { collection: 'docs' })
+  world.plan.source = { url }
+  await world.run({ ...endedOnceTold(world), pod: 'pod-2' })
+  t.match((await world.progress())?.message, /^waits for the source/)
+  t.strictSame((await world.result()).position, position)
+})
