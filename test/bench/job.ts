@@ -11,7 +11,7 @@ import { podOf } from '../jobs/job-world.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
 import { MovableClock } from '../world/clock.ts'
-import { BUILD, cpuOf, memoryOf, ROOT } from './processes.ts'
+import { BUILD, NAMES, cpuOf, memoryOf } from './processes.ts'
 
 /**
  * Where test/doubles/loopback-names.ts finds the pods of a cluster: an address of this process alone,
@@ -19,7 +19,6 @@ import { BUILD, cpuOf, memoryOf, ROOT } from './processes.ts'
  */
 export const CLUSTER_HOST = `127.${(process.pid >> 16) + 1}.${(process.pid >> 8) & 255}.${process.pid & 255 || 1}`
 
-const NAMES = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
 const LOOK_EVERY_MS = 50
 
 export interface Command {

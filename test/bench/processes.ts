@@ -4,6 +4,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { once } from 'node:events'
+import { ScriptTarget, transpile } from 'typescript'
 import type { HookTime } from './own-time.ts'
 
 export const ROOT = new URL('../..', import.meta.url).pathname
@@ -11,6 +12,10 @@ export const TOKEN = 'token-of-the-bench'
 
 /** dist/ is where builds go; in a folder of its own this one disturbs no other. */
 export const BUILD = join(ROOT, 'dist', 'bench')
+
+/** What a Job loads before anything else, so that names of a cluster lead to this machine. */
+export const NAMES = join(BUILD, 'loopback-names.js')
+const NAMES_SOURCE = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
 
 /** Of /proc, on every Linux there is. */
 const TICKS_PER_SECOND = 100
@@ -30,12 +35,16 @@ export interface Measured {
   stop(): Promise<void>
 }
 
-/** Compiles the service: types that are stripped at run time would count as its memory. */
+/** Compiles all that is measured: types that are stripped at run time would count as its time and memory. */
 export function build(): void {
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
   const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', BUILD, '--noCheck']
   execFileSync(process.execPath, [tsc, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] })
   copyFileSync(join(ROOT, 'package.json'), join(BUILD, 'package.json'))
+  writeFileSync(
+    NAMES,
+    transpile(readFileSync(NAMES_SOURCE, 'utf8'), { target: ScriptTarget.ESNext }),
+  )
 }
 
 /** Argument of Node that loads own-time.ts into the service. */
