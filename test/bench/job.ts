@@ -85,9 +85,10 @@ export async function startJobApi(
   }
 }
 
-/** A command of the companion CLI, with names of the cluster that lead to this machine. */
+/** A command of the companion CLI; names of a cluster lead to this machine, where they are used. */
 export function jobCommand(words: string[], env: NodeJS.ProcessEnv): Command {
-  const args = ['--import', NAMES, join(BUILD, 'jobs', 'cli.js'), ...words]
+  const names = env['VEC_ENGINE_ROUTE'] === 'proxy' ? [] : ['--import', NAMES]
+  const args = [...names, join(BUILD, 'jobs', 'cli.js'), ...words]
   return { file: process.execPath, args, env }
 }
 
