@@ -9,7 +9,7 @@ import { run } from './load.ts'
 import type { HookTime } from './own-time.ts'
 import { inTurns, speed, WARM_UP_SECONDS } from './pairs.ts'
 import type { Part, Plan } from './part.ts'
-import { NOTE_TIMES, TOKEN } from './processes.ts'
+import { NOTE_TIMES, TOKEN, type Measured } from './processes.ts'
 import { withService, type Stage } from './service.ts'
 import { median, quantile, type Figure } from './table.ts'
 
@@ -56,24 +56,38 @@ async function hookTimes(plan: Plan, { sides, api, ask }: Stage): Promise<Figure
 }
 
 /**
- * Of hooks that look at the engine, without the time in which that had the word. Taking notes costs a
- * little too, so speed and memory are measured without.
+ * Of hooks that look at the engine, without the time in which that had the word, beside those of the
+ * yardstick that asks it as often. Taking notes costs a little too, so speed and memory are measured
+ * without.
  */
 async function ownTimes({ seconds, pairs }: Plan, { sides }: Stage): Promise<Figure[]> {
   const body = changing(MANY)
-  const load = { url: sides.service.url, path: SYNC, token: TOKEN, inFlight: IN_FLIGHT }
-  const take = async (length: number) => {
-    await run({ ...load, seconds: length, body })
-    return sides.service.hookTimes()
+  const take = async (side: Measured, path: string, length: number) => {
+    await run({ url: side.url, path, token: TOKEN, inFlight: IN_FLIGHT, seconds: length, body })
+    const times = await side.hookTimes()
+    if (times.some(({ calls }) => calls < 2)) throw new Error(`${path} asked no engine`)
+    return times
   }
-  await take(WARM_UP_SECONDS)
-  const slices: HookTime[][] = []
-  for (let slice = 0; slice < pairs; slice++) slices.push(await take(seconds))
-  if (slices.flat().some(({ calls }) => calls < 2)) throw new Error('a hook asked no engine')
+  const service: HookTime[][] = []
+  const echo: HookTime[][] = []
+  // The first pair only warms up.
+  for (const length of [WARM_UP_SECONDS, ...Array.from({ length: pairs }, () => seconds)]) {
+    service.push(await take(sides.service, SYNC, length))
+    echo.push(await take(sides.echo, '/asking', length))
+  }
   const figure = (what: string, share: number, of: (time: HookTime) => number): Figure => {
-    const values = slices.map((times) => quantile(times.map(of), share))
+    const ofSide = (slices: HookTime[][]) =>
+      slices.slice(1).map((times) => quantile(times.map(of), share))
+    const values = ofSide(service)
     const titled = `a pass in every hook: ${what}, ${IN_FLIGHT} in flight`
-    return { what: titled, unit: 'ms', value: median(values), best: Math.min(...values) }
+    const best = Math.min(...values)
+    return {
+      what: titled,
+      unit: 'ms',
+      value: median(values),
+      best,
+      yardstick: median(ofSide(echo)),
+    }
   }
   const own = ({ all, engine }: HookTime) => all - engine
   const p99 = figure('p99 of own time', 0.99, own)

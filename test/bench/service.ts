@@ -33,7 +33,7 @@ export async function withService<Result>(
   try {
     const service = await startBuiltService(folder, api.url, [...profiling, ...nodeArgs])
     processes.push(service)
-    const echo = await startEcho()
+    const echo = await startEcho(api.url, nodeArgs)
     processes.push(echo)
     const ask = (path: string, body: Buffer) => answerOf(service.url + path, body)
     return await measure({ sides: { service, echo }, settings, api, ask })
