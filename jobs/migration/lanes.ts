@@ -14,8 +14,10 @@ import type { Work } from './work.ts'
 export const MAX_LANES = 4
 /** A lane that has fewer pages is over before it has gained anything. */
 const LEAST_PAGES = 16
-/** Ids from which it is told where a collection is divided: an even part has as many as that, give or take. */
-const SAMPLE = 100
+/** Ids from which it is told where a collection is divided: with so many, parts differ by a few hundredths. */
+const SAMPLE = 1000
+/** As many as strict mode lets us have may do. */
+const LEAST_SAMPLE = 50
 
 /** What is copied, and of how many points each page is at most. */
 export interface Load {
@@ -76,7 +78,7 @@ async function fresh({ places, points, most }: Load, work: Work): Promise<Lanes>
 /** A place in parts with about as many points each. */
 async function partsOf(place: Place, parts: number, work: Work): Promise<Lane[]> {
   const ids = await sampleIds(place, SAMPLE, work)
-  if (ids.length < SAMPLE / 2 || !ids.every(isId)) return [place]
+  if (ids.length < LEAST_SAMPLE || !ids.every(isId)) return [place]
   const sorted = ids.toSorted(orderOfIds)
   const bounds = Array.from(
     { length: parts - 1 },

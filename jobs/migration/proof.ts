@@ -68,10 +68,11 @@ async function countAll(places: readonly Place[], before: number, work: Work): P
 async function countBoth({ name, targetName, shardKey }: Place, before: number, work: Work) {
   const { source, target, tools } = work
   for (let look = 1; ; look += 1) {
-    const counts = {
-      source: await countPoints(source, { name, shardKey }, work),
-      target: await countPoints(target, { name: targetName, shardKey }, work),
-    }
+    const [atSource, atTarget] = await Promise.all([
+      countPoints(source, { name, shardKey }, work),
+      countPoints(target, { name: targetName, shardKey }, work),
+    ])
+    const counts = { source: atSource, target: atTarget }
     // What the target held before may have been overwritten, or not.
     const fit = counts.target >= counts.source && counts.target <= counts.source + before
     if (fit || look > 1) return { ...counts, fit }
