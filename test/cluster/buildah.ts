@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
 import { program } from './packages.ts'
 import { run } from './process.ts'
@@ -78,18 +78,20 @@ export async function buildArchive(recipe: Recipe): Promise<Image> {
   return { name: recipe.name, archive, sizeBytes: statSync(archive).size }
 }
 
-/** One hash over texts, and over files and directories by name and content. */
+/** One hash over texts, and over files and directories by name and content, wherever they are. */
 export function fingerprint(texts: readonly string[], paths: readonly string[] = []): string {
   const hash = createHash('sha256').update(JSON.stringify(texts))
-  for (const path of paths) addFile(hash, path)
+  for (const path of paths) addFile(hash, path, basename(path))
   return hash.digest('hex').slice(0, 12)
 }
 
-function addFile(hash: ReturnType<typeof createHash>, path: string): void {
+function addFile(hash: ReturnType<typeof createHash>, path: string, name: string): void {
   if (!existsSync(path)) return
-  hash.update(path)
+  hash.update(name)
   if (lstatSync(path).isDirectory()) {
-    for (const name of readdirSync(path).toSorted()) addFile(hash, join(path, name))
+    for (const entry of readdirSync(path).toSorted()) {
+      addFile(hash, join(path, entry), `${name}/${entry}`)
+    }
   } else {
     hash.update(readFileSync(path))
   }

@@ -4,7 +4,7 @@ import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { openForeignGround } from './foreign.ts'
 import type { Image } from './buildah.ts'
-import { buildOperatorImage } from './images.ts'
+import { buildImages, loadImages } from './engines.ts'
 import {
   installChart,
   installOperator,
@@ -16,7 +16,7 @@ import {
 } from './install.ts'
 import { startLocalCluster, type LocalCluster } from './local.ts'
 import { realMetacontroller } from './metacontroller.ts'
-import type { Log } from './tools.ts'
+import { prepareTools, type Log } from './tools.ts'
 
 export interface Ground {
   api: ApiClient
@@ -55,15 +55,28 @@ export interface Ground {
 export async function openGround(env: NodeJS.ProcessEnv, log: Log): Promise<Ground> {
   const { KUBECONFIG: kubeconfig } = env
   if (kubeconfig !== undefined && kubeconfig !== '') return openForeignGround(kubeconfig, env, log)
-  return localGround(await startLocalCluster({ log, replace: true, audit: 'accounts' }), log)
+  // Images are built while the cluster starts. One of each for the whole run: what they are made of may
+  // change meanwhile.
+  const images = buildImages(await prepareTools(log))
+  images.catch(() => undefined)
+  const cluster = await startLocalCluster({ log, replace: true, audit: 'accounts' })
+  const loaded = images.then(async (all) => {
+    await loadImages(cluster, all, log)
+    return all.operator
+  })
+  loaded.catch(() => undefined)
+  return localGround(cluster, { log, operatorImage: () => loaded })
 }
 
-function localGround(cluster: LocalCluster, log: Log): Ground {
+interface Parts {
+  log: Log
+  /** The operator's image, once all images are known to the node. */
+  operatorImage: () => Promise<Image>
+}
+
+function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Ground {
   const { server, token, caFile } = cluster
   const api = new ApiClient({ server, token, ca: readFileSync(caFile, 'utf8') })
-  let image: Promise<Image> | undefined
-  // One for the whole run: the files it is made of may change meanwhile.
-  const operatorImage = () => (image ??= buildOperatorImage(cluster.tools))
   const restartLoop = async () => {
     // Metacontroller follows its CompositeControllers; our loop reads them at its start.
     if (realMetacontroller(process.env) === undefined) await cluster.restart('loop')

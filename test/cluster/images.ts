@@ -93,7 +93,7 @@ export async function buildEngineImage(options: EngineOptions): Promise<Image> {
 export async function buildDoubleImage(version = '1.18.3'): Promise<Image> {
   const node = await nodeImage({ npm: false })
   const command = 'node /app/test/doubles/engine/main.ts'
-  const dockerfile = engineDockerfile(node, version)
+  const dockerfile = engineDockerfile(node, version) + COMPILED
   const copied = ['package.json', 'crds', 'test/doubles/engine', ...modulesOfDouble()]
   const sources = copied.filter((path) => !path.startsWith('node_modules')).map(inRepository)
   const lock = inRepository('package-lock.json')
@@ -169,6 +169,14 @@ EXPOSE 6333 6334 6335
 CMD ["./entrypoint.sh"]
 `
 }
+
+/** What node makes of the sources is kept for the user that the chart runs them as: pods start sooner. */
+const COMPILED = `ENV NODE_COMPILE_CACHE=/app/compiled
+RUN mkdir -m 777 /app/compiled
+USER 1000:2000
+RUN node -e "import('/app/test/doubles/engine/node.ts')"
+USER 0:0
+`
 
 const entrypoint = (command: string) => `#!/bin/bash\nexec ${command} "$@"\n`
 

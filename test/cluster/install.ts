@@ -7,7 +7,7 @@ import { join } from 'node:path'
 
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import type { Image } from './buildah.ts'
-import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
+import { buildImages, ENGINE_VERSIONS, loadImages } from './engines.ts'
 import type { LocalCluster } from './local.ts'
 import {
   installDefinitions,
@@ -24,12 +24,6 @@ import type { Log } from './tools.ts'
 const REPOSITORY = join(import.meta.dirname, '..', '..')
 const CHART_PORT = 8879
 
-/**
- * Versions of the engine that can be installed. There is one binary and one chart; both pass for each
- * of the versions, so that an upgrade can be shown.
- */
-export const ENGINE_VERSIONS = { older: '1.18.2', newer: '1.18.3' } as const
-
 export const RELEASE = 'vec-operator'
 export const NAMESPACE = 'vec-system'
 
@@ -41,7 +35,7 @@ export const UNINSTALL = ['uninstall', RELEASE, '--namespace', NAMESPACE, '--wai
 
 export interface InstallOptions {
   readonly log?: Log
-  /** By default it is made of what stands here now. */
+  /** Known to the node; by default the operator's is made of what stands here now. */
   readonly image?: Image
   /** Runs where METACONTROLLER_BIN names no Metacontroller; by default our own, as a process. */
   readonly startLoop?: StartLoop
@@ -64,11 +58,8 @@ export async function installOperator(
   const definitions = join(REPOSITORY, 'chart/crds')
   await cluster.kubectl(['apply', '--server-side', '-f', definitions])
   await installDefinitions(cluster, real)
-  await loadEngines(cluster, log)
+  const image = options.image ?? (await buildAndLoad(cluster, log))
   const chartRepository = await serveEngineChart(cluster)
-  const image = options.image ?? (await buildOperatorImage(cluster.tools))
-  log(`operator image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
-  await cluster.loadImage(image.archive)
   await makeNamespace(cluster)
   await installChart(cluster, image, { values: [PULLED, ...values] })
   log(`the operator runs in ${NAMESPACE}`)
@@ -168,17 +159,10 @@ async function makeNamespace(cluster: LocalCluster): Promise<void> {
   }
 }
 
-/** The real engine where ENGINE_BIN names one, else our double. */
-async function loadEngines(cluster: LocalCluster, log: Log): Promise<void> {
-  const { ENGINE_BIN: engineBin, ENGINE_CONFIG: engineConfig } = process.env
-  for (const version of Object.values(ENGINE_VERSIONS)) {
-    const image =
-      engineBin === undefined
-        ? await buildDoubleImage(version)
-        : await buildEngineImage({ engineBin, engineConfig, as: version })
-    log(`engine image ${image.name}: ${Math.round(image.sizeBytes / 1e6)} MB`)
-    await cluster.loadImage(image.archive)
-  }
+async function buildAndLoad(cluster: LocalCluster, log: Log): Promise<Image> {
+  const images = await buildImages(cluster.tools)
+  await loadImages(cluster, images, log)
+  return images.operator
 }
 
 /** Helm in a pod cannot read a directory of this machine: the chart is served over HTTP. */

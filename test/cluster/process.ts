@@ -36,7 +36,8 @@ export function startProcess(spec: ProcessSpec, mark: string): ProcessRecord {
   const child = spawn(spec.command, spec.args, {
     detached: true,
     stdio: ['ignore', log, log],
-    env: { ...process.env, ...spec.env, [MARK]: mark },
+    // Most of them are written in Go: memory there is enough of, processors there are few.
+    env: { ...process.env, GOGC: '400', ...spec.env, [MARK]: mark },
   })
   closeSync(log)
   // Without a listener a command that is not there would end the whole run; alive() tells it better.

@@ -37,7 +37,7 @@ import { showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
-const AT_ONCE = 8
+const AT_ONCE = 10
 /** So many seeds of faults; many more strike in the embedded world. */
 const STRIKES = 5
 

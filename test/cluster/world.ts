@@ -7,17 +7,18 @@ import { RESOURCES } from '../../crds/resources.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { KEY_SECRET_KEY } from '../../crds/names.ts'
-import type { ApiClient, ApiObject } from '../world/client.ts'
+import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
 import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
 import { WorldObjects, unmet } from '../world/objects.ts'
 import { NotHere, type Reference, type World, type WorldBucket } from '../world/world.ts'
 import { writesIn } from '../audit/calls.ts'
 import { openGround, type Ground } from './ground.ts'
 import { ApiHindrance } from './hindrance.ts'
-import { ENGINE_VERSIONS, NAMESPACE, RELEASE } from './install.ts'
+import { ENGINE_VERSIONS } from './engines.ts'
+import { NAMESPACE, RELEASE } from './install.ts'
 import { killPodsOf } from './job-pods.ts'
 
-const POLL_MS = 250
+const POLL_MS = 500
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
 const UNTIL_SECONDS = 120
@@ -185,7 +186,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     const logs: string[] = []
     for (const { metadata } of pods) {
       const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}/log`
-      logs.push(await this.client.raw('GET', path))
+      logs.push(await this.client.raw('GET', path).catch(nothingYet))
     }
     return logs.join('')
   }
@@ -225,6 +226,12 @@ function readyIs(object: AnyObject | undefined, replicas: number): boolean {
     status?: { readyReplicas?: number; replicas?: number }
   }
   return (status.readyReplicas ?? 0) === replicas && (status.replicas ?? 0) === replicas
+}
+
+/** The log of a container that has not begun. */
+function nothingYet(error: unknown): string {
+  if (error instanceof ApiError && error.message.includes('is waiting to start')) return ''
+  throw error
 }
 
 function created({ metadata }: ApiObject): string {

@@ -1,5 +1,4 @@
 /** Bad days of a VecBackup: Jobs that are killed, buckets that refuse, and names that are taken. */
-import type { AnyObject } from '../../crds/kubernetes.ts'
 import {
   backupJobs,
   backupResource,
@@ -12,6 +11,7 @@ import {
   isUpload,
   said,
   untilEnded,
+  untilInProgress,
   uploads,
   verify,
 } from './backup-parts.ts'
@@ -190,8 +190,7 @@ const unattended: Scenario = {
     const held = heldUpload(bucket)
     await world.apply(of())
     await eventually(world, 'the upload has begun', held.begun)
-    const isTold = (object?: AnyObject) => backupStatus(object).phase === 'InProgress'
-    await world.until(reference, 'in progress', isTold)
+    await untilInProgress(world, reference)
     await world.faults.stopService()
     held.release()
     await eventually(world, 'the manifest is written', async () =>

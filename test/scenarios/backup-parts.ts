@@ -63,6 +63,12 @@ export async function untilEnded(
   return status
 }
 
+/** Waits until the status tells that the Job of a backup is at work. */
+export async function untilInProgress(world: World, reference: Reference): Promise<void> {
+  const isTold = (found: AnyObject | undefined) => backupStatus(found).phase === 'InProgress'
+  await world.until(reference, 'in progress', isTold)
+}
+
 export function untilSaid(world: World, reference: Reference, reason: string, seconds = 180) {
   return world.until(reference, reason, (object) => said(object)?.reason === reason, seconds)
 }

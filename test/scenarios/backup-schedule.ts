@@ -252,7 +252,7 @@ const restarted: Scenario = {
   title:
     'the service down over slots and restarted in the middle of one: one catch-up, never two backups for a slot',
   disturbs: true,
-  async run(world, t, calm) {
+  async run(world, t, stage) {
     const namespace = await world.namespace('restarted')
     const bucket = await world.bucket(namespace)
     const spec = { concurrencyPolicy: 'Allow' }
@@ -260,6 +260,7 @@ const restarted: Scenario = {
     await eventually(world, 'the first slot', async () => {
       return (await namesOf(world, reference)).length > 0
     })
+    await stage.quiet()
     // Away from shortly before a slot until shortly after the next one.
     await toSecond(world, 50)
     await world.faults.stopService()
@@ -268,7 +269,7 @@ const restarted: Scenario = {
     await world.pass(MINUTE_SECONDS + 10)
     t.strictSame(await namesOf(world, reference), before)
     await world.faults.startService()
-    calm()
+    stage.calm()
     await eventually(
       world,
       'it catches up',

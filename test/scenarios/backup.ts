@@ -12,6 +12,7 @@ import {
   points,
   said,
   untilEnded,
+  untilInProgress,
   verify,
 } from './backup-parts.ts'
 import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
@@ -40,7 +41,11 @@ const whole: Scenario = {
     await fillBoth(world, namespace)
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const s3 = { ...bucket.target, prefix: 'nightly/prod' }
+    // What begins and ends between two looks is told as ended alone.
+    const held = heldUpload(bucket)
     await world.apply(of({ storage: { s3 } }))
+    await untilInProgress(world, reference)
+    held.release()
     const status = await untilEnded(world, reference)
 
     const folder = 'nightly/prod/b/'

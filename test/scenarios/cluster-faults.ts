@@ -86,9 +86,10 @@ const serviceDown: Scenario = {
   title:
     'the hook service down for a minute: nothing is lost, and a change made meanwhile is applied',
   disturbs: true,
-  async run(world, t, calm) {
+  async run(world, t, stage) {
     const namespace = await world.namespace('down')
     const reference = await running(world, namespace, 'a')
+    await stage.quiet()
     await world.faults.stopService()
     const before = await jobsIn(world, namespace)
     await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
@@ -97,7 +98,7 @@ const serviceDown: Scenario = {
     t.equal(phaseOf(meanwhile), 'Running')
     t.strictSame(await jobsIn(world, namespace), before)
     await world.faults.startService()
-    calm()
+    stage.calm()
     const object = await untilApplied(world, reference, UPGRADES_SECONDS)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
   },
@@ -118,14 +119,14 @@ const controllersRestarted: Scenario = {
 const operatorUpgraded: Scenario = {
   title: 'operator upgraded: one helm upgrade per cluster after its start, pods stay as they are',
   alone: true,
-  async run(world, t, calm) {
+  async run(world, t, stage) {
     const namespace = await world.namespace('operator')
     const reference = await running(world, namespace, 'a')
     const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: 'vec-a-0' }
     const before = (await world.get(pod))?.metadata.uid
     // A later one than the scenario before it on a cluster installed.
     await world.faults.upgradeService('0.4.0')
-    calm()
+    stage.calm()
     await world.until(
       reference,
       'run 2',

@@ -22,7 +22,7 @@ import {
   type Scenario,
 } from './scenario.ts'
 
-const BUSY_SECONDS = 45
+const BUSY_SECONDS = 30
 /** Ten minutes; `.ci/run` has less time than a night. */
 const IDLE_SECONDS = Number(process.env['IDLE_SECONDS'] ?? 600)
 
@@ -30,7 +30,7 @@ const upgradedMeanwhile: Scenario = {
   title:
     'operator upgraded while a backup runs: its Job goes on, is picked up, and moves nothing twice',
   disturbs: true,
-  async run(world, t, calm) {
+  async run(world, t, stage) {
     const { namespace, bucket, cluster } = await filledCluster(world, 'upgraded')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket)
@@ -38,7 +38,7 @@ const upgradedMeanwhile: Scenario = {
     await eventually(world, 'the upload has begun', held.begun)
     const before = await backupJobs(world, namespace)
     await world.faults.upgradeService('0.3.0')
-    calm()
+    stage.calm()
     t.strictSame(await backupJobs(world, namespace), before, 'the Job is there still')
     held.release()
     await untilEnded(world, reference)
@@ -52,11 +52,11 @@ const upgradedMeanwhile: Scenario = {
 const tokenRotated: Scenario = {
   title: 'the token of the hooks rotated while all runs: what is changed afterwards is applied',
   disturbs: true,
-  async run(world, t, calm) {
+  async run(world, t, stage) {
     const namespace = await world.namespace('rotated')
     const reference = await running(world, namespace, 'a')
     await world.faults.rotateToken()
-    calm()
+    stage.calm()
     await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
     const object = await untilApplied(world, reference, UPGRADES_SECONDS)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
@@ -66,7 +66,7 @@ const tokenRotated: Scenario = {
 const apiBusy: Scenario = {
   title: 'an API server that is too busy (429): nothing changes, nothing is told as an error',
   alone: true,
-  async run(world, t, calm) {
+  async run(world, t) {
     const namespace = await world.namespace('busy')
     const reference = await running(world, namespace, 'a')
     await world.faults.hinderApi('busy')
@@ -78,7 +78,6 @@ const apiBusy: Scenario = {
     } finally {
       await world.faults.hinderApi()
     }
-    calm()
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
     t.notOk(Object.hasOwn(await eventsAbout(world, reference), 'SyncError'))

@@ -5,8 +5,9 @@
 import type { Test } from 'tap'
 import { NotHere, type World } from '../world/world.ts'
 import { tooManyEvents } from './event-rate.ts'
-import type { Scenario } from './scenario.ts'
+import type { Scenario, Stage } from './scenario.ts'
 import { toldSecrets } from './secrecy.ts'
+import { Stages } from './stages.ts'
 import { Turns } from './turns.ts'
 
 export interface Running {
@@ -24,17 +25,19 @@ export async function runScenarios(
 ): Promise<void> {
   const scenarios = all.filter(({ only = world.kind }) => only === world.kind)
   const turns = new Turns(world.faults)
+  const stages = new Stages()
   await t.test('scenarios', { jobs: Math.max(scenarios.length, 1) }, async (together) => {
     const tests: Promise<unknown>[] = []
     /** Answers once the scenario disturbs nobody any more. */
     const begin = async (scenario: Scenario) => {
       const { promise: calm, resolve } = Promise.withResolvers<undefined>()
+      const stage = stages.enter(() => resolve(undefined))
       const began = Date.now()
       const one = together.test(scenario.title, { buffered: true }, async (one) => {
         try {
-          await show(scenario, { world, turns, calm: () => resolve(undefined) }, one)
+          await show(scenario, { world, turns, stage }, one)
         } finally {
-          resolve(undefined)
+          stage.calm()
           ended(scenario.title, (Date.now() - began) / 1000)
         }
       })
@@ -76,15 +79,15 @@ async function inLanes<Item>(
 interface Place {
   world: World
   turns: Turns
-  calm: () => void
+  stage: Stage
 }
 
 /** What this world cannot show is skipped, and says why. */
-async function show({ run }: Scenario, { world, turns, calm }: Place, t: Test): Promise<void> {
+async function show({ run }: Scenario, { world, turns, stage }: Place, t: Test): Promise<void> {
   const opened: string[] = []
   const { faults, end } = turns.take()
   try {
-    await run(overlaid(world, { faults, namespace: noting(opened, world) }), t, calm)
+    await run(overlaid(world, { faults, namespace: noting(opened, world) }), t, stage)
     t.strictSame(await toldSecrets(world, opened), [], 'no secret was told')
     t.strictSame(await tooManyEvents(world, opened), [], 'never more than a few Events a minute')
   } catch (error) {

@@ -16,8 +16,15 @@ export interface Scenario {
   waits?: boolean
   /** The one world that can show it. */
   only?: World['kind']
-  /** One that disturbs calls `calm` from where on it does not, if that is before its end. */
-  run: (world: World, t: Test, calm: () => void) => Promise<void>
+  run: (world: World, t: Test, stage: Stage) => Promise<void>
+}
+
+/** What scenarios that disturb agree on; to all others it means nothing. */
+export interface Stage {
+  /** Answers once all who began have done what they do in passing: what follows takes long. */
+  quiet(): Promise<void>
+  /** From here on it disturbs nobody, though it goes on. */
+  calm(): void
 }
 
 export function clusterReference(namespace: string, name: string): Reference {

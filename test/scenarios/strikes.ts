@@ -64,7 +64,7 @@ function struck(seed: number): Scenario {
   return {
     title: `seed ${seed}: ${strikes.map(({ fault }) => fault).join(', ')}; and nothing is lost`,
     disturbs: true,
-    async run(world, t, calm) {
+    async run(world, t, stage) {
       const namespace = await world.namespace(`seed-${seed}`)
       const bucket = await world.bucket(namespace)
       await running(world, namespace, 'a', { replicas: 2, cluster: { enabled: true } })
@@ -82,7 +82,7 @@ function struck(seed: number): Scenario {
         await world.pass(after)
         await FAULTS[fault]?.({ world, namespace, bucket }, seconds)
       }
-      calm()
+      stage.calm()
 
       t.equal(await endOf(world, backup.reference), 'Completed')
       t.equal(await endOf(world, restore.reference), 'Completed')

@@ -1,0 +1,47 @@
+/**
+ * All images of a run and how they reach the node: the operator's, and the engine's in the versions that
+ * can be installed. There is one engine and one chart; both pass for each of the versions, so that an
+ * upgrade can be shown.
+ */
+import type { Image } from './buildah.ts'
+import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
+import type { LocalCluster } from './local.ts'
+import type { Log, Tools } from './tools.ts'
+
+export const ENGINE_VERSIONS = { older: '1.18.2', newer: '1.18.3' } as const
+
+export interface Images {
+  readonly operator: Image
+  readonly engines: readonly Image[]
+}
+
+/** Of what stands here now: the real engine where ENGINE_BIN names one, else our double. */
+export async function buildImages(tools: Pick<Tools, 'helm'>): Promise<Images> {
+  const operator = await buildOperatorImage(tools)
+  const { ENGINE_BIN: engineBin, ENGINE_CONFIG: engineConfig } = process.env
+  const engines: Image[] = []
+  for (const version of Object.values(ENGINE_VERSIONS)) {
+    const image =
+      engineBin === undefined
+        ? await buildDoubleImage(version)
+        : await buildEngineImage({ engineBin, engineConfig, as: version })
+    engines.push(image)
+  }
+  return { operator, engines }
+}
+
+/** Makes them known to the node. */
+export async function loadImages(
+  cluster: Pick<LocalCluster, 'loadImage'>,
+  { operator, engines }: Images,
+  log: Log,
+): Promise<void> {
+  const named = [
+    ...engines.map((image) => ['engine', image] as const),
+    ['operator', operator] as const,
+  ]
+  for (const [what, { name, sizeBytes, archive }] of named) {
+    await cluster.loadImage(archive)
+    log(`${what} image ${name}: ${Math.round(sizeBytes / 1e6)} MB`)
+  }
+}

@@ -1,0 +1,31 @@
+/** Scenarios that disturb for long go on once those that disturb in passing are done. */
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import { Stages } from './stages.ts'
+
+t.test('what takes long goes on once nobody who began is restless', async (t) => {
+  const stages = new Stages()
+  const told: string[] = []
+  const enter = (name: string) => stages.enter(() => told.push(`${name} is calm`))
+  const [one, other] = [enter('one'), enter('other')]
+  const both = ['long', 'longer'].map(async (name) => {
+    await enter(name).quiet()
+    told.push(`${name} goes on`)
+  })
+  one.calm()
+  one.calm()
+  await setImmediate()
+  t.strictSame(told, ['one is calm', 'one is calm'])
+  other.calm()
+  await Promise.all(both)
+  t.strictSame(told.slice(2), ['other is calm', 'long goes on', 'longer goes on'])
+})
+
+t.test('who is there alone need not wait', async (t) => {
+  const stages = new Stages()
+  let calmed = 0
+  const stage = stages.enter(() => (calmed += 1))
+  await stage.quiet()
+  stage.calm()
+  t.equal(calmed, 1)
+})

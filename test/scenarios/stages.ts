@@ -1,0 +1,34 @@
+/**
+ * How scenarios that disturb the operator agree. Whoever takes the service away for long lets the others
+ * finish first: after an absence Metacontroller pauses for about as long again.
+ */
+import type { Stage } from './scenario.ts'
+
+export class Stages {
+  /** Who has begun, and neither waits nor is calm. */
+  #restless = 0
+  readonly #waiting: (() => void)[] = []
+
+  /** For a scenario that begins; `calmed` is told, perhaps more than once, that it disturbs nobody. */
+  enter(calmed: () => void): Stage {
+    let isRestless = true
+    this.#restless += 1
+    const settle = () => {
+      if (isRestless) this.#restless -= 1
+      isRestless = false
+      if (this.#restless === 0) this.#waiting.splice(0).forEach((goOn) => goOn())
+    }
+    return {
+      quiet: () => {
+        const { promise, resolve } = Promise.withResolvers<undefined>()
+        this.#waiting.push(() => resolve(undefined))
+        settle()
+        return promise.then(() => undefined)
+      },
+      calm: () => {
+        settle()
+        calmed()
+      },
+    }
+  }
+}
