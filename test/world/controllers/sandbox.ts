@@ -1,5 +1,5 @@
 /** The file system of a pod in the embedded world: a folder below which its volumes are mounted, and its environment. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { recordAt, valueAt } from '../api/json.ts'
@@ -82,7 +82,10 @@ export class Sandbox {
   #write(mountPath: string, files: Record<string, Buffer>): void {
     mkdirSync(this.path(mountPath), { recursive: true })
     for (const [file, content] of Object.entries(files)) {
-      writeFileSync(this.path(join(mountPath, file)), content)
+      const path = this.path(join(mountPath, file))
+      // At once, as the kubelet does it: a process that reads meanwhile sees the old or the new.
+      writeFileSync(`${path}.new`, content)
+      renameSync(`${path}.new`, path)
     }
   }
 
