@@ -1,5 +1,5 @@
 /** Every name that is derived: API group, annotations, releases, pods, Services, Secrets. Nothing is random. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 export const API_GROUP = 'vec-operator.dev'
 export const API_VERSION = `${API_GROUP}/v1alpha1`
@@ -44,7 +44,7 @@ export const HTTP_PORT = 6333
 
 /** First twelve hex digits of a SHA-256: enough to keep the names of one parent apart. */
 export function shortHash(...parts: string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 12)
+  return hash('sha256', JSON.stringify(parts)).slice(0, 12)
 }
 
 /** Helm release, StatefulSet and client Service of a cluster. */

@@ -1,7 +1,8 @@
 /** Calls to the outside, each told with how long it took and how it was answered. */
 import type { Logger } from 'pino'
 import type { Route } from '../jobs/clients/engine-route.ts'
-import { Kubernetes, type Access, type Answer, type Call } from '../jobs/clients/kubernetes.ts'
+import { Kubernetes, type Access, type Call } from '../jobs/clients/kubernetes.ts'
+import type { Answer } from '../jobs/clients/whole-answer.ts'
 import type { OutsideCall } from './metrics.ts'
 
 export type Called = (call: OutsideCall) => void

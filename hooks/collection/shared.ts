@@ -37,6 +37,8 @@ export class SharedEngines {
 interface Memory<T> {
   at: number
   value: Promise<T>
+  /** It has been answered. */
+  isThere: boolean
 }
 
 export class SharedEngine {
@@ -56,24 +58,15 @@ export class SharedEngine {
   /** False too while an engine that did not answer is left alone. */
   async readyz(signal: AbortSignal): Promise<boolean> {
     if (this.#now().getTime() < this.#restUntil) return false
-    return unlessEnded(
-      this.#shared('readyz', () => this.engine.readyz(NEVER)),
-      signal,
-    )
+    return this.#shared('readyz', () => this.engine.readyz(NEVER), signal)
   }
 
   version(signal: AbortSignal): Promise<string> {
-    return unlessEnded(
-      this.#shared('version', () => this.engine.version(NEVER)),
-      signal,
-    )
+    return this.#shared('version', () => this.engine.version(NEVER), signal)
   }
 
   aliases(signal: AbortSignal): Promise<Alias[]> {
-    return unlessEnded(
-      this.#shared('aliases', () => this.engine.aliases(NEVER)),
-      signal,
-    )
+    return this.#shared('aliases', () => this.engine.aliases(NEVER), signal)
   }
 
   /** Before aliases are changed, and after: what was known of them is not good enough. */
@@ -121,16 +114,27 @@ export class SharedEngine {
     }
   }
 
-  #shared<T>(name: string, ask: () => Promise<T>): Promise<T> {
+  #shared<T>(name: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const time = this.#now().getTime()
     const known = this.#memory.get(name) as Memory<T> | undefined
-    if (known !== undefined && time - known.at < FRESH_MS) return known.value
-    const memory = { at: time, value: ask() }
+    const isFresh = known !== undefined && time - known.at < FRESH_MS
+    const memory = isFresh ? known : this.#asked(name, ask())
+    // Nobody waits for what is there.
+    return memory.isThere ? memory.value : unlessEnded(memory.value, signal)
+  }
+
+  #asked<T>(name: string, value: Promise<T>): Memory<T> {
+    const memory = { at: this.#now().getTime(), value, isThere: false }
     this.#memory.set(name, memory)
-    memory.value.catch(() => {
-      if (this.#memory.get(name) === memory) this.#memory.delete(name)
-    })
-    return memory.value
+    value.then(
+      () => {
+        memory.isThere = true
+      },
+      () => {
+        if (this.#memory.get(name) === memory) this.#memory.delete(name)
+      },
+    )
+    return memory
   }
 }
 

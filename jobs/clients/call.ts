@@ -14,18 +14,25 @@ export interface Deadline {
  */
 export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
   const over = new AbortController()
-  const end = () => over.abort(signal?.reason)
-  if (signal?.aborted === true) end()
-  signal?.addEventListener('abort', end, { once: true })
+  const clear = endedBy(timeoutMs, signal, (reason) => over.abort(reason))
+  return { signal: over.signal, clear }
+}
+
+/** Ends a call with the reason of the signal, or when its time is over; what it returns puts that off. */
+export function endedBy(
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  end: (reason: Error) => void,
+): () => void {
+  const abort = () => end(signal?.reason as Error)
+  if (signal?.aborted === true) abort()
+  signal?.addEventListener('abort', abort, { once: true })
   const timer = setTimeout(() => {
-    over.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
+    end(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
   }, timeoutMs).unref()
-  return {
-    signal: over.signal,
-    clear: () => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-    },
+  return () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', abort)
   }
 }
 

@@ -8,9 +8,10 @@ import { podEndpointOf, endpointOf, type Connection } from '../../crds/connectio
 import { EngineError } from '../../crds/errors.ts'
 import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
-import { deadline, retryAfterOf, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
-import type { Answer, Kubernetes } from './kubernetes.ts'
+import { deadline, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
+import type { Kubernetes } from './kubernetes.ts'
 import { masked } from './masked.ts'
+import { ask, type Answer } from './whole-answer.ts'
 
 export interface EngineCall {
   method: Dispatcher.HttpMethod
@@ -92,23 +93,12 @@ export function routeTo(base: string, connections: EngineConnections): Route {
   const node = masked(base)
   return {
     node,
-    async send({ method, path, headers, body, timeoutMs, signal }, ca) {
-      const end = deadline(timeoutMs, signal)
+    async send(call, ca) {
+      const { method, path, signal } = call
       try {
-        const answer = await request(base + path, {
-          method,
-          headers,
-          body: body ?? null,
-          dispatcher: connections.pool(ca),
-          signal: end.signal,
-        })
-        const { statusCode: status, headers: told } = answer
-        const text = await answer.body.text()
-        return { status, text, retryAfterSeconds: retryAfterOf(told['retry-after']) }
+        return await ask(base + path, { ...call, dispatcher: connections.pool(ca) })
       } catch (cause) {
         throw noAnswer(`${method} ${node}${path}`, cause, signal)
-      } finally {
-        end.clear()
       }
     },
     async open({ method, path, headers, body, timeoutMs, stallMs, signal }, ca) {

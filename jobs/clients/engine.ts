@@ -13,9 +13,9 @@ import { wordsOf } from './call.ts'
 import { flawIn } from './checked.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
 import type { EngineCall, Route } from './engine-route.ts'
-import type { Answer } from './kubernetes.ts'
 import type { StreamBody } from './multipart.ts'
 import { ownBytes } from './own-bytes.ts'
+import type { Answer } from './whole-answer.ts'
 
 /** The content of the Secrets a call needs. */
 export interface EngineCredentials {

@@ -11,8 +11,9 @@ import type { Logger } from 'pino'
 import { Agent, request, type Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
-import { deadline, retryAfterOf, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
+import { deadline, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
 import { flawIn } from './checked.ts'
+import { ask, type Answer } from './whole-answer.ts'
 
 /** Where the API is, and how the next call proves who makes it. */
 export interface Access {
@@ -41,13 +42,6 @@ export interface Call {
   headers?: Record<string, string>
   timeoutMs?: number
   signal?: AbortSignal | undefined
-}
-
-export interface Answer {
-  status: number
-  text: string
-  /** From the header Retry-After. */
-  retryAfterSeconds?: number | undefined
 }
 
 /** Where the kubelet mounts the service account. */
@@ -147,30 +141,26 @@ export class Kubernetes {
   /** Any call below the API server, its pod proxy included; the status is the caller's to judge. */
   async call(method: Dispatcher.HttpMethod, path: string, call: Call = {}): Promise<Answer> {
     const { body, contentType = 'application/json', timeoutMs = SHORT_CALL_SECONDS * 1000 } = call
-    const end = deadline(timeoutMs, call.signal)
     try {
       const { headers, dispatcher } = await this.#access.authorize()
-      const answer = await request(this.#access.server + path, {
+      const answer = await ask(this.#access.server + path, {
         method,
-        ...(dispatcher !== undefined && { dispatcher }),
+        dispatcher,
         headers: {
           ...headers,
           ...(body !== undefined && { 'content-type': contentType }),
           ...call.headers,
           accept: 'application/json',
         },
-        body: isJson(body) ? JSON.stringify(body) : (body ?? null),
-        signal: end.signal,
+        body: isJson(body) ? JSON.stringify(body) : body,
+        timeoutMs,
+        signal: call.signal,
       })
-      const { statusCode: status, headers: told } = answer
-      const text = await answer.body.text()
-      this.#log.debug({ method, path, status }, 'api call')
-      return { status, text, retryAfterSeconds: retryAfterOf(told['retry-after']) }
+      this.#log.debug({ method, path, status: answer.status }, 'api call')
+      return answer
     } catch (cause) {
       call.signal?.throwIfAborted()
       throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })
-    } finally {
-      end.clear()
     }
   }
 

@@ -15,7 +15,16 @@ export const BUILD = join(ROOT, 'dist', 'bench')
 
 /** What a Job loads before anything else, so that names of a cluster lead to this machine. */
 export const NAMES = join(BUILD, 'loopback-names.js')
-const NAMES_SOURCE = join(ROOT, 'test', 'doubles', 'loopback-names.ts')
+const OWN_TIME = join(BUILD, 'own-time.js')
+/** Argument of Node that loads own-time.ts into the service. */
+export const NOTE_TIMES = `--import=${OWN_TIME}`
+
+/** What is loaded into that which is measured, and is no part of it. */
+const LOADED = [
+  [NAMES, join('doubles', 'loopback-names.ts')],
+  [OWN_TIME, join('bench', 'own-time.ts')],
+  [join(BUILD, 'instants.js'), join('bench', 'instants.ts')],
+] as const
 
 /** Of /proc, on every Linux there is. */
 const TICKS_PER_SECOND = 100
@@ -24,6 +33,7 @@ const NODE_ARGS = [
   '--max-old-space-size=128',
   '--max-semi-space-size=4',
   '--heap-growing-percent=50',
+  '--v8-pool-size=1',
 ]
 const ON_CORE_0 = ['-c', '0', process.execPath]
 
@@ -45,14 +55,12 @@ export function build(): void {
   const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', BUILD, '--noCheck']
   execFileSync(process.execPath, [tsc, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] })
   copyFileSync(join(ROOT, 'package.json'), join(BUILD, 'package.json'))
-  writeFileSync(
-    NAMES,
-    transpile(readFileSync(NAMES_SOURCE, 'utf8'), { target: ScriptTarget.ESNext }),
-  )
+  const compilerOptions = { target: ScriptTarget.ESNext, rewriteRelativeImportExtensions: true }
+  for (const [compiled, source] of LOADED) {
+    const text = readFileSync(join(ROOT, 'test', source), 'utf8')
+    writeFileSync(compiled, transpile(text, compilerOptions))
+  }
 }
-
-/** Argument of Node that loads own-time.ts into the service. */
-export const NOTE_TIMES = `--import=${join(ROOT, 'test', 'bench', 'own-time.ts')}`
 
 /** The service's own main, in surroundings like those of its pod. */
 export async function startBuiltService(

@@ -1,0 +1,99 @@
+/**
+ * Calls whose answers are read as a whole. They do without the streams that undici's own `request`
+ * makes: those survive V8's young generation, four KiB a call, and a service whose every hook calls
+ * would stop for a collection of its whole heap each thousand hooks.
+ */
+import { Readable } from 'node:stream'
+import { getGlobalDispatcher, type Dispatcher } from 'undici'
+import { endedBy, retryAfterOf } from './call.ts'
+
+export interface Answer {
+  status: number
+  text: string
+  /** From the header Retry-After. */
+  retryAfterSeconds?: number | undefined
+}
+
+interface WholeCall {
+  method: Dispatcher.HttpMethod
+  headers: Record<string, string>
+  body?: string | Readable | undefined
+  timeoutMs: number
+  signal?: AbortSignal | undefined
+  dispatcher?: Dispatcher | undefined
+}
+
+/** Rejects with the reason of the signal, or once the time is over. */
+export async function ask(
+  url: string,
+  { method, headers, body, timeoutMs, signal, dispatcher = getGlobalDispatcher() }: WholeCall,
+): Promise<Answer> {
+  signal?.throwIfAborted()
+  const { origin, pathname, search } = new URL(url)
+  const incoming = new Incoming()
+  const clear = endedBy(timeoutMs, signal, (reason) => incoming.end(reason))
+  try {
+    const path = pathname + search
+    dispatcher.dispatch({ origin, path, method, headers, body: body ?? null }, incoming)
+    return await incoming.answer
+  } catch (error) {
+    // What is not sent any more is not read any more.
+    if (body instanceof Readable) body.on('error', () => undefined).destroy()
+    throw error
+  } finally {
+    clear()
+  }
+}
+
+/** An answer while it comes. */
+class Incoming implements Dispatcher.DispatchHandler {
+  readonly #settle = Promise.withResolvers<Answer>()
+  readonly #chunks: Buffer[] = []
+  #controller: Dispatcher.DispatchController | undefined
+  #ended: Error | undefined
+  #status = 0
+  #retryAfter: string | string[] | undefined
+
+  get answer(): Promise<Answer> {
+    return this.#settle.promise
+  }
+
+  /** A call that waits for a connection ends at once, and is not made when there is one. */
+  end(reason: Error): void {
+    this.#ended = reason
+    this.#controller?.abort(reason)
+    this.#settle.reject(reason)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#ended !== undefined) controller.abort(this.#ended)
+  }
+
+  onResponseStart(
+    _: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    this.#status = status
+    this.#retryAfter = headers['retry-after']
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk)
+  }
+
+  onResponseEnd(): void {
+    const [first] = this.#chunks
+    const whole = this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks)
+    this.#settle.resolve({
+      status: this.#status,
+      text: whole?.toString() ?? '',
+      retryAfterSeconds: retryAfterOf(this.#retryAfter),
+    })
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#settle.reject(error)
+  }
+}
