@@ -64,7 +64,7 @@ async function make({ source, name }: Wanted, work: Work): Promise<void> {
       async () => (await keysOf(name, work)).has(key),
     )
   }
-  for (const key of await keysOf(name, work)) {
+  for (const key of await patiently(work, () => keysOf(name, work))) {
     if (typeof key !== 'string' || !key.startsWith(GAP)) continue
     await agreed(
       work,

@@ -36,4 +36,18 @@ export const REPEATED: Repeated[] = [
       },
     ],
   },
+  {
+    title:
+      'a restore waits for an engine that is too busy to tell of the collection it has just made',
+    seed: 90,
+    strikes: [
+      {
+        fault: 'engine answers 429',
+        door: 'job>engine',
+        like: '^GET .*vec-b-0.*/collections/books/cluster$',
+        nth: 1,
+        seconds: 31,
+      },
+    ],
+  },
 ]
