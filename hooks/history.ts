@@ -13,8 +13,8 @@ export function outlived(
   isRecorded: (job: Job) => boolean,
   { now, settings }: Context,
 ): Dropped[] {
-  const ended = jobs.filter((job) => endOf(job) !== undefined && isRecorded(job))
-  const surplus = ended
+  const recorded = jobs.filter(isRecorded)
+  const surplus = recorded
     .filter((job) => endOf(job)?.type === 'Failed')
     .toSorted((one, other) => runOf(other) - runOf(one))
     .slice(FAILED_RUNS_KEPT)
@@ -22,7 +22,7 @@ export function outlived(
     const end = endOf(job)?.lastTransitionTime
     return end !== undefined && secondsSince(end, now) > settings.historySeconds
   }
-  return ended
+  return recorded
     .filter((job) => isOld(job) || surplus.includes(job))
     .map((job) => ({
       kind: 'Job',

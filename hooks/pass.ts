@@ -16,12 +16,16 @@ export interface PassResult<T> {
 }
 
 interface Entry<T> {
-  running?: Promise<void>
-  abort?: AbortController
-  last?: { value: T; at: number }
+  underWay: UnderWay | undefined
+  last: { value: T; at: number } | undefined
   /** Looks at a running pass so far; each doubles the pause to the next. */
   looks: number
   restUntil: number
+}
+
+interface UnderWay {
+  end: Promise<void>
+  abort: AbortController
 }
 
 /** At most one pass per resource, keyed by uid. Holds what is under way and the last results. */
@@ -43,11 +47,10 @@ export class Passes<T> {
     pass: (signal: AbortSignal) => Promise<T>,
     isWanted = true,
   ): Promise<PassResult<T>> {
-    const entry = this.#entries.get(uid) ?? { looks: 0, restUntil: 0 }
-    this.#entries.set(uid, entry)
+    const entry = this.#entryOf(uid)
     const isDue = isWanted && this.#isDue(entry, now.getTime())
-    if (entry.running === undefined && isDue) start(entry, now, pass)
-    if (entry.running !== undefined) await settledWithin(entry.running, this.#inlineMs)
+    if (isDue) entry.underWay ??= start(entry, now, pass)
+    if (entry.underWay !== undefined) await settledWithin(entry.underWay.end, this.#inlineMs)
     return known(entry)
   }
 
@@ -58,10 +61,18 @@ export class Passes<T> {
 
   /** Ends the pass of a resource and waits for it, so that nothing is written afterwards. */
   async abort(uid: string): Promise<void> {
-    const entry = this.#entries.get(uid)
-    entry?.abort?.abort()
-    await entry?.running
+    const underWay = this.#entries.get(uid)?.underWay
+    underWay?.abort.abort()
+    await underWay?.end
     this.#entries.delete(uid)
+  }
+
+  #entryOf(uid: string): Entry<T> {
+    const known = this.#entries.get(uid)
+    if (known !== undefined) return known
+    const entry = { underWay: undefined, last: undefined, looks: 0, restUntil: 0 }
+    this.#entries.set(uid, entry)
+    return entry
   }
 
   #isDue({ last, restUntil }: Entry<T>, now: number): boolean {
@@ -69,11 +80,10 @@ export class Passes<T> {
   }
 }
 
-function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Promise<T>): void {
+function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Promise<T>): UnderWay {
   const abort = new AbortController()
-  entry.abort = abort
   entry.looks = 0
-  entry.running = pass(abort.signal)
+  const end = pass(abort.signal)
     .then(
       (value) => {
         entry.last = { value, at: now.getTime() }
@@ -84,14 +94,14 @@ function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Pro
       },
     )
     .finally(() => {
-      delete entry.running
-      delete entry.abort
+      entry.underWay = undefined
     })
+  return { end, abort }
 }
 
 function known<T>(entry: Entry<T>): PassResult<T> {
   const value = entry.last === undefined ? {} : { value: entry.last.value }
-  if (entry.running === undefined) return value
+  if (entry.underWay === undefined) return value
   const pause = Math.min(FIRST_RETRY_SECONDS * 2 ** entry.looks, LAST_RETRY_SECONDS)
   entry.looks += 1
   return { ...value, againAfterSeconds: pause }

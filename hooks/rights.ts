@@ -28,8 +28,10 @@ export interface RightsNeeded {
   helm: boolean
 }
 
+export type Rights = [account: Child, ...Child[]]
+
 /** The four (or three) objects, in the order they are made. */
-export function rightsOf(parent: Parent, { kind, plural, helm }: RightsNeeded): Child[] {
+export function rightsOf(parent: Parent, { kind, plural, helm }: RightsNeeded): Rights {
   const rules = [
     {
       apiGroups: [API_GROUP],

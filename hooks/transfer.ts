@@ -2,6 +2,7 @@
  * What a VecBackup, a VecRestore and a VecMigration share: the work of each is done by one Job at a
  * time, which is made again while it has told nothing, and kept for its log once it has ended.
  */
+import type { Progress } from '../crds/command.ts'
 import type { AnyObject, Job, Secret } from '../crds/kubernetes.ts'
 import {
   READINESS_CHECK_SECONDS,
@@ -26,6 +27,11 @@ export function runningJob({ jobs }: Shown): Job | undefined {
 /** Whether this Job, not an earlier one, has told of itself. */
 export function hasReported({ progress }: Shown, job: Job): boolean {
   return progress?.job === job.metadata.uid
+}
+
+/** Number of the next Job, which is made only where there is none. */
+export function runAfter(progress: Progress | undefined): number {
+  return 1 + (progress?.run ?? 0)
 }
 
 /**

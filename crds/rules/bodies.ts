@@ -63,18 +63,18 @@ export function patchBody(fields: readonly Field[]): CollectionBody {
 export function hanging(fields: readonly Field[], engineVersion: string): Field[] {
   const groups = Map.groupBy(fields.filter(isVectorHnsw), ({ patch }) => patch[1])
   return [...groups.values()]
-    .filter(
-      (group) =>
-        !knowsAny(
-          group.map(({ patch }) => patch[3] ?? ''),
-          engineVersion,
-        ),
-    )
+    .filter((group) => !knowsAny(group.flatMap(fieldsOf), engineVersion))
     .flat()
 }
 
+/** At this depth only vectors have one. */
 function isVectorHnsw({ patch }: Field): boolean {
-  return patch[0] === 'vectors' && patch[2] === 'hnsw_config'
+  return patch[2] === 'hnsw_config'
+}
+
+/** Below `vectors`, the name and `hnsw_config`. */
+function fieldsOf({ patch }: Field): string[] {
+  return patch.slice(3)
 }
 
 export function indexBody({ field, type, params }: PayloadIndex): IndexBody {

@@ -26,6 +26,5 @@ export function knowsAny(fields: readonly string[], engineVersion: string): bool
 }
 
 function minorOf(version: string): number {
-  const [major = '', minor = ''] = version.split('.')
-  return major === '1' ? Number.parseInt(minor, 10) : Infinity
+  return Number(/^1\.(\d+)/.exec(version)?.[1] ?? Infinity)
 }

@@ -23,7 +23,7 @@ export function normalPath(path: string): string {
     if (item === undefined && (dot === '') !== isFirst) return path
     parts.push(item ?? dot + (raw ?? keyOf(quoted)))
   }
-  return parts.length === 0 ? path : parts.join('')
+  return parts.join('')
 }
 
 function keyOf(quoted: string): string {

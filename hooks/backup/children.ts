@@ -8,11 +8,11 @@ import { shortHash } from '../../crds/names.ts'
 import { credentialsOf } from '../copies.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { rightsOf } from '../rights.ts'
+import { rightsOf, type Rights } from '../rights.ts'
 import { copied } from './copies.ts'
 import type { Observed } from './observed.ts'
 
-export function backupRights(backup: VecBackup): Child[] {
+export function backupRights(backup: VecBackup): Rights {
   return rightsOf(backup, { kind: 'backup', plural: 'vecbackups', helm: false })
 }
 
@@ -54,7 +54,7 @@ export function backupJob(
       verb: 'run',
       plan,
       largeField: 'spec.storage',
-      serviceAccount: account?.metadata.name ?? 'default',
+      serviceAccount: account.metadata.name,
       resources: settings.jobResources.data,
       credentials: {
         bucket: backup.spec.storage.s3.credentialsSecretRef.name,

@@ -25,21 +25,15 @@ export async function observe(
     await readReport(shown, shown.backup, (namespace, name) => ports.backup(namespace, name))
   }
   const running = runningJob(shown)
-  if (running === undefined && !wantsJob(shown, context)) return { ...shown, secrets: {} }
+  // Only where a Job may be due it is worth to read live what stands in its way.
+  if (running === undefined && endingOf(shown, context) !== undefined) {
+    return { ...shown, secrets: {} }
+  }
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   return readAround(shown, running, ports)
-}
-
-/** Whether a Job may be due: only then is it worth to read live what stands in its way. Pure. */
-export function wantsJob(shown: Shown, context: Context): boolean {
-  return (
-    !isFinal(shown.backup) &&
-    endingOf(shown, context) === undefined &&
-    runningJob(shown) === undefined
-  )
 }
 
 export function fromRequest(request: HookRequest<VecBackup>): Shown {

@@ -3,11 +3,10 @@ import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import { EXPIRY_CHECK_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'
-import { nextRun } from '../job.ts'
 import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd } from '../transfer.ts'
+import { afterEnd, runAfter } from '../transfer.ts'
 import { soon, waitingFor, type Turn } from '../transfer-answer.ts'
 import { transferSync, type Transfer } from '../transfer-sync.ts'
 import type { Decision } from './act.ts'
@@ -44,7 +43,7 @@ const BACKUP: Transfer<Observed, BackupStatus> = {
 /** Everything else is there: the rights, then the Lease, then the Job. Each is seen before the next. */
 function start(turn: Turn<Observed, BackupStatus>): Decision {
   const { observed, context } = turn
-  const { backup, cluster, jobs, liveJobs = [], leases, progress } = observed
+  const { backup, cluster, leases, progress } = observed
   const rights = backupRights(backup)
   // A Job must not start before it may report.
   if (cluster === undefined || leases === undefined || !areObserved(rights, observed.children)) {
@@ -58,8 +57,7 @@ function start(turn: Turn<Observed, BackupStatus>): Decision {
     const taking = soon(turn, 'the Lease of the cluster is being taken')
     return { ...taking, leases: claimed.writes }
   }
-  const run = nextRun([...jobs, ...liveJobs], progress?.run)
-  const plan = { ...wantedRun(backup, cluster, observed.statefulSet), run }
+  const plan = { ...wantedRun(backup, cluster, observed.statefulSet), run: runAfter(progress) }
   const job = backupJob(observed, cluster, plan, context.settings)
   return soon(turn, `Job ${job.metadata.name} was started`, [job])
 }

@@ -4,16 +4,16 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { keySecretName } from '../../crds/names.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { rightsOf } from '../rights.ts'
+import { rightsOf, type Rights } from '../rights.ts'
 
-export function clusterRights(cluster: VecCluster): Child[] {
+export function clusterRights(cluster: VecCluster): Rights {
   return rightsOf(cluster, { kind: 'cluster', plural: 'vecclusters', helm: true })
 }
 
 export function upgradeJob(
   { metadata, spec }: VecCluster,
   plan: UpgradePlan,
-  rights: Child[],
+  [account]: Rights,
   settings: Settings,
 ): Child {
   return newJob(
@@ -22,7 +22,7 @@ export function upgradeJob(
       verb: 'upgrade',
       plan,
       largeField: 'spec.config',
-      serviceAccount: accountOf(rights),
+      serviceAccount: account.metadata.name,
       resources: settings.jobResources.helm,
       release: plan.release,
       // To ask the engine for its shards before a node is removed.
@@ -35,23 +35,18 @@ export function upgradeJob(
   )
 }
 
-export function uninstallJob(plan: UninstallPlan, rights: Child[], settings: Settings): Child {
+export function uninstallJob(plan: UninstallPlan, [account]: Rights, settings: Settings): Child {
   return newJob(
     {
       kind: 'cluster',
       verb: 'uninstall',
       plan,
       largeField: 'metadata.name',
-      serviceAccount: accountOf(rights),
+      serviceAccount: account.metadata.name,
       resources: settings.jobResources.helm,
       release: plan.release,
       credentials: {},
     },
     settings,
   )
-}
-
-function accountOf(rights: Child[]): string {
-  const account = rights.find(({ kind }) => kind === 'ServiceAccount')
-  return account?.metadata.name ?? 'default'
 }

@@ -115,10 +115,7 @@ async function readSecrets(
 /** The newest Job ended a while ago and its last report does not say how. */
 function lacksEndReport({ jobs, progress }: Observed, { now }: Context): boolean {
   const newest = newestOf(jobs)
-  const end = newest && endOf(newest)
-  if (newest === undefined || end === undefined) return false
-  return (
-    !tells(progress, newest) &&
-    secondsSince(end.lastTransitionTime ?? '', now) >= END_REPORT_SECONDS
-  )
+  if (newest === undefined || tells(progress, newest)) return false
+  const end = endOf(newest)
+  return end !== undefined && secondsSince(end.lastTransitionTime ?? '', now) >= END_REPORT_SECONDS
 }

@@ -5,12 +5,12 @@ import type { VecMigration } from '../../crds/migration.ts'
 import { shortHash } from '../../crds/names.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { rightsOf } from '../rights.ts'
+import { rightsOf, type Rights } from '../rights.ts'
 import { copied, givenCredentials, type Clusters } from './credentials.ts'
 import type { Observed } from './observed.ts'
 import { sourceClusterOf } from './places.ts'
 
-export function migrationRights(migration: VecMigration): Child[] {
+export function migrationRights(migration: VecMigration): Rights {
   return rightsOf(migration, { kind: 'migration', plural: 'vecmigrations', helm: false })
 }
 
@@ -42,7 +42,7 @@ export function migrationJob(
       verb: 'run',
       plan,
       largeField: 'spec.source',
-      serviceAccount: account?.metadata.name ?? 'default',
+      serviceAccount: account.metadata.name,
       resources: settings.jobResources.data,
       credentials: Object.fromEntries(own.map(({ credential, name }) => [credential, name])),
       copies: given.filter((one) => !own.includes(one)).map(({ credential }) => credential),

@@ -2,11 +2,10 @@
 import type { MigrationStatus } from '../../crds/migration.ts'
 import type { Decided } from '../carry-out.ts'
 import { isFinal } from '../ending.ts'
-import { nextRun } from '../job.ts'
 import { called, holderOf } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd } from '../transfer.ts'
+import { afterEnd, runAfter } from '../transfer.ts'
 import { soon, waiting, waitingFor, type Turn } from '../transfer-answer.ts'
 import { transferSync, type Transfer } from '../transfer-sync.ts'
 import { migrationJob, migrationRights, wantedRun } from './children.ts'
@@ -42,7 +41,7 @@ const MIGRATION: Transfer<Observed, MigrationStatus> = {
 /** Everything else is there: the rights, then the Job, which is not made while a restore writes. */
 function start(turn: Turn<Observed, MigrationStatus>): Decision {
   const { observed, context } = turn
-  const { migration, clusters, jobs, liveJobs = [], progress, writers = [] } = observed
+  const { migration, clusters, progress, writers = [] } = observed
   const rights = migrationRights(migration)
   // A Job must not start before it may report.
   if (!areObserved(rights, observed.children)) {
@@ -54,7 +53,7 @@ function start(turn: Turn<Observed, MigrationStatus>): Decision {
   }
   const wanted = wantedRun(migration, clusters)
   if (wanted === undefined) return waiting(turn)
-  const plan = { ...wanted, run: nextRun([...jobs, ...liveJobs], progress?.run) }
+  const plan = { ...wanted, run: runAfter(progress) }
   const job = migrationJob(observed, plan, context.settings)
   return soon(turn, `Job ${job.metadata.name} was started`, [job])
 }

@@ -9,12 +9,12 @@ import type { VecRestore } from '../../crds/restore.ts'
 import { credentialsOf } from '../copies.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { rightsOf } from '../rights.ts'
+import { rightsOf, type Rights } from '../rights.ts'
 import { copied } from './copies.ts'
 import type { Observed } from './observed.ts'
 import { sourceOf } from '../../crds/rules/restore-places.ts'
 
-export function restoreRights(restore: VecRestore): Child[] {
+export function restoreRights(restore: VecRestore): Rights {
   return rightsOf(restore, { kind: 'restore', plural: 'vecrestores', helm: false })
 }
 
@@ -62,7 +62,7 @@ export function restoreJob(
       verb: 'run',
       plan,
       largeField: 'spec.source',
-      serviceAccount: account?.metadata.name ?? 'default',
+      serviceAccount: account.metadata.name,
       resources: settings.jobResources.data,
       credentials: Object.fromEntries(own.map((credential) => [credential, names[credential]])),
       copies: found.filter((credential) => foreign.includes(credential)),

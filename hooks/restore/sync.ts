@@ -4,7 +4,6 @@ import { SECOND_LOOK_SECONDS } from '../../crds/limits.ts'
 import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
 import type { Decided } from '../carry-out.ts'
 import { isFinal } from '../ending.ts'
-import { nextRun } from '../job.ts'
 import {
   called,
   claim,
@@ -16,7 +15,7 @@ import {
 } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
-import { afterEnd } from '../transfer.ts'
+import { afterEnd, runAfter } from '../transfer.ts'
 import { open, soon, starting, waiting, waitingFor, type Turn } from '../transfer-answer.ts'
 import { transferSync, type Transfer } from '../transfer-sync.ts'
 import { restoreJob, restoreRights, wantedRun } from './children.ts'
@@ -80,10 +79,9 @@ function start(turn: Turn<Observed, RestoreStatus>): Decision {
 
 function withJob(turn: Turn<Observed, RestoreStatus>, cluster: VecCluster): Decision {
   const { observed, context } = turn
-  const { restore, jobs, liveJobs = [], progress } = observed
-  const wanted = wantedRun(restore, cluster, observed)
+  const wanted = wantedRun(observed.restore, cluster, observed)
   if (wanted === undefined) return waiting(turn)
-  const plan = { ...wanted, run: nextRun([...jobs, ...liveJobs], progress?.run) }
+  const plan = { ...wanted, run: runAfter(observed.progress) }
   const job = restoreJob(observed, cluster, plan, context.settings)
   return soon(turn, `Job ${job.metadata.name} was started`, [job])
 }

@@ -1,5 +1,12 @@
+import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
-import { connectionOf, endpointOf, hasKey, podEndpointOf } from '../../crds/connection.ts'
+import {
+  Connection,
+  connectionOf,
+  endpointOf,
+  hasKey,
+  podEndpointOf,
+} from '../../crds/connection.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { admit } from '../world/admission/admit.ts'
@@ -44,6 +51,14 @@ t.test('the key is that of the generated Secret, whatever its source', async (t)
   for (const apiKey of [{ autoGenerate: true }, { secretRef: { name: 'own', key: 'k' } }]) {
     t.match(connectionOf(cluster({ apiKey })), { key })
   }
+})
+
+t.test('a plan is read back only with a whole connection in it', async (t) => {
+  const connection = connectionOf(cluster({ apiKey: { autoGenerate: true } }))
+  t.ok(Value.Check(Connection, connection))
+  t.notOk(Value.Check(Connection, {}))
+  t.notOk(Value.Check(Connection, { ...connection, replicas: '3' }))
+  t.notOk(Value.Check(Connection, { ...connection, key: { secret: 'x' } }))
 })
 
 t.test('an apiKey without a source is no key', async (t) => {

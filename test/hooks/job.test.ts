@@ -2,9 +2,9 @@
 import t from 'tap'
 import { encodePlan } from '../../crds/command.ts'
 import { copyName, shortHash } from '../../crds/names.ts'
-import { newJob } from '../../hooks/job.ts'
+import { imageOf, kept, newJob, newestOf, planOf, staying } from '../../hooks/job.ts'
 import type { Settings } from '../../hooks/protocol.ts'
-import { settings } from '../builders.ts'
+import { helmJob, settings } from '../builders.ts'
 
 const COMPONENT = 'app.kubernetes.io/component'
 
@@ -152,4 +152,39 @@ t.test('the pod of a Job keeps to the Pod Security Standard restricted', async (
   }
   const kinds = volumes.flatMap((volume) => Object.keys(volume).filter((key) => key !== 'name'))
   t.strictSame([...new Set(kinds)].sort(), ['emptyDir', 'secret'])
+})
+
+t.test('an observed child stays by its identity alone, whatever else was seen of it', async (t) => {
+  const { apiVersion, kind } = helmJob()
+  const seen = { apiVersion, kind, metadata: { name: 'j', namespace: 'ns', uid: 'u' }, spec: null }
+  t.strictSame(kept(seen), { apiVersion, kind, metadata: { name: 'j', namespace: 'ns' } })
+  const bare = { apiVersion, kind, metadata: { name: 'j' } }
+  t.strictSame(kept(bare), bare)
+})
+
+t.test('of what is to be made, only what is not there is made', async (t) => {
+  const [one, other] = [helmJob({ run: 1 }), helmJob({ run: 2 })]
+  const made = { ...kept(helmJob({ run: 2 })), spec: { backoffLimit: 6 } }
+  t.strictSame(staying([one, other], { more: [made] }), [kept(one), kept(other)])
+  t.strictSame(staying([one], { more: [made] }), [kept(one), made])
+  const dropped = [{ kind: 'Job', name: one.metadata.name, reason: 'over' }]
+  t.strictSame(staying([one, other], { dropped }), [kept(other)])
+  t.strictSame(staying([one]), [kept(one)])
+})
+
+t.test('the newest Job is the one with the highest number, in any order', async (t) => {
+  const jobs = [2, 10, 9].map((run) => helmJob({ run }))
+  t.equal(newestOf(jobs), jobs[1])
+  t.equal(newestOf(jobs.toReversed()), jobs[1])
+  t.equal(newestOf([]), undefined)
+})
+
+t.test('a Job that nobody of us made has neither plan nor image', async (t) => {
+  const bare = helmJob()
+  delete bare.spec
+  t.equal(planOf(bare), undefined)
+  t.equal(imageOf(bare), undefined)
+  const empty = helmJob()
+  empty.spec?.template.spec.containers.splice(0)
+  t.equal(imageOf(empty), undefined)
 })

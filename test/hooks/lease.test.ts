@@ -6,6 +6,7 @@ import {
   givenBack,
   holderNow,
   holderOf,
+  release,
   seeLease,
   type Holder,
   type SeenLease,
@@ -188,4 +189,38 @@ t.test('who waits says for whom', async (t) => {
   t.equal(await holderNow(LEASED.metadata, 'write', store, NOW), undefined)
   store.leases.set('vec-a-write', lease('write', other, 20))
   t.equal(await holderNow(LEASED.metadata, 'write', store, NOW), 'VecRestore far/other')
+})
+
+for (const holder of ['', 'x', 'VecBackup', 'VecBackup/ns', 'VecBackup/ns/b', 'a/b/c/d/e']) {
+  t.test(`what nobody of us wrote holds no Lease: "${holder}"`, async (t) => {
+    t.equal(holderOf({ kind: 'write', lease: leaseOf('write', holder) }, NOW), undefined)
+  })
+}
+
+t.test(
+  'a Lease without a holder, or without a time, is free once its Jobs are known',
+  async (t) => {
+    const bare = leaseOf('write', '')
+    delete bare.spec
+    t.equal(holderOf({ kind: 'write', lease: bare, jobs: [] }, NOW), undefined)
+    const timeless = lease('write', other, 1)
+    delete timeless.spec?.acquireTime
+    t.equal(holderOf({ kind: 'write', lease: timeless, jobs: [] }, NOW), undefined)
+  },
+)
+
+t.test('who goes gives back its own Leases, and no other', async (t) => {
+  const dropped: string[] = []
+  const give = async (found: (name: string) => Lease | undefined) => {
+    dropped.length = 0
+    await release({ namespace: 'ns', name: 'a' }, ['write', 'backup'], me, {
+      lease: async (_, name) => found(name),
+      dropLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
+    })
+    return [...dropped]
+  }
+  t.strictSame(await give(() => undefined), [])
+  t.strictSame(await give(() => lease('write', other, 1)), [])
+  const own = (name: string) => lease(name === 'vec-a-write' ? 'write' : 'backup', me, 1)
+  t.strictSame(await give(own), ['vec-a-write', 'vec-a-backup'])
 })

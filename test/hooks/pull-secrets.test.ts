@@ -31,7 +31,7 @@ function job(end?: 'Complete' | 'Failed', deletionTimestamp?: string): Job {
 }
 
 /** A room that decides nothing, and the Secrets around it. */
-function stage({ childKinds = ['Job.batch/v1'] } = {}) {
+function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
   const originals = new Map([['registry', REGISTRY]])
   const copies = new Map<string, Secret>()
   const calls: string[] = []
@@ -49,7 +49,7 @@ function stage({ childKinds = ['Job.batch/v1'] } = {}) {
     },
     warn: (error, message) => warnings.push(`${message}: ${error.message}`),
   }
-  const decide = async () => ({ status: {}, children: [] })
+  const decide = async () => ({ status: {}, children: [], ...(finalized && { finalized }) })
   const plain = room({
     resource: VecCluster,
     childKinds,
@@ -97,11 +97,18 @@ for (const end of ['Complete', 'Failed'] as const) {
     const { show, copies, calls } = stage()
     await show(job())
     await show(job(end))
+    t.equal(copies.size, 0, 'at once')
     await show(job(end))
-    t.equal(copies.size, 0)
     t.strictSame(calls, [`write ${COPY}`, `delete ${COPY} of uid-job`])
   })
 }
+
+t.test('what was remembered of a resource goes with it', async (t) => {
+  const { show, calls } = stage({ finalized: true })
+  await show(job('Complete'), 'finalize')
+  await show(job('Complete'))
+  t.equal(calls.length, 2)
+})
 
 t.test('a Job on its way out is given nothing any more', async (t) => {
   const { show, calls } = stage()

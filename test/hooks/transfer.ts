@@ -54,3 +54,22 @@ export function sharedPorts(written: string[]): TransferPorts {
     writeEvent: async ({ reason }) => void written.push(`event ${reason}`),
   }
 }
+
+/** The same ports, and what each of them was asked: `<port> <namespace>/<name>`. */
+export function noting<Ports extends object>(ports: Ports): { ports: Ports; asked: string[] } {
+  const asked: string[] = []
+  const noted = Object.entries(ports).map(([port, call]) => [
+    port,
+    (...about: unknown[]) => {
+      asked.push(`${port} ${placeOf(about)}`)
+      return (call as (...about: unknown[]) => unknown)(...about)
+    },
+  ])
+  return { ports: Object.fromEntries(noted) as Ports, asked }
+}
+
+function placeOf([first, second]: unknown[]): string {
+  if (typeof first === 'string') return `${first}/${String(second)}`
+  const { namespace, name } = first as { namespace: string; name: string }
+  return `${namespace}/${name}`
+}

@@ -116,7 +116,7 @@ const CREATED: [string, Partial<CollectionSpec>, object][] = [
 for (const [title, spec, body] of CREATED) {
   t.test(`PUT: ${title}`, async (t) => {
     const whole = collectionSpec({ vectors: [unnamed], ...spec })
-    t.strictSame(wire(createBody(whole, VERSION)), body)
+    t.strictSame(createBody(whole, VERSION), body)
   })
 }
 
@@ -208,6 +208,31 @@ for (const [title, hnsw, version, paths] of HANGING) {
     )
   })
 }
+
+t.test('PATCH: each vector would hang the call by itself, and only by its hnsw', async (t) => {
+  const spec = collectionSpec({
+    vectors: [
+      { ...unnamed, name: 'm', hnsw: { foo: 1, bar: 2 }, onDisk: true },
+      { ...unnamed, name: 'b', hnsw: { m: 4 } },
+    ],
+    sparseVectors: [{ name: 's', index: { foo: 1 } }],
+  })
+  t.strictSame(
+    hanging(mutableFields(spec), VERSION).map(({ path }) => path),
+    ['vectors[m].hnsw.foo', 'vectors[m].hnsw.bar'],
+  )
+})
+
+t.test('PATCH: only a quantization is removed by its field Disabled', async (t) => {
+  const fields = mutableFields(collectionSpec({ strictMode: { rule: { Disabled: {} } } }))
+  t.strictSame(wire(patchBody(fields)), { strict_mode_config: { rule: { Disabled: {} } } })
+})
+
+t.test('PUT: a spec without any vectors makes a collection without any', async (t) => {
+  const spec = collectionSpec()
+  delete spec.vectors
+  t.strictSame(createBody(spec, VERSION), {})
+})
 
 t.test(
   'field_schema is the bare type, or the type plus params when params are given',

@@ -28,7 +28,20 @@ for (const [declared, shown] of PATHS) {
   })
 }
 
-for (const path of ['a b', 'a/b', 'a..b', '', '"', '#', '.a', 'a.', '[0]', 'a"b"', 'a.[0]']) {
+for (const path of [
+  'a b',
+  'a/b',
+  'a..b',
+  '',
+  '"',
+  '#',
+  '.a',
+  'a.',
+  '[0]',
+  '[0]."a"',
+  'a"b"',
+  'a.[0]',
+]) {
   t.test(`what is no path is left for the engine to refuse: ${path}`, async (t) => {
     t.equal(normalPath(path), path)
   })

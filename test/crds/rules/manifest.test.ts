@@ -1,6 +1,6 @@
 /** What no schema can say of a manifest by shard: that it is complete, and that no shard is taken for another. */
 import t from 'tap'
-import type { ShardCollection, ShardManifest } from '../../../crds/manifest.ts'
+import { isByShard, type ShardCollection, type ShardManifest } from '../../../crds/manifest.ts'
 import { checkedManifest } from '../../../crds/rules/manifest.ts'
 
 const SHA256 = '0'.repeat(64)
@@ -164,14 +164,43 @@ t.test('a manifest of another version than it has fields for names the field', a
   t.throws(() => checkedManifest({ ...found, method: 'Node' }), { message: /\/method/ })
 })
 
+for (const [value, words] of [
+  [null, 'the whole of it: Expected object'],
+  [{}, '/manifestVersion: Expected required property'],
+  [{ manifestVersion: '2' }, '/manifestVersion: Expected integer'],
+  [{ manifestVersion: 0 }, '/manifestVersion: Expected integer to be greater or equal to 1'],
+] as const) {
+  t.test(`what is no manifest is refused: ${JSON.stringify(value)}`, async (t) => {
+    t.throws(() => checkedManifest(value), { code: 'Rejected', message: `manifest.json: ${words}` })
+  })
+}
+
+t.test('where the source told no number of shards, those it lists are all', async (t) => {
+  for (const count of [undefined, '9']) {
+    const docs = collection([undefined, undefined])
+    docs.config.params['shard_number'] = count
+    t.strictSame(checkedManifest(manifest(docs)), manifest(docs))
+  }
+})
+
+t.test('a manifest tells by its version how the backup was taken', async (t) => {
+  t.ok(isByShard(manifest(collection([]))))
+  t.notOk(isByShard(checkedManifest(byNode([0, 1, 2], EACH))))
+})
+
 /** What version 2 has besides is nothing to version 1. */
-function byNode(nodes: number[], shards: { shardId: number; nodes: number[] }[]): object {
+function byNode(
+  nodes: number[],
+  shards: { shardId: number; nodes: number[] }[],
+  held?: number[],
+): object {
   const snapshots = nodes.map((nodeIndex) => ({
     ...{ nodeIndex, key: `nightly/b/docs/node-${nodeIndex}/s`, snapshotName: 's', sizeBytes: 10 },
-    ...{ sha256: SHA256, localShards: [{ shardId: nodeIndex }] },
+    ...{ sha256: SHA256, localShards: (held ?? [nodeIndex]).map((shardId) => ({ shardId })) },
   }))
   const docs = { ...collection([undefined]), shards, snapshots }
-  return { ...manifest(collection([])), manifestVersion: 1, collections: [docs] }
+  const nodeCount = held === undefined ? 3 : nodes.length
+  return { ...manifest(collection([])), manifestVersion: 1, nodeCount, collections: [docs] }
 }
 
 const EACH = [0, 1, 2].map((shardId) => ({ shardId, nodes: [shardId] }))
@@ -186,6 +215,8 @@ t.test('a manifest by node with one snapshot of each node is read, in any order'
   }
   const twice = byNode([0, 1, 2], [{ shardId: 1, nodes: [0, 1] }])
   t.strictSame(checkedManifest(twice), twice, 'one of the nodes that had it is enough')
+  const full = byNode([0], [{ shardId: 0, nodes: [0] }], [0, 1])
+  t.strictSame(checkedManifest(full), full, 'a node may hold several shards')
 })
 
 for (const [nodes, shown] of [

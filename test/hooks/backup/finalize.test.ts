@@ -34,6 +34,9 @@ t.test('deletion while running stops the Job first, with its pods, then purges',
   const running = { ...secretThere, purge, jobsOf: async () => jobs }
   const first = await answered('finalize', asked, running)
   t.strictSame(first.written, [`stop ${transferJob().metadata.name}`])
+  t.match(first.desired.status.conditions, [
+    { type: 'Purged', reason: 'StoppingJob', message: 'waits for the Job to stop' },
+  ])
   t.strictSame(calls, [])
   t.equal(first.desired.finalized, undefined)
   const deleting = [transferJob({ deletionTimestamp: ago(1) })]
@@ -154,12 +157,75 @@ t.test(
 )
 
 t.test('a missing credentials Secret: a warning and an Event, and the objects stay', async (t) => {
-  const { desired, written } = await answered('finalize', requestOf(ending()))
+  const purge = async () => t.fail('asked without credentials') as never
+  const { desired, written } = await answered('finalize', requestOf(ending()), { purge })
   t.equal(desired.finalized, true)
   t.strictSame(written, [
     'event CredentialsMissing',
     'warn Secret ns/s3 not found: the objects in s3://store/daily/b stay',
   ])
+})
+
+t.test('a Job that was seen may have written: its objects are purged', async (t) => {
+  const ended = [transferJob({ ended: ['Failed', 600] })]
+  const deleted = backup({ deletionTimestamp: ago(1) })
+  for (const [shown, there] of [
+    [ended, []],
+    [[], ended],
+    [ended, ended],
+  ] as const) {
+    let purges = 0
+    const { desired } = await answered('finalize', requestOf(deleted, shown), {
+      ...secretThere,
+      jobsOf: async () => [...there],
+      async purge() {
+        purges += 1
+        return { done: true }
+      },
+    })
+    t.equal(purges, 1)
+    t.equal(desired.finalized, true)
+  }
+})
+
+t.test('while the purge is not done its Jobs are looked at once a call', async (t) => {
+  let looks = 0
+  const { desired } = await answered('finalize', requestOf(ending()), {
+    ...secretThere,
+    purge: async () => ({ done: false }),
+    async jobsOf() {
+      looks += 1
+      return []
+    },
+  })
+  t.equal(looks, 1)
+  t.equal(
+    desired.status.conditions?.at(-1)?.message,
+    's3://store/daily/b is being emptied',
+    'a store that cannot count tells no number',
+  )
+})
+
+t.test('what else the status says stays while its objects are purged', async (t) => {
+  const words = { reason: 'x', message: 'y', lastTransitionTime: ago(60), observedGeneration: 1 }
+  const conditions = [
+    { type: 'Purged', status: 'False' as const, ...words },
+    { type: 'Complete', status: 'True' as const, ...words },
+  ]
+  const status = { phase: 'Completed', startTime: ago(900), conditions } as const
+  const { desired } = await answered(
+    'finalize',
+    requestOf(ending({ status: { ...status, conditions: [...conditions] } })),
+    { ...secretThere, purge: async () => ({ done: false }) },
+  )
+  t.match(desired.status, { phase: 'Completed', startTime: ago(900) })
+  t.strictSame(
+    desired.status.conditions?.map(({ type, reason }) => [type, reason]),
+    [
+      ['Complete', 'x'],
+      ['Purged', 'Purging'],
+    ],
+  )
 })
 
 t.test('the annotation retain-objects releases at once', async (t) => {
@@ -218,15 +284,18 @@ t.test('in a namespace that ends it gives up after 10 minutes, saying so in the 
 t.test('a purge waits while a restore naming that backup has an unfinished Job', async (t) => {
   const restores = [
     { namespace: 'far', name: 'over', uid: 'uid-over' },
+    { namespace: 'far', name: 'new', uid: 'uid-new' },
     { namespace: 'far', name: 'busy', uid: 'uid-busy' },
   ]
   const jobsOf: BackupPorts['jobsOf'] = async (_, uid) =>
     uid === 'uid-busy'
-      ? [transferJob()]
+      ? [transferJob({ run: 2 }), transferJob({ ended: ['Complete', 9] })]
       : uid === 'uid-over'
         ? [transferJob({ ended: ['Complete', 9] })]
         : []
-  const answers = { ...secretThere, jobsOf, restoresOf: async () => restores }
+  const restoresOf: BackupPorts['restoresOf'] = async ({ namespace, name }) =>
+    namespace === 'ns' && name === 'b' ? restores : []
+  const answers = { ...secretThere, jobsOf, restoresOf }
   const { desired } = await answered('finalize', requestOf(ending()), answers)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 30)
@@ -235,7 +304,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
     reason: 'WaitingForRestore',
     message: 'waits for VecRestore far/busy',
   })
-  const over = { ...answers, restoresOf: async () => restores.slice(0, 1) }
+  const over = { ...answers, restoresOf: async () => restores.slice(0, 2) }
   t.equal((await answered('finalize', requestOf(ending()), over)).desired.finalized, true)
 })
 

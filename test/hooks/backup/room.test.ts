@@ -1,8 +1,10 @@
 /** The VecBackup room, from a request to what it answers and writes. */
 import t from 'tap'
+import { wantedRun } from '../../../hooks/backup/children.ts'
 import { backupRoom } from '../../../hooks/backup/index.ts'
 import type { BackupPorts } from '../../../hooks/backup/ports.ts'
-import { ago, secret } from '../../builders.ts'
+import { BackupPlan, decodePlan } from '../../../crds/command.ts'
+import { ago, secret, statefulSet } from '../../builders.ts'
 import {
   MINE,
   backup,
@@ -16,6 +18,7 @@ import { leaseOf } from '../transfer.ts'
 import { portsOf } from './ports.ts'
 import { requestOf } from '../request.ts'
 import { rights, answered, withReport } from './answered.ts'
+import { podOf } from './decisions.ts'
 
 /** Nothing is missing. */
 const whole: Partial<BackupPorts> = {
@@ -51,6 +54,78 @@ t.test('Leases, live Jobs and the live cluster are read only where a Job may be 
   t.strictSame(read, [])
   await answered('sync', requestOf(backup(), rights), answers)
   t.strictSame(read, ['cluster', 'lease', 'lease', 'jobsOf'])
+  await answered('sync', requestOf(backup(), rights), {
+    ...answers,
+    cluster: async () => undefined,
+  })
+  t.equal(read.length, 4, 'no cluster, no Leases')
+})
+
+t.test('the Leases that are looked at are both of the cluster', async (t) => {
+  const read: string[] = []
+  const lease: BackupPorts['lease'] = async (namespace, name) => {
+    read.push(`${namespace}/${name}`)
+    return undefined
+  }
+  const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
+  await answered('sync', requestOf(far), { ...whole, lease })
+  t.strictSame(read, ['ns/vec-a-write', 'ns/vec-a-backup'])
+})
+
+t.test('the backup itself is read live only where its Job ended without a word', async (t) => {
+  const reads: string[] = []
+  const answers: Partial<BackupPorts> = {
+    ...whole,
+    backup: async (namespace, name) => void reads.push(`${namespace}/${name}`),
+  }
+  const crashed = transferJob({ ended: ['Failed', 60] })
+  const failed = backup({ status: { phase: 'Failed' } })
+  await answered('sync', requestOf(failed, [...rights, crashed]), answers)
+  await answered('sync', requestOf(backup(), [...rights, transferJob()]), answers)
+  await answered('sync', requestOf(backup(), rights), answers)
+  t.strictSame(reads, [])
+  await answered('sync', requestOf(backup(), [...rights, crashed]), answers)
+  t.strictSame(reads, ['ns/b'])
+})
+
+t.test('the nodes there are, not those that are wanted, are backed up', async (t) => {
+  const lease = async (_: string, name: string) =>
+    name === 'vec-a-backup' ? leaseOf('backup', MINE) : undefined
+  const answers: Partial<BackupPorts> = {
+    ...whole,
+    lease,
+    cluster: async () => runningCluster({ spec: { replicas: 5 } }),
+    statefulSet: async (namespace, name) =>
+      namespace === 'ns' && name === 'vec-a' ? statefulSet(3) : undefined,
+  }
+  const replicas = async (parts: Partial<BackupPorts>) => {
+    const { desired } = await answered('sync', requestOf(backup(), rights), parts)
+    const { env } = podOf(desired).container
+    const plan = env.find(({ name }) => name === 'PLAN')?.value ?? ''
+    return decodePlan(BackupPlan, plan).cluster.replicas
+  }
+  t.equal(await replicas(answers), 3)
+  t.equal(await replicas({ ...answers, statefulSet: async () => undefined }), 5)
+})
+
+t.test('a Job that has not told of itself yet gets its copies as any other', async (t) => {
+  const apiKey = { autoGenerate: true, jwtRbac: false }
+  const keyed = runningCluster({ spec: { apiKey } })
+  const spec = { clusterRef: { name: 'a', namespace: 'ns' } }
+  const far = backup({ namespace: 'far', spec })
+  const job = transferJob({ namespace: 'far', plan: wantedRun(far, keyed, undefined).hash })
+  const answers: Partial<BackupPorts> = {
+    cluster: async () => keyed,
+    secret: async () => keySecret(),
+    lease: async () => leaseOf('backup', 'VecBackup/far/b/uid-b'),
+  }
+  const { written } = await answered('sync', requestOf(far, [job]), answers)
+  t.strictSame(written, [`copy ${job.metadata.name}-engine`])
+  const there = await answered('sync', requestOf(far, [job]), {
+    ...answers,
+    copy: async () => keySecret(),
+  })
+  t.strictSame(there.written, [], 'one that is equal to its source is not written again')
 })
 
 t.test('a backup takes its Lease, and makes its Job once it sees it held', async (t) => {

@@ -39,6 +39,17 @@ t.test('the key and the authority of the cluster are mounted where they stand', 
   ])
 })
 
+t.test('in the namespace of its cluster a Job needs no copies', async (t) => {
+  const observed = ready({
+    cluster: runningCluster({ spec: secured }),
+    secrets: credentials,
+    jobs: [transferJob()],
+    progress: report(),
+    copies: {},
+  })
+  t.equal(sync(observed, context).writeCopies, undefined)
+})
+
 const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
 
 t.test(

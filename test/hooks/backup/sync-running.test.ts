@@ -5,7 +5,7 @@ import { sync } from '../../../hooks/backup/sync.ts'
 import { kept } from '../../../hooks/job.ts'
 import { ago, context } from '../../builders.ts'
 import { backup, ready, report, result, transferJob } from './objects.ts'
-import { keptRights, complete, jobIn } from './decisions.ts'
+import { keptRights, complete, jobIn, said } from './decisions.ts'
 
 t.test('a Job that only the live list shows is waited for', async (t) => {
   const decision = sync(ready({ liveJobs: [transferJob({ ended: ['Complete', 1] })] }), context)
@@ -38,6 +38,7 @@ t.test('while the Job runs the status tells how far it is', async (t) => {
   const collections = [
     { name: 'books', status: 'Completed' as const, bytes: 1_503_238_553, snapshots },
     { name: 'docs', status: 'InProgress' as const },
+    { name: 'old', status: 'Failed' as const, error: 'node 1: no answer' },
   ]
   const progress = report({ message, backup: result({ collections }) })
   const jobs = [transferJob()]
@@ -50,6 +51,7 @@ t.test('while the Job runs the status tells how far it is', async (t) => {
     collections: [
       { name: 'books', status: 'Completed', size: '1.4 GiB', snapshots },
       { name: 'docs', status: 'InProgress' },
+      { name: 'old', status: 'Failed', error: 'node 1: no answer' },
     ],
     conditions: complete('False', 'BackupRunning', message),
   })
@@ -80,6 +82,22 @@ t.test('a report that was removed takes nothing from the status', async (t) => {
   }
   const decision = sync(ready({ backup: backup({ status }), jobs: [transferJob()] }), context)
   t.match(decision.status, status)
+})
+
+t.test('before the Job says what it does, the backup has started', async (t) => {
+  const jobs = [transferJob()]
+  const started = ['InProgress', 'BackupRunning', 'the backup has started']
+  t.strictSame(said(sync(ready({ jobs, progress: report() }), context)), started)
+  const status = { phase: 'InProgress', startTime: ago(900) } as const
+  const removed = sync(ready({ backup: backup({ status }), jobs }), context)
+  t.strictSame(said(removed).slice(0, 1), ['InProgress'])
+})
+
+t.test('without retentionDays a backup never expires', async (t) => {
+  const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
+  const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
+  t.equal(status.phase, 'Completed')
+  t.notHas(status, 'expiresAt')
 })
 
 t.test('every collection succeeded: Completed, with expiresAt from retentionDays', async (t) => {

@@ -17,6 +17,9 @@ import {
 import { leaseOf } from '../transfer.ts'
 import { rights, keptRights, complete, said, jobIn, podOf } from './decisions.ts'
 
+const bare = secret({})
+delete bare.data
+
 const missing: [string, Partial<Observed>, string, string][] = [
   ['cluster', { cluster: undefined as never }, 'ClusterNotFound', 'cluster ns/a not found'],
   [
@@ -49,6 +52,15 @@ const missing: [string, Partial<Observed>, string, string][] = [
     { cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }) },
     'SecretNotFound',
     'Secret ns/vec-a-apikey not found',
+  ],
+  [
+    "value of the cluster's key, for its Secret is empty",
+    {
+      cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }),
+      secrets: { bucket: bucketKeys, engine: bare },
+    },
+    'SecretNotUsable',
+    'Secret ns/vec-a-apikey has no value in key api-key',
   ],
   [
     "value of the cluster's key",
@@ -130,6 +142,11 @@ t.test('the Lease is taken last, and no Job is made in that pass', async (t) => 
     { act: 'take', lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: MINE } } },
   ])
   t.equal(decision.resyncAfterSeconds, 2)
+  t.strictSame(said(decision), [
+    'Pending',
+    'BackupStarting',
+    'the Lease of the cluster is being taken',
+  ])
 })
 
 t.test('the Job is made in the next sync that sees the Lease held', async (t) => {
@@ -141,6 +158,8 @@ t.test('the Job is made in the next sync that sees the Lease held', async (t) =>
       labels: { 'app.kubernetes.io/component': 'transfer', 'vec-operator.dev/parent': 'uid-b' },
     },
   })
+  const started = `Job ${transferJob().metadata.name} was started`
+  t.strictSame(said(decision), ['Pending', 'BackupStarting', started])
   const { container, volumes } = podOf(decision)
   t.strictSame(container.args, ['jobs/cli.js', 'backup', 'run', 'ns/b'])
   t.strictSame(container.resources, settings.jobResources.data)

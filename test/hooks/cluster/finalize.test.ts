@@ -3,7 +3,10 @@ import { clusterRights } from '../../../hooks/cluster/children.ts'
 import { finalize } from '../../../hooks/cluster/finalize.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { uninstallRun } from '../../../hooks/cluster/plan.ts'
-import { ago, cluster, context, helmJob, observed, progress } from '../../builders.ts'
+import type { ClusterStatus } from '../../../crds/cluster.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import { ago, cluster, context, helmJob, observed, progress, statefulSet } from '../../builders.ts'
+import { condition } from './decisions.ts'
 
 const rights = clusterRights(cluster())
 const { hash: plan } = uninstallRun(cluster())
@@ -19,6 +22,11 @@ function ending(parts: Partial<Observed> = {}): Observed {
   })
 }
 
+/** Why the release is not gone yet. */
+function said(desired: Desired<ClusterStatus>) {
+  return condition(desired, 'Applied')?.slice(1)
+}
+
 t.test(
   'a running helm Job is stopped with its pods, and waited for, before the uninstall',
   async (t) => {
@@ -28,6 +36,8 @@ t.test(
     t.equal(desired.finalized, undefined)
     t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 0)
     t.equal(desired.children.length, rights.length + 1)
+    t.strictSame(said(desired), ['Uninstalling', 'waits for the helm run to stop'])
+    t.equal(desired.resyncAfterSeconds, 2)
   },
 )
 
@@ -36,6 +46,17 @@ t.test('delete: helm uninstall runs once nothing else does', async (t) => {
   const job = desired.children.find(({ kind }) => kind === 'Job')
   t.match(job, { metadata: { labels: { 'vec-operator.dev/verb': 'uninstall' } } })
   t.equal(desired.finalized, undefined)
+  t.strictSame(said(desired), ['Uninstalling', 'helm uninstall was started'])
+})
+
+t.test('the Job of the uninstall has a number above that of every Job there was', async (t) => {
+  const ended = (run: number) => [helmJob({ run, ended: ['Complete', 60] })]
+  const name = (parts: Partial<Observed>) =>
+    finalize(ending(parts), context).children.find((child) => child['spec'] !== undefined)?.metadata
+      .name
+  t.match(name({ jobs: ended(4) }), /-5$/)
+  t.match(name({ liveJobs: ended(7) }), /-8$/)
+  t.match(name({ progress: progress({ run: 9 }) }), /-10$/)
 })
 
 t.test('the rights of the uninstall come first when they are gone', async (t) => {
@@ -44,6 +65,7 @@ t.test('the rights of the uninstall come first when they are gone', async (t) =>
     desired.children.map(({ kind }) => kind),
     ['ServiceAccount', 'Role', 'RoleBinding', 'RoleBinding'],
   )
+  t.strictSame(said(desired), ['Uninstalling', 'the rights of the uninstall are being made'])
 })
 
 t.test('an uninstall under way is waited for', async (t) => {
@@ -52,6 +74,21 @@ t.test('an uninstall under way is waited for', async (t) => {
   t.equal(desired.stop, undefined)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 10)
+  t.strictSame(said(desired), ['Uninstalling', 'helm uninstall is under way'])
+})
+
+t.test('an uninstall that has ended and not told how is waited for', async (t) => {
+  const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ended: ['Failed', 29] })]
+  const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
+  t.strictSame(said(desired), ['Uninstalling', 'helm uninstall has ended'])
+  t.equal(desired.resyncAfterSeconds, 2)
+  t.notOk(desired.children.some((child) => child['spec'] !== undefined))
+})
+
+t.test('a Job of unknown work is stopped as a helm run is', async (t) => {
+  const job = helmJob()
+  delete job.metadata.labels
+  t.equal(finalize(ending({ liveJobs: [job] }), context).stop?.length, 1)
 })
 
 t.test('the resource goes when the uninstall is done', async (t) => {
@@ -59,6 +96,7 @@ t.test('the resource goes when the uninstall is done', async (t) => {
   const report = progress({ verb: 'uninstall', run: 2, state: 'Done' })
   const desired = finalize(ending({ jobs, liveJobs: jobs, progress: report }), context)
   t.equal(desired.finalized, true)
+  t.strictSame(said(desired), ['Uninstalled', 'the release is gone'])
 })
 
 t.test('a failed uninstall is shown and tried again after 30 s', async (t) => {
@@ -70,6 +108,17 @@ t.test('a failed uninstall is shown and tried again after 30 s', async (t) => {
   t.match(early.status.conditions?.at(-1), { type: 'Applied', status: 'False', message: 'no' })
   const late = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
   t.equal(late.children.filter((child) => child['spec'] !== undefined).length, 1)
+  const due = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(30) }) }), context)
+  t.equal(due.children.filter((child) => child['spec'] !== undefined).length, 1)
+  const soon = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(29.5) }) }), context)
+  t.equal(soon.resyncAfterSeconds, 1)
+})
+
+t.test('a helm run that failed before does not put the uninstall off', async (t) => {
+  const jobs = [helmJob({ plan: 'older', ended: ['Failed', 3] })]
+  const report = progress({ state: 'Failed', plan: 'older', at: ago(3) })
+  const desired = finalize(ending({ jobs, progress: report }), context)
+  t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 1)
 })
 
 t.test('in a namespace that ends the resource goes without an uninstall', async (t) => {
@@ -88,8 +137,22 @@ t.test('a cluster that never got a Job goes at once', async (t) => {
   t.equal(finalize(never, context).finalized, true)
 })
 
-t.test('a cluster whose report was lost is still uninstalled', async (t) => {
-  const lost = ending()
-  delete lost.progress
-  t.equal(finalize(lost, context).finalized, undefined)
-})
+const gone = cluster({ deletionTimestamp: ago(1) })
+const done = [helmJob({ ended: ['Complete', 60] })]
+const TRACES: [what: string, trace: Partial<Observed>][] = [
+  ['its report', { cluster: gone, progress: progress() }],
+  ['its StatefulSet', { cluster: gone, statefulSet: statefulSet() }],
+  [
+    'its status',
+    { cluster: cluster({ deletionTimestamp: ago(1), status: { helmRelease: 'vec-a' } }) },
+  ],
+  ['a Job that is shown', { cluster: gone, jobs: done }],
+  ['a Job that is there', { cluster: gone, liveJobs: done }],
+  ['a Job that is shown and there', { cluster: gone, jobs: done, liveJobs: done }],
+]
+for (const [what, trace] of TRACES) {
+  t.test(`a cluster of which only ${what} is left is still uninstalled`, async (t) => {
+    const left = observed({ children: rights, liveJobs: [], ...trace })
+    t.equal(finalize(left, context).finalized, undefined)
+  })
+}

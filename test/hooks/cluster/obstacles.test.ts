@@ -9,6 +9,7 @@ const bypasses: [config: Record<string, unknown>, message: string][] = [
     'spec.config.cluster.enabled would bypass spec.cluster.enabled',
   ],
   [{ cluster: { p2p: { port: 1 } } }, 'spec.config.cluster.p2p would bypass spec.cluster.p2p'],
+  [{ service: { host: '::' } }, 'spec.config.service.host would bypass spec.service'],
   [{ service: { http_port: 1 } }, 'spec.config.service.http_port would bypass spec.service'],
   [{ service: { grpc_port: 1 } }, 'spec.config.service.grpc_port would bypass spec.service'],
   [
@@ -16,6 +17,11 @@ const bypasses: [config: Record<string, unknown>, message: string][] = [
     'spec.config.service.enable_tls would bypass spec.tls.enabled',
   ],
   [{ service: { api_key: 'x' } }, 'spec.config.service.api_key would bypass spec.apiKey'],
+  [{ service: { alt_api_key: 'x' } }, 'spec.config.service.alt_api_key would bypass spec.apiKey'],
+  [
+    { service: { jwt_rbac: true } },
+    'spec.config.service.jwt_rbac would bypass spec.apiKey.jwtRbac',
+  ],
   [
     { service: { read_only_api_key: 'x' } },
     'spec.config.service.read_only_api_key would bypass spec.readOnlyApiKey',
@@ -28,6 +34,12 @@ for (const [config, message] of bypasses) {
     t.equal(obstacleOf(cluster({ spec: { config } }), undefined), `${message}: set that field`)
   })
 }
+
+t.test('entries of the configuration that no field sets are let through', async (t) => {
+  for (const config of [{ service: null, cluster: 'x' }, { log_level: 'DEBUG' }]) {
+    t.equal(obstacleOf(cluster({ spec: { config } }), undefined), undefined)
+  }
+})
 
 t.test('config is evaluated by the chart: template text stops helm', async (t) => {
   const config = { log_level: '{{ lookup "v1" "Secret" "ns" "key" }}' }
@@ -72,6 +84,39 @@ for (const [title, snapshotPersistence, live, message] of volumes) {
     t.equal(obstacleOf(wanted, statefulSet(1, {}, live)), message)
   })
 }
+
+/** A StatefulSet whose pods have a volume for snapshots. */
+function withSnapshots(volume: object) {
+  const made = statefulSet(1, {}, '10Gi')
+  const template = { metadata: { name: 'qdrant-snapshots' }, spec: volume }
+  return { ...made, spec: { ...made.spec, volumeClaimTemplates: [template] } }
+}
+
+t.test('the class of the snapshot volume is compared where the spec names one', async (t) => {
+  const size = '10Gi'
+  const fast = { storageClassName: 'fast', resources: { requests: { storage: size } } }
+  const obstacle = (storageClassName?: string) => {
+    const named = storageClassName === undefined ? {} : { storageClassName }
+    const snapshotPersistence = { enabled: true, size, ...named }
+    return obstacleOf(cluster({ spec: { snapshotPersistence } }), withSnapshots(fast))
+  }
+  t.equal(obstacle('fast'), undefined)
+  t.equal(obstacle(), undefined)
+  t.match(obstacle('slow'), /storageClassName is fixed at creation: .* has fast$/)
+})
+
+t.test('a snapshot volume without a size is another size', async (t) => {
+  const wanted = cluster({ spec: { snapshotPersistence: { enabled: true, size: '10Gi' } } })
+  for (const volume of [{}, { resources: {} }]) {
+    t.match(obstacleOf(wanted, withSnapshots(volume)), /size is fixed at creation: .* has none$/)
+  }
+})
+
+t.test('a StatefulSet without volumes has none for snapshots', async (t) => {
+  const bare = statefulSet()
+  delete bare.spec.volumeClaimTemplates
+  t.equal(obstacleOf(cluster(), bare), undefined)
+})
 
 t.test('nothing is compared before there is a StatefulSet', async (t) => {
   const snapshotPersistence = { enabled: true, size: '10Gi' }

@@ -12,13 +12,25 @@ const refused: [title: string, data: Record<string, string>, problem: string][] 
   ['without the key', { other: 'x' }, 'has no key api'],
   ['with an empty key', { api: '' }, 'has an empty key api'],
   ['with a line break in the key', { api: 'abc\n' }, 'has a key api that holds a line break'],
-  ...['0123', '1e5', 'null', 'yes', 'a: b', 'x #y', '{{ .Values }}', '"x"', 'ümlaut', '[a]'].map(
-    (api): [string, Record<string, string>, string] => [
-      `with the key ${api}`,
-      { api },
-      'has a key api that YAML would not read as the same text: use letters and digits',
-    ],
-  ),
+  ...[
+    '0123',
+    '1e5',
+    'null',
+    'yes',
+    'a: b',
+    'x #y',
+    '{{ .Values }}',
+    '"x"',
+    'ümlaut',
+    'aü',
+    '[a]',
+    '[a',
+    '"x',
+  ].map((api): [string, Record<string, string>, string] => [
+    `with the key ${api}`,
+    { api },
+    'has a key api that YAML would not read as the same text: use letters and digits',
+  ]),
 ]
 
 for (const [title, data, problem] of refused) {
@@ -51,6 +63,43 @@ t.test('a TLS Secret of another type stops helm', async (t) => {
     secretProblem(tlsUses, new Map([['key', secret(data)]])),
     'spec.tls.secretRef: Secret key is of type Opaque, not kubernetes.io/tls',
   )
+})
+
+t.test('a certificate may have several lines, as certificates have', async (t) => {
+  const pem = '-----BEGIN CERTIFICATE-----\nMIIB: x\n-----END CERTIFICATE-----\n'
+  const data = { 'tls.crt': pem, 'tls.key': pem }
+  const secrets = new Map([['key', secret(data, 'kubernetes.io/tls')]])
+  t.equal(secretProblem(tlsUses, secrets), undefined)
+})
+
+t.test(
+  'a Secret that says nothing of its type is Opaque, and one without data has no key',
+  async (t) => {
+    const bare = secret({})
+    delete bare.type
+    delete bare.data
+    const secrets = new Map([['key', bare]])
+    t.match(secretProblem(tlsUses, secrets), /is of type Opaque, not kubernetes\.io\/tls$/)
+    t.match(secretProblem(keyUses, secrets), /has no key api$/)
+  },
+)
+
+t.test('a certificate is used only where tls is enabled, and where it is named', async (t) => {
+  const named = { secretRef: { name: 'key' } }
+  t.strictSame(usedSecrets(clusterSpec({ tls: { enabled: false, ...named } })), [])
+  t.strictSame(usedSecrets(clusterSpec({ tls: { enabled: true } })), [])
+})
+
+t.test('of a certificate the pair is in use, and the authority where there is one', async (t) => {
+  const print = (data: Record<string, string>) =>
+    fingerprints(tlsUses, new Map([['key', secret(data)]]))['key']
+  const pair = { 'tls.crt': 'c', 'tls.key': 'k' }
+  const all = [pair, { ...pair, 'ca.crt': 'a' }, { ...pair, 'ca.crt': 'b' }, { 'tls.crt': 'c' }]
+  t.equal(new Set(all.map(print)).size, all.length)
+  t.equal(print({ ...pair, other: 'x' }), print(pair))
+  const keyPrint = (data: Record<string, string>) =>
+    fingerprints(keyUses, new Map([['key', secret(data)]]))['key']
+  t.equal(keyPrint({ api: 'x', 'ca.crt': 'a' }), keyPrint({ api: 'x' }))
 })
 
 t.test('a generated key needs no Secret before the first run', async (t) => {

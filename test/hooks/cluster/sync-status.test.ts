@@ -1,5 +1,6 @@
 /** What the status of a VecCluster and its Events tell. */
 import t from 'tap'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { wantedRun } from '../../../hooks/cluster/plan.ts'
 import {
   ago,
@@ -86,17 +87,44 @@ t.test('a spec change re-runs the Helm upgrade', async (t) => {
   t.equal(desired.status.phase, 'Running')
 })
 
-for (const [title, status] of [
-  ['its generation is not observed yet', { observedGeneration: 0 }],
-  ['pods of an older revision are left', { updateRevision: 'r2' }],
-  ['pods are missing', { replicas: 0, readyReplicas: 0 }],
+const unversioned = statefulSet()
+delete unversioned.status
+
+for (const [title, pods] of [
+  ['its generation is not observed yet', statefulSet(1, { observedGeneration: 0 })],
+  ['pods of an older revision are left', statefulSet(1, { updateRevision: 'r2' })],
+  ['pods are missing', statefulSet(1, { replicas: 0, readyReplicas: 0 })],
+  ['pods are left over', statefulSet(1, { replicas: 2 })],
+  ['pods are not ready', statefulSet(3, { readyReplicas: 2 })],
+  ['it wants no pods', statefulSet(0)],
+  ['it says nothing of itself', unversioned],
+  ['it is not shown', undefined],
 ] as const) {
   t.test(`Upgrading stays while the StatefulSet has not caught up: ${title}`, async (t) => {
     const upgrading = cluster({ status: { phase: 'Upgrading', appliedRun: 1 } })
-    const rolling = running({ cluster: upgrading, statefulSet: statefulSet(1, status) })
-    t.equal(sync(rolling, context).status.phase, 'Upgrading')
+    const rolling = { ...running({ cluster: upgrading }), statefulSet: pods } as Observed
+    const { status } = sync(rolling, context)
+    t.equal(status.phase, 'Upgrading')
+    t.equal(status.readyReplicas, pods?.status?.readyReplicas ?? 0)
+    t.strictSame(condition({ status, children: [] }, 'Progressing'), [
+      'True',
+      'HelmReleaseApplied',
+      'run 1 of vec-a was applied',
+    ])
   })
 }
+
+t.test('a cluster that runs is not Upgrading because its StatefulSet is not shown', async (t) => {
+  const unseen = { ...running(), statefulSet: undefined } as unknown as Observed
+  t.equal(sync(unseen, context).status.phase, 'Running')
+})
+
+t.test('a StatefulSet that names no number of pods has one', async (t) => {
+  const one = statefulSet()
+  delete one.spec.replicas
+  const upgrading = cluster({ status: { phase: 'Upgrading', appliedRun: 1 } })
+  t.equal(sync(running({ cluster: upgrading, statefulSet: one }), context).status.phase, 'Running')
+})
 
 t.test('a StatefulSet older than the helm run proves nothing', async (t) => {
   const pending = cluster({ status: { phase: 'Pending', appliedRun: 1 } })
@@ -131,8 +159,90 @@ t.test('a pod that does not answer for its consensus makes it Unknown', async (t
 })
 
 t.test('working consensus is a condition', async (t) => {
-  const consensus = [{ ordinal: 0, state: 'working' as const }]
-  t.equal(condition(sync(running({ consensus }), context), 'Consensus')?.[0], 'True')
+  const consensus = [0, 1, 2].map((ordinal) => ({ ordinal, state: 'working' as const }))
+  t.strictSame(condition(sync(running({ consensus }), context), 'Consensus'), [
+    'True',
+    'ConsensusWorking',
+    'consensus works on 3 nodes',
+  ])
+})
+
+t.test('each pod that has stopped is named, with the words of the engine', async (t) => {
+  const consensus = [
+    { ordinal: 0, state: 'stopped' as const, error: 'no more' },
+    { ordinal: 1, state: 'unknown' as const },
+    { ordinal: 2, state: 'stopped' as const },
+  ]
+  const message = (parts: Partial<Observed>) =>
+    condition(sync(running(parts), context), 'Consensus')?.[2]
+  t.equal(message({ consensus }), 'vec-a-0: no more; vec-a-2: stopped')
+  const wordy = [{ ordinal: 0, state: 'stopped' as const, error: 'x'.repeat(2000) }]
+  t.equal(message({ consensus: wordy })?.length, 1000)
+})
+
+t.test('each pod that does not answer is named', async (t) => {
+  const consensus = [0, 1].map((ordinal) => ({ ordinal, state: 'unknown' as const }))
+  const told = condition(sync(running({ consensus }), context), 'Consensus')
+  t.equal(told?.[2], 'no answer from vec-a-0, vec-a-1')
+})
+
+t.test('what was known of consensus stays until the pods are asked again', async (t) => {
+  const before = {
+    ...{ type: 'Consensus', status: 'False' as const, reason: 'ConsensusStopped', message: 'x' },
+    ...{ lastTransitionTime: ago(600), observedGeneration: 1 },
+  }
+  const known = cluster({ status: { phase: 'Running', appliedRun: 1, conditions: [before] } })
+  const { status } = sync(running({ cluster: known }), context)
+  t.strictSame(
+    status.conditions?.find(({ type }) => type === 'Consensus'),
+    before,
+  )
+  t.equal(condition(sync(running(), context), 'Consensus'), undefined)
+})
+
+t.test(
+  'pods that are asked for their consensus are looked at again when they may be',
+  async (t) => {
+    const again = (seconds: number) =>
+      sync(running({ consensusAgainAfterSeconds: seconds }), context).resyncAfterSeconds
+    t.equal(again(2), 2)
+    t.equal(again(40), 30, 'at the latest with the readiness of the pods')
+  },
+)
+
+t.test('the whole status of a cluster that runs', async (t) => {
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const wide = cluster({ spec: { replicas: 3 }, status })
+  const pods = statefulSet(3, { readyReplicas: 2 })
+  const { status: told } = sync(running({ cluster: wide, statefulSet: pods }), context)
+  const since = { lastTransitionTime: '2026-03-01T12:00:00Z', observedGeneration: 1 }
+  t.strictSame(told, {
+    phase: 'Running',
+    replicas: 3,
+    readyReplicas: 2,
+    version: '1.18.3',
+    helmRelease: 'vec-a',
+    endpoint: 'http://vec-a.ns.svc.cluster.local:6333',
+    appliedGeneration: 1,
+    appliedRun: 1,
+    conditions: [
+      {
+        ...{ type: 'Progressing', status: 'False', reason: 'RolloutComplete' },
+        message: 'run 1 of vec-a is rolled out',
+        ...since,
+      },
+      {
+        ...{ type: 'Ready', status: 'False', reason: 'ReplicasNotReady' },
+        message: '2/3 replicas ready',
+        ...since,
+      },
+      {
+        ...{ type: 'Applied', status: 'True', reason: 'UpToDate' },
+        message: 'generation 1 is applied',
+        ...since,
+      },
+    ],
+  })
 })
 
 t.test('a helm run that is handed to a Job is an Event, once', async (t) => {

@@ -27,6 +27,8 @@ t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t)
   const late = sync(ready({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
   t.equal(planIn(late).run, 2)
   t.strictSame(condition(late, 'Applied'), ['False', 'HelmFailed', 'no chart'])
+  const due = sync(ready({ jobs, progress: progress({ ...failed, at: ago(30) }) }), context)
+  t.equal(planIn(due).run, 2)
 })
 
 t.test('a changed spec does not wait for the pause after a Helm error', async (t) => {
@@ -122,6 +124,7 @@ t.test('operator start: one helm upgrade per cluster, asked for by the start mar
 t.test('a plan over 96 KiB is refused naming the field', async (t) => {
   const noise = Array.from({ length: 40_000 }, (_, index) => Math.sin(index).toString(36))
   const desired = sync(ready({ cluster: cluster({ spec: { config: { noise } } }) }), context)
+  t.equal(condition(desired, 'Applied')?.[1], 'SpecRefused')
   t.match(condition(desired, 'Applied')?.[2], /^spec\.config is too large: \d+ of 98304 bytes/)
 })
 
@@ -146,10 +149,17 @@ t.test('finished Jobs stay for their history time, and the last three failed run
 })
 
 t.test('a finished Job whose result the status does not show yet is never dropped', async (t) => {
-  const jobs = [helmJob({ run: 1, ended: ['Complete', 90_000] })]
+  const jobs = [1, 2].map((run) => helmJob({ run, ended: ['Complete', 90_000] }))
   const { hash: planHash } = wantedRun(ready(), settings)
-  const report = progress({ applied: applied({ planHash }) })
-  t.equal(sync(running({ cluster: cluster(), jobs, progress: report }), context).dropped, undefined)
+  const report = progress({ run: 2, applied: applied({ planHash, run: 2 }) })
+  const dropped = (appliedRun?: number) => {
+    const status = { phase: 'Running' as const, ...(appliedRun !== undefined && { appliedRun }) }
+    const found = running({ cluster: cluster({ status }), jobs, progress: report })
+    return sync(found, context).dropped?.map(({ name }) => name.at(-1))
+  }
+  t.strictSame(dropped(), ['1'], 'an earlier one is not the only witness')
+  t.strictSame(dropped(1), ['1'])
+  t.strictSame(dropped(2), ['1', '2'])
 })
 
 t.test('the same pass twice gives the same answer', async (t) => {

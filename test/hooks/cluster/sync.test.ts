@@ -12,6 +12,11 @@ t.test('a Job must not start before it may report: the rights come first', async
   )
   t.equal(desired.status.phase, undefined)
   t.equal(desired.resyncAfterSeconds, 2)
+  t.strictSame(condition(desired, 'Applied'), [
+    'False',
+    'HelmStarting',
+    'the rights of the helm Job are being made',
+  ])
 })
 
 t.test('a new VecCluster gets one helm Job with the rendered values', async (t) => {
@@ -58,6 +63,31 @@ t.test('a Job that only the live list shows is waited for', async (t) => {
   const desired = sync(ready({ liveJobs: [helmJob()] }), context)
   t.equal(jobIn(desired), undefined)
   t.equal(desired.resyncAfterSeconds, 2)
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is under way'])
+})
+
+t.test('a running Job is told of, and looked at sooner until it has told of itself', async (t) => {
+  const jobs = [helmJob({ run: 3, plan: wantedRun(ready(), settings).hash })]
+  const silent = sync(ready({ jobs }), context)
+  const words = ['False', 'HelmRunning', 'helm run 3 is under way']
+  t.strictSame(condition(silent, 'Applied'), words)
+  t.equal(silent.resyncAfterSeconds, 10)
+  const told = progress({ run: 3, state: 'Started' })
+  const reported = sync(ready({ jobs, progress: told }), context)
+  t.strictSame(condition(reported, 'Applied'), words)
+  t.equal(reported.resyncAfterSeconds, 30)
+})
+
+t.test('what failed before stays in sight while the next Job runs', async (t) => {
+  const before = {
+    ...{ type: 'Applied', status: 'False' as const, reason: 'HelmFailed', message: 'no chart' },
+    ...{ lastTransitionTime: ago(60), observedGeneration: 1 },
+  }
+  const failed = cluster({ status: { conditions: [before] } })
+  const jobs = [helmJob({ run: 2 })]
+  const report = progress({ run: 2, state: 'Started' })
+  const desired = sync(ready({ cluster: failed, jobs, progress: report }), context)
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmFailed', 'no chart'])
 })
 
 t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
@@ -85,7 +115,12 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   const jobs = [helmJob({ createdAgo: 601, plan: wantedRun(ready(), settings).hash })]
   const desired = sync(ready({ jobs }), context)
   t.strictSame(desired.stop, [{ namespace: 'ns', name: jobs[0]?.metadata.name, uid: 'job-1' }])
-  t.equal(condition(desired, 'Applied')?.[1], 'JobNotStarted')
+  t.strictSame(condition(desired, 'Applied')?.slice(1), [
+    'JobNotStarted',
+    `Job ${jobs[0]?.metadata.name ?? ''} reported nothing and is made again`,
+  ])
+  const due = [helmJob({ createdAgo: 600, plan: wantedRun(ready(), settings).hash })]
+  t.equal(sync(ready({ jobs: due }), context).stop?.length, 1)
 })
 
 t.test('a silent Job is left alone while its plan and image are wanted', async (t) => {

@@ -190,3 +190,17 @@ t.test('a list in config replaces the whole list', async (t) => {
     config: { cluster: { p2p: { ...p2p, peers: [1, 2] } } },
   })
 })
+
+t.test('what is no map replaces what was there, whatever it was', async (t) => {
+  const spec = { config: { cluster: { p2p: null }, log_level: { default: 'INFO' } } }
+  t.match(valuesOf(cluster({ spec }), { hasAuthority: false }), {
+    config: { cluster: { enabled: true, p2p: null }, log_level: { default: 'INFO' } },
+  })
+})
+
+t.test('a certificate that is named but not enabled is not mounted', async (t) => {
+  for (const tls of [{ enabled: false, secretRef: { name: 'cert' } }, { enabled: true }]) {
+    const values = valuesOf(cluster({ spec: { tls } }), { hasAuthority: false })
+    t.notHas(values, 'additionalVolumes')
+  }
+})

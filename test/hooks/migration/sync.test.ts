@@ -97,6 +97,7 @@ for (const [what, parts, reason, message] of MISSING) {
     t.strictSame(decision.children, [])
     t.equal(decision.resyncAfterSeconds, 30)
     t.notHas(decision.status, 'startTime')
+    t.notHas(decision.status, 'progress')
   })
 }
 
@@ -110,6 +111,8 @@ t.test('the rights come first, then the Job, then its report', async (t) => {
   ])
   const second = sync(ready(), context)
   t.strictSame(podOf(second).containers[0]?.args, ['jobs/cli.js', 'migration', 'run', 'ns/m'])
+  const started = `Job ${copyJob().metadata.name} was started`
+  t.strictSame(said(second), ['Pending', 'MigrationStarting', started])
   t.match(planIn(second), {
     resource: 'vecmigrations',
     run: 1,
@@ -317,6 +320,11 @@ t.test('a Job that has reported is left alone, whatever changes around it', asyn
   t.equal(decision.children.filter(({ kind }) => kind === 'Job').length, 1)
 })
 
+t.test('a Job whose clusters are gone is left alone until it has told of itself', async (t) => {
+  const decision = sync(ready({ jobs: [copyJob()], clusters: {} }), context)
+  t.equal(decision.stop, undefined)
+})
+
 t.test('a Job that Metacontroller does not show yet is not made twice', async (t) => {
   const decision = sync(ready({ liveJobs: [copyJob()] }), context)
   t.equal(jobIn(decision), undefined)
@@ -344,6 +352,7 @@ t.test(
       ['Job'],
     )
     t.equal(decision.dropped?.length, migrationRights(migration()).length)
+    t.match(decision.dropped, [{ kind: 'ServiceAccount', reason: 'the migration has ended' }])
     const old = sync({ ...observed, jobs: [copyJob({ ended: ['Complete', 90_000] })] }, context)
     t.ok(old.dropped?.some(({ kind }) => kind === 'Job') ?? false)
   },
@@ -355,6 +364,10 @@ t.test('what is known of the progress stays when somebody removes the report', a
     startTime: '2026-03-01T11:00:00Z',
     source: 'ns/b',
     collections: [{ name: 'docs', targetName: 'docs', status: 'Running' as const }],
+    progress: {
+      ...{ collectionsTotal: 2, collectionsCompleted: 1 },
+      ...{ pointsTotal: 1000, pointsCopied: 750, percentage: 75 },
+    },
   }
   const decision = sync(ready({ migration: migration({ status }), jobs: [copyJob()] }), context)
   t.match(decision.status, status)

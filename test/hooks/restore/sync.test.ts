@@ -1,5 +1,6 @@
 import t from 'tap'
 import { decodePlan } from '../../../crds/command.ts'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import { RestorePlan } from '../../../crds/restore-command.ts'
 import { kept } from '../../../hooks/job.ts'
@@ -155,6 +156,7 @@ t.test('the rights of the Job are seen before anything is taken', async (t) => {
   t.strictSame(decision.children, rights)
   t.equal(decision.leases, undefined)
   t.equal(decision.resyncAfterSeconds, 2)
+  t.equal(said(decision)[2], 'the rights of the Job are being made')
 })
 
 t.test('a restore takes both Leases of its target, that of writing first', async (t) => {
@@ -162,6 +164,11 @@ t.test('a restore takes both Leases of its target, that of writing first', async
   t.match(decision.leases, [
     { act: 'take', lease: { metadata: { name: 'vec-a-write' }, spec: { holderIdentity: MINE } } },
     { act: 'take', lease: { metadata: { name: 'vec-a-backup' } } },
+  ])
+  t.strictSame(said(decision), [
+    'Pending',
+    'RestoreStarting',
+    'the Leases of the cluster are being taken',
   ])
   t.equal(jobIn(decision), undefined)
 })
@@ -197,6 +204,11 @@ t.test('15 s after the Leases were taken it looks once more, and then makes the 
   t.equal(jobIn(early), undefined)
   t.equal(early.resyncAfterSeconds, 11)
   t.equal(early.leases, undefined, 'they are held')
+  t.strictSame(said(early), [
+    'Pending',
+    'RestoreStarting',
+    'the Leases of the cluster are held: looks once more who is at work there',
+  ])
   t.ok(jobIn(sync(ready({ leases: leasesOf(MINE, 15) }), context)))
 })
 
@@ -209,6 +221,10 @@ t.test(
       ready({ cluster: secured, secrets, statefulSet: statefulSet(3) }),
       context,
     )
+    t.equal(said(decision)[2], `Job ${restoreJob().metadata.name} was started`)
+    t.match(jobIn(decision), {
+      spec: { template: { spec: { containers: [{ args: ['jobs/cli.js', 'restore', 'run', 'ns/r'] }] } } }, // prettier-ignore
+    })
     t.match(planIn(decision), {
       resource: 'vecrestores',
       name: 'r',
@@ -325,6 +341,36 @@ t.test('Downloading until the manifest was read, then Restoring, with what is do
   t.strictSame(decision.children, [...keptRights, kept(jobs[0] as never)])
 })
 
+t.test('before the Job says what it does, the restore has started', async (t) => {
+  const jobs = [restoreJob()]
+  const started = ['Downloading', 'RestoreRunning', 'the restore has started']
+  t.strictSame(said(sync(ready({ jobs, progress: report() }), context)), started)
+})
+
+t.test('what is known of the progress stays when somebody removes the report', async (t) => {
+  const status = {
+    phase: 'Restoring' as const,
+    sourceBackup: 'b',
+    startTime: ago(900),
+    restoredCollections: [{ name: 'docs', status: 'Completed' as const }],
+    progress: { collectionsTotal: 2, collectionsCompleted: 1, percentage: 25 },
+  }
+  const observed = ready({ restore: restore({ status }), jobs: [restoreJob()] })
+  const { conditions, ...left } = sync(observed, context).status
+  t.strictSame(left, status)
+  const first = sync({ ...observed, restore: restore(), progress: report() }, context).status
+  t.notHas(first, 'restoredCollections')
+  t.notHas(first, 'progress')
+  t.equal(conditions?.length, 1)
+})
+
+t.test('what failed of a collection is told with it', async (t) => {
+  const collections = [{ name: 'docs', status: 'Failed' as const, error: 'is red' }]
+  const progress = report({ restore: result({ collections }) })
+  const { status } = sync(ready({ jobs: [restoreJob()], progress }), context)
+  t.strictSame(status.restoredCollections, collections)
+})
+
 t.test('a pod that begins anew does not bring back an earlier phase', async (t) => {
   const status = { phase: 'Restoring', startTime: ago(300) } as const
   const observed = ready({ restore: restore({ status }), jobs: [restoreJob()], progress: report() })
@@ -385,9 +431,33 @@ t.test('a Job that never told of itself is made again, with the next number', as
 })
 
 t.test('a Job that appeared after its turn was over is stopped', async (t) => {
-  const leases = leasesOf('VecBackup/ns/other/uid-o')
-  const decision = sync(ready({ jobs: [restoreJob()], leases }), context)
-  t.match(decision.stop, [{ uid: 'job-1' }])
+  const [mine, others] = [leasesOf(MINE), leasesOf('VecBackup/ns/other/uid-o')]
+  for (const leases of [
+    others,
+    { ...mine, write: others.write },
+    { ...others, write: mine.write },
+  ]) {
+    const decision = sync(ready({ jobs: [restoreJob()], leases }), context)
+    t.match(decision.stop, [{ uid: 'job-1' }])
+    t.match(said(decision)[2], /missed its turn/)
+  }
+})
+
+t.test('a Job that has not told of itself is left alone while its plan is wanted', async (t) => {
+  const job = restoreJob()
+  const started = sync(ready({ jobs: [job] }), context)
+  t.equal(started.stop, undefined)
+  t.strictSame(said(started), [
+    'Pending',
+    'RestoreStarting',
+    `Job ${job.metadata.name} is starting`,
+  ])
+  const changed = sync(ready({ jobs: [restoreJob({ plan: 'other' })] }), context)
+  t.match(said(changed)[2], /has another plan than is wanted now/)
+  for (const gone of ['cluster', 'backup', 'leases'] as const) {
+    const unseen = { ...ready({ jobs: [job] }), [gone]: undefined }
+    t.equal(sync(unseen, context).stop, undefined, `its ${gone} cannot be seen`)
+  }
 })
 
 t.test('a Job that was just made is not made twice, nor are its Leases given back', async (t) => {
@@ -401,7 +471,7 @@ t.test('a restore that has ended stays as it is, whatever is missing by now', as
   const job = restoreJob({ ended: ['Complete', 50] })
   const observed = {
     restore: restore({ status }),
-    children: [...(rights as never[]), job],
+    children: [...(rights as AnyObject[]), job],
     jobs: [job],
     secrets: {},
   }

@@ -1,0 +1,63 @@
+/** What is read before a decision about a VecAccessKey. */
+import t from 'tap'
+import { observe } from '../../../hooks/access-key/observe.ts'
+import type { AccessKeyPorts } from '../../../hooks/access-key/ports.ts'
+import { cluster, context, secret } from '../../builders.ts'
+import { requestOf } from '../request.ts'
+import { noting } from '../transfer.ts'
+import { KEY, accessKey, jwtCluster } from './keys.ts'
+
+/** Such a Secret of the resource's own namespace. */
+function named(name: string) {
+  const made = secret({ token: 'x' })
+  return { ...made, metadata: { ...made.metadata, name } }
+}
+
+async function observed(
+  { children = [], related = [jwtCluster] }: { children?: object[]; related?: object[] },
+  answers: Partial<AccessKeyPorts> = {},
+) {
+  const { ports, asked } = noting<AccessKeyPorts>({
+    secret: async () => secret({ 'api-key': KEY }),
+    liveSecret: async () => undefined,
+    writeEvent: async () => undefined,
+    ...answers,
+  })
+  return { found: await observe(requestOf(accessKey(), children, related), ports, context), asked }
+}
+
+t.test('the key the pods run signs, where the cluster has one', async (t) => {
+  const { found, asked } = await observed({})
+  t.strictSame(found, {
+    ...{ accessKey: accessKey(), children: [], cluster: jwtCluster, signingKey: KEY },
+  })
+  t.strictSame(asked, ['secret ns/vec-a-apikey', 'liveSecret ns/reader'])
+  const open = await observed({ related: [cluster()] })
+  t.strictSame(open.asked, ['liveSecret ns/reader'])
+  t.equal(open.found.signingKey, undefined)
+})
+
+t.test('before helm has run there is no key to sign with', async (t) => {
+  const bare = secret({})
+  delete bare.data
+  for (const there of [undefined, bare, secret({ other: 'x' })]) {
+    const { found } = await observed({}, { secret: async () => there })
+    t.equal(found.signingKey, undefined)
+  }
+})
+
+t.test('without its cluster no key is asked for', async (t) => {
+  const { found, asked } = await observed({ related: [] })
+  t.strictSame(asked, ['liveSecret ns/reader'])
+  t.equal(found.cluster, undefined)
+})
+
+t.test('a Secret of the wanted name is read live unless it is shown as ours', async (t) => {
+  const other = named('reader')
+  const live = { liveSecret: async () => other }
+  t.strictSame((await observed({ children: [named('older')] }, live)).found.other, other)
+  const shown = await observed({ children: [named('older'), other] }, live)
+  t.equal(shown.found.other, undefined)
+  t.strictSame(shown.asked, ['secret ns/vec-a-apikey'])
+  t.equal(shown.found.children.length, 2)
+})

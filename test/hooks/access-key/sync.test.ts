@@ -1,0 +1,169 @@
+/** The life of the one Secret of a VecAccessKey, and what is told of it. */
+import t from 'tap'
+import type { AccessKeyStatus } from '../../../crds/access-key.ts'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import { sync } from '../../../hooks/access-key/sync.ts'
+import { fingerprintOf } from '../../../hooks/access-key/token.ts'
+import { NOW, ago, cluster, context, secret } from '../../builders.ts'
+import { KEY, accessKey, jwtCluster, observed, settled, tokenIn, written } from './keys.ts'
+
+function said({ status }: Desired<AccessKeyStatus>) {
+  const [condition] = status.conditions ?? []
+  return [status.phase, condition?.status, condition?.reason, condition?.message]
+}
+
+const reasons = ({ events = [] }: Desired<AccessKeyStatus>) => events.map(({ reason }) => reason)
+
+t.test('the Secret tells of its token in annotations, and carries our label', async (t) => {
+  const desired = await sync(
+    observed({ accessKey: accessKey({ access: 'r', ttl: '3h' }) }),
+    context,
+  )
+  const [child] = desired.children
+  t.match(child?.['data'], { token: String, url: String })
+  t.strictSame(
+    { ...child, data: undefined },
+    {
+      ...{ apiVersion: 'v1', kind: 'Secret', type: 'Opaque', data: undefined },
+      metadata: {
+        name: 'reader',
+        labels: { 'app.kubernetes.io/managed-by': 'vec-operator' },
+        annotations: {
+          'vec-operator.dev/issued-at': '2026-03-01T11:00:00Z',
+          'vec-operator.dev/expires-at': '2026-03-01T14:00:00Z',
+          'vec-operator.dev/renew-at': '2026-03-01T13:00:00Z',
+          'vec-operator.dev/key-fingerprint': fingerprintOf(KEY),
+          'vec-operator.dev/generation': '1',
+        },
+      },
+    },
+  )
+})
+
+t.test(
+  'a token that is not written yet is Pending; one that is replaced stays Ready',
+  async (t) => {
+    const first = await sync(observed(), context)
+    const words = ['False', 'SecretNotWritten', 'Secret reader is being written']
+    t.strictSame(said(first), ['Pending', ...words])
+    t.notHas(first.status, 'secretRef')
+    t.equal(first.resyncAfterSeconds, 30)
+    const held = written(first)
+    const changed = accessKey({ access: 'm' })
+    const next = await sync(observed({ accessKey: changed, children: [held] }), context)
+    t.strictSame(said(next), ['Ready', ...words])
+    t.equal(
+      next.status.keyFingerprint,
+      fingerprintOf(KEY),
+      'what is shown is what the Secret holds',
+    )
+  },
+)
+
+t.test('the Secret is written again when the address of its cluster has changed', async (t) => {
+  const held = written(await sync(observed(), context))
+  const tls = { enabled: true, secretRef: { name: 'cert' } }
+  const moved = cluster({ spec: { ...jwtCluster.spec, tls } })
+  const next = await sync(observed({ cluster: moved, children: [held] }), context)
+  t.equal(said(next)[2], 'SecretNotWritten')
+  t.equal(tokenIn(written(next)), tokenIn(held), 'with the same token')
+})
+
+t.test('a generation that changes nothing of the token is noted on the Secret', async (t) => {
+  const held = written(await sync(observed(), context))
+  const before = accessKey()
+  const after = { ...before, metadata: { ...before.metadata, generation: 2 } }
+  const next = await sync(observed({ accessKey: after, children: [held] }), context)
+  t.equal(next.status.phase, 'Ready')
+  t.match(next.children, [{ metadata: { annotations: { 'vec-operator.dev/generation': '2' } } }])
+  t.equal(next.children.length, 1)
+})
+
+t.test('an older Secret of ours stays beside the one that is wanted now', async (t) => {
+  const older = written(await sync(observed(), context))
+  const named = accessKey({ access: 'r', secretName: 'token-for-app' })
+  const first = await sync(observed({ accessKey: named, children: [older] }), context)
+  t.strictSame(
+    first.children.map(({ metadata }) => metadata.name),
+    ['token-for-app', 'reader'],
+  )
+  t.equal(first.status.phase, 'Pending')
+  const both = [older, written(first)]
+  const next = await sync(observed({ accessKey: named, children: both }), context)
+  t.match(next.status, { phase: 'Ready', secretRef: { name: 'token-for-app', key: 'token' } })
+  const waiting = await sync({ accessKey: named, children: both }, context)
+  t.match(waiting.status, { phase: 'Pending', secretRef: { name: 'token-for-app' } })
+  t.equal(waiting.children.length, 2)
+})
+
+t.test('Ready: one Secret, current, without an error', async (t) => {
+  const desired = await settled()
+  t.strictSame(said(desired), [
+    ...['Ready', 'True', 'TokenIssued', 'Secret reader holds a current token'],
+  ])
+  t.equal(desired.resyncAfterSeconds, 60, 'without ttl it is looked at once a minute')
+  t.equal(desired.children.length, 1)
+  t.notHas(desired.status, 'error')
+})
+
+t.test('a token about to be renewed is looked at in a second at the earliest', async (t) => {
+  const parts = { accessKey: accessKey({ access: 'r', ttl: '3h' }) }
+  const held = written(await sync(observed(parts), context))
+  const now = new Date(NOW.getTime() + 3_600_000 - 100)
+  const desired = await sync(observed({ ...parts, children: [held] }), { ...context, now })
+  t.equal(desired.resyncAfterSeconds, 1)
+})
+
+t.test('who is not allowed is told by which annotation, and once', async (t) => {
+  const annotations = { [ANNOTATIONS.allowFrom]: 'third' }
+  const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec, annotations })
+  const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
+  const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
+  const message = `cluster other/a does not allow namespace ns: its annotation ${ANNOTATIONS.allowFrom}`
+  t.strictSame(said(desired), ['Failed', 'False', 'NotAllowed', message])
+  t.equal(desired.status.error, message)
+  t.match(desired.events, [{ type: 'Warning', reason: 'NotAllowed', message }])
+  const told = { ...accessKey(spec), status: desired.status }
+  t.strictSame(reasons(await sync(observed({ accessKey: told, cluster: theirs }), context)), [])
+})
+
+t.test('a Secret that another resource owns is not ours', async (t) => {
+  const other = secret({})
+  Object.assign(other.metadata, { ownerReferences: [{ uid: 'uid-of-another' }] })
+  t.equal(said(await sync(observed({ other }), context))[2], 'SecretNotOurs')
+})
+
+t.test('who only waits has no error, and no Event', async (t) => {
+  const missing = { accessKey: accessKey(), children: [] }
+  for (const found of [missing, { ...missing, cluster: jwtCluster }]) {
+    const desired = await sync(found, context)
+    t.equal(desired.status.phase, 'Pending')
+    t.notHas(desired.status, 'error')
+    t.strictSame(reasons(desired), [])
+  }
+  const namespaces = { ...context, settings: { ...context.settings, namespaces: ['x'] } }
+  t.strictSame(reasons(await sync(observed(), namespaces)), [])
+})
+
+t.test('each token, and each short key, is an Event of its own', async (t) => {
+  const names = async (signingKey: string, created = ago(3600)) => {
+    const parent = accessKey({ access: 'r', ttl: '3h' })
+    const made = { ...parent, metadata: { ...parent.metadata, creationTimestamp: created } }
+    const { events = [] } = await settled({ accessKey: made, signingKey })
+    return events.map(({ reason, metadata }) => `${reason} ${metadata.name}`)
+  }
+  const [token = '', warning = '', ...more] = await names('short')
+  t.match([token, warning], [/^TokenIssued /, /^ShortApiKey /])
+  t.strictSame(more, [])
+  t.strictSame(await names('short'), [token, warning], 'the same ones, however often they are told')
+  t.not((await names('short', ago(3000)))[0], token)
+  t.not((await names('other'))[1], warning)
+})
+
+t.test('a key of 32 bytes is long enough', async (t) => {
+  t.strictSame(reasons(await settled({ signingKey: 'k'.repeat(32) })), ['TokenIssued'])
+  t.strictSame(reasons(await settled({ signingKey: 'k'.repeat(31) })), [
+    ...['TokenIssued', 'ShortApiKey'],
+  ])
+})

@@ -1,0 +1,175 @@
+/** What is read before a decision about a VecCluster, and when. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import { clusterRights } from '../../../hooks/cluster/children.ts'
+import { observe, observeEnd } from '../../../hooks/cluster/observe.ts'
+import { wantedRun } from '../../../hooks/cluster/plan.ts'
+import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/ports.ts'
+import { Turns } from '../../../hooks/cluster/turns.ts'
+import { Passes } from '../../../hooks/pass.ts'
+import {
+  applied,
+  cluster,
+  context,
+  helmJob,
+  observed,
+  progress,
+  secret,
+  settings,
+  statefulSet,
+  type ClusterParts,
+  type JobParts,
+} from '../../builders.ts'
+import { requestOf } from '../request.ts'
+import { portsOf } from './ports.ts'
+
+/** A pass that does not end at once is looked at again. */
+const INLINE_MS = 1
+
+function reachOf(answers: Partial<ClusterPorts> = {}) {
+  const consensus = new Passes<PodConsensus[]>(15, INLINE_MS)
+  return { ports: portsOf(answers).ports, turns: new Turns(), consensus }
+}
+
+/** Such a cluster, with the report that its wanted run was applied. */
+function appliedCluster(parts: ClusterParts = {}) {
+  const { hash: planHash } = wantedRun(observed({ cluster: cluster(parts) }), settings)
+  const report = progress({ applied: applied({ planHash }) })
+  return cluster({ ...parts, annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) } })
+}
+
+t.test('the StatefulSet of the release is known by its name', async (t) => {
+  const other = statefulSet()
+  const related = [
+    { ...other, metadata: { ...other.metadata, name: 'vec-b' } },
+    statefulSet(3, { readyReplicas: 1 }),
+  ]
+  const found = await observe(requestOf(cluster(), [], related), reachOf(), context)
+  t.strictSame(found.statefulSet, related[1])
+  const none = await observe(requestOf(cluster(), [], related.slice(0, 1)), reachOf(), context)
+  t.equal(none.statefulSet, undefined)
+})
+
+t.test('every Secret that the spec names is read, and known as far as it exists', async (t) => {
+  const key = secret({ api: 'k' })
+  const secretRef = (name: string) => ({ autoGenerate: false, secretRef: { name, key: 'api' } })
+  const spec = { apiKey: { ...secretRef('key'), jwtRbac: false }, readOnlyApiKey: secretRef('no') }
+  const asked: string[] = []
+  const reach = reachOf({
+    async secret(namespace, name) {
+      asked.push(`${namespace}/${name}`)
+      return name === 'key' ? key : undefined
+    },
+  })
+  const { secrets } = await observe(requestOf(cluster({ spec })), reach, context)
+  t.strictSame(asked, ['ns/key', 'ns/no'])
+  t.strictSame([...secrets], [['key', key]])
+})
+
+t.test('the pods there are tell of consensus, however many the spec wants by now', async (t) => {
+  const asked: number[] = []
+  const told: PodConsensus[] = [{ ordinal: 0, state: 'working' }]
+  const reach = reachOf({
+    async consensus({ replicas }) {
+      asked.push(replicas)
+      return told
+    },
+  })
+  const parent = appliedCluster({ spec: { replicas: 5 } })
+  const found = await observe(requestOf(parent, [], [statefulSet(3)]), reach, context)
+  t.strictSame(asked, [3])
+  t.strictSame(found.consensus, told)
+  t.equal(found.consensusAgainAfterSeconds, undefined)
+})
+
+const UNASKED: [why: string, parent: ReturnType<typeof cluster>, pods: object[]][] = [
+  [
+    'one node has none',
+    appliedCluster({ spec: { cluster: { ...cluster().spec.cluster, enabled: false } } }),
+    [statefulSet()],
+  ],
+  ['pods are not ready', appliedCluster(), [statefulSet(3, { readyReplicas: 2 })]],
+  ['the StatefulSet is scaled to nothing', appliedCluster(), [statefulSet(0)]],
+  ['nothing was applied', cluster(), [statefulSet()]],
+  ['there are no pods', appliedCluster(), []],
+]
+for (const [why, parent, related] of UNASKED) {
+  t.test(`nobody is asked of consensus while ${why}`, async (t) => {
+    const reach = reachOf({ consensus: async () => t.fail('asked') as never })
+    const found = await observe(requestOf(parent, [], related), reach, context)
+    t.equal(found.consensus, undefined)
+  })
+}
+
+t.test('pods that take their time are not waited for: they are asked again soon', async (t) => {
+  const reach = reachOf({ consensus: () => new Promise(() => {}) })
+  const request = requestOf(appliedCluster(), [], [statefulSet()])
+  const found = await observe(request, reach, context)
+  t.equal(found.consensus, undefined)
+  t.equal(found.consensusAgainAfterSeconds, 2)
+})
+
+/** Whether the resource itself is read, with such a newest Job. */
+async function isReadLive(job: JobParts | undefined, report: Parameters<typeof progress>[0]) {
+  let reads = 0
+  const reach = reachOf({ cluster: async () => void (reads += 1) })
+  const text = JSON.stringify(progress(report))
+  const parent = cluster({ annotations: { [ANNOTATIONS.progress]: text } })
+  const children = [...clusterRights(cluster()), ...(job === undefined ? [] : [helmJob(job)])]
+  const { progress: known } = await observe(requestOf(parent, children), reach, context)
+  return { reads, known: known?.state }
+}
+
+t.test('a Job without an end report is looked up on the resource after 30 s, once', async (t) => {
+  const started = { state: 'Started' } as const
+  const known = 'Started'
+  t.strictSame(await isReadLive({ ended: ['Failed', 30] }, started), { reads: 1, known })
+  t.strictSame(await isReadLive({ ended: ['Failed', 29] }, started), { reads: 0, known })
+  t.strictSame(await isReadLive({ createdAgo: 900 }, started), { reads: 0, known }, 'it runs')
+  t.strictSame(await isReadLive(undefined, started), { reads: 0, known }, 'there is none')
+  const ended = { ended: ['Failed', 60] } as const
+  t.strictSame(
+    await isReadLive({ ended: [...ended.ended] }, { state: 'Failed' }),
+    { reads: 0, known: 'Failed' },
+    'it told of its end',
+  )
+})
+
+t.test('finalize reads live what no request shows', async (t) => {
+  const jobs = [helmJob()]
+  const reach = reachOf({
+    statefulSet: async (namespace, name) =>
+      namespace === 'ns' && name === 'vec-a' ? statefulSet() : undefined,
+    jobsOf: async (namespace, uid) => (namespace === 'ns' && uid === 'uid-a' ? jobs : []),
+    namespaceEnds: async (namespace) => namespace === 'ns',
+  })
+  const parent = appliedCluster()
+  t.strictSame(await observeEnd(requestOf(parent), reach), {
+    cluster: parent,
+    children: [],
+    jobs: [],
+    progress: JSON.parse(parent.metadata.annotations?.[ANNOTATIONS.progress] ?? '') as unknown,
+    statefulSet: statefulSet(),
+    secrets: new Map(),
+    liveJobs: jobs,
+    namespaceEnds: true,
+  })
+  const none = reachOf({ namespaceEnds: async () => false })
+  t.notHas(await observeEnd(requestOf(parent), none), 'statefulSet')
+})
+
+t.test('finalize ends what still asks the pods', async (t) => {
+  let asking: AbortSignal | undefined
+  const reach = reachOf({
+    consensus: (_, signal) =>
+      new Promise((_resolve, reject) => {
+        asking = signal
+        signal.addEventListener('abort', () => reject(new Error('aborted')))
+      }),
+  })
+  const parent = appliedCluster()
+  await observe(requestOf(parent, [], [statefulSet()]), reach, context)
+  t.equal(asking?.aborted, false)
+  await observeEnd(requestOf(parent), reach)
+  t.equal(asking?.aborted, true)
+})

@@ -1,0 +1,139 @@
+/** One pass of the VecCollection room: whom it asks, what it keeps when it goes wrong, and its words. */
+import t from 'tap'
+import { EngineError, KubernetesError } from '../../../crds/errors.ts'
+import { refused } from './engine.ts'
+import { Stage, collection, keyword } from './stage.ts'
+
+type Status = Awaited<ReturnType<Stage['settle']>>
+
+function said({ phase, conditions = [] }: Status): (string | undefined)[] {
+  const [condition] = conditions
+  return [phase, condition?.reason, condition?.message]
+}
+
+/** How often it was asked who else is there. */
+function countingOthers(stage: Stage): { asked: number } {
+  const count = { asked: 0 }
+  const collectionsOf = stage.ports.collectionsOf.bind(stage.ports)
+  stage.ports.collectionsOf = (...about) => {
+    count.asked += 1
+    return collectionsOf(...about)
+  }
+  return count
+}
+
+t.test('who came first is asked until it was adopted, and then before a write only', async (t) => {
+  const stage = new Stage()
+  const count = countingOthers(stage)
+  await stage.settle()
+  t.equal(count.asked, 1)
+  await stage.nextPass()
+  t.equal(count.asked, 1, 'a pass without a write')
+  stage.engine.live('docs').config.params['shard_number'] = 7
+  stage.change({ shardNumber: 3 })
+  t.equal((await stage.settle()).phase, 'Degraded')
+  await stage.nextPass()
+  t.equal(count.asked, 1, 'one that is Degraded was adopted too')
+  const failing = new Stage(collection({ hnsw: { unknown: 1 } }))
+  const failed = countingOthers(failing)
+  t.equal((await failing.settle()).phase, 'Failed')
+  const before = failed.asked
+  await failing.nextPass()
+  t.equal(failed.asked, before + 1, 'one that failed may never have been')
+})
+
+t.test('a collection that was made and is not visible yet is waited for', async (t) => {
+  const stage = new Stage()
+  stage.engine.before = (name) => {
+    if (name === 'collectionInfo') stage.engine.collections.clear()
+  }
+  const { status } = await stage.sync()
+  t.strictSame(said(status), [
+    ...['Pending', 'Waiting', 'collection docs was made and is not visible yet'],
+  ])
+  t.ok(stage.waits.length > 1, 'it was looked for')
+})
+
+t.test('an API server that does not answer is no word about the collection', async (t) => {
+  const stage = new Stage()
+  stage.ports.collectionsOf = async () => {
+    throw new KubernetesError('GET veccollections answered 500')
+  }
+  t.strictSame(said((await stage.sync()).status), [
+    ...['Pending', 'KubernetesNotAnswering', 'GET veccollections answered 500'],
+  ])
+})
+
+t.test('a defect is told by its kind, for its words may hold anything', async (t) => {
+  const stage = new Stage()
+  stage.engine.faults.set('collectionInfo', { error: new TypeError('a secret') })
+  t.strictSame(said((await stage.sync()).status), [
+    ...['Pending', 'InternalError', 'collection docs: TypeError'],
+  ])
+})
+
+t.test('only an engine that could not be reached is left alone', async (t) => {
+  const asksAgain = async (error: EngineError) => {
+    const stage = new Stage()
+    stage.engine.faults.set('collectionInfo', { error })
+    await stage.sync()
+    stage.later(11)
+    stage.change({})
+    stage.engine.calls.length = 0
+    await stage.sync()
+    return stage.engine.calls.includes('readyz')
+  }
+  t.ok(await asksAgain(refused(500, 'no leader')))
+  t.ok(await asksAgain(new EngineError('it answered something else')))
+  t.notOk(await asksAgain(new EngineError('no answer', { cause: new Error('refused') })))
+})
+
+const INDEX = { ...keyword('a'), params: { bar: 2 } }
+const ignored = ['hnsw.unknown', 'payloadIndexes[a].params.bar']
+
+async function ignoring(): Promise<Stage> {
+  const spec = { hnsw: { unknown: 1 }, payloadIndexes: [INDEX], aliases: ['live'] }
+  const stage = new Stage(collection(spec))
+  await stage.settle()
+  return stage
+}
+
+t.test('what the engine ignores is a failure of its own', async (t) => {
+  const { parent } = await ignoring()
+  t.match(said(parent.status ?? {}), ['Failed', 'FieldsIgnored', /ignores hnsw\.unknown, /])
+})
+
+t.test('what the engine ignores stays known when the indexes cannot be made', async (t) => {
+  const stage = await ignoring()
+  stage.engine.live('docs').payload_schema = {}
+  stage.engine.faults.set('putIndex', { error: refused(503, 'busy'), stays: true })
+  const { ignored: known, aliases } = await stage.nextPass()
+  t.strictSame(known?.paths, ignored)
+  t.strictSame(aliases, ['live'])
+})
+
+t.test('what the engine ignores stays known while the collection is Degraded', async (t) => {
+  const stage = await ignoring()
+  stage.engine.live('docs').config.params['vectors'] = { size: 99, distance: 'Cosine' }
+  const { phase, ignored: known } = await stage.nextPass()
+  t.equal(phase, 'Degraded')
+  t.strictSame(known?.paths, ignored)
+})
+
+t.test('copies are counted only where the spec asks for a number of them', async (t) => {
+  const calls = async (spec: Parameters<typeof collection>[0]) => {
+    const stage = new Stage(collection(spec))
+    await stage.settle()
+    return stage.engine.calls
+  }
+  t.notOk((await calls({})).includes('collectionCluster'))
+  t.ok((await calls({ replicationFactor: 1 })).includes('collectionCluster'))
+})
+
+t.test('a name that is an alias is a conflict', async (t) => {
+  const stage = new Stage()
+  stage.engine.aliasTargets.set('docs', 'other')
+  t.strictSame(said((await stage.sync()).status), [
+    ...['Failed', 'Conflict', 'docs is an alias of collection other'],
+  ])
+})

@@ -1,0 +1,75 @@
+/** The status of a VecCollection after a pass, as a whole. */
+import t from 'tap'
+import type { CollectionStatus } from '../../../crds/collection.ts'
+import { collectionStatus } from '../../../hooks/collection/status.ts'
+import { NOW } from '../../builders.ts'
+import { collection } from './stage.ts'
+
+const SINCE = { lastTransitionTime: '2026-03-01T12:00:00Z', observedGeneration: 1 }
+const ready = { phase: 'Ready' as const, reason: 'CollectionReady', message: 'all of it' }
+
+function statusOf(
+  outcome: Partial<Parameters<typeof collectionStatus>[1]>,
+  before?: CollectionStatus,
+  spec: Parameters<typeof collection>[0] = {},
+) {
+  const whole = { reason: 'R', message: 'm', againAfterSeconds: 50, ...outcome }
+  return collectionStatus(collection(spec, {}, before), whole, NOW)
+}
+
+t.test('a verdict with what was seen', async (t) => {
+  const facts = { health: 'green' as const, pointsCount: 3 }
+  const replicated = { type: 'Replicated', status: 'True' as const, reason: 'A', message: 'b' }
+  t.strictSame(statusOf({ ...ready, facts, replicated }), {
+    phase: 'Ready',
+    collectionName: 'docs',
+    ...facts,
+    conditions: [
+      { type: 'Ready', status: 'True', reason: ready.reason, message: ready.message, ...SINCE },
+      { ...replicated, ...SINCE },
+    ],
+  })
+})
+
+t.test('what cannot be is told as error too; who waits keeps the error there was', async (t) => {
+  for (const phase of ['Degraded', 'Failed'] as const) {
+    const { error, conditions } = statusOf({ phase, message: 'why' })
+    t.equal(error, 'why')
+    t.match(conditions, [{ type: 'Ready', status: 'False', reason: 'R', message: 'why' }])
+  }
+  t.equal(statusOf({ message: 'soon' }, { phase: 'Failed', error: 'why' }).error, 'why')
+  t.notHas(statusOf({ message: 'soon' }), 'error')
+  t.notHas(statusOf(ready, { phase: 'Failed', error: 'why' }), 'error')
+})
+
+t.test('a condition shows a thousand characters of what the error has whole', async (t) => {
+  const { error, conditions } = statusOf({ phase: 'Failed', message: 'x'.repeat(40_000) })
+  t.equal(error?.length, 32 * 1024)
+  t.equal(conditions?.[0]?.message.length, 1024)
+})
+
+t.test('what a pass could not tell stays as it was', async (t) => {
+  const before: CollectionStatus = {
+    phase: 'Degraded',
+    ...{ health: 'yellow', pointsCount: 1, indexedVectorsCount: 2, segmentsCount: 3 },
+    ...{ payloadIndexes: ['a'], aliases: ['b'] },
+    ignored: { generation: 1, engineVersion: '1.18.3', paths: ['c'] },
+  }
+  const { conditions, collectionName, ...kept } = statusOf({}, before)
+  t.strictSame(kept, before)
+  t.equal(collectionName, 'docs')
+  t.equal(conditions?.length, 1)
+  t.equal(statusOf({}).phase, 'Pending')
+  t.strictSame(Object.keys(statusOf({})).sort(), ['collectionName', 'conditions', 'phase'])
+})
+
+t.test('what was found of its copies holds until they are looked at again', async (t) => {
+  const words = { type: 'Replicated', status: 'False' as const, reason: 'A', message: 'b' }
+  const before = { conditions: [{ ...words, ...SINCE }] }
+  const conditionsWith = (spec: Parameters<typeof collection>[0]) =>
+    statusOf(ready, before, spec).conditions?.map(({ type }) => type)
+  t.strictSame(conditionsWith({ replicationFactor: 2 }), ['Ready', 'Replicated'])
+  t.strictSame(conditionsWith({}), ['Ready'], 'nobody asks for copies any more')
+  const asked = statusOf(ready, before, { replicationFactor: 2 }).conditions?.[1]
+  t.strictSame(asked, { ...words, ...SINCE })
+})

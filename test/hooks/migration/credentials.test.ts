@@ -1,0 +1,114 @@
+/** Which Secrets the Job of a VecMigration is given, from where, and which of them as copies. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import {
+  copied,
+  givenCredentials,
+  originalsOf,
+  wantedCredentials,
+} from '../../../hooks/migration/credentials.ts'
+import { secret, type ClusterParts } from '../../builders.ts'
+import { ENDPOINT, KEYED, migration, running } from './objects.ts'
+
+const SECURED = {
+  spec: { ...KEYED.spec, tls: { enabled: true, secretRef: { name: 'cert' } } },
+}
+
+function far(name: string, parts: ClusterParts = {}) {
+  const made = running(name, { ...SECURED, ...parts })
+  made.metadata.namespace = 'far'
+  return made
+}
+
+const here = migration()
+const fromFar = migration({ spec: { source: { clusterRef: { name: 'b', namespace: 'far' } } } })
+const toFar = migration({ spec: { targetClusterRef: { name: 'a', namespace: 'far' } } })
+const clusters = { source: far('b'), target: running('a', SECURED) }
+
+const key = (credential: string, namespace: string, name: string) => ({
+  ...{ credential, namespace, name, key: 'api-key', isRequired: true },
+})
+const authority = (credential: string, namespace: string) => ({
+  ...{ credential, namespace, name: 'cert', key: 'ca.crt', isRequired: false },
+})
+
+t.test('of each cluster its key, and its authority where it has one', async (t) => {
+  t.strictSame(wantedCredentials(fromFar, clusters), [
+    key('engine', 'ns', 'vec-a-apikey'),
+    authority('tls', 'ns'),
+    key('source-engine', 'far', 'vec-b-apikey'),
+    authority('source-tls', 'far'),
+  ])
+  t.strictSame(wantedCredentials(here, { source: running('b'), target: running('a') }), [])
+  t.strictSame(wantedCredentials(here, {}), [])
+})
+
+t.test('of an engine outside what the spec names, all of it required', async (t) => {
+  const parent = migration({ spec: { source: ENDPOINT } })
+  t.strictSame(wantedCredentials(parent, { target: running('a') }), [
+    { credential: 'source-engine', namespace: 'ns', name: 'old', key: 'token', isRequired: true },
+    {
+      ...{ credential: 'source-tls', namespace: 'ns', name: 'old-ca', key: 'bundle.pem' },
+      isRequired: true,
+    },
+  ])
+  const open = migration({ spec: { source: { endpoint: { url: 'http://db' } } } })
+  t.strictSame(wantedCredentials(open, {}), [])
+})
+
+t.test('the Job gets those that have a value', async (t) => {
+  const empty = secret({})
+  delete empty.data
+  const given = givenCredentials(fromFar, clusters, {
+    engine: secret({ 'api-key': 'k' }),
+    tls: secret({ 'tls.crt': 'c' }),
+    'source-engine': secret({ 'api-key': '' }),
+    'source-tls': empty,
+  })
+  t.strictSame(
+    given.map(({ credential }) => credential),
+    ['engine'],
+  )
+})
+
+t.test('what stands in another namespace can only be copied', async (t) => {
+  t.strictSame(copied(here), [])
+  t.strictSame(copied(fromFar), ['source-engine', 'source-tls'])
+  t.strictSame(copied(toFar), ['engine', 'tls'])
+  t.strictSame(copied(migration({ spec: { source: ENDPOINT } })), [])
+})
+
+t.test('copies are made of what is foreign, and of nothing else', async (t) => {
+  const secrets = {
+    engine: secret({ 'api-key': 'a' }),
+    tls: secret({ 'ca.crt': 'a' }),
+    'source-engine': secret({ 'api-key': 'b', other: 'x' }),
+    'source-tls': secret({ 'ca.crt': 'b' }),
+  }
+  const original = (credential: keyof typeof secrets, key: string) => ({
+    ...{ credential, keys: [key], secret: secrets[credential] },
+  })
+  t.strictSame(originalsOf(fromFar, clusters, secrets), [
+    original('source-engine', 'api-key'),
+    original('source-tls', 'ca.crt'),
+  ])
+  t.strictSame(originalsOf(toFar, { source: running('b', KEYED), target: far('a') }, secrets), [
+    original('engine', 'api-key'),
+    original('tls', 'ca.crt'),
+  ])
+  t.strictSame(originalsOf(fromFar, clusters, {}), [])
+  t.strictSame(originalsOf(fromFar, {}, secrets), [], 'the clusters are gone')
+})
+
+t.test('a cluster made anew under its name may allow less: nothing of it is copied', async (t) => {
+  const closed = { annotations: { [ANNOTATIONS.allowFrom]: 'third' } }
+  const secrets = {
+    engine: secret({ 'api-key': 'a' }),
+    'source-engine': secret({ 'api-key': 'b' }),
+  }
+  const originals = (parent: typeof here, found: Parameters<typeof originalsOf>[1]) =>
+    originalsOf(parent, found, secrets).map(({ credential }) => credential)
+  t.strictSame(originals(fromFar, { ...clusters, source: far('b', closed) }), [])
+  t.strictSame(originals(toFar, { target: far('a', closed) }), [])
+  t.strictSame(originals(toFar, { target: far('a') }), ['engine'])
+})

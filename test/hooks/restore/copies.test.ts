@@ -1,0 +1,63 @@
+/** Which credentials reach the Job of a VecRestore as copies, and what they are made from. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import { copied, originalsOf } from '../../../hooks/restore/copies.ts'
+import type { Observed } from '../../../hooks/restore/observed.ts'
+import { secret } from '../../builders.ts'
+import { bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
+import { completedBackup, direct, ready, restore } from './objects.ts'
+
+const farBackup = restore({ spec: { backupRef: { name: 'b', namespace: 'far' } } })
+const farTarget = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'far' } } })
+const allowing = completedBackup({
+  namespace: 'far',
+  annotations: { [ANNOTATIONS.allowFrom]: 'ns' },
+})
+const secured = runningCluster({
+  spec: {
+    apiKey: { autoGenerate: true, jwtRbac: false },
+    tls: { enabled: true, secretRef: { name: 'cert' } },
+  },
+})
+const secrets = { bucket: bucketKeys, engine: keySecret(), tls: secret({ 'ca.crt': 'a' }) }
+
+function originals(parts: Partial<Observed>) {
+  const observed = ready({ secrets, cluster: secured, backup: allowing, ...parts })
+  return originalsOf(observed)
+}
+
+const BUCKET = {
+  credential: 'bucket',
+  keys: [
+    ...['CLOUD_ACCESS_KEY_ID', 'AWS_ACCESS_KEY_ID'],
+    ...['CLOUD_SECRET_ACCESS_KEY', 'AWS_SECRET_ACCESS_KEY'],
+    'ca.crt',
+  ],
+  secret: bucketKeys,
+}
+
+t.test('what stands in another namespace can only be copied', async (t) => {
+  t.strictSame(copied({ restore: restore() }), [])
+  t.strictSame(copied({ restore: direct() }), [])
+  t.strictSame(copied({ restore: farBackup }), ['bucket'])
+  t.strictSame(copied({ restore: farTarget }), ['engine', 'tls'])
+})
+
+t.test('copies are made of what is foreign, and of nothing else', async (t) => {
+  t.strictSame(originals({ restore: restore(), backup: completedBackup() }), [])
+  t.strictSame(originals({ restore: farBackup }), [BUCKET])
+  t.strictSame(originals({ restore: farTarget, backup: completedBackup() }), [
+    { credential: 'engine', keys: ['api-key'], secret: secrets.engine },
+    { credential: 'tls', keys: ['ca.crt'], secret: secrets.tls },
+  ])
+})
+
+t.test('a backup made anew under its name may allow less: nothing of it is copied', async (t) => {
+  t.strictSame(originals({ restore: farBackup, backup: completedBackup({ namespace: 'far' }) }), [])
+})
+
+t.test('of what is gone nothing is copied', async (t) => {
+  t.strictSame(originals({ restore: farBackup, secrets: {} }), [])
+  t.strictSame(originals({ restore: farTarget, cluster: undefined as never }), [])
+  t.strictSame(originals({ restore: farBackup, backup: undefined as never }), [])
+})

@@ -1,0 +1,131 @@
+/** What is read before a decision about a VecRestore, and when. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
+import { wantedRun } from '../../../hooks/restore/children.ts'
+import { observe } from '../../../hooks/restore/observe.ts'
+import type { RestorePorts } from '../../../hooks/restore/ports.ts'
+import { context, statefulSet } from '../../builders.ts'
+import { bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
+import { requestOf } from '../request.ts'
+import { noting } from '../transfer.ts'
+import { completedBackup, direct, report, restore, restoreJob } from './objects.ts'
+import { portsOf } from './ports.ts'
+
+const KEYED = { spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }
+
+const whole: Partial<RestorePorts> = {
+  cluster: async () => runningCluster(),
+  statefulSet: async () => statefulSet(3),
+  backup: async () => completedBackup(),
+  secret: async () => bucketKeys,
+}
+
+type Parent = ReturnType<typeof restore>
+
+async function observed(
+  parent: Parent,
+  { jobs = [], answers = whole, related = [] }: { jobs?: object[]; answers?: Partial<RestorePorts>; related?: object[] } = {}, // prettier-ignore
+) {
+  const { ports, asked } = noting(portsOf(answers).ports)
+  return { found: await observe(requestOf(parent, jobs, related), ports, context), asked }
+}
+
+/** A restore whose Job has told this of itself. */
+function telling(state: 'Started' | 'Done', parts: Parameters<typeof restore>[0] = {}): Parent {
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report({ state })) }
+  return restore({ ...parts, annotations })
+}
+
+t.test('all that stands in the way of a Job is read live, where one may be due', async (t) => {
+  const { found, asked } = await observed(telling('Started'))
+  t.strictSame(asked, [
+    ...['cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
+    ...['lease ns/vec-a-write', 'lease ns/vec-a-backup', 'othersAt ns/a', 'jobsOf ns/uid-r'],
+  ])
+  t.strictSame(found, {
+    restore: telling('Started'),
+    ...{ children: [], jobs: [], progress: report() },
+    ...{ cluster: runningCluster(), statefulSet: statefulSet(3), backup: completedBackup() },
+    secrets: { bucket: bucketKeys },
+    leases: { write: { kind: 'write' }, backup: { kind: 'backup' } },
+    ...{ others: [], liveJobs: [] },
+  })
+})
+
+t.test('target and backup are read in their own namespaces, and the key beside its', async (t) => {
+  const spec = {
+    backupRef: { name: 'b', namespace: 'archive' },
+    targetClusterRef: { name: 'a', namespace: 'search' },
+  }
+  const cluster = runningCluster({ ...KEYED, namespace: 'search' })
+  const { asked } = await observed(restore({ spec }), {
+    answers: { ...whole, cluster: async () => cluster },
+  })
+  t.strictSame(asked, [
+    ...['cluster search/a', 'statefulSet search/vec-a', 'backup archive/b'],
+    ...['secret archive/s3', 'secret search/vec-a-apikey'],
+    ...['lease search/vec-a-write', 'lease search/vec-a-backup'],
+    ...['othersAt search/a', 'jobsOf ns/uid-r'],
+  ])
+})
+
+t.test('what is not there is not known, and nothing of it is read', async (t) => {
+  const { found, asked } = await observed(restore(), { answers: {} })
+  t.strictSame(asked, ['cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b'])
+  t.strictSame(found, { restore: restore(), children: [], jobs: [], secrets: {} })
+  const named = await observed(direct())
+  t.notOk(
+    named.asked.some((call) => call.startsWith('backup')),
+    'a bucket that is named directly',
+  )
+})
+
+t.test('a cluster that was shown and is gone has no Leases', async (t) => {
+  const answers = { ...whole, cluster: async () => undefined }
+  const { found, asked } = await observed(restore(), { answers, related: [runningCluster()] })
+  t.equal(found.cluster, undefined)
+  t.notOk(asked.some((call) => call.startsWith('lease')))
+})
+
+t.test('while a Job starts its copies are looked at', async (t) => {
+  const cluster = runningCluster({ ...KEYED, namespace: 'search' })
+  const parent = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'search' } } })
+  const plan = wantedRun(parent, cluster, { backup: completedBackup() })?.hash ?? ''
+  const answers = { ...whole, cluster: async () => cluster, secret: async () => keySecret() }
+  const { found, asked } = await observed(parent, { jobs: [restoreJob({ plan })], answers })
+  const { name } = restoreJob().metadata
+  t.strictSame(
+    asked.filter((call) => call.startsWith('copy')),
+    [`copy ns/${name}-engine`, `copy ns/${name}-tls`],
+  )
+  t.strictSame(found.copies, {})
+  t.match(found.secrets, { engine: keySecret() })
+})
+
+t.test('once a Job has told of itself, only what its copies are made of is read', async (t) => {
+  const cluster = runningCluster({ ...KEYED, namespace: 'search' })
+  const spec = { targetClusterRef: { name: 'a', namespace: 'search' } }
+  const related = [cluster, completedBackup()]
+  const answers = { ...whole, secret: async () => keySecret() }
+  const jobs = [restoreJob()]
+  const { found, asked } = await observed(telling('Started', { spec }), { jobs, answers, related })
+  t.ok(
+    asked.every((call) => /^(copy|secret) /.test(call)),
+    asked.join(),
+  )
+  t.strictSame(found.cluster, cluster)
+  t.strictSame(found.backup, completedBackup())
+  t.match(found.secrets, { engine: keySecret() })
+  const near = await observed(telling('Started'), { jobs, answers, related })
+  t.strictSame(near.asked, [], 'without copies nothing')
+})
+
+t.test('the restore itself is read live only where its Job ended without a word', async (t) => {
+  const crashed = restoreJob({ ended: ['Failed', 60] })
+  const asked = async (parent: Parent, jobs: object[]) => (await observed(parent, { jobs })).asked
+  t.strictSame(await asked(restore(), [crashed]), ['restore ns/r'], 'and nothing else')
+  t.notOk((await asked(restore(), [restoreJob()])).includes('restore ns/r'))
+  t.strictSame(await asked(telling('Done'), [crashed]), [])
+  t.strictSame(await asked(restore({ status: { phase: 'Completed' } }), []), [])
+  t.strictSame(await asked(restore({ status: { phase: 'Failed' } }), [crashed]), [])
+})
