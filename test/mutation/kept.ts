@@ -1,11 +1,15 @@
 /** The scores of all files, one line of JSON each: what was judged and has not changed is not judged again. */
 import { createHash } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PURE, ROOT } from './files.ts'
 import type { Scored } from './score.ts'
 
 const FILE = join(import.meta.dirname, 'kept.jsonl')
+/** Held while the file is written anew: another run may have judged another file at this moment. */
+const LOCK = `${FILE}.lock`
+const LOCK_TRIES = 100
+const LOCK_PAUSE_MS = 100
 
 /** Of the text as it is now; its tests are not part of it: `--again` judges with those of today. */
 export function digestOf(file: string): string {
@@ -23,9 +27,29 @@ export function kept(file: string): Scored | undefined {
 
 /** In the place of what was kept of that file; files that are gone go. */
 export function keep(scored: Scored): void {
-  const others = all().filter(({ file }) => file !== scored.file && PURE.includes(file))
-  const sorted = [...others, scored].toSorted((one, other) => (one.file < other.file ? -1 : 1))
-  writeFileSync(FILE, sorted.map((one) => `${JSON.stringify(one)}\n`).join(''))
+  alone(() => {
+    const others = all().filter(({ file }) => file !== scored.file && PURE.includes(file))
+    const sorted = [...others, scored].toSorted((one, other) => (one.file < other.file ? -1 : 1))
+    writeFileSync(`${FILE}.new`, sorted.map((one) => `${JSON.stringify(one)}\n`).join(''))
+    renameSync(`${FILE}.new`, FILE)
+  })
+}
+
+function alone(write: () => void, tries = LOCK_TRIES): void {
+  try {
+    mkdirSync(LOCK)
+  } catch (error) {
+    if (tries === 0)
+      throw new Error(`${LOCK}: if no other run holds it, remove it`, { cause: error })
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_PAUSE_MS)
+    alone(write, tries - 1)
+    return
+  }
+  try {
+    write()
+  } finally {
+    rmdirSync(LOCK)
+  }
 }
 
 function all(): Scored[] {

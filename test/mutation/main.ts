@@ -15,6 +15,11 @@ const FOLDER = join(ROOT, 'dist', 'mutation')
 const CONFIG = join(ROOT, '.ci', 'stryker.config.json')
 /** Properties are tried so often: as many cases as one change in a line needs. */
 const FUZZ_RUNS = '25'
+/**
+ * The last resort against a change that never ends and does nothing of the changed file (the runner sees
+ * all others itself): by the clock, so far beyond any pause of this process.
+ */
+const LAST_RESORT_MINUTES = 30
 
 const USAGE = `Usage: npm run test:mutation -- [options] [files]
   files            default: all pure files of hooks/ and crds/
@@ -98,7 +103,10 @@ function mutantsOf(file: string): Mutant[] {
   const config = {
     ...(JSON.parse(readFileSync(CONFIG, 'utf8')) as object),
     mutate: [file],
-    inProcess: { testFiles: testsOf(file) },
+    timeoutMS: LAST_RESORT_MINUTES * 60_000,
+    dryRunTimeoutMinutes: LAST_RESORT_MINUTES,
+    tempDirName: place('tmp'),
+    inProcess: { testFiles: testsOf(file), changed: file },
     jsonReporter: { fileName: place('report.json') },
   }
   writeFileSync(place('config.json'), JSON.stringify(config))

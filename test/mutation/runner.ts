@@ -1,23 +1,14 @@
 /**
  * Stryker's test runner for this house: the test files are loaded once and their tests called again for
- * each change, in one process, instead of a process for each change and file. Only what was changed
- * where a module is loaded has its modules loaded anew.
+ * each change, in one process, instead of a process for each change and file. Nothing here judges by the
+ * time of the clock: this process may be stopped for as long as anybody likes.
  */
-import { registerHooks } from 'node:module'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 // Not from 'tap', whose own test would end with this process; and '@tapjs/test' cannot be loaded first.
 import '@tapjs/core'
 import { Test } from '@tapjs/test'
-
-type Run = (t: unknown) => unknown
-
-interface Registered {
-  id: string
-  name: string
-  run: Run
-}
+import { endsWithin } from './patience.ts'
+import { Tests, type Registered } from './tests.ts'
 
 /** What the changed code and Stryker agree on; see the header of any changed file. */
 interface Namespace {
@@ -25,7 +16,7 @@ interface Namespace {
   currentTestId?: string | undefined
   hitCount?: number | undefined
   hitLimit?: number | undefined
-  mutantCoverage?: unknown
+  mutantCoverage?: { perTest: Record<string, Record<string, number>> }
 }
 
 interface MutantRun {
@@ -33,36 +24,29 @@ interface MutantRun {
   testFilter?: string[]
   hitLimit?: number
   mutantActivation: 'static' | 'runtime'
-  reloadEnvironment: boolean
 }
 
-const REGISTRY = Symbol.for('vec-operator.tests')
-const shared = globalThis as unknown as Record<
-  symbol,
-  (file: string, name: string, run: Run) => void
->
 const SUCCESS = 0
 const FAILED = 1
+/** Seconds, as far as this process lives through them; no test of a pure file takes as many. */
+const PATIENCE = 30
 
 class Runner {
   static readonly inject = ['options'] as const
-  readonly #files: string[]
+  readonly #tests: Tests
   readonly #agreed: Namespace
   readonly #stray: unknown[] = []
-  #tests: Registered[] = []
-  #loads = 0
+  /** The tests as they are without a change in them. */
+  #unchanged: Registered[] | undefined
+  #covered: Record<string, Record<string, number>> = {}
 
-  constructor(options: { inProcess: { testFiles: string[] } }) {
-    this.#files = options.inProcess.testFiles
+  constructor({ inProcess }: { inProcess: { testFiles: string[]; changed: string } }) {
+    this.#tests = new Tests(inProcess.testFiles, inProcess.changed, process.cwd())
     const all = globalThis as { __stryker__?: Namespace }
     this.#agreed = all.__stryker__ ??= {}
-    shared[REGISTRY] = (file, name, run) => {
-      this.#tests.push({ id: `${this.#tests.length} ${file} ${name}`, name, run })
-    }
     process.on('unhandledRejection', (reason) => this.#stray.push(reason))
     // The same cases for every change, or chance would judge it.
     fc.configureGlobal({ seed: 1 })
-    hook(() => this.#loads)
   }
 
   capabilities() {
@@ -70,9 +54,9 @@ class Runner {
   }
 
   async dryRun() {
-    await this.#load()
+    this.#unchanged = await this.#tests.load()
     const tests = []
-    for (const test of this.#tests) {
+    for (const test of this.#unchanged) {
       const began = performance.now()
       this.#agreed.currentTestId = test.id
       const failure = await this.#failureOf(test)
@@ -84,26 +68,31 @@ class Runner {
         ...(failure !== undefined && { failureMessage: failure }),
       })
     }
-    return { status: 'complete', tests, mutantCoverage: this.#agreed.mutantCoverage }
+    const { mutantCoverage } = this.#agreed
+    this.#covered = structuredClone(mutantCoverage?.perTest ?? {})
+    return { status: 'complete', tests, mutantCoverage }
   }
 
-  async mutantRun({ activeMutant, testFilter, hitLimit, ...how }: MutantRun) {
+  async mutantRun({ activeMutant: { id }, testFilter, hitLimit, mutantActivation }: MutantRun) {
     this.#agreed.hitCount = hitLimit === undefined ? undefined : 0
     this.#agreed.hitLimit = hitLimit
-    const isStatic = how.mutantActivation === 'static'
-    if (isStatic) this.#agreed.activeMutant = activeMutant.id
     try {
-      if (this.#tests.length === 0 || how.reloadEnvironment) await this.#load()
-      this.#agreed.activeMutant = activeMutant.id
-      const chosen = this.#tests.filter(({ id }) => testFilter?.includes(id) ?? true)
-      return await this.#judged(chosen)
+      this.#unchanged ??= await this.#tests.load()
+      this.#agreed.activeMutant = id
+      const tests = mutantActivation === 'static' ? await this.#tests.load() : this.#unchanged
+      const chosen = tests.filter((test) => testFilter?.includes(test.id) ?? true)
+      return await this.#judged(this.#likelyFirst(chosen, id))
     } catch (error) {
       return { status: 'killed', killedBy: [], failureMessage: String(error), nrOfTests: 1 }
     } finally {
       this.#agreed.activeMutant = undefined
-      // What was loaded with a change in it is of no use for the next.
-      if (isStatic) this.#tests = []
     }
+  }
+
+  /** Those that came by the change when nothing was changed. */
+  #likelyFirst(tests: Registered[], change: string): Registered[] {
+    const isCovered = ({ id }: Registered) => this.#covered[id]?.[change] !== undefined
+    return tests.toSorted((one, other) => Number(isCovered(other)) - Number(isCovered(one)))
   }
 
   async #judged(chosen: Registered[]) {
@@ -117,46 +106,18 @@ class Runner {
     return { status: 'survived', nrOfTests: chosen.length }
   }
 
-  async #load(): Promise<void> {
-    this.#tests = []
-    this.#loads += 1
-    for (const file of this.#files) {
-      await import(`${pathToFileURL(join(process.cwd(), file)).href}?load=${this.#loads}`)
-    }
-  }
-
   /** Undefined when it holds. */
   async #failureOf({ name, run }: Registered): Promise<string | undefined> {
     this.#stray.length = 0
     const test = new Test({ name, cb: run, bail: true })
     test.resume()
-    await new Promise<void>((resolve) => {
+    const work = new Promise<void>((resolve) => {
       test.runMain(resolve)
     })
+    if (!(await endsWithin(PATIENCE, work))) return `${name}: waits for what never comes`
     if (this.#stray.length > 0) return `an unhandled rejection: ${String(this.#stray[0])}`
     return test.results?.ok === true ? undefined : name
   }
-}
-
-/** Test files find a `tap` that keeps their tests; every file of the project is that of this load. */
-function hook(load: () => number): void {
-  const here = pathToFileURL(process.cwd()).href
-  registerHooks({
-    resolve(specifier, context, next) {
-      if (specifier === 'tap') return { url: tapFor(context.parentURL ?? ''), shortCircuit: true }
-      const found = next(specifier, context)
-      const isOurs = found.url.startsWith(here) && !found.url.includes('/node_modules/')
-      return isOurs && !found.url.includes('?')
-        ? { ...found, url: `${found.url}?load=${load()}` }
-        : found
-    },
-  })
-}
-
-function tapFor(file: string): string {
-  const text = `const keep = globalThis[Symbol.for('vec-operator.tests')]
-export default { test: (name, ...rest) => keep(${JSON.stringify(file.split('?')[0])}, name, rest.at(-1)) }`
-  return `data:text/javascript,${encodeURIComponent(text)}`
 }
 
 export const strykerPlugins = [{ kind: 'TestRunner', name: 'in-process', injectableClass: Runner }]

@@ -5,7 +5,13 @@ export interface Mutant {
   mutatorName: string
   replacement?: string
   status: string
-  location: { start: { line: number; column: number } }
+  location: { start: Place; end?: Place }
+}
+
+/** Both from one; the end is that after the last column. */
+interface Place {
+  line: number
+  column: number
 }
 
 export interface Report {
@@ -41,14 +47,14 @@ export function scoredFrom(mutants: Mutant[], file: Pick<Scored, 'file' | 'of'>)
   return { ...file, killed, missed }
 }
 
-function plain({ mutatorName, replacement = '', status, location: { start } }: Mutant): Mutant {
-  return { mutatorName, replacement, status, location: { start } }
+function plain({ mutatorName, replacement = '', status, location }: Mutant): Mutant {
+  return { mutatorName, replacement, status, location }
 }
 
 export function scoreOf(scored: Scored[]): Score {
   const killed = scored.reduce((sum, one) => sum + one.killed, 0)
   const missed = scored.flatMap(({ file, missed: all }) => all.map((one) => ({ file, ...one })))
-  const told = missed.filter((one) => explained(one.file, one.mutatorName, one.replacement))
+  const told = missed.filter((one) => explained(one.file, one))
   const counted = killed + missed.length
   const due = counted - told.length
   const percent = due === 0 ? 100 : Math.round((1000 * killed) / due) / 10
@@ -60,9 +66,10 @@ export function tell(scored: Scored): void {
   const { file, missed } = scored
   const { killed, counted, percent } = scoreOf([scored])
   process.stdout.write(`${String(percent).padStart(5)} %  ${killed}/${counted}  ${file}\n`)
-  for (const { status, mutatorName, replacement = '', location } of missed) {
+  for (const one of missed) {
+    const { status, mutatorName, replacement = '', location } = one
     const { line, column } = location.start
-    const why = explained(file, mutatorName, replacement)
+    const why = explained(file, one)
     const change = `${mutatorName} ${replacement.replaceAll(/\s+/g, ' ').slice(0, 60)}`
     process.stdout.write(
       `         ${status} ${line}:${column} ${change}${why ? ` (${why})` : ''}\n`,

@@ -59,10 +59,10 @@ function fuzzed(output: string): string | undefined {
   if (line === undefined) return undefined
   const { seed, subjects } = JSON.parse(line) as {
     seed: number
-    subjects: Record<string, { cases: number; failure?: unknown }>
+    subjects: Record<string, { cases: number; failures: unknown[] }>
   }
   const all = Object.entries(subjects).map(
-    ([name, { cases, failure }]) => `${name} ${cases}${failure === undefined ? '' : ' (FAILED)'}`,
+    ([name, { cases, failures }]) => `${name} ${cases}${failures.length === 0 ? '' : ' (FAILED)'}`,
   )
   return `seed ${seed}, cases: ${all.join(', ')}`
 }

@@ -25,7 +25,7 @@ t.test('the result of a part is what it printed last', async (t) => {
   const line = {
     seed: 7,
     failed: 1,
-    subjects: { specs: { cases: 9 }, hooks: { cases: 3, failure: {} } },
+    subjects: { specs: { cases: 9, failures: [] }, hooks: { cases: 3, failures: [{}] } },
   }
   t.equal(
     said('fuzz', `seed 7\n${JSON.stringify(line)}\n`),

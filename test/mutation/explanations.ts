@@ -1,0 +1,192 @@
+/** Changes that no test need notice, and why: they do not change what anybody can see. */
+
+export interface Explained {
+  /** Absent: in any file. */
+  file?: string
+  /** Stryker's name of the kind of change; absent: any. */
+  mutator?: string
+  /** What was there, and what it put there, where that tells changes apart. */
+  from?: string | RegExp
+  to?: string
+  /** What the line holds that the change begins on. */
+  line?: RegExp
+  why: string
+}
+
+const ZERO = 'an absent part counts as nothing, however that is written'
+const WHOLE = 'bytes are whole numbers, and one decimal is all that is shown'
+const STORED = 'what the API server has stored always has it: the default is for the type only'
+const TYPED = 'the type allows for what the rules of admission do not'
+const TOLD = 'what is missing was told before: this is for the type only'
+/** Where a Job is started, both were found: the lack of one would have been told. */
+const SEEN = /^((cluster|leases) === undefined|cluster === undefined \|\| leases === undefined)$/
+const NOT_THERE = '"Stryker was here!"'
+
+export const EXPLAINED: Explained[] = [
+  {
+    ...{ mutator: 'ConditionalExpression', from: /^[\w.?]+ !== undefined$/, to: 'true' },
+    line: /\.\.\.\([\w.?]+ !== undefined && \{/,
+    why: 'a field that is undefined is the same as one that is not there: nothing asks which keys there are, and JSON has no undefined',
+  },
+  {
+    ...{ mutator: 'StringLiteral', from: "''", to: NOT_THERE },
+    line: /\b(namespace|uid) = ''|(creationTimestamp|lastTransitionTime) \?\? ''/,
+    why: STORED,
+  },
+  {
+    ...{ from: 'newest === undefined', to: 'false' },
+    why: 'without a newest Job there is no end of it',
+  },
+  { from: 'newest.status?.failed', why: 'a Job that has ended has a status' },
+  {
+    line: /^ *largeField: '(metadata\.name|spec\.storage|spec\.source)',$/,
+    why: 'only the spec of a cluster can make a plan too large',
+  },
+
+  { file: 'crds/connection.ts', from: 'spec.tls.secretRef?.name', why: TYPED },
+  { file: 'crds/duration.ts', mutator: 'StringLiteral', why: ZERO },
+  { file: 'crds/duration.ts', mutator: 'ArrayDeclaration', why: ZERO },
+  {
+    ...{ file: 'crds/quantity.ts', line: /digits = '', unit = ''/, to: NOT_THERE },
+    why: 'what does not read as an amount is none, whatever stands in its place',
+  },
+  {
+    ...{ file: 'crds/quantity.ts', mutator: 'ArrayDeclaration' },
+    why: 'what does not read as an amount is none, whatever stands in its place',
+  },
+  {
+    file: 'crds/rules/bodies.ts',
+    line: /(IndexBody|AliasAction) = |^ +Type\.Object|^ +\w+: Type/,
+    why: 'what we send is typed by its schema, and checked by the engine',
+  },
+  {
+    ...{ file: 'crds/rules/bodies.ts', line: /first !== undefined|vector\.name \?\? ''/ },
+    why: 'there is a vector here, and only the one that stands alone has no name',
+  },
+  {
+    ...{ file: 'crds/rules/fields.ts', line: /spec\.(v|sparseV)ectors \?\? \[\]/ },
+    why: 'what is no vector has no field that is declared',
+  },
+  {
+    ...{ file: 'crds/rules/json-path.ts', from: /^(PLAIN\.test\(path\)|'u')$/, line: /PLAIN/ },
+    why: 'the quick look only spares the steps, which come to the same path',
+  },
+  {
+    ...{ file: 'crds/rules/json-path.ts', to: NOT_THERE, line: /match\.groups/ },
+    why: 'each is there where it is read: the default is for the type only',
+  },
+  { file: 'crds/rules/objects.ts', to: NOT_THERE, why: 'no value stands at an empty path' },
+  { file: 'crds/rules/restore-places.ts', line: /`s3:/, mutator: 'OptionalChaining', why: TYPED },
+  { file: 'crds/rules/restore-places.ts', line: /`s3:/, to: NOT_THERE, why: TYPED },
+  { file: 'crds/size.ts', mutator: 'StringLiteral', why: 'the last unit is always there' },
+  { file: 'crds/size.ts', mutator: 'EqualityOperator', to: 'amount > 1023.95', why: WHOLE },
+  { file: 'crds/size.ts', mutator: 'ConditionalExpression', to: 'false', why: WHOLE },
+  { file: 'crds/size.ts', mutator: 'Regex', why: WHOLE },
+
+  {
+    ...{
+      file: 'hooks/access-key/sync.ts',
+      from: /^(cluster|signingKey) === undefined$/,
+      to: 'false',
+    },
+    ...{ line: /trouble !== undefined \|\|/, why: TOLD },
+  },
+  {
+    file: 'hooks/access-key/sync.ts',
+    line: /NOTHING_TO_SIGN_WITH: |phase: 'Pending',|reason: 'SecretNotFound',|there is no key to sign with/,
+    why: TOLD,
+  },
+  { file: 'hooks/access-key/sync.ts', from: 'cluster.spec.apiKey?.jwtRbac', why: TOLD },
+  {
+    ...{ file: 'hooks/access-key/sync.ts', line: /transition/, to: NOT_THERE },
+    why: 'a Secret of ours tells when it was issued, and with which key',
+  },
+  { file: 'hooks/backup/children.ts', line: /const sources = /, to: NOT_THERE, why: TOLD },
+  {
+    ...{ file: 'hooks/backup/observe.ts', from: 'cluster === undefined', to: 'false' },
+    why: 'a field that is undefined is the same as one that is not there',
+  },
+  { file: 'hooks/backup/sync.ts', from: SEEN, why: TOLD },
+  {
+    ...{ file: 'hooks/backup/sync.ts', from: 'status.expiresAt !== undefined' },
+    why: 'a day that is not set is never over',
+  },
+  {
+    ...{ file: 'hooks/cluster/finalize.ts', mutator: 'ArrayDeclaration', line: /liveJobs = \[\]/ },
+    why: 'the end of a cluster is decided with the live list',
+  },
+  {
+    ...{ file: 'hooks/cluster/sync.ts', mutator: 'ArrayDeclaration', line: /liveJobs = \[\]/ },
+    why: 'where a run is due the live list was read',
+  },
+  {
+    ...{ file: 'hooks/cluster/sync.ts', from: 'error instanceof Rejected', to: 'true' },
+    why: 'nothing else is thrown there: it would be a defect',
+  },
+  {
+    ...{ file: 'hooks/cluster/observe.ts', from: /^[\w.]+ !== undefined$/, to: 'true' },
+    why: 'a field that is undefined is the same as one that is not there',
+  },
+  {
+    ...{ file: 'hooks/cluster/observe.ts', from: 'statefulSet?.spec' },
+    why: 'what is rolled out has a StatefulSet',
+  },
+  {
+    ...{ file: 'hooks/cluster/obstacles.ts', from: "''", line: /storage \?\? ''/ },
+    why: 'what is no amount is another than any',
+  },
+  {
+    ...{ file: 'hooks/cluster/plan.ts', to: NOT_THERE, line: /secretRef\?\.name \?\? ''/ },
+    why: 'no Secret is known by either name',
+  },
+  {
+    ...{ file: 'hooks/cluster/plan.ts', to: NOT_THERE, line: /acceptRisk/ },
+    why: 'neither is the name of a risk',
+  },
+  {
+    ...{ file: 'hooks/cluster/plan.ts', from: "'uninstall'" },
+    why: 'it only keeps this hash apart from those of upgrades',
+  },
+  {
+    ...{ file: 'hooks/cluster/status.ts', from: /^progress\?\.applied/ },
+    line: /applied\.run !== |statefulSetGeneration|const run = /,
+    why: 'asked only of what was applied',
+  },
+  {
+    ...{ file: 'hooks/cluster/status.ts', mutator: 'ArrayDeclaration', line: /consensus: pods/ },
+    why: 'what is no pod has no state',
+  },
+  {
+    ...{ file: 'hooks/conditions.ts', mutator: 'Regex' },
+    why: 'an instant ends with its milliseconds',
+  },
+  {
+    ...{ file: 'hooks/guard.ts', mutator: 'ConditionalExpression', to: 'false' },
+    why: 'the quick check of a status only spares the search for words',
+  },
+  {
+    ...{ file: 'hooks/guard.ts', mutator: 'ArrayDeclaration' },
+    why: 'what is dropped besides has no name, and no child is of that name',
+  },
+  { file: 'hooks/lack.ts', from: "'NotAllowed'", why: 'of a refusal only the message is shown' },
+  { file: 'hooks/migration/places.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
+  { file: 'hooks/migration/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
+  {
+    ...{ file: 'hooks/migration/sync.ts', from: '() => false' },
+    why: 'undefined is as little a turn that was missed',
+  },
+  {
+    ...{ file: 'hooks/migration/sync.ts', line: /writers = \[\]/ },
+    why: 'where nothing is missing the Leases were read',
+  },
+  {
+    ...{ file: 'hooks/pass.ts', from: 'entry.running !== undefined', to: 'true' },
+    why: 'what does not run is not waited for either way',
+  },
+  {
+    ...{ file: 'hooks/pass.ts', from: 'clearTimeout(timer)' },
+    why: 'a timer that nobody waits for does nothing',
+  },
+  { file: 'hooks/restore/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
+  { file: 'hooks/restore/sync.ts', from: SEEN, why: TOLD },
+]
