@@ -31,7 +31,12 @@ let failed = calm.broken.length > 0 ? 1 : 0
 const first = Number(values.from)
 const last = first + Number(values.seeds) - 1
 const strikes = values.strikes === undefined ? undefined : (JSON.parse(values.strikes) as Strike[])
-for (let seed = first; seed <= last; seed += 1) {
+// A run that must make room says how far it came.
+const enough = new AbortController()
+process.once('SIGUSR2', () => enough.abort())
+let seeds = 0
+for (let seed = first; seed <= last && !enough.signal.aborted; seed += 1) {
+  seeds += 1
   const run = await simulate(machine, { seed, strikes, calls: calm.calls })
   for (const { fault } of run.struck) counts.set(fault, (counts.get(fault) ?? 0) + 1)
   if (run.broken.length > 0) failed += 1
@@ -49,7 +54,7 @@ for (const [fault, count] of [...counts].sort(([, one], [, other]) => other - on
 }
 const struck = [...counts.values()].reduce((sum, count) => sum + count, 0)
 const seconds = Math.round((now() - started) / 1000)
-print(`${last - first + 1} seeds, ${struck} faults struck, ${failed} failed, in ${seconds} s`)
+print(`${seeds} seeds, ${struck} faults struck, ${failed} failed, in ${seconds} s`)
 process.exit(failed === 0 ? 0 : 1)
 
 function tell({ seed, trace, broken, struck: happened, world }: Run): void {

@@ -6,8 +6,9 @@ import { Aliases, CollectionInfo } from '../../crds/rules/answers.ts'
 import { ClusterView, Collections, Placement, Version } from '../../jobs/clients/engine-answers.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
 import type { ApiObject } from '../world/client.ts'
-import { born, grown, old, young } from './life.ts'
+import { begun, grown, old, Youth } from './life.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
+import type { AskEngine } from './plain-kubernetes.ts'
 import { resourceOf } from './specs.ts'
 import { Stage } from './stage.ts'
 import type { Check, Subject } from './subject.ts'
@@ -71,18 +72,21 @@ function saidOf(schema: TSchema): fc.Arbitrary<Said> {
 
 async function open(): Promise<Check<AnswerCase>> {
   const stage = new Stage()
+  const youth = new Youth(stage)
   return {
     async holds({ kind, answers: all }) {
       const { spec } = SAMPLES.find((sample) => sample.kind === kind) as ApiObject
       const resource = resourceOf(kind)
-      stage.clear()
-      stage.engine = async ({ method, path }) => {
+      const engine: AskEngine = async ({ method, path }) => {
         const name = endpointOf(method, path)
         const said = all[name]
         return name === 'readyz' ? { status: 200, text: 'ready' } : said && answerOf(name, said)
       }
-      const parent = born(stage, { resource, name: 'a', spec, surrounded: true })
-      await young(stage, resource, parent)
+      // A cluster begins where no engine is yet: always alike.
+      const isAlike = kind === 'VecCluster'
+      stage.engine = isAlike ? nobody : engine
+      const parent = isAlike ? await youth.of(resource, spec) : await begun(stage, resource, spec)
+      stage.engine = engine
       const phase = stage.phaseOf(parent)
       await grown(stage, resource, parent)
       await old(stage, resource, parent)
@@ -90,6 +94,10 @@ async function open(): Promise<Check<AnswerCase>> {
     },
     close: () => stage.close(),
   }
+}
+
+async function nobody(): Promise<undefined> {
+  return undefined
 }
 
 /** The same answers on the wire, from every node of the cluster that the samples refer to. */

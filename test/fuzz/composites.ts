@@ -7,7 +7,7 @@ import { apiVersionOf, type Kind } from '../world/api/kinds.ts'
 import { Refusal } from '../world/api/refusal.ts'
 import type { Resources } from '../world/api/resources.ts'
 import type { ApiObject } from '../world/client.ts'
-import { readAnswer, SyncAnswer } from '../world/loop/answer.ts'
+import type { SyncAnswer } from '../world/loop/answer.ts'
 import { merged, withLastApplied } from '../world/loop/apply.ts'
 import { controllerReference, same } from '../world/loop/object.ts'
 import { UID_LABEL } from '../world/loop/selector.ts'
@@ -34,11 +34,10 @@ export class Composites {
   }
 
   /** With all children and what customize asked for. */
-  request(resource: Resource, parent: ApiObject, rules: string): HookRequest<ApiObject> {
+  request(resource: Resource, parent: ApiObject, rules: RelatedRule[]): HookRequest<ApiObject> {
     const ends = parent.metadata.deletionTimestamp !== undefined
-    const { relatedResources } = JSON.parse(rules) as { relatedResources: RelatedRule[] }
     const related: Observations = {}
-    for (const { apiVersion, resource: plural, namespace, names } of relatedResources) {
+    for (const { apiVersion, resource: plural, namespace, names } of rules) {
       const kind = this.#named(apiVersion, plural)
       const found = names.map((name) => this.#resources.find(kind, namespace, name))
       insert(related, kind, found)
@@ -52,9 +51,9 @@ export class Composites {
   }
 
   /** Does what an answer says; throws `Broken` for what the API server will not have. */
-  apply(resource: Resource, request: HookRequest<ApiObject>, text: string): void {
+  apply(resource: Resource, request: HookRequest<ApiObject>, answer: SyncAnswer): void {
     const { parent } = request
-    const { children, status, finalized } = readAnswer(text, SyncAnswer, true)
+    const { children, status, finalized } = answer
     const wanted = (children ?? []) as unknown as ApiObject[]
     this.#accepted('status', () => this.#update(parent, (old) => ({ ...old, status }), 'status'))
     for (const { kind, method } of this.#childKinds(resource)) {

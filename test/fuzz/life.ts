@@ -5,7 +5,7 @@ import { finalizerOf } from '../../metacontroller/controllers.ts'
 import { Refusal } from '../world/api/refusal.ts'
 import type { ApiObject } from '../world/client.ts'
 import { isFinalized } from './composites.ts'
-import type { Stage } from './stage.ts'
+import type { Remembered, Stage } from './stage.ts'
 import { releaseOf, surroundingsOf } from './surroundings.ts'
 
 const NAMESPACE = 'fuzz'
@@ -43,11 +43,41 @@ function tryPut(stage: Stage, object: ApiObject): void {
   }
 }
 
-/** Passes until its Job is there, if it gets one. */
+/** Passes until its Job is there, if it gets one, or nothing changes any more. */
 export async function young(stage: Stage, resource: Resource, parent: ApiObject): Promise<void> {
   for (let pass = 0; pass < PASSES; pass += 1) {
-    await stage.pass(resource, parent)
+    if ((await stage.pass(resource, parent)) !== 'changed') return
     await stage.later(PASS_SECONDS)
+  }
+}
+
+/** A new resource on an empty stage, among all that it needs, until its Job is there. */
+export async function begun(stage: Stage, resource: Resource, spec: unknown): Promise<ApiObject> {
+  stage.clear()
+  const parent = born(stage, { resource, name: 'a', spec, surrounded: true })
+  await young(stage, resource, parent)
+  return parent
+}
+
+/** Lives that begin alike: the beginning is lived once, and then put back as if it had just been. */
+export class Youth {
+  readonly #stage: Stage
+  readonly #known = new Map<unknown, { parent: ApiObject; objects: Remembered }>()
+
+  constructor(stage: Stage) {
+    this.#stage = stage
+  }
+
+  /** As `begun`. */
+  async of(resource: Resource, spec: unknown): Promise<ApiObject> {
+    const known = this.#known.get(spec)
+    if (known !== undefined) {
+      this.#stage.recall(known.objects)
+      return known.parent
+    }
+    const parent = await begun(this.#stage, resource, spec)
+    this.#known.set(spec, { parent, objects: this.#stage.remember() })
+    return parent
   }
 }
 
@@ -58,7 +88,7 @@ export async function grown(stage: Stage, resource: Resource, parent: ApiObject)
   if (parent.kind === 'VecCluster')
     for (const object of releaseOf(namespace, name)) tryPut(stage, object)
   for (let pass = 0; pass < 2; pass += 1) {
-    await stage.pass(resource, parent)
+    if ((await stage.pass(resource, parent)) !== 'changed') return
     await stage.later(END_SECONDS)
   }
 }
@@ -74,7 +104,8 @@ export async function old(stage: Stage, resource: Resource, parent: ApiObject): 
   const kind = stage.resources.kinds.of(parent.apiVersion, parent.kind)
   stage.resources.delete(kind, { namespace, name })
   for (let pass = 0; pass < LAST_PASSES; pass += 1) {
-    if (!(await stage.pass(resource, parent))) return true
+    const passed = await stage.pass(resource, parent)
+    if (passed !== 'changed') return passed === 'gone'
     endJobs(stage)
     buryJobs(stage)
     await stage.later(END_SECONDS)

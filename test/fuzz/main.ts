@@ -1,7 +1,9 @@
-/** `npm run test:fuzz`: many cases of each subject from one seed; what fails is printed as a line for the corpus. */
+/** `npm run test:fuzz`: many cases of each subject from one seed, side by side; what fails is printed as a line for the corpus. */
 import { chosenOf, givenFlags } from '../command-line.ts'
 import { lineOf } from './corpus.ts'
-import { fuzz, newSeed, type Fuzzed } from './run.ts'
+import { newSeed, type Fuzzed } from './run.ts'
+import { fuzzAll, type Part } from './side-by-side.ts'
+import type { Subject } from './subject.ts'
 import { SUBJECTS } from './subjects.ts'
 
 const USAGE = `Usage: npm run test:fuzz -- [options]
@@ -12,7 +14,7 @@ const USAGE = `Usage: npm run test:fuzz -- [options]
 ${SUBJECTS.map(({ name, title }) => `                  ${name.padEnd(10)} ${title}`).join('\n')}
   --json        a last line for programs
   --help        print this
-A failure is made small and printed as a line for test/fuzz/corpus.jsonl, which every run of the tests
+A run that gets a SIGUSR2 ends with what it has come to. A failure is made small and printed as a line for test/fuzz/corpus.jsonl, which every run of the tests
 plays again.
 `
 
@@ -31,40 +33,52 @@ async function main(): Promise<void> {
   const subjects = chosenOf('subject', SUBJECTS, values.only)
   const seed = Number(values.seed ?? newSeed())
   process.stdout.write(`seed ${seed}\n`)
-  const all: Record<string, Fuzzed> = {}
-  for (const subject of subjects) {
-    const note = (name: string, fuzzed: Fuzzed) => {
-      all[name] = fuzzed
-      tell(name, fuzzed)
-    }
-    note(subject.name, await fuzz(subject, { seed, count: Number(values.count) }))
-    const { name, inWorld } = subject
-    if (inWorld === undefined || Number(values.world) === 0) continue
-    note(
-      `${name} in a world`,
-      await fuzz(subject, { seed, count: Number(values.world), open: inWorld }),
-    )
+  const parts = [
+    // Worlds take longest.
+    ...partsOf(subjects, { isWorld: true, seed, count: Number(values.world) }),
+    ...partsOf(subjects, { isWorld: false, seed, count: Number(values.count) }),
+  ]
+  const ended = await fuzzAll(parts, tell, told('SIGUSR2'))
+  const failed = ended.filter(({ failures }) => failures.length > 0).length
+  if (values.json) {
+    const all = Object.fromEntries(parts.map((part, index) => [nameOf(part), ended[index]]))
+    process.stdout.write(`${JSON.stringify({ seed, failed, subjects: all })}\n`)
   }
-  const failed = Object.values(all).filter(({ failure }) => failure !== undefined).length
-  if (values.json) process.stdout.write(`${JSON.stringify({ seed, failed, subjects: all })}\n`)
   process.exitCode = failed === 0 ? 0 : 1
 }
 
-function tell(name: string, { cases, kinds, seconds, failure }: Fuzzed): void {
-  process.stdout.write(`${name.padEnd(10)} ${cases} cases in ${Math.round(seconds)} s\n`)
+function partsOf(subjects: Subject<never>[], { count, ...part }: Omit<Part, 'subject'>): Part[] {
+  if (count === 0) return []
+  return subjects
+    .filter(({ inWorld }) => !part.isWorld || inWorld !== undefined)
+    .map(({ name }) => ({ subject: name, count, ...part }))
+}
+
+function nameOf({ subject, isWorld }: Part): string {
+  return isWorld ? `${subject} in a world` : subject
+}
+
+function tell(part: Part, { cases, kinds, seconds, failures }: Fuzzed): void {
+  process.stdout.write(
+    `${nameOf(part).padEnd(10)} ${cases} cases in ${Math.round(seconds)} CPU s\n`,
+  )
   for (const [kind, count] of Object.entries(kinds).toSorted()) {
     process.stdout.write(`  ${String(count).padStart(8)} ${kind}\n`)
   }
-  if (failure === undefined) return
-  const line = lineOf({ subject: name, why: '', case: failure.case })
-  process.stdout.write(`FAILED: ${failure.why}\n${line}\n`)
+  for (const { case: one, why } of failures) {
+    const line = lineOf({ subject: part.subject, why: '', case: one })
+    process.stdout.write(`FAILED: ${why}\n${line}\n`)
+  }
 }
 
-main().then(
-  // What a case left open, such as a timer, holds nobody up.
-  () => process.exit(),
-  (error: unknown) => {
-    process.stderr.write(`fuzz: ${error instanceof Error ? error.message : 'failed'}\n`)
-    process.exit(1)
-  },
-)
+/** Aborted once the signal comes. */
+function told(signal: NodeJS.Signals): AbortSignal {
+  const end = new AbortController()
+  process.once(signal, () => end.abort())
+  return end.signal
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`fuzz: ${error instanceof Error ? error.message : 'failed'}\n`)
+  process.exitCode = 1
+})

@@ -5,7 +5,8 @@
  */
 import { pino } from 'pino'
 import { KubernetesError } from '../../crds/errors.ts'
-import { Kubernetes, type Answer, type Call } from '../../jobs/clients/kubernetes.ts'
+import { Kubernetes, type Call } from '../../jobs/clients/kubernetes.ts'
+import type { Answer } from '../../jobs/clients/whole-answer.ts'
 import { answerTo } from '../world/api/calls.ts'
 import { Refusal, unknownPath } from '../world/api/refusal.ts'
 import type { Resources } from '../world/api/resources.ts'

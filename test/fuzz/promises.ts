@@ -15,7 +15,7 @@ export interface HookCall {
   hostile?: boolean
 }
 
-interface Answer {
+export interface Answer {
   status: number
   text: string
   seconds: number
@@ -23,23 +23,27 @@ interface Answer {
 
 const LIMIT_SECONDS = 5
 
-/** Throws `Broken` with what is wrong. */
-export function checkAnswer(call: HookCall, answer: Answer): void {
+/** By the clock it took too long. Who was made to wait meanwhile is asked once more. */
+export function isLate({ seconds }: Answer): boolean {
+  return seconds >= LIMIT_SECONDS
+}
+
+/** Throws `Broken` with what is wrong; answers with what was read of a decision. */
+export function checkAnswer(call: HookCall, answer: Answer): SyncAnswer | undefined {
   const { hook, said } = call
-  if (answer.seconds > LIMIT_SECONDS) throw new Broken(`${hook} took ${answer.seconds} s`)
+  if (isLate(answer)) throw new Broken(`${hook} took ${answer.seconds} s`)
   switch (answer.status) {
     case 200:
-      if (hook !== 'customize') checkChildren(call, answer.text)
-      return
+      return hook === 'customize' ? undefined : checkChildren(call, answer.text)
     case 400:
       // What is refused is refused with the place that is wrong.
-      if (/"error":"body(\/[^:]*)?: ./.test(answer.text)) return
+      if (/"error":"body(\/[^:]*)?: ./.test(answer.text)) return undefined
       throw new Broken(`${hook} names no field: ${answer.text}`)
     case 429:
-      return
+      return undefined
     default: {
       const error = said.find(({ err }) => err !== undefined)?.['err'] as Logged | undefined
-      if (call.hostile === true && error?.type === 'GuardRefusal') return
+      if (call.hostile === true && error?.type === 'GuardRefusal') return undefined
       throw new Broken(`${hook} answered ${answer.status}: ${error?.stack ?? answer.text}`)
     }
   }
@@ -55,8 +59,9 @@ interface Named {
   metadata?: { name?: unknown }
 }
 
-function checkChildren({ hook, body, said }: HookCall, text: string): void {
-  const { children, status } = readAnswer(text, SyncAnswer, true)
+function checkChildren({ hook, body, said }: HookCall, text: string): SyncAnswer {
+  const answer = readAnswer(text, SyncAnswer, true)
+  const { children, status } = answer
   if (!Array.isArray(children) || status == null) throw new Broken(`${hook}: ${text}`)
   const kept = new Set((children as Named[]).map(nameOf))
   for (const line of said) {
@@ -66,6 +71,7 @@ function checkChildren({ hook, body, said }: HookCall, text: string): void {
   for (const child of Object.values(shown).flatMap((objects) => Object.values(objects))) {
     if (!kept.has(nameOf(child))) throw new Broken(`${hook} loses ${nameOf(child)}`)
   }
+  return answer
 }
 
 function nameOf({ kind, metadata }: Named): string {

@@ -4,7 +4,7 @@ import { Progress } from '../../crds/command.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
-import { born, grown, old, young } from './life.ts'
+import { grown, old, Youth } from './life.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import { resourceOf } from './specs.ts'
 import { Stage } from './stage.ts'
@@ -61,13 +61,12 @@ export const reports: Subject<ReportCase> = {
 
 async function open(): Promise<Check<ReportCase>> {
   const stage = new Stage()
+  const youth = new Youth(stage)
   return {
     async holds({ sample, report, isOurs, damages: all, text }) {
       const { kind, spec } = samples[sample] as AnyObject & { spec: unknown }
       const resource = resourceOf(kind)
-      stage.clear()
-      const parent = born(stage, { resource, name: 'a', spec, surrounded: true })
-      await young(stage, resource, parent)
+      const parent = await youth.of(resource, spec)
       const said = text ?? JSON.stringify(damaged(isOurs ? ours(stage, report) : report, all))
       stage.change(parent, (live) => ({
         ...live,

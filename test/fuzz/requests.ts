@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { ApiObject } from '../world/client.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
 import { isFinalized } from './composites.ts'
-import { born, grown, young } from './life.ts'
+import { begun, grown } from './life.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import type { HookCall } from './promises.ts'
 import { resourceOf } from './specs.ts'
@@ -81,9 +81,7 @@ async function bodiesOf(stage: Stage): Promise<unknown[]> {
 /** The request about a resource that has its Jobs behind it, as Metacontroller would send it. */
 async function bodyOf(stage: Stage, sample: ApiObject): Promise<unknown> {
   const resource = resourceOf(sample.kind)
-  stage.clear()
-  const parent = born(stage, { resource, name: 'a', spec: sample.spec, surrounded: true })
-  await young(stage, resource, parent)
+  const parent = await begun(stage, resource, sample.spec)
   await grown(stage, resource, parent)
   return stage.request(resource, parent)
 }

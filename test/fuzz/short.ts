@@ -26,7 +26,7 @@ export async function shortRun<Case>(t: Test, subject: Subject<Case>): Promise<v
   })
 }
 
-function tell(t: Test, subject: string, { cases, kinds, failure }: Fuzzed): void {
+function tell(t: Test, subject: string, { cases, kinds, failures: [failure] }: Fuzzed): void {
   t.comment(`seed ${seed}: ${cases} cases, ${JSON.stringify(kinds)}`)
   if (failure === undefined) t.pass('every case held')
   else t.fail(failure.why, { line: lineOf({ subject, why: '', case: failure.case }) })

@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { definitionOf } from '../../crds/definition.ts'
 import { RESOURCES, type Resource } from '../../crds/resources.ts'
-import type { HookRequest } from '../../hooks/protocol.ts'
+import type { HookRequest, RelatedRule } from '../../hooks/protocol.ts'
 import { buildServer } from '../../hooks/server.ts'
 import { EngineConnections } from '../../jobs/clients/engine-route.ts'
 import { serviceMetrics } from '../../metacontroller/metrics.ts'
@@ -16,14 +16,33 @@ import { settings } from '../builders.ts'
 import { Resources } from '../world/api/resources.ts'
 import type { ApiObject } from '../world/client.ts'
 import { MovableClock } from '../world/clock.ts'
-import { Broken, checkAnswer, type HookCall } from './promises.ts'
+import type { SyncAnswer } from '../world/loop/answer.ts'
+import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
 import { PlainKubernetes, type AskEngine } from './plain-kubernetes.ts'
 import { Composites } from './composites.ts'
 
 /** Long enough for an answer that is there, short for a pass that waits for the clock. */
 const INLINE_MS = 5
 
+/** Of a time, whatever its fractions are. */
+const SECOND = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/g
+
 const VERSION = settings.version
+
+/** What a pass came to. Where it changed no object, and said what the one before it said, the next one will too. */
+export type Passed = 'gone' | 'changed' | 'unchanged'
+
+/** Objects as they stood at some time. */
+export interface Remembered {
+  /** Milliseconds since 1970. */
+  at: number
+  text: string
+}
+
+interface Asked extends Answer {
+  /** Of a sync or finalize that was answered with one. */
+  decision: SyncAnswer | undefined
+}
 
 export class Stage {
   readonly clock = new MovableClock(new Date('2026-03-01T12:00:00Z'))
@@ -34,6 +53,8 @@ export class Stage {
   readonly #composites = new Composites(this.resources)
   readonly #connections = new EngineConnections()
   #said: Record<string, unknown>[] = []
+  readonly #rules = new Map<string, RelatedRule[]>()
+  #lastAnswer = ''
 
   constructor() {
     const { clock } = this
@@ -83,15 +104,19 @@ export class Stage {
     this.resources.update(this.resources.kinds.of(apiVersion, kind), { namespace, name }, to, part)
   }
 
-  /** One pass over a parent, as Metacontroller makes it; false when it is gone. */
-  async pass(resource: Resource, parent: ApiObject): Promise<boolean> {
+  /** One pass over a parent, as Metacontroller makes it. */
+  async pass(resource: Resource, parent: ApiObject): Promise<Passed> {
     const request = await this.request(resource, parent)
-    if (request === undefined) return false
+    if (request === undefined) return 'gone'
+    const { store } = this.resources
+    const before = store.revision
     const hook = request.finalizing ? 'finalize' : 'sync'
-    const answer = await this.ask({ resource, hook, body: request })
-    if (answer.status !== 200) throw new Broken(`${hook} answered ${answer.status}: ${answer.text}`)
-    this.#composites.apply(resource, request, answer.text)
-    return true
+    const { status, text, decision } = await this.ask({ resource, hook, body: request })
+    if (decision === undefined) throw new Broken(`${hook} answered ${status}: ${text}`)
+    this.#composites.apply(resource, request, decision)
+    const isSame = store.revision === before && text === this.#lastAnswer
+    this.#lastAnswer = text
+    return isSame ? 'unchanged' : 'changed'
   }
 
   /** What Metacontroller would send now; undefined when the parent is gone. */
@@ -101,24 +126,27 @@ export class Stage {
   ): Promise<HookRequest<ApiObject> | undefined> {
     const live = this.find(parent)
     if (live === undefined) return undefined
-    const rules = await this.ask({ resource, hook: 'customize', body: { parent: live } })
-    return this.#composites.request(resource, live, rules.text)
+    return this.#composites.request(resource, live, await this.#rulesOf(resource, live))
   }
 
   /** Calls a hook; throws `Broken` where the answer breaks a promise. */
-  async ask(call: Omit<HookCall, 'said'>): Promise<{ status: number; text: string }> {
+  async ask(call: Omit<HookCall, 'said'>): Promise<Asked> {
+    const first = await this.#answer(call)
+    const answer = isLate(first) ? await this.#answer(call) : first
+    return { ...answer, decision: checkAnswer({ ...call, said: this.#said }, answer) }
+  }
+
+  async #answer({ resource, hook, body }: Omit<HookCall, 'said'>): Promise<Answer> {
     this.#said = []
     const began = performance.now()
     const response = await this.#server.inject({
       method: 'POST',
-      url: `/${call.resource.plural}/${call.hook}`,
+      url: `/${resource.plural}/${hook}`,
       headers: { 'content-type': 'application/json' },
-      payload: JSON.stringify(call.body),
+      payload: JSON.stringify(body),
     })
-    const answer = { status: response.statusCode, text: response.body }
     const seconds = (performance.now() - began) / 1000
-    checkAnswer({ ...call, said: this.#said }, { ...answer, seconds })
-    return answer
+    return { status: response.statusCode, text: response.body, seconds }
   }
 
   /** Time passes, and what waits for it goes on. */
@@ -131,15 +159,50 @@ export class Stage {
   clear(): void {
     const { kinds, store } = this.resources
     for (const kind of kinds.all()) {
-      if (kind.kind === 'CustomResourceDefinition') continue
-      for (const object of store.list(kind)) store.remove(kind, object)
+      if (kind.kind !== 'CustomResourceDefinition') store.empty(kind)
     }
+    this.#rules.clear()
     this.clock.advance(3_600_000)
+  }
+
+  /** All objects but the definitions. */
+  remember(): Remembered {
+    const { kinds, store } = this.resources
+    const objects = kinds
+      .all()
+      .filter(({ kind }) => kind !== 'CustomResourceDefinition')
+      .flatMap((kind) => store.list(kind))
+    return { at: this.clock.now().getTime(), text: JSON.stringify(objects) }
+  }
+
+  /** Puts them in the place of what is there, as if all that had happened until now. */
+  recall({ at, text }: Remembered): void {
+    this.clear()
+    const { kinds, store } = this.resources
+    const laterMs = this.clock.now().getTime() - at
+    const moved = text.replace(SECOND, (second) =>
+      new Date(Date.parse(`${second}Z`) + laterMs).toISOString().slice(0, second.length),
+    )
+    for (const object of JSON.parse(moved) as ApiObject[]) {
+      store.put(kinds.of(object.apiVersion, object.kind), object)
+    }
   }
 
   async close(): Promise<void> {
     await this.#server.close()
     await this.#connections.close()
+  }
+
+  /** Asked for each generation once, as Metacontroller does. */
+  async #rulesOf(resource: Resource, parent: ApiObject): Promise<RelatedRule[]> {
+    const { uid = '', generation = 0 } = parent.metadata
+    const key = `${uid}/${generation}`
+    const known = this.#rules.get(key)
+    if (known !== undefined) return known
+    const { text } = await this.ask({ resource, hook: 'customize', body: { parent } })
+    const { relatedResources } = JSON.parse(text) as { relatedResources: RelatedRule[] }
+    this.#rules.set(key, relatedResources)
+    return relatedResources
   }
 
   #putNamespace(name: string): void {

@@ -8,7 +8,7 @@ import { running } from '../scenarios/scenario.ts'
 import { ApiError, type ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
 import type { Reference } from '../world/world.ts'
-import { Broken, checkAnswer, type HookCall } from './promises.ts'
+import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
 
 export interface Visit {
   resource: Resource
@@ -29,7 +29,6 @@ export const CLUSTER = { namespace: 'other', name: 'main' }
 
 export class FuzzedWorld {
   readonly world: EmbeddedWorld
-  #heard = 0
 
   private constructor(world: EmbeddedWorld) {
     this.world = world
@@ -74,17 +73,20 @@ export class FuzzedWorld {
 
   /** Asks the service what no Metacontroller would; throws `Broken` where the answer breaks a promise. */
   async ask(call: Omit<HookCall, 'said'>): Promise<{ status: number }> {
-    const from = (await this.world.serviceLog()).length
-    const began = performance.now()
-    const answer = await this.world.ask(`/${call.resource.plural}/${call.hook}`, call.body)
-    const seconds = (performance.now() - began) / 1000
-    const lines = (await this.world.serviceLog()).slice(from).split('\n')
-    const said = lines
-      .filter((line) => line.startsWith('{'))
-      .map((line) => JSON.parse(line) as Said)
-    checkAnswer({ ...call, said, hostile: true }, { ...answer, seconds })
-    await this.check((line) => line.includes('"type":"GuardRefusal"'))
+    await this.check()
+    const first = await this.#answer(call)
+    const answer = isLate(first) ? await this.#answer(call) : first
+    const news = this.world.news()
+    const said = news.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Said)
+    checkAnswer({ ...call, said, hostile: true }, answer)
+    await this.check(news.filter((line) => !line.includes('"type":"GuardRefusal"')))
     return answer
+  }
+
+  async #answer({ resource, hook, body }: Omit<HookCall, 'said'>): Promise<Answer> {
+    const began = performance.now()
+    const answer = await this.world.ask(`/${resource.plural}/${hook}`, body)
+    return { ...answer, seconds: (performance.now() - began) / 1000 }
   }
 
   async close(): Promise<void> {
@@ -92,11 +94,8 @@ export class FuzzedWorld {
   }
 
   /** What the service and the loop said since the last look; throws `Broken` where a hook failed. */
-  async check(isFine: (line: string) => boolean = () => false): Promise<void> {
-    const log = await this.world.serviceLog()
-    const said = log.slice(this.#heard).split('\n')
-    this.#heard = log.length
-    const failed = said.find((line) => FAILED.test(line) && !isFine(line))
+  async check(news = this.world.news()): Promise<void> {
+    const failed = news.find((line) => FAILED.test(line))
     if (failed !== undefined) throw new Broken(failed.slice(0, 2000))
     // Throws where the loop has died.
     await this.world.until(

@@ -2,6 +2,7 @@
  * Explores every state a small world can come to, breadth first: what may happen in a state is asked,
  * each of it is done to a copy, and what was seen before is not looked at again.
  */
+import { hash } from 'node:crypto'
 
 export interface Step<World> {
   name: string
@@ -36,7 +37,8 @@ export interface Found {
 export class Wrong extends Error {}
 
 interface State<World> {
-  world: World
+  /** Until it has been looked into: there are too many to keep them. */
+  world: World | undefined
   from: number
   by: string
 }
@@ -46,7 +48,7 @@ const MOST_TOLD = 5
 /** Every state, or the first so many: then dead ends are not judged. */
 export async function explore<World>(model: Model<World>, most = Infinity): Promise<Found> {
   const states: State<World>[] = [{ world: model.start, from: -1, by: 'start' }]
-  const known = new Map([[model.text(model.start), 0]])
+  const known = new Map([[hashOf(model.text(model.start)), 0]])
   /** By state: those that lead to it. */
   const before: number[][] = [[]]
   const goals = new Set<number>()
@@ -55,21 +57,26 @@ export async function explore<World>(model: Model<World>, most = Infinity): Prom
 
   for (let at = 0; at < Math.min(states.length, most); at += 1) {
     const state = states[at]
-    if (state === undefined) break
-    if (model.isGoal(state.world) || model.isBeyond(state.world)) goals.add(at)
-    if (model.isBeyond(state.world)) continue
-    for (const step of model.steps(state.world)) {
+    if (state?.world === undefined) break
+    const { world } = state
+    state.world = undefined
+    if (model.isGoal(world) || model.isBeyond(world)) goals.add(at)
+    if (model.isBeyond(world)) continue
+    for (const step of model.steps(world)) {
       const { name } = step
-      const world = structuredClone(state.world)
-      const broken = await taken(step, world, model, state.world)
+      const next = structuredClone(world)
+      const broken = await taken(step, next, model, world)
       steps += 1
       if (broken.length > 0) wrong.push(`${way(states, at)} > ${name}: ${broken.join('; ')}`)
-      const text = model.text(world)
+      const text = hashOf(model.text(next))
       const found = known.get(text)
-      before[found ?? states.length] = [...(before[found ?? states.length] ?? []), at]
-      if (found !== undefined) continue
+      if (found !== undefined) {
+        before[found]?.push(at)
+        continue
+      }
       known.set(text, states.length)
-      states.push({ world, from: at, by: name })
+      before.push([at])
+      states.push({ world: next, from: at, by: name })
     }
   }
   return {
@@ -109,6 +116,11 @@ function lost(count: number, before: number[][], goals: Set<number>): number[] {
     }
   }
   return Array.from({ length: count }, (_, at) => at).filter((at) => !reached.has(at))
+}
+
+/** The texts of all states would take more memory than there is. */
+function hashOf(text: string): string {
+  return hash('sha256', text, 'base64')
 }
 
 /** How a state was come to. */

@@ -37,6 +37,8 @@ export interface EmbeddedWorld extends World {
   readonly controllers: Controllers
   /** Calls a hook of the service with any body. */
   ask(path: string, body: unknown): Promise<{ status: number; text: string }>
+  /** Lines of the service and the loop since this was last asked. */
+  news(): string[]
 }
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
@@ -188,6 +190,10 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
 
   async serviceLog(): Promise<string> {
     return this.#operator.log()
+  }
+
+  news(): string[] {
+    return this.#operator.news()
   }
 
   async engine(

@@ -42,6 +42,7 @@ export class Operator {
   #token = randomBytes(16).toString('hex')
   #accepted = [this.#token]
   readonly #log: string[] = []
+  #told = 0
   #version: string
   #service: Service | undefined
   #loop: { loop: Loop; api: ApiClient } | undefined
@@ -75,6 +76,13 @@ export class Operator {
 
   log(): string {
     return this.#log.join('')
+  }
+
+  /** What was said since this was last asked; the whole log may be long by then. */
+  news(): string[] {
+    const lines = this.#log.slice(this.#told)
+    this.#told = this.#log.length
+    return lines
   }
 
   /** Calls a hook as Metacontroller would, with any body. */

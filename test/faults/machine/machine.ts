@@ -12,7 +12,7 @@ export interface Machine {
   readonly network: Network
   /** Asked before each program that is started. */
   watchPrograms(watch: Watch): void
-  /** A new clock, at the same date for every seed, and new dice. */
+  /** A new clock, at the same date for every seed, new dice, and a network with nobody in it. */
   reset(seed: number): { clock: MachineClock; dice: Dice }
 }
 
@@ -31,6 +31,7 @@ export function installMachine(programs: Record<string, Program>): Machine {
     reset(seed) {
       const clock = new MachineClock(START)
       time.set(clock)
+      network.reset()
       // What chance the machine has is not what the faults are drawn from.
       dice.set(new Dice(seed ^ 0x5eed))
       return { clock, dice: new Dice(seed) }

@@ -28,6 +28,8 @@ export interface Network {
   guard(gate: Gate): void
   /** Nobody reaches a port until it is called with false. */
   cutOff(server: string, isOff: boolean): void
+  /** Nobody listens any more: with each server a whole world would be kept. */
+  reset(): void
 }
 
 interface Listening {
@@ -102,6 +104,12 @@ class LocalNetwork implements Network {
     }
     this.#off.add(server)
     for (const socket of this.#accepted) if (socket.owner?.name === server) socket.destroy()
+  }
+
+  reset(): void {
+    this.#listening.clear()
+    this.#accepted.clear()
+    this.#off.clear()
   }
 
   /** Hands something on a turn later, in the order of the calls. */

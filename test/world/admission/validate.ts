@@ -57,11 +57,19 @@ function ofString(schema: Schema, value: string, path: string): Cause[] {
   }
   const say = (detail: string) => [invalidValue(path, value, `${path} in body ${detail}`)]
   if (length < minLength) return say(`should be at least ${minLength} chars long`)
-  if (pattern !== undefined && !new RegExp(pattern).test(value)) {
+  if (pattern !== undefined && !compiled(pattern).test(value)) {
     return say(`should match '${pattern}'`)
   }
   const badInstant = format === 'date-time' && !INSTANT.test(value)
   return badInstant ? say(`must be of type date-time: "${value}"`) : []
+}
+
+const patterns = new Map<string, RegExp>()
+
+function compiled(pattern: string): RegExp {
+  const found = patterns.get(pattern) ?? new RegExp(pattern)
+  patterns.set(pattern, found)
+  return found
 }
 
 const INSTANT = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)$/

@@ -74,30 +74,44 @@ export class Kinds {
   readonly #builtIn: Kind[] = Object.entries(BUILT_IN).flatMap(([apiVersion, rows]) =>
     Object.entries(rows).map(([kind, row]) => builtIn(apiVersion, kind, row)),
   )
-  #custom: Kind[] = []
+  #all = this.#builtIn
+  /** By plural, and by name. */
+  #found = lookup(this.#all)
 
   all(): Kind[] {
-    return [...this.#builtIn, ...this.#custom]
+    return this.#all
   }
 
   /** By plural, as in a path. */
   find(group: string, version: string, plural: string): Kind | undefined {
-    return this.all().find(
-      (kind) => kind.group === group && kind.version === version && kind.plural === plural,
-    )
+    return this.#found.get(`${apiVersionOf({ group, version })}/${plural}`)
   }
 
   /** By name, as in an object. Throws for a kind that is not there: only for callers who know it is. */
   of(apiVersion: string, name: string): Kind {
-    const kind = this.all().find((kind) => apiVersionOf(kind) === apiVersion && kind.kind === name)
+    const kind = this.#found.get(`${apiVersion}/${name}`)
     if (kind === undefined) throw new Error(`no kind ${name} in ${apiVersion}`)
     return kind
   }
 
   /** Serves exactly the kinds of these definitions besides the built-in ones. */
   define(definitions: ApiObject[]): void {
-    this.#custom = definitions.flatMap(customKinds)
+    this.#all = [...this.#builtIn, ...definitions.flatMap(customKinds)]
+    this.#found = lookup(this.#all)
   }
+}
+
+/** Names begin with a capital, plurals do not: one key is never two. */
+function lookup(kinds: Kind[]): Map<string, Kind> {
+  return new Map(
+    // The first of a name is served, as it was before the others came.
+    kinds
+      .toReversed()
+      .flatMap((kind) => [
+        [`${apiVersionOf(kind)}/${kind.plural}`, kind] as const,
+        [`${apiVersionOf(kind)}/${kind.kind}`, kind] as const,
+      ]),
+  )
 }
 
 export function apiVersionOf({ group, version }: Pick<Kind, 'group' | 'version'>): string {

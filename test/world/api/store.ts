@@ -63,6 +63,11 @@ export class Store {
     return last
   }
 
+  /** Removes all of a kind without a trace: for who begins anew. */
+  empty(kind: Kind): void {
+    this.#collections.delete(collectionOf(kind))
+  }
+
   /** What changed after a version; undefined when that is no longer known. */
   since(revision: number): Change[] | undefined {
     const oldest = this.#changes[0]

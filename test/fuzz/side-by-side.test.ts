@@ -1,0 +1,26 @@
+import t from 'tap'
+import { manifests } from './manifests.ts'
+import { fuzz } from './run.ts'
+import { fuzzAll, type Part } from './side-by-side.ts'
+
+const SEED = 7
+const COUNT = 40
+
+t.test('the same seed gives the same cases, whatever runs beside them', async (t) => {
+  const part: Part = { subject: manifests.name, isWorld: false, seed: SEED, count: COUNT }
+  const told: string[] = []
+  const [one, other] = await fuzzAll([part, part], ({ subject }) => void told.push(subject))
+  const alone = await fuzz(manifests, { seed: SEED, count: COUNT })
+  t.strictSame(one?.kinds, alone.kinds)
+  t.strictSame(other?.kinds, alone.kinds)
+  t.strictSame(told, [manifests.name, manifests.name])
+})
+
+t.test('a run may be ended early, with what it has come to', async (t) => {
+  const end = new AbortController()
+  const part: Part = { subject: manifests.name, isWorld: false, seed: SEED, count: 1_000_000 }
+  const last: Part = { ...part, count: COUNT }
+  const [long] = await fuzzAll([part, last], () => end.abort(), end.signal)
+  t.ok((long?.cases ?? 0) < part.count)
+  t.strictSame(long?.failures, [])
+})
