@@ -2,7 +2,6 @@
  * A backup of one snapshot beside `curl <engine snapshot> | <S3 client upload>` of one as large, in
  * turns; and what the Job takes when the snapshot is eight times as large.
  */
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,6 +12,7 @@ import { KEYS, realStore } from '../contract/bucket/real.ts'
 import { realSubject } from '../contract/engine/real.ts'
 import { startGeneratedEngine } from './generated-engine.ts'
 import { STORAGE, mountKeys } from './bucket.ts'
+import { POINTS_OF_A_GIB, fill } from './engine-calls.ts'
 import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
@@ -65,7 +65,7 @@ async function measure(plan: Plan): Promise<Figure[]> {
       const engine = await realSubject(engineBin, alone, at)
       try {
         const [url = ''] = engine.urls
-        await fill(url)
+        await fill(url, 'docs', { points: POINTS_OF_A_GIB })
         const store = opened(await realStore(storeBin, folder))
         const ends = { what: 'real', engine: url, endpoint: store.endpoint }
         figures.push(...(await compare(ends, job, { pairs: plan.pairs, client: CLIENT })))
@@ -229,29 +229,4 @@ function timesIn(output: string): number {
     ([, minutes, rest]) => 60 * Number(minutes) + Number(rest),
   )
   return seconds.reduce((sum, each) => sum + each, 0)
-}
-
-const PAYLOAD_BYTES = 768 * 1024
-const POINTS = 1400
-const BATCH = 20
-
-/** Until its snapshot has about 1 GiB: payload that cannot be compressed. */
-async function fill(engine: string): Promise<void> {
-  const put = async (path: string, body: object) => {
-    const response = await fetch(engine + path, {
-      method: 'PUT',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
-    if (!response.ok)
-      throw new Error(`${path} answered ${response.status}: ${await response.text()}`)
-  }
-  await put('/collections/docs', { vectors: { size: 4, distance: 'Cosine' } })
-  for (let from = 0; from < POINTS; from += BATCH) {
-    const points = Array.from({ length: BATCH }, (_, n) => ({
-      ...{ id: from + n, vector: [from, n, 1, 2] },
-      payload: { text: randomBytes(PAYLOAD_BYTES).toString('base64') },
-    }))
-    await put('/collections/docs/points?wait=true', { points })
-  }
 }

@@ -3,7 +3,8 @@
  * shard keys, so that every lane holds some of them.
  */
 import { taken } from './job.ts'
-import { call, withJob, type Engines } from './migrating.ts'
+import { call } from './engine-calls.ts'
+import { withJob, type Engines } from './migrating.ts'
 import type { Figure } from './table.ts'
 
 const COLLECTION = 'large'

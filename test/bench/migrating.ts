@@ -58,21 +58,3 @@ export async function withJob<Result>(
     rmSync(folder, { recursive: true })
   }
 }
-
-export async function call(
-  url: string,
-  method: string,
-  path: string,
-  body?: object,
-): Promise<unknown> {
-  const response = await fetch(url + path, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  }).catch((cause: unknown) => {
-    throw new Error(`${method} ${path}: ${String((cause as Error).cause)}`, { cause })
-  })
-  const answer = await response.text()
-  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${answer}`)
-  return (JSON.parse(answer) as { result: unknown }).result
-}

@@ -2,9 +2,8 @@
  * A restore into a real engine of three nodes, node by node: what the Job takes on top of its own recover
  * calls, as the engine timed them, from the start of its process to its end, and what of that is waiting
  * for the engine to make the collection and to agree on it. In turns with it the same calls are made by
- * hand, one after the other.
+ * hand, one after the other. Of two sizes, for what a Job takes hardly depends on them.
  */
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,6 +21,7 @@ import { systemTime } from '../../jobs/time.ts'
 import { KEYS, realStore } from '../contract/bucket/real.ts'
 import { realSubject } from '../contract/engine/real.ts'
 import { STORAGE, mountKeys } from './bucket.ts'
+import { POINTS_OF_A_GIB, call, fill } from './engine-calls.ts'
 import { jobCommand, startJobApi, taken, type JobApi } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
@@ -30,16 +30,14 @@ import { median, type Figure } from './table.ts'
 
 const COLLECTION = 'docs'
 const NODES = 3
-const PAYLOAD_BYTES = 768 * 1024
-/** About 1 GiB for each node. */
-const POINTS = NODES * 1400
-const FILL_BATCH = 20
+/** GiB of each node. */
+const SIZES = [1, 2]
 const MAX_SHARE = 5
 const CLUSTER = { namespace: 'ns', name: 'a', replicas: NODES, tls: false }
 
 export const restore: Part = {
   name: 'restore',
-  title: `A VecRestore of ${NODES} nodes with 1 GiB each`,
+  title: `A VecRestore of ${NODES} nodes, by the GiB that each has`,
   columns: ['Job', 'recover calls by hand'],
   usage: `
 ENGINE_BIN names the engine, S3_BIN a versitygw; without them no restore is measured.`,
@@ -66,15 +64,22 @@ async function measure(pairs: number, bin: { engine: string; store: string }): P
     const { urls } = opened(await realSubject(bin.engine, { size: 'three', service: {} }))
     const world = { folder, urls, endpoint: store.endpoint }
     mountKeys(folder)
-    await fill(urls[0] ?? '')
-    const backup = await makeBackup(world)
-    const runs: Run[] = []
-    const byHand: number[] = []
-    for (let pair = 0; pair < pairs; pair += 1) {
-      byHand.push(await recoverByHand(world, backup))
-      runs.push(await runJob(world, backup))
+    const figures: Figure[] = []
+    for (const gib of SIZES) {
+      await remove(world)
+      const points = gib * NODES * POINTS_OF_A_GIB
+      await fill(urls[0] ?? '', COLLECTION, { points, shard_number: NODES })
+      const backup = await makeBackup(world, `b${gib}`)
+      const runs: Run[] = []
+      const byHand: number[] = []
+      // As much time for each size.
+      for (let pair = 0; pair < Math.ceil(pairs / gib); pair += 1) {
+        byHand.push(await recoverByHand(world, backup))
+        runs.push(await runJob(world, backup))
+      }
+      figures.push(...figuresOf(`${gib} GiB`, runs, byHand))
     }
-    return figuresOf(runs, byHand)
+    return figures
   } finally {
     for (const close of closing) await close()
   }
@@ -89,7 +94,7 @@ interface Run {
   settling: number
 }
 
-function figuresOf(runs: Run[], byHand: number[]): Figure[] {
+function figuresOf(size: string, runs: Run[], byHand: number[]): Figure[] {
   const yardstick = median(byHand)
   const shares = runs.map(({ whole, recovering }) => (100 * (whole - recovering)) / recovering)
   const own = runs.map(
@@ -98,21 +103,27 @@ function figuresOf(runs: Run[], byHand: number[]): Figure[] {
   const value = median(shares)
   return [
     {
-      what: 'from start to end',
+      what: `${size}: from start to end`,
       unit: 's',
       value: median(runs.map(({ whole }) => whole)),
       yardstick,
     },
     {
-      ...{ what: 'recovering', unit: 's', value: median(runs.map(({ recovering }) => recovering)) },
+      ...{ what: `${size}: recovering`, unit: 's' },
+      value: median(runs.map(({ recovering }) => recovering)),
       yardstick,
     },
     {
-      ...{ what: 'on top of its recover calls', unit: '%', value, best: Math.min(...shares) },
+      ...{
+        what: `${size}: on top of its recover calls`,
+        unit: '%',
+        value,
+        best: Math.min(...shares),
+      },
       ...{ target: MAX_SHARE, met: value < MAX_SHARE },
     },
     {
-      ...{ what: 'of that, not waiting for the engine', unit: '%' },
+      ...{ what: `${size}: of that, not waiting for the engine`, unit: '%' },
       ...{ value: median(own), best: Math.min(...own) },
     },
   ]
@@ -125,12 +136,13 @@ interface World {
 }
 
 interface Backup {
+  name: string
   uid: string
   manifest: Manifest
 }
 
-async function makeBackup(world: World): Promise<Backup> {
-  const place = { namespace: 'ns', name: 'b' }
+async function makeBackup(world: World, name: string): Promise<Backup> {
+  const place = { namespace: 'ns', name }
   const spec = { clusterRef: { name: 'a' }, storage: { s3: STORAGE } }
   const identity = { apiVersion: API_VERSION, kind: 'VecBackup', metadata: place }
   const api = await startJobApi(VecBackup, { ...identity, spec }, world.folder)
@@ -139,11 +151,11 @@ async function makeBackup(world: World): Promise<Backup> {
     storage: { ...STORAGE, endpoint: world.endpoint, prefix: '' },
     ...{ method: 'Node', parallelism: 1 },
   }
-  await runWith(api, world, ['backup', 'run', 'ns/b'], encodePlan(plan, ''))
+  await runWith(api, world, ['backup', 'run', `ns/${name}`], encodePlan(plan, ''))
   const bucket = bucketOf(world)
   try {
-    const manifest = await bucket.getJson(manifestKey(backupFolder({ prefix: '', name: 'b' })))
-    return { uid: api.uid, manifest: checkedManifest(manifest) }
+    const manifest = await bucket.getJson(manifestKey(backupFolder({ prefix: '', name })))
+    return { name, uid: api.uid, manifest: checkedManifest(manifest) }
   } finally {
     bucket.close()
   }
@@ -156,10 +168,10 @@ async function recoverByHand(world: World, { manifest }: Backup): Promise<number
   let seconds = 0
   for (const snapshot of manifest.collections[0]?.snapshots ?? []) {
     const location = await bucket.presignedUrl(snapshot.key)
-    const url = `${world.urls[snapshot.nodeIndex] ?? ''}/collections/${COLLECTION}`
+    const url = world.urls[snapshot.nodeIndex] ?? ''
     const body = { location, priority: 'snapshot', checksum: snapshot.sha256 }
     const began = performance.now()
-    await call('PUT', `${url}/snapshots/recover?wait=true`, body)
+    await call(url, 'PUT', `/collections/${COLLECTION}/snapshots/recover?wait=true`, body)
     seconds += (performance.now() - began) / 1000
   }
   bucket.close()
@@ -172,13 +184,13 @@ async function runJob(world: World, backup: Backup): Promise<Run> {
   await remove(world)
   made += 1
   const place = { namespace: 'ns', name: `r${made}` }
-  const spec = { backupRef: { name: 'b' }, targetClusterRef: { name: 'a' } }
+  const spec = { backupRef: { name: backup.name }, targetClusterRef: { name: 'a' } }
   const identity = { apiVersion: API_VERSION, kind: 'VecRestore', metadata: place }
   const api = await startJobApi(VecRestore, { ...identity, spec }, world.folder)
   const plan: RestorePlan = {
     ...{ resource: 'vecrestores', ...place, uid: api.uid, run: 1, hash: 'hash', cluster: CLUSTER },
-    source: { ...STORAGE, endpoint: world.endpoint, path: 'b' },
-    backup: { name: 'b', uid: backup.uid },
+    source: { ...STORAGE, endpoint: world.endpoint, path: backup.name },
+    backup: { name: backup.name, uid: backup.uid },
   }
   const words = ['restore', 'run', `ns/${place.name}`]
   const before = await recoveringOf(world.urls)
@@ -214,31 +226,5 @@ function bucketOf({ endpoint }: World): Bucket {
 }
 
 async function remove({ urls }: World): Promise<void> {
-  await call('DELETE', `${urls[0] ?? ''}/collections/${COLLECTION}?timeout=60`)
-}
-
-/** Payload that cannot be compressed. */
-async function fill(url: string): Promise<void> {
-  const path = `${url}/collections/${COLLECTION}`
-  await call('PUT', `${path}?timeout=60`, {
-    vectors: { size: 4, distance: 'Cosine' },
-    shard_number: NODES,
-  })
-  for (let from = 0; from < POINTS; from += FILL_BATCH) {
-    const points = Array.from({ length: FILL_BATCH }, (_, n) => ({
-      ...{ id: from + n, vector: [from, n, 1, 2] },
-      payload: { text: randomBytes(PAYLOAD_BYTES).toString('base64') },
-    }))
-    await call('PUT', `${path}/points?wait=true`, { points })
-  }
-}
-
-async function call(method: string, url: string, body?: object): Promise<void> {
-  const response = await fetch(url, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  })
-  if (!response.ok)
-    throw new Error(`${method} answered ${response.status}: ${await response.text()}`)
+  await call(urls[0] ?? '', 'DELETE', `/collections/${COLLECTION}?timeout=60`)
 }

@@ -1,9 +1,8 @@
 /** A backup by shard, and its restore, beside the same by node: three nodes that hold two copies of each shard. */
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { request } from 'undici'
+import { call, fill } from './engine-calls.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
 import { median, type Figure } from './table.ts'
@@ -12,10 +11,8 @@ import { threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
 const COLLECTION = 'docs'
 const SHARDS = 6
 const COPIES = 2
-const PAYLOAD_BYTES = 192 * 1024
 /** 600 MiB, and as much for the second copies. */
-const POINTS = 3200
-const FILL_BATCH = 64
+const POINTS = 800
 /** Of what the method Node takes. */
 const SHARES = { bytes: 0.55, backup: 0.7, restore: 0.8 }
 const MAX_RSS = 200
@@ -36,7 +33,8 @@ shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is
     const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
     const nodes = await threeNodes({ engine, store }, folder)
     try {
-      await fill(nodes.url)
+      const copies = { shard_number: SHARDS, replication_factor: COPIES }
+      await fill(nodes.url, COLLECTION, { points: POINTS, ...copies })
       return figuresOf(await inTurns(nodes, pairs))
     } finally {
       await nodes.close()
@@ -61,7 +59,7 @@ async function inTurns(
   for (let pair = 0; pair < pairs; pair += 1) {
     for (const method of ['Node', 'Shard'] as const) {
       const backup = await nodes.backUp(method)
-      await call('DELETE', `${nodes.url}/collections/${COLLECTION}?timeout=60`)
+      await call(nodes.url, 'DELETE', `/collections/${COLLECTION}?timeout=60`)
       const { seconds: restored, peak: restorePeak } = await nodes.restore(backup)
       turns[method].push({ backup, restored, restorePeak })
     }
@@ -93,32 +91,4 @@ function figuresOf({ Node, Shard }: Record<'Node' | 'Shard', Turn[]>): Figure[] 
     peak('backup: RSS, peak', ({ backup }) => backup.peak),
     peak('restore: RSS, peak', ({ restorePeak }) => restorePeak),
   ]
-}
-
-/** Payload that cannot be compressed. */
-async function fill(url: string): Promise<void> {
-  const path = `${url}/collections/${COLLECTION}`
-  await call('PUT', `${path}?timeout=60`, {
-    vectors: { size: 4, distance: 'Cosine' },
-    ...{ shard_number: SHARDS, replication_factor: COPIES },
-  })
-  for (let from = 0; from < POINTS; from += FILL_BATCH) {
-    const points = Array.from({ length: FILL_BATCH }, (_, n) => ({
-      ...{ id: from + n, vector: [from, n, 1, 2] },
-      payload: { text: randomBytes(PAYLOAD_BYTES).toString('base64') },
-    }))
-    await call('PUT', `${path}/points?wait=true`, { points })
-  }
-}
-
-async function call(method: 'PUT' | 'DELETE', url: string, body?: object): Promise<void> {
-  const { statusCode, body: answer } = await request(url, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    body: body === undefined ? null : JSON.stringify(body),
-    // The engine closes a connection that is idle for five seconds, perhaps just when it is used.
-    reset: true,
-  })
-  const said = await answer.text()
-  if (statusCode >= 400) throw new Error(`${method} answered ${statusCode}: ${said}`)
 }
