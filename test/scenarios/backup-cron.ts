@@ -13,7 +13,7 @@ const PAIRS: Record<string, { spec: object; isLate?: true }> = {
   replace: { spec: { schedule: '* * * * *', concurrencyPolicy: 'Replace' } },
   resumed: { spec: { schedule: '* * * * *', concurrencyPolicy: 'Allow' }, isLate: true },
   skipped: {
-    spec: { schedule: '* * * * *', concurrencyPolicy: 'Allow', startingDeadlineSeconds: 15 },
+    spec: { schedule: '* * * * *', concurrencyPolicy: 'Allow', startingDeadlineSeconds: 25 },
     isLate: true,
   },
 }

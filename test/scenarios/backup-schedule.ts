@@ -134,6 +134,7 @@ const suspended: Scenario = {
     t.equal(later.lastScheduleTime, scheduleStatus(object).lastScheduleTime)
     t.strictSame(await namesOf(world, reference), before)
 
+    const missed = new Date(world.now()).setUTCSeconds(0, 0)
     await world.patch(reference, { spec: { suspend: false } })
     await eventually(world, 'it catches up', async () => {
       return (await namesOf(world, reference)).length > before.length
@@ -141,8 +142,7 @@ const suspended: Scenario = {
     const [caughtUp, ...more] = (await backupsOf(world, reference)).slice(before.length)
     if (caughtUp === undefined) throw new Error('it did not catch up')
     t.strictSame(more, [], 'one for all that were missed')
-    const late = Date.parse(caughtUp.metadata.creationTimestamp) - Date.parse(slotIn(caughtUp))
-    t.ok(late < 60_000, 'for the latest slot that was missed')
+    t.ok(Date.parse(slotIn(caughtUp)) >= missed, 'for the latest slot that was missed')
     await deleted(world, reference)
   },
 }
@@ -198,7 +198,7 @@ const deadline: Scenario = {
       world,
       bucket,
       { namespace, name: 's' },
-      { suspend: true, startingDeadlineSeconds: 15 },
+      { suspend: true, startingDeadlineSeconds: 25 },
     )
     const made = await untilSaid(world, reference, 'Suspended')
     const { nextBackupTime = '' } = scheduleStatus(made)
