@@ -3,6 +3,7 @@ import type { Resource } from '../../crds/resources.ts'
 import { childKind } from '../../hooks/guard.ts'
 import type { HookRequest, Observations, RelatedRule } from '../../hooks/protocol.ts'
 import { controllers, finalizerOf, PLURALS } from '../../metacontroller/controllers.ts'
+import { equal } from '../world/api/json.ts'
 import { apiVersionOf, type Kind } from '../world/api/kinds.ts'
 import { Refusal } from '../world/api/refusal.ts'
 import type { Resources } from '../world/api/resources.ts'
@@ -55,7 +56,10 @@ export class Composites {
     const { parent } = request
     const { children, status, finalized } = answer
     const wanted = (children ?? []) as unknown as ApiObject[]
-    this.#accepted('status', () => this.#update(parent, (old) => ({ ...old, status }), 'status'))
+    // As Metacontroller: the same status is not written again, so it is not judged again either.
+    if (!equal(parent.status, status)) {
+      this.#accepted('status', () => this.#update(parent, (old) => ({ ...old, status }), 'status'))
+    }
     for (const { kind, method } of this.#childKinds(resource)) {
       const shown = Object.values(request.children[keyOf(kind)] ?? {}) as ApiObject[]
       const named = wanted.filter((child) => child.kind === kind.kind)
