@@ -5,9 +5,8 @@ import { patiently } from '../patience.ts'
 import { snapshotsOn, type Work } from './work.ts'
 import type { Wanted } from './wanted.ts'
 
-/** A count is of one moment, and may be behind what was settled. */
-const COUNT_TRIES = 6
-const COUNT_POLL_MS = 5_000
+/** A count is of one moment, and may be behind what was settled: a little at first. */
+const COUNT_PAUSES_MS = [100, 400, 1_500, 3_000, 5_000, 5_000, 5_000, 5_000]
 
 /** Answers how many there are in all; undefined where nobody may count them. */
 export async function provenPoints(
@@ -53,15 +52,16 @@ async function provenCount(
   work: Work,
 ): Promise<number | undefined> {
   const { time, signal } = work.tools
-  for (let tries = 1; ; tries += 1) {
+  for (let tries = 0; ; tries += 1) {
     const count = await patiently(work, () => snapshotsOn(work, 0).exactCount(name, signal, key))
     if (count === undefined || recorded === undefined || count === recorded) return count
-    if (tries === COUNT_TRIES) {
+    const pause = COUNT_PAUSES_MS[tries]
+    if (pause === undefined) {
       const where = key === undefined ? name : `shard key ${JSON.stringify(key)} of ${name}`
       throw new EngineError(
         `${where} has ${count} points after the restore, but the backup has ${recorded}`,
       )
     }
-    await time.sleep(COUNT_POLL_MS, signal)
+    await time.sleep(pause, signal)
   }
 }

@@ -10,7 +10,7 @@ import { collectionsOn, recoveryOn, type Work } from './work.ts'
 import type { Wanted } from './wanted.ts'
 
 /** Most collections are green at once or nearly, and a whole pause would be the longest part of it. */
-const FIRST_PAUSES_MS = [250, 500, 1_000, 2_000]
+const FIRST_PAUSES_MS = [25, 50, 100, 250, 500, 1_000, 2_000]
 const PAUSE_MS = GREEN_POLL_SECONDS * 1000
 /** Idle at so many looks although there is something to optimise: it waits for an update. */
 const GREY_LOOKS = 3

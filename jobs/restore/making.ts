@@ -57,14 +57,16 @@ async function make({ source, name }: Wanted, work: Work): Promise<void> {
     () => collectionsOn(work, 0).createCollection(name, body, signal),
     async () => (await existing(name, work)) !== undefined,
   )
-  for (const { key, shards } of keysInOrder(source.shardKeys)) {
+  const keys = keysInOrder(source.shardKeys)
+  for (const { key, shards } of keys) {
     await agreed(
       work,
       () => recoveryOn(work, 0).createShardKey(name, { key, shards }, signal),
       async () => (await keysOf(name, work)).has(key),
     )
   }
-  for (const key of await patiently(work, () => keysOf(name, work))) {
+  const made = keys.length === 0 ? [] : await patiently(work, () => keysOf(name, work))
+  for (const key of made) {
     if (typeof key !== 'string' || !key.startsWith(GAP)) continue
     await agreed(
       work,
