@@ -49,6 +49,24 @@ export function checkAnswer(call: HookCall, answer: Answer): SyncAnswer | undefi
   }
 }
 
+/** In what the service and the loop say. */
+const FAILED = /hook failed|"level":(50|60|"(ERROR|FATAL)")/
+/** Calls have their limits in the machine's time, whatever time the world has. */
+const TOO_LATE = /hook failed: .*(aborted due to timeout|got no answer)/
+
+/**
+ * Throws `Broken` where a hook failed. On a machine that stood still meanwhile a call is too late without
+ * anybody's fault: the loop makes it once more by itself, and what is said then decides.
+ */
+export async function checkNews(news: string[], again: () => Promise<string[]>): Promise<void> {
+  const failed = news.filter((line) => FAILED.test(line))
+  const broken = failed.find((line) => !TOO_LATE.test(line))
+  if (broken !== undefined) throw new Broken(broken.slice(0, 2000))
+  if (failed.length === 0) return
+  const still = (await again()).find((line) => FAILED.test(line))
+  if (still !== undefined) throw new Broken(still.slice(0, 2000))
+}
+
 interface Logged {
   type?: string
   stack?: string

@@ -80,7 +80,11 @@ export function merged(slices: Fuzzed[]): Fuzzed {
 }
 
 async function told(enough: AbortSignal | undefined): Promise<undefined> {
-  return new Promise((resolve) => enough?.addEventListener('abort', () => resolve(undefined)))
+  return new Promise((resolve) => {
+    // It may have come while the subject was opened.
+    if (enough?.aborted === true) resolve(undefined)
+    enough?.addEventListener('abort', () => resolve(undefined))
+  })
 }
 
 function failureOf<Case>({ counterexample, errorInstance }: fc.RunDetails<[Case]>): Failure {

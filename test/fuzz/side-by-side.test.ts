@@ -24,3 +24,11 @@ t.test('a run may be ended early, with what it has come to', async (t) => {
   t.ok((long?.cases ?? 0) < part.count)
   t.strictSame(long?.failures, [])
 })
+
+t.test('a run that was ended before it began ends at once', async (t) => {
+  const { cases, failures } = await fuzz(manifests, {
+    ...{ seed: SEED, count: COUNT, enough: AbortSignal.abort() },
+  })
+  t.ok(cases < COUNT)
+  t.strictSame(failures, [])
+})

@@ -8,7 +8,7 @@ import { running } from '../scenarios/scenario.ts'
 import { ApiError, type ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
 import type { Reference } from '../world/world.ts'
-import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
+import { Broken, checkAnswer, checkNews, isLate, type Answer, type HookCall } from './promises.ts'
 
 export interface Visit {
   resource: Resource
@@ -95,8 +95,10 @@ export class FuzzedWorld {
 
   /** What the service and the loop said since the last look; throws `Broken` where a hook failed. */
   async check(news = this.world.news()): Promise<void> {
-    const failed = news.find((line) => FAILED.test(line))
-    if (failed !== undefined) throw new Broken(failed.slice(0, 2000))
+    await checkNews(news, async () => {
+      await this.world.pass(LOOK_SECONDS)
+      return this.world.news()
+    })
     // Throws where the loop has died.
     await this.world.until(
       { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: CLUSTER.namespace },
@@ -107,8 +109,6 @@ export class FuzzedWorld {
 }
 
 type Said = Record<string, unknown>
-
-const FAILED = /hook failed|"level":(50|60|"(ERROR|FATAL)")/
 
 function refusedWith(error: unknown): string {
   if (!(error instanceof ApiError) || error.status >= 500) throw error

@@ -1,0 +1,36 @@
+import t from 'tap'
+import { Broken, checkNews } from './promises.ts'
+
+const LATE =
+  'loop: vecrestores fuzz-1/a: sync hook failed: The operation was aborted due to timeout\n'
+const UNHEARD =
+  'loop: vecrestores fuzz-1/a: sync hook failed: unsupported status code: 503 body: {"error":"GET /api/v1 got no answer: other side closed"}\n'
+const DEFECT = '{"level":"ERROR","err":{"type":"TypeError"},"msg":"hook failed"}\n'
+const CALM = '{"level":"INFO","msg":"reconciled"}\n'
+
+for (const late of [LATE, UNHEARD]) {
+  t.test('a call that was too late on a machine that stood still is no failure', async (t) => {
+    await t.resolves(checkNews([CALM, late], async () => [CALM]))
+  })
+
+  t.test('a call that is too late again, or fails then, is a failure', async (t) => {
+    for (const then of [late, DEFECT]) {
+      await t.rejects(
+        checkNews([late], async () => [CALM, then]),
+        new Broken(then),
+      )
+    }
+  })
+}
+
+t.test('a hook that failed is a failure at once, whatever was too late beside it', async (t) => {
+  const asked = async () => t.fail('it was asked once more')
+  await t.rejects(
+    checkNews([LATE, DEFECT], async () => [String(await asked())]),
+    new Broken(DEFECT),
+  )
+})
+
+t.test('news without a failure ask for nothing more', async (t) => {
+  await t.resolves(checkNews([CALM], async () => [String(t.fail('it was asked once more'))]))
+})
