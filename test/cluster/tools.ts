@@ -88,7 +88,8 @@ async function build(program: GoProgram, log: Log): Promise<string> {
       env: { CGO_ENABLED: '0' },
     })
     for (const link of program.links) symlinkSync(program.name, join(unfinished, link))
-    renameSync(unfinished, folder)
+    // Another run may have been first: its build is the same.
+    if (!existsSync(folder)) renameSync(unfinished, folder)
   } finally {
     rmSync(unfinished, { recursive: true, force: true })
   }
