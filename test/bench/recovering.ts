@@ -20,6 +20,16 @@ async function microsecondsOf(url: string): Promise<number> {
   return result.requests.rest.responses[RECOVER]?.['200']?.total_duration_micros ?? 0
 }
 
+/** Seconds of a Job in which nothing goes on but what it asked the engine for, besides its recover calls. */
+export interface Waits {
+  /** Until the collection is made and all nodes know of it. */
+  making: number
+  /** From each recover call's answer until all nodes agree on it. */
+  agreeing: number
+  /** Until its points are counted, it is green and has its aliases. */
+  proving: number
+}
+
 interface Line {
   time: string
   msg: string
@@ -27,17 +37,25 @@ interface Line {
   way?: string
 }
 
-/**
- * Seconds a Job waited for the engine beside its recover calls: until a collection was made, and from
- * each answer until all nodes agreed on it.
- */
-export function settlingIn(output: string): number {
+/** By its log: a wait is from the line that begins it to the next that tells of something else. */
+export function waitsIn(output: string): Waits {
+  const waits: Waits = { making: 0, agreeing: 0, proving: 0 }
   const lines = output.trim().split('\n')
-  const parsed = lines.map((line) => JSON.parse(line) as Line)
-  const gaps = parsed.slice(1).map(({ time }, n) => {
-    const { msg, way, time: begun } = parsed[n] ?? { msg: '', time }
-    const isWaiting = way !== undefined || msg.startsWith('makes collection')
-    return isWaiting ? Date.parse(time) - Date.parse(begun) : 0
-  })
-  return gaps.reduce((sum, milliseconds) => sum + milliseconds, 0) / 1000
+  let wait: keyof Waits | undefined
+  let begun = 0
+  for (const line of lines.map((text) => JSON.parse(text) as Line)) {
+    const now = Date.parse(line.time) / 1000
+    if (wait !== undefined) waits[wait] += now - begun
+    begun = now
+    if (!line.msg.startsWith('waits')) wait = waitAfter(line)
+  }
+  return waits
+}
+
+function waitAfter({ msg, way }: Line): keyof Waits | undefined {
+  if (way !== undefined) return 'agreeing'
+  if (msg.startsWith('makes collection')) return 'making'
+  return /: (counts its points|waits until it is green);| has \d+ points$/.test(msg)
+    ? 'proving'
+    : undefined
 }

@@ -2,11 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { call, fill } from './engine-calls.ts'
+import { fill } from './engine-calls.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
 import { median, type Figure } from './table.ts'
-import { threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
+import { remove, threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
 
 const COLLECTION = 'docs'
 const SHARDS = 6
@@ -34,7 +34,7 @@ shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is
     const nodes = await threeNodes({ engine, store }, folder)
     try {
       const copies = { shard_number: SHARDS, replication_factor: COPIES }
-      await fill(nodes.url, COLLECTION, { points: POINTS, ...copies })
+      await fill(nodes.urls[0] ?? '', COLLECTION, { points: POINTS, ...copies })
       return figuresOf(await inTurns(nodes, pairs))
     } finally {
       await nodes.close()
@@ -59,7 +59,7 @@ async function inTurns(
   for (let pair = 0; pair < pairs; pair += 1) {
     for (const method of ['Node', 'Shard'] as const) {
       const backup = await nodes.backUp(method)
-      await call(nodes.url, 'DELETE', `/collections/${COLLECTION}?timeout=60`)
+      await remove(nodes, COLLECTION)
       const { seconds: restored, peak: restorePeak } = await nodes.restore(backup)
       turns[method].push({ backup, restored, restorePeak })
     }

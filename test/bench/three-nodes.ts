@@ -1,4 +1,5 @@
 /** A real engine of three nodes, each where its pod would answer, beside a real store; and Jobs that work on both. */
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { VecBackup, type BackupMethod } from '../../crds/backup.ts'
 import { JOB_ENV, encodePlan, type BackupPlan } from '../../crds/command.ts'
@@ -8,6 +9,7 @@ import { VecRestore } from '../../crds/restore.ts'
 import { realStore } from '../contract/bucket/real.ts'
 import { realSubject } from '../contract/engine/real.ts'
 import { STORAGE, mountKeys } from './bucket.ts'
+import { call } from './engine-calls.ts'
 import { jobCommand, startJobApi, taken, type Taken } from './job.ts'
 
 /** Beside those of the other parts. */
@@ -15,12 +17,16 @@ const HOSTS = ['127.0.0.4', '127.0.0.5', '127.0.0.6']
 const CLUSTER = { namespace: 'ns', name: 'a', replicas: HOSTS.length, tls: false }
 
 export interface ThreeNodes {
-  /** Where the first node answers. */
-  url: string
+  /** Where each node answers, by ordinal. */
+  urls: string[]
+  /** The store, for who asks it beside the Jobs. */
+  endpoint: string
   /** A VecBackup of everything there is. */
   backUp(method: BackupMethod): Promise<BackedUp>
   /** A VecRestore of it; its collections must not be there. */
   restore(backup: BackedUp): Promise<Taken>
+  /** Takes it out of the store: its disk is wanted for the next. */
+  forget(backup: BackedUp): void
   close(): Promise<void>
 }
 
@@ -67,7 +73,8 @@ export async function threeNodes(
     cluster: CLUSTER,
   })
   return {
-    url: engine.urls[0] ?? '',
+    urls: engine.urls,
+    endpoint: store.endpoint,
     async backUp(method) {
       run += 1
       const storage = { ...STORAGE, endpoint: store.endpoint, prefix: 'bench' }
@@ -87,11 +94,16 @@ export async function threeNodes(
         ...{ source, backup: { name: 'b', uid } },
       }))
     },
+    forget: ({ path }) => rmSync(join(folder, 'data', STORAGE.bucket, path), { recursive: true }),
     async close() {
       await engine.close()
       await store.close()
     },
   }
+}
+
+export async function remove({ urls }: Pick<ThreeNodes, 'urls'>, collection: string) {
+  await call(urls[0] ?? '', 'DELETE', `/collections/${collection}?timeout=60`)
 }
 
 /** As its log tells them: a line for each object. */
