@@ -3,6 +3,7 @@ import type { VecCluster } from '../crds/cluster.ts'
 import { connectionOf } from '../crds/connection.ts'
 import type { Job, Secret } from '../crds/kubernetes.ts'
 import { keySecretName } from '../crds/names.ts'
+import { isFinal } from './ending.ts'
 import { readCopies, type Copies, type CopyPorts } from './copies.ts'
 import { reportOn, type Reported, type ShownJobs } from './observations.ts'
 import type { TransferPorts } from './transfer-ports.ts'
@@ -30,6 +31,18 @@ export async function readReport(
   const live = await read(namespace, name)
   const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
   if (progress !== undefined) shown.progress = progress
+}
+
+/**
+ * The resource as it is now, if it has ended: its end may have been written after what the cache shows,
+ * and what made it fail may be gone by now.
+ */
+export async function readEnd<Resource extends Named & Parameters<typeof isFinal>[0]>(
+  { metadata: { namespace, name, uid } }: Resource,
+  read: (namespace: string, name: string) => Promise<Resource | undefined>,
+): Promise<Resource | undefined> {
+  const live = await read(namespace, name)
+  return live?.metadata.uid === uid && isFinal(live) ? live : undefined
 }
 
 interface Named {

@@ -11,6 +11,7 @@ import { warning } from '../events.ts'
 import { isUnfinished, kept, toStop } from '../job.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
+import { readReport } from '../transfer-observe.ts'
 import type { Decision } from './act.ts'
 import { fromRequest } from './observe.ts'
 import type { Observed } from './observed.ts'
@@ -51,7 +52,12 @@ export async function observeEnd(
     ports.namespaceEnds(namespace),
   ])
   const end: End = { ...shown, liveJobs, namespaceEnds }
-  if (isStopping(end) || keepsObjects(end)) return end
+  if (isStopping(end)) return end
+  if (!wasStarted(end)) {
+    // The Job that was stopped may have told of its start after what the cache shows.
+    await readReport(end, backup, (...of) => ports.backup(...of))
+  }
+  if (keepsObjects(end)) return end
 
   const reader = await readerOf(backup, ports)
   if (reader !== undefined) return { ...end, reader }
@@ -109,12 +115,16 @@ function isStopping({ liveJobs }: Pick<End, 'liveJobs'>): boolean {
 }
 
 /** A Job reports before it writes, so without a report there is nothing in the bucket. */
-function keepsObjects({ backup, jobs, liveJobs, progress }: End): boolean {
-  const wasStarted =
+function keepsObjects(end: End): boolean {
+  return !wasStarted(end) || retainsObjects(end.backup)
+}
+
+function wasStarted({ backup, jobs, liveJobs, progress }: End): boolean {
+  return (
     progress !== undefined ||
     backup.status?.startTime !== undefined ||
     jobs.length + liveJobs.length > 0
-  return !wasStarted || retainsObjects(backup)
+  )
 }
 
 function isOverdue({ backup, namespaceEnds }: End, now: Date): boolean {

@@ -7,7 +7,13 @@ import { seeLease } from '../lease.ts'
 import { clustersIn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readOriginals, readReport, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
+import {
+  readEnd,
+  readOriginals,
+  readReport,
+  readSecrets,
+  type BucketSecrets,
+} from '../transfer-observe.ts'
 import { copied } from './copies.ts'
 import type { BackupPorts } from './ports.ts'
 import type { Observed } from './observed.ts'
@@ -32,6 +38,10 @@ export async function observe(
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
+  }
+  if (running === undefined) {
+    const backup = await readEnd(shown.backup, (...of) => ports.backup(...of))
+    if (backup !== undefined) return { ...shown, backup, secrets: {} }
   }
   return readAround(shown, running, ports)
 }

@@ -15,6 +15,7 @@ import type { Turns } from './turns.ts'
 import { dueRun } from './plan.ts'
 import { usedSecrets } from './secrets.ts'
 import { isRolledOut } from './status.ts'
+import { readReport } from '../transfer-observe.ts'
 import type { Observed } from './observed.ts'
 
 export interface Reach {
@@ -83,7 +84,7 @@ export async function observeEnd(
     ports.jobsOf(namespace, uid),
     ports.namespaceEnds(namespace),
   ])
-  return {
+  const observed: Observed = {
     cluster: request.parent,
     ...shownJobs(request),
     ...(statefulSet !== undefined && { statefulSet }),
@@ -91,6 +92,11 @@ export async function observeEnd(
     liveJobs,
     namespaceEnds,
   }
+  if (observed.progress === undefined) {
+    // A Job that was stopped may have told of helm's beginning after what the cache shows.
+    await readReport(observed, request.parent, (...of) => ports.cluster(...of))
+  }
+  return observed
 }
 
 function relatedStatefulSet({ parent, related }: HookRequest<VecCluster>): StatefulSet | undefined {

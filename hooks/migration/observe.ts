@@ -8,7 +8,7 @@ import { seeLease } from '../lease.ts'
 import { clustersIn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readOriginals, readReport } from '../transfer-observe.ts'
+import { readEnd, readOriginals, readReport } from '../transfer-observe.ts'
 import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
 import { lackOf } from './needs.ts'
 import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
@@ -30,6 +30,10 @@ export async function observe(
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
+  }
+  if (running === undefined) {
+    const migration = await readEnd(shown.migration, (...of) => ports.migration(...of))
+    if (migration !== undefined) return { ...shown, migration }
   }
   const clusters = await readClusters(shown.migration, ports)
   const known = { ...shown, clusters }

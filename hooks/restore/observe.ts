@@ -7,7 +7,13 @@ import { seeLease } from '../lease.ts'
 import { backupsIn, clustersIn, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readOriginals, readReport, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
+import {
+  readEnd,
+  readOriginals,
+  readReport,
+  readSecrets,
+  type BucketSecrets,
+} from '../transfer-observe.ts'
 import { copied } from './copies.ts'
 import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 import type { RestorePorts } from './ports.ts'
@@ -33,6 +39,10 @@ export async function observe(
   // Once it has reported, what changes is not this Job's business.
   if (running !== undefined && hasReported(shown, running)) {
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
+  }
+  if (running === undefined) {
+    const restore = await readEnd(shown.restore, (...of) => ports.restore(...of))
+    if (restore !== undefined) return { ...shown, restore, secrets: {} }
   }
   return readAround(shown, running, ports)
 }

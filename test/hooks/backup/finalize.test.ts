@@ -251,6 +251,16 @@ t.test('a backup that never started has no objects and needs no credentials', as
   t.strictSame(written, [])
 })
 
+t.test('a Job that told of its start after what the cache shows may have written', async (t) => {
+  const started = { ...secretThere, backup: async () => withReport({ state: 'Started' }) }
+  const { desired } = await answered('finalize', requestOf(backup({ deletionTimestamp: ago(1) })), {
+    ...started,
+    purge: async () => ({ done: false }),
+  })
+  t.equal(desired.finalized, undefined)
+  t.match(desired.status, { conditions: [{ type: 'Purged', reason: 'Purging' }] })
+})
+
 t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
   const calls: string[] = []
   const purge: BackupPorts['purge'] = async ({ name }) => {

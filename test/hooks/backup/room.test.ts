@@ -72,20 +72,39 @@ t.test('the Leases that are looked at are both of the cluster', async (t) => {
   t.strictSame(read, ['ns/vec-a-write', 'ns/vec-a-backup'])
 })
 
-t.test('the backup itself is read live only where its Job ended without a word', async (t) => {
-  const reads: string[] = []
-  const answers: Partial<BackupPorts> = {
+t.test(
+  'the backup itself is read live where its Job ended without a word, or none runs',
+  async (t) => {
+    const reads: string[] = []
+    const answers: Partial<BackupPorts> = {
+      ...whole,
+      backup: async (namespace, name) => void reads.push(`${namespace}/${name}`),
+    }
+    const crashed = transferJob({ ended: ['Failed', 60] })
+    const failed = backup({ status: { phase: 'Failed' } })
+    await answered('sync', requestOf(failed, [...rights, crashed]), answers)
+    await answered('sync', requestOf(backup(), [...rights, transferJob()]), answers)
+    t.strictSame(reads, [])
+    await answered('sync', requestOf(backup(), rights), answers)
+    t.strictSame(reads, ['ns/b'])
+    await answered('sync', requestOf(backup(), [...rights, crashed]), answers)
+    t.strictSame(reads, ['ns/b', 'ns/b'])
+  },
+)
+
+t.test('a backup that has ended after what the cache shows stays so', async (t) => {
+  const live = backup({ status: { phase: 'Failed', error: 'it was refused' } })
+  const { desired } = await answered('sync', requestOf(backup(), rights), {
     ...whole,
-    backup: async (namespace, name) => void reads.push(`${namespace}/${name}`),
-  }
-  const crashed = transferJob({ ended: ['Failed', 60] })
-  const failed = backup({ status: { phase: 'Failed' } })
-  await answered('sync', requestOf(failed, [...rights, crashed]), answers)
-  await answered('sync', requestOf(backup(), [...rights, transferJob()]), answers)
-  await answered('sync', requestOf(backup(), rights), answers)
-  t.strictSame(reads, [])
-  await answered('sync', requestOf(backup(), [...rights, crashed]), answers)
-  t.strictSame(reads, ['ns/b'])
+    backup: async () => live,
+  })
+  t.strictSame(desired.status, live.status)
+  const namesake = { ...live, metadata: { ...live.metadata, uid: 'another' } }
+  const other = await answered('sync', requestOf(backup(), rights), {
+    ...whole,
+    backup: async () => namesake,
+  })
+  t.match(other.desired.status, { phase: 'Pending' }, 'the end of another backup is not its own')
 })
 
 t.test('the nodes there are, not those that are wanted, are backed up', async (t) => {

@@ -44,6 +44,7 @@ t.test('all that stands in the way of a Job is read live, where one may be due',
   const spec = { source: { clusterRef: { name: 'b', namespace: 'far' } } }
   const found = await observe(requestOf(migration({ spec })), ports, context)
   t.strictSame(asked, [
+    'migration ns/m',
     'cluster far/b',
     'cluster ns/a',
     'jobsOf ns/uid-m',
@@ -55,12 +56,20 @@ t.test('all that stands in the way of a Job is read live, where one may be due',
   t.equal(found.writers?.length, 2)
 })
 
+t.test('a migration that has ended after what the cache shows stays so', async (t) => {
+  const ended = migration({ status: { phase: 'Failed', error: 'it was refused' } })
+  const { ports, asked } = portsNoting({ ...both, migration: async () => ended })
+  const found = await observe(requestOf(migration()), ports, context)
+  t.strictSame(asked, ['migration ns/m'])
+  t.strictSame(found.migration, ended)
+})
+
 t.test('an engine outside has no Lease; its Secrets are read beside the migration', async (t) => {
   const { ports, asked } = portsNoting({ ...both, secret: async () => secret({ token: 'k' }) })
   const parent = migration({ spec: { source: ENDPOINT } })
   const { secrets } = await observe(requestOf(parent), ports, context)
   t.strictSame(asked, [
-    ...['cluster ns/a', 'secret ns/old', 'secret ns/old-ca', 'jobsOf ns/uid-m'],
+    ...['migration ns/m', 'cluster ns/a', 'secret ns/old', 'secret ns/old-ca', 'jobsOf ns/uid-m'],
     'lease ns/vec-a-write',
   ])
   t.strictSame(Object.keys(secrets), ['source-engine', 'source-tls'])

@@ -39,7 +39,7 @@ function telling(state: 'Started' | 'Done', parts: Parameters<typeof restore>[0]
 t.test('all that stands in the way of a Job is read live, where one may be due', async (t) => {
   const { found, asked } = await observed(telling('Started'))
   t.strictSame(asked, [
-    ...['cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
+    ...['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
     ...['lease ns/vec-a-write', 'lease ns/vec-a-backup', 'othersAt ns/a', 'jobsOf ns/uid-r'],
   ])
   t.strictSame(found, {
@@ -52,6 +52,19 @@ t.test('all that stands in the way of a Job is read live, where one may be due',
   })
 })
 
+t.test('a restore that has ended after what the cache shows stays so', async (t) => {
+  // Its backup had failed, and was made anew since then.
+  const ended = restore({ status: { phase: 'Failed', error: 'backup is Failed' } })
+  const { found, asked } = await observed(restore(), {
+    answers: { ...whole, restore: async () => ended },
+  })
+  t.strictSame(asked, ['restore ns/r'])
+  t.strictSame(found, { restore: ended, children: [], jobs: [], secrets: {} })
+  const namesake = { ...ended, metadata: { ...ended.metadata, uid: 'another' } }
+  const other = await observed(restore(), { answers: { ...whole, restore: async () => namesake } })
+  t.strictSame(other.found.restore, restore(), 'the end of another is not its own')
+})
+
 t.test('target and backup are read in their own namespaces, and the key beside its', async (t) => {
   const spec = {
     backupRef: { name: 'b', namespace: 'archive' },
@@ -62,7 +75,7 @@ t.test('target and backup are read in their own namespaces, and the key beside i
     answers: { ...whole, cluster: async () => cluster },
   })
   t.strictSame(asked, [
-    ...['cluster search/a', 'statefulSet search/vec-a', 'backup archive/b'],
+    ...['restore ns/r', 'cluster search/a', 'statefulSet search/vec-a', 'backup archive/b'],
     ...['secret archive/s3', 'secret search/vec-a-apikey'],
     ...['lease search/vec-a-write', 'lease search/vec-a-backup'],
     ...['othersAt search/a', 'jobsOf ns/uid-r'],
@@ -71,7 +84,7 @@ t.test('target and backup are read in their own namespaces, and the key beside i
 
 t.test('what is not there is not known, and nothing of it is read', async (t) => {
   const { found, asked } = await observed(restore(), { answers: {} })
-  t.strictSame(asked, ['cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b'])
+  t.strictSame(asked, ['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b'])
   t.strictSame(found, { restore: restore(), children: [], jobs: [], secrets: {} })
   const named = await observed(direct())
   t.notOk(
