@@ -10,7 +10,7 @@ import type { Life } from './life.ts'
 import { pass, type Passing } from './pass.ts'
 import { runningCluster, stored } from './resources.ts'
 import { smallWorld, type SmallEngine, type SmallWorld } from './small-world.ts'
-import { comes, goes } from './steps.ts'
+import { comes, edited, goes, striking } from './steps.ts'
 
 const NAME = 'docs'
 const ALIAS = 'current'
@@ -19,28 +19,59 @@ const PARENT = `VecCollection/${NAME}`
 /** Creation, index, alias: after each of them the service may be killed. */
 const WRITES = [1, 2, 3]
 
-export function collection(deletionPolicy: 'Delete' | 'Retain'): Life {
-  const spec = {
-    clusterRef: { name: 'a' },
-    vectors: [{ size: 4, distance: 'Cosine' }],
-    payloadIndexes: [{ field: FIELD, type: 'keyword' }],
-    aliases: [ALIAS],
-    deletionPolicy,
-  }
-  return {
-    start: smallWorld([stored('VecCollection', NAME, spec)]),
+export function collections(): Record<string, Life> {
+  const life = (
+    deletionPolicy: 'Delete' | 'Retain',
+    left: Record<string, number>,
+    more: NonNullable<Life['more']>,
+  ): Life => ({
+    start: smallWorld([stored('VecCollection', NAME, { ...SPEC, deletionPolicy })], left),
     parent: PARENT,
     room: inTurn,
-    rest: ['Ready'],
+    rest: ['Ready', 'Degraded'],
     more: (world) => [
-      ...comes(world, runningCluster('a')),
-      ...goes(world, 'VecCluster/a'),
+      ...comes(world, CLUSTER),
       { name: 'the service has just started', take: (to) => pass(to, passing(justStarted)) },
-      ...WRITES.map(killed),
-      ...others(world.engine),
-      ...people(world.engine),
+      ...more(world),
     ],
+  })
+  const all: NonNullable<Life['more']> = (world) => [
+    ...goes(world, 'VecCluster/a'),
+    ...WRITES.flatMap((writes) => striking(world, 'kills', killed(writes))),
+    ...others(world),
+    ...people(world),
+    ...changes(world),
+  ]
+  return {
+    'one life': life('Delete', { deletions: 1, kills: 1 }, all),
+    'one that stays': life('Retain', { deletions: 1, kills: 1, losses: 1 }, all),
+    'changed by hand': life('Delete', { deletions: 1, hands: 2 }, all),
+    'others at work': life('Delete', { deletions: 1, aways: 1, turns: 1, losses: 1 }, all),
+    'another spec': life('Delete', { deletions: 1, changes: 2, kills: 1 }, all),
+    'all at once': life('Delete', { hands: 1, aways: 1, turns: 1, kills: 1 }, all),
   }
+}
+
+const CLUSTER = runningCluster('a')
+const SPEC = {
+  clusterRef: { name: 'a' },
+  vectors: [{ size: 4, distance: 'Cosine' }],
+  payloadIndexes: [{ field: FIELD, type: 'keyword' }],
+  aliases: [ALIAS],
+}
+
+function changes(world: SmallWorld): Step<SmallWorld>[] {
+  if (world.live[PARENT] === undefined) return []
+  return striking(
+    world,
+    'changes',
+    edited('no index is wanted', PARENT, { spec: { payloadIndexes: [] } }),
+    edited('no alias is wanted', PARENT, { spec: { aliases: [] } }),
+    edited('the payload is wanted on disk', PARENT, { spec: { onDiskPayload: true } }),
+    edited('vectors of another size are wanted', PARENT, {
+      spec: { vectors: [{ size: 8, distance: 'Cosine' }] },
+    }),
+  )
 }
 
 function passing(room: Passing['room']): Passing {
@@ -51,27 +82,34 @@ function passing(room: Passing['room']): Passing {
 function killed(writes: number): Step<SmallWorld> {
   return {
     name: `the service is killed after ${writes} writes`,
-    take: (to) => pass({ ...to, live: structuredClone(to.live) }, passing(killedAfter(writes))),
+    // The engine is that of this world; what is answered goes into another.
+    take: (to) => pass(to, passing(killedAfter(writes)), 'nothing'),
   }
 }
 
 /** What happens to the engine besides. */
-function others({ isReady, holder }: SmallEngine): Step<SmallWorld>[] {
+function others(world: SmallWorld): Step<SmallWorld>[] {
+  const { isReady, holder } = world.engine
+  const ready = change(isReady ? 'the engine is away' : 'the engine is back', (engine) => {
+    engine.isReady = !isReady
+  })
+  const held = change(holder === undefined ? 'a restore begins' : 'the restore ends', (engine) => {
+    if (holder === undefined) engine.holder = 'VecRestore ns/back'
+    else delete engine.holder
+  })
   return [
-    change(isReady ? 'the engine is away' : 'the engine is back', (engine) => {
-      engine.isReady = !isReady
-    }),
-    change(holder === undefined ? 'a restore begins' : 'the restore ends', (engine) => {
-      if (holder === undefined) engine.holder = 'VecRestore ns/back'
-      else delete engine.holder
-    }),
+    ...(isReady ? striking(world, 'aways', ready) : [ready]),
+    ...(holder === undefined ? striking(world, 'turns', held) : [held]),
   ]
 }
 
 /** What people do by hand. */
-function people({ collections, aliasTargets }: SmallEngine): Step<SmallWorld>[] {
+function people(world: SmallWorld): Step<SmallWorld>[] {
+  const { collections, aliasTargets } = world.engine
   const info = collections.get(NAME)?.info
-  return [
+  return striking(
+    world,
+    'hands',
     ...(info === undefined ? [] : byHand(info)),
     ...(aliasTargets.get(ALIAS) === NAME
       ? [
@@ -79,7 +117,7 @@ function people({ collections, aliasTargets }: SmallEngine): Step<SmallWorld>[] 
           change('the alias is moved', (engine) => void engine.aliasTargets.set(ALIAS, 'other')),
         ]
       : []),
-  ]
+  )
 }
 
 function byHand({ config, payload_schema }: CollectionInfo): Step<SmallWorld>[] {

@@ -2,34 +2,69 @@
 import { parseProgress, type Progress } from '../../crds/command.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
-import { planOf, runOf } from '../../hooks/job.ts'
+import { isUnfinished, planOf, runOf } from '../../hooks/job.ts'
 import type { Step } from './explore.ts'
-import { remove, touch, unfinished, type Small, type SmallWorld } from './small-world.ts'
+import { at, beginEnd, edit, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
+import { striking } from './steps.ts'
 
-/** What a report of the end tells of the work of one kind, and what the work leaves. */
-export type Work = (world: SmallWorld, job: Job, state: 'Done' | 'Failed') => Partial<Progress>
+/** What a report tells of the work of one kind, and what the work leaves. */
+export type Work = (world: SmallWorld, job: Job, state: Progress['state']) => Partial<Progress>
+
+export interface Doing {
+  parent: string
+  work: Work
+  /** Nothing is on its way to a cache: what takes seconds seldom overtakes what takes moments. */
+  isAllSeen: boolean
+}
 
 /** Every step of every Job that has not ended. */
-export function jobSteps(world: SmallWorld, parent: string, work: Work): Step<SmallWorld>[] {
-  return unfinished(world).flatMap((job) => {
-    const { name } = job.metadata
-    const told = toldBy(world, parent, job)
-    const step = (what: string, take: (world: SmallWorld) => void) => ({
-      name: `${name} ${what}`,
-      take: async (to: SmallWorld) => take(to),
-    })
-    const tell = (state: Progress['state']) => (to: SmallWorld) =>
-      report(to, { parent, job, state, work })
-    const end = (type: 'Complete' | 'Failed') => (to: SmallWorld) => ended(to, job, type)
-    return [
-      ...(told === undefined ? [step('starts', tell('Started'))] : []),
-      ...(told === 'Started' ? [step('is done', tell('Done')), step('fails', tell('Failed'))] : []),
-      told === 'Done' ? step('ends', end('Complete')) : step('ends without success', end('Failed')),
-      ...(job.metadata.deletionTimestamp === undefined
-        ? []
-        : [step('is gone', (to) => remove(to, `Job/${name}`))]),
-    ]
+export function jobSteps(world: SmallWorld, doing: Doing): Step<SmallWorld>[] {
+  return ownJobs(world, doing.parent)
+    .filter(isUnfinished)
+    .flatMap((job) => stepsOf(job, world, doing))
+}
+
+function stepsOf(
+  job: Job,
+  world: SmallWorld,
+  { parent, work, isAllSeen }: Doing,
+): Step<SmallWorld>[] {
+  const { name, deletionTimestamp } = job.metadata
+  const told = toldBy(world, parent, job)
+  const step = (what: string, take: (world: SmallWorld) => void) => ({
+    name: `${name} ${what}`,
+    take: async (to: SmallWorld) => take(to),
   })
+  const tell = (state: Progress['state']) => (to: SmallWorld) =>
+    report(to, { parent, job, state, work })
+  const end = (type: 'Complete' | 'Failed') => (to: SmallWorld) => ended(to, job, type)
+  const slow = (one: Step<SmallWorld>) => (isAllSeen ? [one] : striking(world, 'lags', one))
+  const isRefusedOrFailed = told === 'Failed' || told === 'Refused'
+  return [
+    ...(told === undefined ? slow(step('starts', tell('Started'))) : []),
+    ...(told === 'Started'
+      ? [
+          ...slow(step('is done', tell('Done'))),
+          ...striking(world, 'failures', step('fails', tell('Failed'))),
+          ...striking(world, 'refusals', step('refuses', tell('Refused'))),
+        ]
+      : []),
+    ...(told === 'Done' ? [step('ends', end('Complete'))] : []),
+    ...(isRefusedOrFailed
+      ? [step('ends without success', end('Failed'))]
+      : striking(world, 'crashes', step('crashes for good', end('Failed')))),
+    ...(deletionTimestamp === undefined
+      ? striking(
+          world,
+          'stops',
+          step('is deleted by hand', (to) => beginEnd(to, `Job/${name}`)),
+        )
+      : [step('is gone', (to) => remove(to, `Job/${name}`))]),
+  ]
+}
+
+export function hasTold(world: SmallWorld, parent: string, job: Job): boolean {
+  return toldBy(world, parent, job) !== undefined
 }
 
 function toldBy(world: SmallWorld, parent: string, job: Job): Progress['state'] | undefined {
@@ -54,7 +89,6 @@ function report(world: SmallWorld, { parent, job, state, work }: Telling): void 
   const found = world.live[parent]
   if (found === undefined) return
   const before = progressIn(found)
-  const at = new Date(world.now).toISOString()
   const progress: Progress = {
     ...(before?.applied !== undefined && { applied: before.applied }),
     uid: found.metadata.uid ?? '',
@@ -64,22 +98,23 @@ function report(world: SmallWorld, { parent, job, state, work }: Telling): void 
     runner: 'pod',
     plan: planOf(job) ?? '',
     state,
-    at,
-    startedAt: at,
-    ...(state === 'Done' || state === 'Failed' ? work(world, job, state) : {}),
+    at: at(world),
+    startedAt: at(world),
+    ...work(world, job, state),
   }
-  const text = JSON.stringify(progress)
-  found.metadata.annotations = { ...found.metadata.annotations, [ANNOTATIONS.progress]: text }
-  touch(world, found)
+  edit(world, parent, ({ metadata, ...rest }) => ({
+    ...rest,
+    metadata: {
+      ...metadata,
+      annotations: { ...metadata.annotations, [ANNOTATIONS.progress]: JSON.stringify(progress) },
+    },
+  }))
 }
 
 function ended(world: SmallWorld, { metadata }: Job, type: 'Complete' | 'Failed'): void {
-  const found = world.live[`Job/${metadata.name}`]
-  if (found === undefined) return
-  const lastTransitionTime = new Date(world.now).toISOString()
-  found.status = {
+  const status = {
     ...(type === 'Failed' && { failed: 1 }),
-    conditions: [{ type, status: 'True', lastTransitionTime }],
+    conditions: [{ type, status: 'True', lastTransitionTime: at(world) }],
   }
-  touch(world, found)
+  edit(world, `Job/${metadata.name}`, (found) => ({ ...found, status }))
 }

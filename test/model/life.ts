@@ -1,13 +1,14 @@
 /** The life of one resource in a small world: what may happen to it, and what must hold all the time. */
-import { isDeepStrictEqual } from 'node:util'
-import type { Job } from '../../crds/kubernetes.ts'
-import { runOf } from '../../hooks/job.ts'
 import type { Room } from '../../hooks/room.ts'
+import { isUnfinished } from '../../hooks/job.ts'
 import { settings } from '../builders.ts'
-import { Wrong, type Model, type Step } from './explore.ts'
-import { jobSteps, type Work } from './jobs.ts'
-import { pass, type Passing } from './pass.ts'
-import { jobs, remove, textOf, touch, unfinished, type SmallWorld } from './small-world.ts'
+import type { Model, Step } from './explore.ts'
+import { hasTold, jobSteps, type Work } from './jobs.ts'
+import { isShown, pass, type Passing } from './pass.ts'
+import { beside, doubled, lost, phaseIn, revived } from './promises.ts'
+import { beginEnd, copyOf, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
+import { striking } from './steps.ts'
+import { isAlike, nextInstant, textOf } from './told.ts'
 
 export interface Life {
   start: SmallWorld
@@ -21,143 +22,174 @@ export interface Life {
   /** Phases that it never leaves. */
   final?: readonly string[]
   inPlace?: readonly string[]
-  /** What it does depends on the time alone. */
-  isTimed?: boolean
-  /** So many objects are made at most: where life never ends. */
-  most?: number
   /** What else can happen in a world. */
   more?: (world: SmallWorld) => Step<SmallWorld>[]
+  /** What must hold for this kind alone. */
+  wrong?: (before: SmallWorld, after: SmallWorld) => string[]
 }
 
-/** The life of the first Job is looked at; that of the next only until it is there. */
-const MOST_RUNS = 1
 /** Passes after which nothing may change any more, when nothing happens. */
 const ROUNDS = 8
-const DAY_SECONDS = 86_401
 
 export function lifeOf(life: Life): Model<SmallWorld> {
-  const { parent, room, work, final = [], rest } = life
+  const { parent, room, work, final = [] } = life
   const passing: Passing = { ...life, parent, room, settings }
+  const rest = restIn(passing)
   return {
-    start: life.start,
+    start: { ...life.start, seen: allSeen(life.start, passing) },
+    copy: copyOf,
     text: textOf,
     steps: (world) => [
       { name: 'pass', take: (to) => pass(to, passing) },
-      ...(isAllSeen(world)
-        ? [{ name: 'comes to rest', take: (to: SmallWorld) => atRest(to, passing) }]
-        : []),
-      { name: 'the resource is seen', take: async (to) => see(to, (key) => key === parent) },
-      { name: 'the others are seen', take: async (to) => see(to, (key) => key !== parent) },
-      ...(work === undefined ? [] : jobSteps(world, parent, work)),
-      ...times(world, life),
+      ...striking(
+        world,
+        'lost answers',
+        { name: 'pass without its answer', take: (to) => pass(to, passing, 'nothing') },
+        { name: 'pass without its status', take: (to) => pass(to, passing, 'children') },
+      ),
+      ...seeing(world, passing),
+      ...(work === undefined
+        ? []
+        : jobSteps(world, { parent, work, isAllSeen: isAllSeen(world, passing) })),
+      ...time(world, passing),
       ...deletion(world, life),
       ...(life.more?.(world) ?? []),
     ],
     wrong: (before, after) => [
-      ...doubled(after),
+      ...doubled(after, parent),
       ...lost(before, after, parent),
+      ...beside(before, after, parent),
       ...revived(before, after, { parent, final }),
+      ...(life.wrong?.(before, after) ?? []),
     ],
-    isGoal: (world) =>
-      world.live[parent] === undefined ||
-      (rest.includes(phaseIn(world, parent) ?? '') && unfinished(world).length === 0),
-    isBeyond: (world) =>
-      jobs(world).some((job) => runOf(job) > MOST_RUNS) || world.made > (life.most ?? Infinity),
+    wrongIn: async (world) =>
+      isAllSeen(world, passing) && !(await rest(world))
+        ? ['flaps: passes go on to change what nobody touches']
+        : [],
+    isGoal: (world) => isGoal(world, life),
   }
 }
 
-export function phaseIn({ live }: SmallWorld, key: string): string | undefined {
-  return (live[key]?.status as { phase?: string } | undefined)?.phase
+/** It is gone; or it has done what is asked of it now, and nothing is under way. */
+function isGoal(world: SmallWorld, { parent, rest }: Life): boolean {
+  const found = world.live[parent]
+  if (found === undefined) return true
+  if (found.metadata.deletionTimestamp !== undefined) return false
+  const { conditions = [] } = (found.status ?? {}) as { conditions?: Condition[] }
+  return (
+    rest.includes(phaseIn(world, parent) ?? '') &&
+    !ownJobs(world, parent).some(isUnfinished) &&
+    conditions.every(
+      ({ type, status, observedGeneration }) =>
+        observedGeneration === found.metadata['generation'] &&
+        (type !== 'Applied' || status === 'True'),
+    )
+  )
 }
 
-function times(
-  world: SmallWorld,
-  { parent, final = [], isTimed = false }: Life,
-): Step<SmallWorld>[] {
-  const later = (name: string, seconds: number) => ({
-    name,
-    take: async (to: SmallWorld) => void (to.now += seconds * 1000),
-  })
-  const isOver = final.includes(phaseIn(world, parent) ?? '')
-  const kinds = new Set(Object.values(world.live).map(({ kind }) => kind))
-  // Where nobody waits for it, time changes nothing.
-  return [
-    ...(kinds.has('Lease') || kinds.has('Job') || isTimed ? [later('half a minute', 31)] : []),
-    ...(unfinished(world).length > 0 || isTimed ? [later('eleven minutes', 661)] : []),
-    ...(isOver && kinds.has('Job') ? [later('a day', DAY_SECONDS)] : []),
-  ]
+interface Condition {
+  type: string
+  status: string
+  observedGeneration?: number
+}
+
+/** Time goes on until it makes a difference; caches seldom lag for so long. */
+function time(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
+  const next = nextInstant(world)
+  if (next === undefined) return []
+  const step = {
+    name: 'time goes on',
+    take: async (to: SmallWorld) => void (to.now = next + 1000),
+  }
+  if (!isAllSeen(world, passing)) {
+    return striking(world, 'lags', { ...step, name: 'time goes on unseen' })
+  }
+  if (
+    ownJobs(world, passing.parent).some(
+      (job) => isUnfinished(job) && !hasTold(world, passing.parent, job),
+    )
+  ) {
+    return striking(world, 'silences', { ...step, name: 'time goes on in silence' })
+  }
+  return 'time' in world.left ? striking(world, 'time', step) : [step]
 }
 
 /** A person deletes it; Metacontroller's finalizer holds it until its hook says otherwise. */
 function deletion(world: SmallWorld, { parent, room }: Life): Step<SmallWorld>[] {
-  const { live } = world
-  if (live[parent] === undefined || live[parent].metadata.deletionTimestamp !== undefined) return []
+  if (world.live[parent]?.metadata.deletionTimestamp !== undefined) return []
+  if (world.live[parent] === undefined) return []
   const isHeld = room(world).finalize !== undefined
-  const take = async (to: SmallWorld) => {
-    const found = to.live[parent]
-    if (found === undefined || !isHeld) {
-      remove(to, parent)
-      return
-    }
-    found.metadata.deletionTimestamp = new Date(to.now).toISOString()
-    touch(to, found)
+  const take = async (to: SmallWorld) => (isHeld ? beginEnd(to, parent) : remove(to, parent))
+  return striking(world, 'deletions', { name: 'is deleted', take })
+}
+
+/** The caches of Metacontroller hear of what happened: one of the resource, one of all others. */
+function seeing(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
+  const step = (name: string, isSeen: (key: string) => boolean) => {
+    const seen = seenOf(world, passing, isSeen)
+    return isSame(seen, world.seen, isAlike)
+      ? []
+      : [{ name, take: async (to: SmallWorld) => void (to.seen = seen) }]
   }
-  return [{ name: 'is deleted', take }]
-}
-
-/** The caches of Metacontroller hear of what happened. */
-function see(world: SmallWorld, isSeen: (key: string) => boolean): void {
-  const kept = Object.entries(world.seen).filter(([key]) => !isSeen(key))
-  const heard = Object.entries(world.live).filter(([key]) => isSeen(key))
-  world.seen = structuredClone(Object.fromEntries([...kept, ...heard].sort(byKey)))
-}
-
-function byKey([one]: [string, unknown], [other]: [string, unknown]): number {
-  return one < other ? -1 : 1
-}
-
-/** When nothing happens, passes soon change nothing any more. It leaves no trace. */
-async function atRest(world: SmallWorld, passing: Passing): Promise<void> {
-  const copy = structuredClone(world)
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const before = textOf(copy)
-    await pass(copy, passing)
-    see(copy, () => true)
-    if (textOf(copy) === before) return
-  }
-  throw new Wrong('flaps: passes go on to change what nobody touches')
-}
-
-function isAllSeen({ live, seen }: SmallWorld): boolean {
-  return isDeepStrictEqual(live, seen)
-}
-
-function doubled(world: SmallWorld): string[] {
-  const names = unfinished(world).map(({ metadata }) => metadata.name)
-  return names.length > 1 ? [`two Jobs at once: ${names.join(', ')}`] : []
-}
-
-/** A Job at work goes only when it was told to, or with its parent. */
-function lost(before: SmallWorld, after: SmallWorld, parent: string): string[] {
-  if (after.live[parent] === undefined) return []
-  const isThere = ({ metadata }: Job) =>
-    after.live[`Job/${metadata.name}`]?.metadata.uid === metadata.uid
-  return unfinished(before)
-    .filter((job) => job.metadata.deletionTimestamp === undefined && !isThere(job))
-    .map(({ metadata }) => `${metadata.name} is lost`)
-}
-
-function revived(
-  before: SmallWorld,
-  after: SmallWorld,
-  { parent, final }: { parent: string; final: readonly string[] },
-): string[] {
-  const phase = phaseIn(before, parent) ?? ''
-  if (!final.includes(phase) || after.live[parent] === undefined) return []
-  const made = jobs(after).filter(({ metadata }) => !(`Job/${metadata.name}` in before.live))
-  const now = phaseIn(after, parent) ?? ''
   return [
-    ...made.map(({ metadata }) => `${metadata.name} is made after the end`),
-    ...(now === phase ? [] : [`was ${phase}, is ${now}`]),
+    ...step('the resource is seen', (key) => key === passing.parent),
+    ...step('the others are seen', (key) => key !== passing.parent),
   ]
+}
+
+function seenOf(
+  world: SmallWorld,
+  passing: Passing,
+  isSeen: (key: string) => boolean,
+): SmallWorld['seen'] {
+  const kept = Object.entries(world.seen).filter(([key]) => !isSeen(key))
+  const heard = Object.entries(world.live).filter(
+    ([key, object]) => isSeen(key) && isShown(object, key, world, passing),
+  )
+  return Object.fromEntries([...kept, ...heard])
+}
+
+function isAllSeen(world: SmallWorld, passing: Passing): boolean {
+  return isSame(allSeen(world, passing), world.seen, isAlike)
+}
+
+function allSeen(world: SmallWorld, passing: Passing): SmallWorld['seen'] {
+  return seenOf(world, passing, () => true)
+}
+
+/** An object that was changed is another object. */
+function isSame(
+  one: Record<string, Small>,
+  other: Record<string, Small>,
+  isEqual = (before: Small, after: Small) => before === after,
+): boolean {
+  const entries = Object.entries(one)
+  return (
+    entries.length === Object.keys(other).length &&
+    entries.every(([key, object]) => {
+      const same = other[key]
+      return same !== undefined && isEqual(object, same)
+    })
+  )
+}
+
+/** Whether passes soon change nothing any more, when nothing else happens. It leaves no trace. */
+function restIn(passing: Passing): (world: SmallWorld) => Promise<boolean> {
+  const known = new Set<string>()
+  return async (world) => {
+    const way: string[] = []
+    let from = copyOf(world)
+    from.seen = allSeen(world, passing)
+    for (let text = textOf(from); !known.has(text); text = textOf(from)) {
+      if (way.length === ROUNDS) return false
+      way.push(text)
+      const to = copyOf(from)
+      await pass(to, passing)
+      to.seen = allSeen(to, passing)
+      if (isSame(to.live, from.live)) break
+      from = to
+    }
+    for (const text of way) known.add(text)
+    return true
+  }
 }

@@ -1,27 +1,112 @@
 import t from 'tap'
-import { explore, Wrong, type Model } from './explore.ts'
-import { lifeOf } from './life.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { LABELS } from '../../crds/names.ts'
+import type { Room } from '../../hooks/room.ts'
+import { explore, Wrong, type Found, type Model } from './explore.ts'
+import { lifeOf, type Life } from './life.ts'
 import { LIVES } from './lives.ts'
+import { migrations } from './transfers.ts'
 
 /** All of them are looked at by `npm run test:model`. */
-const FIRST_STATES = 400
+const FIRST_STATES = 50
 
-for (const [kind, life] of Object.entries(LIVES)) {
+for (const [kind, lives] of Object.entries(LIVES)) {
   t.test(`${kind}: nothing flaps, no child is lost, and no ended Job comes back`, async (t) => {
-    const { states, steps, wrong, deadEnds } = await explore(lifeOf(life), FIRST_STATES)
-    t.comment(`${states} states, ${steps} steps`)
-    t.strictSame(wrong, [])
-    t.strictSame(deadEnds, [])
+    for (const [name, life] of Object.entries(lives)) {
+      const { states, steps, wrong, deadEnds } = await explore(lifeOf(life), FIRST_STATES)
+      t.comment(`${name}: ${states} states, ${steps} steps`)
+      t.strictSame([wrong, deadEnds], [[], []], name)
+    }
   })
 }
+
+type Request = Parameters<Room['sync']>[0]
+type Answer = Awaited<ReturnType<Room['sync']>>
+
+/** The life of a VecMigration whose room decides so. */
+function broken(change: (desired: Answer, request: Request) => Answer): Promise<Found> {
+  const { room, ...life } = migrations()['one life'] as Life
+  return explore(
+    lifeOf({
+      ...life,
+      room(world) {
+        const { sync, ...rest } = room(world)
+        return {
+          ...rest,
+          sync: async (request, context) => change(await sync(request, context), request),
+        }
+      },
+    }),
+  )
+}
+
+function phaseOf({ parent }: Request): string | undefined {
+  return (parent as { status?: { phase?: string } }).status?.phase
+}
+
+const isJob = ({ kind }: { kind: string }) => kind === 'Job'
+
+t.test('a room that never makes its Job has dead ends', async (t) => {
+  const { deadEnds, isWhole } = await broken((desired) => ({
+    ...desired,
+    children: desired.children.filter((child) => !isJob(child)),
+  }))
+  t.ok(isWhole)
+  t.ok(deadEnds.length > 0)
+})
+
+t.test('a room that drops a Job at work loses it', async (t) => {
+  const { wrong } = await broken((desired, { children }) => {
+    const [job] = Object.values(children['Job.batch/v1'] ?? {})
+    if (job === undefined) return desired
+    const { kind, metadata } = job
+    const kept = desired.children.filter((child) => !isJob(child))
+    return { ...desired, children: kept, dropped: [{ kind, name: metadata.name, reason: 'none' }] }
+  })
+  t.ok(wrong.some((words) => /migration-run-[0-9a-f]+-1 is lost$/.test(words)))
+})
+
+t.test('a room that forgets a child is stopped by the guard', async (t) => {
+  const { wrong } = await broken((desired, { children }) =>
+    children['Job.batch/v1'] === undefined ? desired : { ...desired, children: [] },
+  )
+  t.ok(wrong.some((words) => /is neither kept nor dropped$/.test(words)))
+})
+
+t.test('a room that says something else in every pass flaps', async (t) => {
+  const { wrong } = await broken((desired, { parent }) => {
+    const { error } = (parent as { status?: { error?: string } }).status ?? {}
+    return {
+      ...desired,
+      status: { ...(desired.status as object), error: error === 'a' ? 'b' : 'a' },
+    }
+  })
+  t.ok(wrong.some((words) => /flaps: passes go on to change what nobody touches$/.test(words)))
+})
+
+t.test('a room that goes on after the end revives what has ended', async (t) => {
+  const back = await broken((desired, request) =>
+    phaseOf(request) === 'Completed' ? { ...desired, status: { phase: 'Pending' } } : desired,
+  )
+  t.ok(back.wrong.some((words) => /was Completed, is Pending$/.test(words)))
+  const again = await broken((desired, request) => {
+    const isThere = desired.children.some(({ metadata }) => metadata.name === 'again')
+    if (phaseOf(request) !== 'Completed' || isThere) return desired
+    const labels = { [LABELS.parent]: (request.parent as AnyObject).metadata.uid ?? '' }
+    const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'again', labels } }
+    return { ...desired, children: [...desired.children, job] }
+  })
+  t.ok(again.wrong.some((words) => /again is made after the end$/.test(words)))
+})
 
 interface Counter {
   value: number
 }
 
-/** Counts up to three, and from two on never comes to its goal. */
+/** Counts up to three, and from two on never comes to its goal but by somebody's hand. */
 const counter: Model<Counter> = {
   start: { value: 0 },
+  copy: (world) => ({ ...world }),
   text: ({ value }) => String(value),
   steps: ({ value }) => [
     { name: 'up', take: async (to) => void (to.value = Math.min(value + 1, 3)) },
@@ -31,17 +116,25 @@ const counter: Model<Counter> = {
         if (value === 3) throw new Wrong('broke at three')
       },
     },
+    { name: 'back', isStrike: true, take: async (to) => void (to.value = 0) },
   ],
   wrong: () => [],
+  wrongIn: async ({ value }) => (value === 2 ? ['is two'] : []),
   isGoal: ({ value }) => value === 1,
-  isBeyond: () => false,
 }
 
 t.test('what is wrong is told with the way that leads there, and so is a dead end', async (t) => {
   t.strictSame(await explore(counter), {
     states: 4,
-    steps: 8,
-    wrong: ['start > up > up > up > break: broke at three'],
+    steps: 12,
+    isWhole: true,
+    wrong: ['start > up > up: is two', 'start > up > up > up > break: broke at three'],
     deadEnds: ['start > up > up', 'start > up > up > up'],
   })
+})
+
+t.test('a run that stops before the end says so, and judges no dead ends', async (t) => {
+  const { states, isWhole, deadEnds } = await explore(counter, 3)
+  t.strictSame({ states, isWhole, deadEnds }, { states: 4, isWhole: false, deadEnds: [] })
+  t.equal((await explore(counter, 4)).isWhole, true, 'the last state of all was looked into')
 })

@@ -1,13 +1,23 @@
 /** One pass of Metacontroller in a small world: by the real hooks and their guard, on what it has seen. */
+import { isDeepStrictEqual } from 'node:util'
+import { VecBackup } from '../../crds/backup.ts'
+import { isUnfinished } from '../../hooks/job.ts'
 import type { Child, HookAnswer, Settings } from '../../hooks/protocol.ts'
 import { guardOf, GuardRefusal, type Guard } from '../../hooks/guard.ts'
 import type { Room } from '../../hooks/room.ts'
 import { grouped } from '../hooks/request.ts'
 import { PLURALS_OF } from './kinds.ts'
 import { Wrong } from './explore.ts'
-import { create, keyOf, remove, touch, type Small, type SmallWorld } from './small-world.ts'
-
-export const FINALIZER = 'metacontroller.io/test'
+import {
+  beginEnd,
+  create,
+  edit,
+  keyOf,
+  ownJobs,
+  remove,
+  type Small,
+  type SmallWorld,
+} from './small-world.ts'
 
 export interface Passing {
   /** `Kind/name` of the parent. */
@@ -19,13 +29,22 @@ export interface Passing {
   inPlace?: readonly string[]
 }
 
-export async function pass(world: SmallWorld, passing: Passing): Promise<void> {
+/** How much of an answer is carried out: what the service itself wrote is written in any case. */
+export type Heard = 'all' | 'children' | 'nothing'
+
+export async function pass(
+  world: SmallWorld,
+  passing: Passing,
+  heard: Heard = 'all',
+): Promise<void> {
   const parent = world.seen[passing.parent]
   if (parent === undefined) return
   const room = passing.room(world)
-  const children = childrenIn(world, parent)
+  const children = childrenIn(world.seen, parent)
   const answer = await decide(world, { ...passing, parent, room, children })
-  apply(world, parent, { answer, children, inPlace: passing.inPlace ?? [] })
+  if (heard === 'nothing') return
+  carryOut(world, parent, { answer, children, inPlace: passing.inPlace ?? [] })
+  if (heard === 'all') conclude(world, parent, answer)
 }
 
 /** It has no memory, and is dear to make. */
@@ -48,9 +67,9 @@ async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer
   const finalizing = parent.metadata.deletionTimestamp !== undefined
   const hook = finalizing && room.finalize !== undefined ? 'finalize' : 'sync'
   const request = {
-    parent: structuredClone(parent),
+    parent,
     children: grouped(children),
-    related: finalizing ? {} : grouped(relatedTo(world, room, parent)),
+    related: finalizing ? {} : grouped(relatedTo(world.seen, room, parent)),
     finalizing,
   }
   const call = hook === 'finalize' ? room.finalize : room.sync
@@ -64,30 +83,41 @@ async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer
   }
 }
 
-function apply(
-  world: SmallWorld,
-  parent: Small,
-  {
-    answer,
-    children,
-    inPlace,
-  }: { answer: HookAnswer; children: Small[]; inPlace: readonly string[] },
-): void {
-  const { uid = '' } = parent.metadata
-  const live = world.live[keyOf(parent)]
+interface Answered {
+  answer: HookAnswer
+  children: Small[]
+  inPlace: readonly string[]
+}
+
+function carryOut(world: SmallWorld, parent: Small, { answer, children, inPlace }: Answered): void {
   const wanted = new Map(answer.children.map((child) => [keyOf(child as Small), child]))
   for (const child of children) {
     const key = keyOf(child)
-    if (!wanted.has(key) && world.live[key]?.metadata.uid === child.metadata.uid) remove(world, key)
+    const isThere = world.live[key]?.metadata.uid === child.metadata.uid
+    if (wanted.has(key) || !isThere) continue
+    // Its finalizer holds it.
+    if (child.kind === VecBackup.kind) beginEnd(world, key)
+    else remove(world, key)
   }
   for (const [key, child] of wanted) {
     const observed = children.find((one) => keyOf(one) === key)
     if (observed === undefined) make(world, child, parent)
-    else if (inPlace.includes(child.kind)) change(world, key, child)
+    else if (inPlace.includes(child.kind)) change(world, observed, child)
   }
-  if (live?.metadata.uid !== uid) return
-  if (answer.finalized === true) remove(world, keyOf(parent))
-  else live.status = structuredClone(answer.status)
+}
+
+/** The status is written last, and finalizers go. */
+function conclude(world: SmallWorld, parent: Small, { status, finalized }: HookAnswer): void {
+  const key = keyOf(parent)
+  const live = world.live[key]
+  if (live === undefined || live.metadata.uid !== parent.metadata.uid) return
+  if (finalized === true) {
+    const [job] = ownJobs(world, key).filter(isUnfinished)
+    if (job !== undefined && !world.namespaceEnds)
+      throw new Wrong(`${job.metadata.name} outlives it`)
+    remove(world, key)
+  } else if (!isDeepStrictEqual(live.status, status))
+    edit(world, key, (found) => ({ ...found, status }))
 }
 
 function make(world: SmallWorld, child: Child, parent: Small): void {
@@ -95,32 +125,42 @@ function make(world: SmallWorld, child: Child, parent: Small): void {
   const { name, uid = '' } = metadata
   // Under Kubernetes a child of a parent that is gone is collected at once.
   if (world.live[keyOf(parent)]?.metadata.uid !== uid) return
-  create(world, structuredClone(child), { apiVersion, kind, name, uid, controller: true })
+  if (world.namespaceEnds) return
+  create(world, child, { apiVersion, kind, name, uid, controller: true })
 }
 
-function change(world: SmallWorld, key: string, child: Child): void {
-  const found = world.live[key]
-  if (found === undefined) return
-  const { metadata, ...rest } = structuredClone(child) as Small
-  const merged = { ...found.metadata.annotations, ...metadata.annotations }
-  Object.assign(found, rest)
-  found.metadata.annotations = merged
-  touch(world, found)
+/** What is as it should be is not written, and what was changed since it was seen is a conflict. */
+function change(world: SmallWorld, found: Small, child: Child): void {
+  const key = keyOf(found)
+  if (world.live[key] !== found) return
+  const { metadata, ...rest } = child as Small
+  const annotations = { ...found.metadata.annotations, ...metadata.annotations }
+  const wanted = { ...found, ...rest, metadata: { ...found.metadata, annotations } }
+  if (!isDeepStrictEqual(wanted, found)) edit(world, key, () => wanted)
 }
 
-function childrenIn({ seen }: SmallWorld, parent: Small): Small[] {
+/** What Metacontroller's caches hold for a parent: itself, its children, and what it asks to be shown. */
+export function isShown(object: Small, key: string, world: SmallWorld, passing: Passing): boolean {
+  const parent = world.live[passing.parent] ?? world.seen[passing.parent]
+  if (parent === undefined || key === passing.parent) return true
+  return isChild(object, parent) || namesOf(passing.room(world), parent).includes(key)
+}
+
+function isChild({ kind, metadata }: Small, parent: Small): boolean {
   const { uid } = parent.metadata
-  return Object.values(seen)
-    .filter(({ metadata }) => metadata.ownerReferences?.some((owner) => owner.uid === uid))
-    .filter(({ kind }) => kind !== 'Lease')
-    .map((child) => structuredClone(child))
+  return kind !== 'Lease' && metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
 }
 
-function relatedTo({ seen }: SmallWorld, room: Room, parent: Small): Small[] {
-  return room.customize(parent).flatMap(({ resource, names }) =>
-    names.flatMap((name) => {
-      const found = seen[`${PLURALS_OF[resource] ?? ''}/${name}`]
-      return found === undefined ? [] : [structuredClone(found)]
-    }),
-  )
+function childrenIn(seen: SmallWorld['seen'], parent: Small): Small[] {
+  return Object.values(seen).filter((object) => isChild(object, parent))
+}
+
+function relatedTo(seen: SmallWorld['seen'], room: Room, parent: Small): Small[] {
+  return namesOf(room, parent).flatMap((key) => seen[key] ?? [])
+}
+
+function namesOf(room: Room, parent: Small): string[] {
+  return room
+    .customize(parent)
+    .flatMap(({ resource, names }) => names.map((name) => `${PLURALS_OF[resource] ?? ''}/${name}`))
 }

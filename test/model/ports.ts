@@ -3,19 +3,23 @@ import { VecBackup } from '../../crds/backup.ts'
 import type { BackupPorts } from '../../hooks/backup/ports.ts'
 import type { Job, Lease, Secret } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/names.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { StorageError } from '../../crds/errors.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/ports.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import { holderNow } from '../../hooks/lease.ts'
 import type { MigrationPorts } from '../../hooks/migration/ports.ts'
 import type { RestorePorts } from '../../hooks/restore/ports.ts'
+import { withoutLease } from './others.ts'
 import {
+  beginEnd,
   create,
+  edit,
   jobs,
   keyOf,
   objects,
   remove,
-  touch,
   unfinished,
   type Small,
   type SmallWorld,
@@ -31,25 +35,21 @@ type AllPorts = BackupPorts &
 export function portsOver(world: SmallWorld): AllPorts {
   // What stands in the world under a kind has been admitted as that kind.
   const get = <Kind>(kind: string) => {
-    return async (_: string, name: string) =>
-      structuredClone(world.live[`${kind}/${name}`]) as Kind | undefined
+    return async (_: string, name: string) => world.live[`${kind}/${name}`] as Kind | undefined
   }
-  const jobsOf = async (_: string, parent: string) =>
-    jobs(world).filter(({ metadata }) => metadata.labels?.[LABELS.parent] === parent)
   const leases = {
     lease: get<Lease>('Lease'),
-    jobsOf,
+    jobsOf: async (_: string, parent: string) =>
+      jobs(world).filter(({ metadata }) => metadata.labels?.[LABELS.parent] === parent),
     async takeLease(lease: Lease) {
-      const found = world.live[keyOf(lease)]
-      if (found?.metadata.resourceVersion !== lease.metadata.resourceVersion) return false
-      if (found === undefined) return create(world, structuredClone(lease))
-      Object.assign(found, { spec: lease.spec })
-      touch(world, found)
+      const key = keyOf(lease)
+      if (!isCurrent(world, lease)) return false
+      if (!(key in world.live)) return create(world, lease)
+      edit(world, key, (found) => ({ ...found, spec: lease.spec }))
       return true
     },
     async dropLease(lease: Lease) {
-      const found = world.live[keyOf(lease)]
-      if (found?.metadata.resourceVersion !== lease.metadata.resourceVersion) return false
+      if (!isCurrent(world, lease)) return false
       remove(world, keyOf(lease))
       return true
     },
@@ -60,9 +60,8 @@ export function portsOver(world: SmallWorld): AllPorts {
     liveSecret: get<Secret>('Secret'),
     copy: get<Secret>('Secret'),
     async writeCopy(copy) {
-      const found = world.live[keyOf(copy)]
-      if (found === undefined) create(world, copy)
-      else Object.assign(found, { data: copy.data })
+      if (!create(world, copy))
+        edit(world, keyOf(copy), (found) => ({ ...found, data: copy.data ?? {} }))
     },
     deleteCopy: async ({ name }) => remove(world, `Secret/${name}`),
     cluster: get('VecCluster'),
@@ -71,28 +70,39 @@ export function portsOver(world: SmallWorld): AllPorts {
     restore: get('VecRestore'),
     migration: get('VecMigration'),
     schedule: get('VecBackupSchedule'),
-    deleteBackup: async ({ name }) => remove(world, `VecBackup/${name}`),
-    restoresOf: async () => [],
+    deleteBackup: async ({ name }) => beginEnd(world, `VecBackup/${name}`),
+    restoresOf: async ({ namespace, name }) =>
+      objects<Small>(world.live, VecRestore.kind)
+        .filter(({ spec }) => (spec as VecRestore['spec']).backupRef?.name === name)
+        .map(({ metadata }) => ({ namespace, name: metadata.name, uid: metadata.uid ?? '' })),
     backupsOf: async ({ uid }) =>
-      objects<Small>(world.live, VecBackup.kind)
-        .filter(({ metadata }) => metadata.ownerReferences?.some((owner) => owner.uid === uid))
-        .map((one) => structuredClone(one) as unknown as VecBackup),
+      objects<Small>(world.live, VecBackup.kind).filter(({ metadata }) =>
+        metadata.ownerReferences?.some((owner) => owner.uid === uid),
+      ) as unknown as VecBackup[],
     namespaceEnds: async () => world.namespaceEnds,
-    purge: async () => ({ done: true }),
+    async purge() {
+      const { bucket } = world
+      if (bucket.isAway) throw new StorageError('the store does not answer')
+      bucket.batches = Math.max(bucket.batches - 1, 0)
+      return { done: bucket.batches === 0 }
+    },
     // Foreground: it is there until its pod has ended.
     async deleteJob({ name, uid }) {
-      const found = world.live[`Job/${name}`]
-      if (found?.metadata.uid !== uid) return
-      found.metadata.deletionTimestamp ??= new Date(world.now).toISOString()
+      if (world.live[`Job/${name}`]?.metadata.uid === uid) beginEnd(world, `Job/${name}`)
     },
-    othersAt: async () => [],
-    isReady: async () => true,
-    consensus: async () => [{ ordinal: 0, state: 'working' }],
+    othersAt: async () => withoutLease(world),
+    isReady: async () => world.engine.isReady,
+    consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],
     writeHolder: (cluster) => holderNow(cluster, 'write', leases, new Date(world.now)),
     unfinishedHelmJobs: async () => unfinished(world).filter(isHelm).length,
     writeEvent: async () => undefined,
     warn: () => undefined,
   }
+}
+
+/** As the API server takes a write that names a resourceVersion, or none for what is not there yet. */
+function isCurrent({ live }: SmallWorld, object: Lease): boolean {
+  return live[keyOf(object)]?.metadata.resourceVersion === object.metadata.resourceVersion
 }
 
 function isHelm({ metadata }: Job): boolean {

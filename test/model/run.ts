@@ -1,25 +1,43 @@
 /**
  * `npm run test:model`: explores the lives of all kinds to their ends, and prints how many states there
- * are and what is wrong in them. With a number, so many states of each kind at most; with names, these.
+ * are and what is wrong in them. `--short` takes the smallest world of each kind; names, those kinds or
+ * worlds; `--most <n>` stops in each world after so many states, and says so.
  */
+import { parseArgs } from 'node:util'
 import { explore } from './explore.ts'
 import { lifeOf } from './life.ts'
 import { LIVES } from './lives.ts'
 
-const [first = ''] = process.argv.slice(2)
-const most = /^\d+$/.test(first) ? Number(first) : Infinity
-const names = process.argv.slice(most === Infinity ? 2 : 3)
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { short: { type: 'boolean', default: false }, most: { type: 'string' } },
+})
+const most = values.most === undefined ? Infinity : Number(values.most)
 
+let worlds = 0
 let states = 0
+let steps = 0
 let broken = 0
-for (const [kind, life] of Object.entries(LIVES)) {
-  if (names.length > 0 && !names.includes(kind)) continue
-  const found = await explore(lifeOf(life), most)
-  states += found.states
-  broken += found.wrong.length + found.deadEnds.length
-  process.stdout.write(`${kind}: ${found.states} states, ${found.steps} steps\n`)
-  for (const words of found.wrong) process.stdout.write(`  ${words}\n`)
-  for (const path of found.deadEnds) process.stdout.write(`  no way on from: ${path}\n`)
+let capped = 0
+for (const [kind, lives] of Object.entries(LIVES)) {
+  for (const [name, life] of Object.entries(lives).slice(0, values.short ? 1 : undefined)) {
+    if (positionals.length > 0 && !positionals.some((one) => one === kind || one === name)) continue
+    const found = await explore(lifeOf(life), most)
+    worlds += 1
+    states += found.states
+    steps += found.steps
+    broken += found.wrong.length + found.deadEnds.length
+    capped += found.isWhole ? 0 : 1
+    const end = found.isWhole ? 'all of them' : 'CAPPED: no dead ends judged'
+    say(`${kind}, ${name}: ${found.states} states, ${found.steps} steps, ${end}`)
+    for (const words of found.wrong) say(`  ${words}`)
+    for (const path of found.deadEnds) say(`  no way on from: ${path}`)
+  }
 }
-process.stdout.write(`${states} states, ${broken} broken\n`)
+const extent = capped === 0 ? 'to their ends' : `${capped} of them CAPPED`
+say(`${states} states, ${steps} steps, ${worlds} worlds ${extent}, ${broken} broken`)
 process.exit(broken === 0 ? 0 : 1)
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}

@@ -1,10 +1,10 @@
 /**
  * A cluster small enough to know all of it: the objects of one namespace, what Metacontroller has seen
- * of them, and the time. Plain data, so that a state can be copied and compared.
+ * of them, and the time. Plain data that is never changed but replaced, so that many states share it.
  */
 import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import { endOf } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
+import { LABELS } from '../../crds/names.ts'
 import type { Stored } from '../hooks/collection/engine.ts'
 import type { OwnerReference } from '../world/client.ts'
 
@@ -27,6 +27,9 @@ export interface SmallWorld {
   made: number
   namespaceEnds: boolean
   engine: SmallEngine
+  bucket: SmallBucket
+  /** How often each kind of event may still strike. */
+  left: Record<string, number>
 }
 
 /** What is in the engine of a cluster, and who keeps others from writing there. */
@@ -38,14 +41,20 @@ export interface SmallEngine {
   holder?: string
 }
 
+/** What a backup has written, in batches; and whether the store answers. */
+export interface SmallBucket {
+  batches: number
+  isAway: boolean
+}
+
 export const START = Date.parse('2026-03-01T12:00:00Z')
 
 export function keyOf({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>): string {
   return `${kind}/${metadata.name}`
 }
 
-/** A world with these objects in it, that everybody has seen. */
-export function smallWorld(objects: object[]): SmallWorld {
+/** A world with these objects in it, that everybody has seen, in which so much may happen. */
+export function smallWorld(objects: object[], left: Record<string, number> = {}): SmallWorld {
   const engine = { collections: new Map(), aliasTargets: new Map(), isReady: true }
   const world: SmallWorld = {
     now: START,
@@ -54,30 +63,63 @@ export function smallWorld(objects: object[]): SmallWorld {
     made: 0,
     namespaceEnds: false,
     engine,
+    bucket: { batches: 0, isAway: false },
+    left,
   }
   for (const object of objects) create(world, object as Small)
-  world.seen = structuredClone(world.live)
+  world.seen = { ...world.live }
   return world
 }
 
-/** As the API server makes it; false where something of that name is there. */
+/** A world of its own: the objects in it are shared, for none of them is ever changed. */
+export function copyOf(world: SmallWorld): SmallWorld {
+  const { live, seen, left, engine, bucket } = world
+  const { collections, aliasTargets } = engine
+  return {
+    ...world,
+    live: { ...live },
+    seen: { ...seen },
+    left: { ...left },
+    bucket: { ...bucket },
+    engine: {
+      ...engine,
+      // The engine of the collections' tests changes what it stores.
+      collections: structuredClone(collections),
+      aliasTargets: new Map(aliasTargets),
+    },
+  }
+}
+
+/** As the API server makes it; false where something of that name is there, or the namespace ends. */
 export function create(world: SmallWorld, object: Small, owner?: OwnerReference): boolean {
   const key = keyOf(object)
-  if (key in world.live) return false
+  if (key in world.live || world.namespaceEnds) return false
   world.made += 1
-  world.live[key] = {
+  world.live[key] = frozen({
     ...object,
     metadata: {
       ...object.metadata,
-      namespace: NAMESPACE,
+      namespace: object.metadata.namespace ?? NAMESPACE,
       uid: object.metadata.uid ?? `uid-${world.made}`,
       resourceVersion: String(world.made),
-      generation: 1,
-      creationTimestamp: new Date(world.now).toISOString(),
+      generation: object.metadata.generation ?? 1,
+      creationTimestamp: at(world),
       ...(owner !== undefined && { ownerReferences: [owner] }),
     },
-  }
+  })
   return true
+}
+
+/** Replaces an object by a changed one; one that is gone stays so. */
+export function edit(world: SmallWorld, key: string, change: (object: Small) => Small): void {
+  const found = world.live[key]
+  if (found === undefined) return
+  world.made += 1
+  const { metadata, ...rest } = change(found)
+  world.live[key] = frozen({
+    ...rest,
+    metadata: { ...metadata, resourceVersion: String(world.made) },
+  })
 }
 
 /** What belongs to an object goes with it. */
@@ -89,9 +131,17 @@ export function remove(world: SmallWorld, key: string): void {
   }
 }
 
-export function touch(world: SmallWorld, object: Small): void {
-  world.made += 1
-  object.metadata.resourceVersion = String(world.made)
+/** It is on its way out, until whoever holds it lets it go. */
+export function beginEnd(world: SmallWorld, key: string): void {
+  if (world.live[key]?.metadata.deletionTimestamp !== undefined) return
+  edit(world, key, ({ metadata, ...rest }) => ({
+    ...rest,
+    metadata: { ...metadata, deletionTimestamp: at(world) },
+  }))
+}
+
+export function at({ now }: Pick<SmallWorld, 'now'>): string {
+  return new Date(now).toISOString()
 }
 
 export function objects<Kind extends Small>(from: Record<string, Small>, kind: string): Kind[] {
@@ -106,77 +156,15 @@ export function unfinished(world: SmallWorld): Job[] {
   return jobs(world).filter((job) => endOf(job) === undefined)
 }
 
-/** The world without what makes two of the same kind differ: when it was, and what was counted. */
-export function textOf({ now, live, seen, namespaceEnds, engine }: SmallWorld): string {
-  const names = new Map<string, string>()
-  const all = [live, seen].map((objects) => Object.values(objects).map(told))
-  const { collections, aliasTargets, ...rest } = engine
-  const inEngine = [[...collections].sort(), [...aliasTargets].sort(), rest]
-  const text = JSON.stringify([all, namespaceEnds, inEngine], (key, value: unknown) =>
-    typeof value === 'string' && TIME.test(value)
-      ? ageOf(now - Date.parse(value), LIMITS[key] ?? USUAL)
-      : value,
-  )
-  return text.replace(/uid-\d+/g, (uid) => {
-    const name = names.get(uid) ?? `uid ${names.size}`
-    names.set(uid, name)
-    return name
-  })
+/** The Jobs of one resource. */
+export function ownJobs(world: SmallWorld, parent: string): Job[] {
+  const uid = world.live[parent]?.metadata.uid
+  return jobs(world).filter(({ metadata }) => metadata.labels?.[LABELS.parent] === uid)
 }
 
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
-/** Ages that decisions tell apart, in seconds, by the field they are taken from (crds/limits.ts). */
-const LIMITS: Record<string, number[]> = {
-  /** Of a Job that says nothing. */
-  creationTimestamp: [600],
-  /** Of a Job's end: its report may be late, its log is kept. */
-  lastTransitionTime: [30, 86_400],
-  /** Of a Lease: looked at once more, too short for a Job, over. */
-  acquireTime: [15, 240, 300],
-  /** Of a report: a failed helm run is tried again. */
-  at: [30],
-  startedAt: [],
-  startTime: [],
-  deletionTimestamp: [],
-}
-const USUAL = [30, 600, 86_400]
-
-function ageOf(ms: number, limits: number[]): string {
-  const seconds = ms / 1000
-  const limit = limits.findIndex((one) => seconds < one)
-  return `age ${seconds < 0 ? 'to come' : limit}`
-}
-
-/** An object without what no decision looks at. */
-function told(object: Small): object {
-  const { creationTimestamp, annotations = {}, ...metadata } = object.metadata
-  const isJob = object.kind === 'Job'
-  const progress = annotations[ANNOTATIONS.progress]
-  return {
-    ...object,
-    metadata: { ...metadata, resourceVersion: '', ...(isJob && { creationTimestamp }) },
-    annotations: {
-      ...annotations,
-      ...(progress !== undefined && { [ANNOTATIONS.progress]: JSON.parse(progress) as unknown }),
-    },
-    status: isJob ? object.status : timeless(object),
-  }
-}
-
-/** Of a status it does not matter since when it is so; of a child it does when it ended. */
-function timeless({ status, metadata }: Small): unknown {
-  const {
-    conditions = [],
-    completionTime,
-    ...rest
-  } = (status ?? {}) as {
-    conditions?: object[]
-    completionTime?: string
-  }
-  const isChild = metadata.ownerReferences !== undefined
-  return {
-    ...rest,
-    ...(isChild && { completionTime }),
-    conditions: conditions.map((one) => ({ ...one, lastTransitionTime: '' })),
-  }
+/** Whoever changes what many states share would change them all: that throws. */
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const inner of Object.values(value)) frozen(inner)
+  return Object.freeze(value)
 }

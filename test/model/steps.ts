@@ -1,6 +1,32 @@
 /** What may happen in a small world, whoever does it. */
 import type { Step } from './explore.ts'
-import { create, remove, type Small, type SmallWorld } from './small-world.ts'
+import {
+  beginEnd,
+  create,
+  edit,
+  jobs,
+  keyOf,
+  remove,
+  type Small,
+  type SmallWorld,
+} from './small-world.ts'
+
+/** What may still strike in this world; it is one less of its kind afterwards. */
+export function striking(
+  { left }: SmallWorld,
+  kind: string,
+  ...steps: Step<SmallWorld>[]
+): Step<SmallWorld>[] {
+  if ((left[kind] ?? 0) === 0) return []
+  return steps.map(({ name, take }) => ({
+    name,
+    isStrike: true,
+    async take(world) {
+      world.left[kind] = (world.left[kind] ?? 0) - 1
+      await take(world)
+    },
+  }))
+}
 
 /** What is not there yet may come. */
 export function comes({ live }: SmallWorld, object: object): Step<SmallWorld>[] {
@@ -9,13 +35,52 @@ export function comes({ live }: SmallWorld, object: object): Step<SmallWorld>[] 
   return [
     {
       name: `${kind} ${metadata.name} comes`,
-      take: async (to) => void create(to, structuredClone(object) as Small),
+      take: async (to) => void create(to, object as Small),
     },
   ]
 }
 
 /** Somebody deletes what is there. */
-export function goes({ live }: SmallWorld, key: string): Step<SmallWorld>[] {
-  if (!(key in live)) return []
-  return [{ name: `${key} is deleted`, take: async (to) => remove(to, key) }]
+export function goes(world: SmallWorld, key: string): Step<SmallWorld>[] {
+  if (!(key in world.live)) return []
+  return striking(world, 'losses', { name: `${key} goes`, take: async (to) => remove(to, key) })
+}
+
+/** Somebody sets a status or an annotation, or changes a spec, whose generation rises then. */
+export function edited(
+  name: string,
+  key: string,
+  change: { spec?: object; status?: object; annotations?: Record<string, string> },
+): Step<SmallWorld> {
+  const { spec, status, annotations } = change
+  return {
+    name,
+    take: async (to) =>
+      edit(to, key, (found) => ({
+        ...found,
+        metadata: {
+          ...found.metadata,
+          ...(spec && { generation: Number(found.metadata.generation) + 1 }),
+          annotations: { ...found.metadata.annotations, ...annotations },
+        },
+        spec: { ...(found.spec as object), ...spec },
+        ...(status && { status: { ...(found.status as object), ...status } }),
+      })),
+  }
+}
+
+/** The namespace of a resource ends: nothing is made there any more, and all that is there goes. */
+export function namespaceEnds(world: SmallWorld, parent: string): Step<SmallWorld>[] {
+  if (!world.namespaceEnds) {
+    const take = async (to: SmallWorld) => {
+      to.namespaceEnds = true
+      beginEnd(to, parent)
+      for (const { metadata } of jobs(to)) beginEnd(to, `Job/${metadata.name}`)
+    }
+    return striking(world, 'ends', { name: 'the namespace ends', take })
+  }
+  return Object.values(world.live)
+    .filter(({ kind }) => kind !== 'Job' && !kind.startsWith('Vec'))
+    .map(keyOf)
+    .map((key) => ({ name: `${key} goes`, take: async (to: SmallWorld) => remove(to, key) }))
 }

@@ -23,7 +23,7 @@ export const PARTS: Part[] = [
     name: 'models',
     title: 'States explored',
     command: ['test/model/run.ts'],
-    short: ['2000'],
+    short: ['--short'],
     said: lineWith(/^\d+ states, .*/m),
   },
   {

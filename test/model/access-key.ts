@@ -1,0 +1,101 @@
+/** The life of a VecAccessKey: a Secret with a token of now, whatever becomes of the key and the cluster. */
+import { accessKeyRoom } from '../../hooks/access-key/index.ts'
+import type { Step } from './explore.ts'
+import type { Life } from './life.ts'
+import { portsOver } from './ports.ts'
+import { stored } from './resources.ts'
+import { edit, smallWorld, type SmallWorld } from './small-world.ts'
+import { comes, edited, goes, striking } from './steps.ts'
+
+const PARENT = 'VecAccessKey/reader'
+const SPEC = { clusterRef: { name: 'a' }, access: 'r', ttl: '1h' }
+const CLUSTER = stored('VecCluster', 'a', {
+  version: '1.18.3',
+  apiKey: { autoGenerate: true, jwtRbac: true },
+})
+const KEY = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'vec-a-apikey' },
+  data: { 'api-key': 'a2V5a2V5a2V5' },
+} as const
+
+export function accessKeys(): Record<string, Life> {
+  const life = (
+    left: Record<string, number>,
+    more: NonNullable<Life['more']> = () => [],
+  ): Life => ({
+    start: smallWorld([stored('VecAccessKey', 'reader', SPEC), CLUSTER], left),
+    parent: PARENT,
+    room: (world) => accessKeyRoom(portsOver(world)),
+    rest: ['Ready'],
+    inPlace: ['Secret'],
+    wrong: tokenIsLost,
+    more: (world) => [...comes(world, KEY), ...more(world)],
+  })
+  return {
+    'one life': life({ deletions: 1, 'lost answers': 1 }),
+    'what it needs changes': life({ changes: 1, losses: 1, 'lost answers': 1 }, troubles),
+    'somebody else has the Secret': life({ deletions: 1, losses: 1, changes: 1 }, taken),
+  }
+}
+
+function troubles(world: SmallWorld): Step<SmallWorld>[] {
+  const data = (key: string, name: string, change: Record<string, string>) => ({
+    name,
+    take: async (to: SmallWorld) =>
+      edit(to, key, (found) => ({ ...found, data: { ...found.data, ...change } })),
+  })
+  const cluster = world.live['VecCluster/a']
+  const isOff = JSON.stringify(cluster?.spec ?? {}).includes('"jwtRbac":false')
+  const rbac = (name: string, jwtRbac: boolean) =>
+    edited(name, 'VecCluster/a', { spec: { apiKey: { autoGenerate: true, jwtRbac } } })
+  return [
+    ...comes(world, CLUSTER),
+    ...goes(world, 'VecCluster/a'),
+    ...goes(world, 'Secret/vec-a-apikey'),
+    ...goes(world, 'Secret/reader'),
+    ...(isOff ? [rbac('tokens are allowed', true)] : []),
+    ...striking(
+      world,
+      'changes',
+      data('Secret/vec-a-apikey', 'the key is another', { 'api-key': 'b3RoZXI=' }),
+      data('Secret/reader', 'the token is overwritten', { token: 'b3RoZXI=' }),
+      edited('another ttl is wanted', PARENT, { spec: { ttl: '2h' } }),
+      ...(cluster === undefined || isOff ? [] : [rbac('tokens are not allowed', false)]),
+    ),
+  ]
+}
+
+const THEIRS = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'reader' },
+  data: { a: 'YQ==' },
+}
+
+function taken(world: SmallWorld): Step<SmallWorld>[] {
+  const theirs = world.live['Secret/reader']
+  const isTheirs = theirs !== undefined && theirs.metadata.ownerReferences === undefined
+  const isFree = theirs === undefined
+  return [
+    ...(isFree ? striking(world, 'changes', ...comes(world, THEIRS)) : []),
+    // It goes again: somebody may be counted on for that.
+    ...(isTheirs ? goes({ ...world, left: { losses: 1 } }, 'Secret/reader').map(free) : []),
+  ]
+}
+
+function free({ name, take }: Step<SmallWorld>): Step<SmallWorld> {
+  return { name, take }
+}
+
+/** A pass neither deletes the token that is there nor touches what is another's. */
+function tokenIsLost(before: SmallWorld, after: SmallWorld): string[] {
+  const secret = before.live['Secret/reader']
+  const now = after.live['Secret/reader']
+  const isKept = secret === undefined || now?.metadata.uid === secret.metadata.uid
+  const isTheirs = secret !== undefined && secret.metadata.ownerReferences === undefined
+  if (isTheirs && now !== undefined && now !== secret) return ['the Secret of another is written']
+  if (isKept || after.live[PARENT] === undefined) return []
+  return before.left['losses'] === after.left['losses'] && !isTheirs ? ['the token is lost'] : []
+}

@@ -1,0 +1,149 @@
+/** The life of a VecBackupSchedule: every ten minutes a backup, of which the newest complete one stays. */
+import { VecBackup } from '../../crds/backup.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { backupScheduleRoom } from '../../hooks/backup-schedule/index.ts'
+import type { Step } from './explore.ts'
+import type { Life } from './life.ts'
+import { portsOver } from './ports.ts'
+import { CONTENT, stored } from './resources.ts'
+import {
+  at,
+  beginEnd,
+  edit,
+  objects,
+  remove,
+  smallWorld,
+  type Small,
+  type SmallWorld,
+} from './small-world.ts'
+import { edited, striking } from './steps.ts'
+
+const PARENT = 'VecBackupSchedule/often'
+const SPEC = { ...CONTENT, schedule: '*/10 * * * *', retentionPolicy: { keepLast: 1 } }
+type Policy = 'Allow' | 'Forbid' | 'Replace'
+
+export function schedules(): Record<string, Life> {
+  const life = (
+    concurrencyPolicy: Policy,
+    left: Record<string, number>,
+    more: NonNullable<Life['more']> = () => [],
+  ): Life => ({
+    start: smallWorld([stored('VecBackupSchedule', 'often', { ...SPEC, concurrencyPolicy })], left),
+    parent: PARENT,
+    room: (world) => backupScheduleRoom(portsOver(world)),
+    rest: ['Active', 'Suspended'],
+    inPlace: ['VecBackup'],
+    wrong: (before, after) => wrongBackups(before, after, concurrencyPolicy),
+    more: (world) => [...backupsEnd(world), ...more(world)],
+  })
+  return {
+    'one life': life('Forbid', { time: 3, deletions: 1 }),
+    'failed backups': life('Forbid', { time: 4, failures: 2 }),
+    'lost answers': life('Forbid', { time: 3, 'lost answers': 1, failures: 1 }),
+    Replace: life('Replace', { time: 3, deletions: 1, failures: 1 }),
+    Allow: life('Allow', { time: 3, failures: 1, deletions: 1 }),
+    'another spec': life('Forbid', { time: 3, changes: 2, deletions: 1 }, changes),
+    'objects that stay': life('Forbid', { time: 2, annotations: 1, deletions: 1 }, (world) =>
+      striking(
+        world,
+        'annotations',
+        edited('objects are to stay', PARENT, { annotations: RETAIN }),
+      ),
+    ),
+  }
+}
+
+const RETAIN = { [ANNOTATIONS.retainObjects]: 'true' }
+
+function changes(world: SmallWorld): Step<SmallWorld>[] {
+  const [backup] = backupsIn(world.live)
+  const key = `${VecBackup.kind}/${backup?.metadata.name}`
+  return striking(
+    world,
+    'changes',
+    edited('it is suspended', PARENT, { spec: { suspend: true } }),
+    edited('it is resumed', PARENT, { spec: { suspend: false } }),
+    edited('all are kept', PARENT, { spec: { retentionPolicy: {} } }),
+    ...(backup === undefined
+      ? []
+      : [{ name: `${key} is deleted`, take: async (to: SmallWorld) => beginEnd(to, key) }]),
+  )
+}
+
+/** The backups end, one way or the other, and go once they are deleted. */
+function backupsEnd(world: SmallWorld): Step<SmallWorld>[] {
+  return backupsIn(world.live).flatMap(({ metadata, status }) => {
+    const { name, deletionTimestamp } = metadata
+    const key = `${VecBackup.kind}/${name}`
+    const end = (phase: string): Step<SmallWorld> => ({
+      name: `${name} is ${phase}`,
+      take: async (to) =>
+        edit(to, key, (found) => ({ ...found, status: { phase, completionTime: at(to) } })),
+    })
+    return [
+      ...(status === undefined
+        ? [end('Completed'), ...striking(world, 'failures', end('Failed'))]
+        : []),
+      ...(deletionTimestamp === undefined
+        ? []
+        : [{ name: `${name} is gone`, take: async (to: SmallWorld) => remove(to, key) }]),
+    ]
+  })
+}
+
+function wrongBackups(before: SmallWorld, after: SmallWorld, policy: Policy): string[] {
+  const schedule = after.live[PARENT]
+  const earlier = backupsIn(before.live)
+  if (schedule === undefined) return bare(before, earlier)
+  const names = new Set(earlier.map(({ metadata }) => metadata.name))
+  const made = backupsIn(after.live).filter(({ metadata }) => !names.has(metadata.name))
+  const known = [...names, ...lastSlot(before)].sort().at(-1) ?? ''
+  const active = backupsIn(after.live).filter(isActive)
+  const newest = earlier.filter(isComplete).at(-1)
+  const isPruned =
+    before.left['changes'] === after.left['changes'] &&
+    newest !== undefined &&
+    after.live[`${VecBackup.kind}/${newest.metadata.name}`]?.metadata.deletionTimestamp !==
+      undefined
+  return [
+    ...made
+      .filter(({ metadata }) => metadata.name <= known)
+      .map(({ metadata }) => `${metadata.name} is made after ${known}`),
+    ...(made.length > 0 && policy !== 'Allow' && active.length > 1 ? ['two at work'] : []),
+    ...(isPruned ? [`${newest.metadata.name} is deleted, and is the newest complete one`] : []),
+  ]
+}
+
+/** As the name of its backup. */
+function lastSlot({ live }: SmallWorld): string[] {
+  const { lastScheduleTime } = (live[PARENT]?.status ?? {}) as { lastScheduleTime?: string }
+  if (lastScheduleTime === undefined) return []
+  return [`often-${lastScheduleTime.replaceAll(/[-:Z]/g, '').replace('T', '-')}`]
+}
+
+/** It went with its backups, of which each was to keep its objects. */
+function bare({ live, seen }: SmallWorld, backups: Small[]): string[] {
+  const isRetained = ({ metadata }: Small) =>
+    metadata.annotations?.[ANNOTATIONS.retainObjects] === 'true'
+  const schedule = seen[PARENT]
+  if (live[PARENT] === undefined || schedule === undefined || !isRetained(schedule)) return []
+  return backups
+    .filter((backup) => backup.metadata.deletionTimestamp === undefined && !isRetained(backup))
+    .map(({ metadata }) => `${metadata.name} goes with its objects`)
+}
+
+/** By their slots. */
+function backupsIn(from: SmallWorld['live']): Small[] {
+  return objects<Small>(from, VecBackup.kind).sort((one, other) =>
+    one.metadata.name < other.metadata.name ? -1 : 1,
+  )
+}
+
+function isActive({ metadata, status }: Small): boolean {
+  return metadata.deletionTimestamp === undefined && status === undefined
+}
+
+function isComplete({ metadata, status }: Small): boolean {
+  const { phase } = (status ?? {}) as { phase?: string }
+  return metadata.deletionTimestamp === undefined && phase === 'Completed'
+}

@@ -1,0 +1,180 @@
+/** The life of a VecCluster: its helm Jobs make a release and a StatefulSet, whose pods come and go. */
+import { decodePlan, JOB_ENV, UpgradePlan } from '../../crds/command.ts'
+import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
+import { LABELS, releaseName } from '../../crds/names.ts'
+import { clusterRoom } from '../../hooks/cluster/index.ts'
+import { planOf, runOf } from '../../hooks/job.ts'
+import { statefulSet } from '../builders.ts'
+import type { Step } from './explore.ts'
+import type { Work } from './jobs.ts'
+import type { Life } from './life.ts'
+import { anotherWith } from './others.ts'
+import { portsOver } from './ports.ts'
+import { stored } from './resources.ts'
+import { at, create, edit, remove, smallWorld, type Small, type SmallWorld } from './small-world.ts'
+import { comes, edited, goes, namespaceEnds, striking } from './steps.ts'
+
+const PARENT = 'VecCluster/a'
+const SET = `StatefulSet/${releaseName('a')}`
+/** Where helm remembers a release, from the first moment of its first run on. */
+const RELEASE = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'release' } }
+const VERSION = '1.18.3'
+
+export function clusters(): Record<string, Life> {
+  const life = (
+    left: Record<string, number>,
+    more: NonNullable<Life['more']> = () => [],
+    spec: object = {},
+  ): Life => ({
+    start: smallWorld([stored('VecCluster', 'a', { version: VERSION, ...spec })], left),
+    parent: PARENT,
+    room: (world) => clusterRoom(portsOver(world)),
+    rest: ['Running'],
+    work: helmWork,
+    wrong: releaseIsLeft,
+    more: (world) => [...podsCome(world), ...more(world)],
+  })
+  return {
+    'one life': life({}),
+    deletion: life({ deletions: 1 }),
+    'trouble with its Job': life({ failures: 1, crashes: 1 }),
+    'Jobs that stop': life({ stops: 1, silences: 1 }),
+    'a Job that refuses': life({ refusals: 1, changes: 1 }, changes),
+    'lost answers': life({ 'lost answers': 1 }),
+    'another spec': life({ changes: 1 }, changes),
+    'a restore at work': life({ turns: 1 }, anotherWith(['write', 'backup'], 'VecRestore')),
+    'pods in trouble': life({ pods: 1 }, podsFail),
+    'its Secret comes late': life({ losses: 1 }, secretSteps, KEY_SPEC),
+    'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, PARENT)),
+  }
+}
+
+const KEY_SPEC = { apiKey: { secretRef: { name: 'key', key: 'api-key' } } }
+const KEY = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'key' },
+  data: { 'api-key': 'a2V5a2V5a2V5' },
+} as const
+
+function secretSteps(world: SmallWorld): Step<SmallWorld>[] {
+  const change = (data: Record<string, string>) => async (to: SmallWorld) =>
+    edit(to, 'Secret/key', (found) => ({ ...found, data }))
+  return [
+    ...comes(world, KEY),
+    ...goes(world, 'Secret/key'),
+    ...('Secret/key' in world.live
+      ? striking(world, 'changes', {
+          name: 'the key is another',
+          take: change({ 'api-key': 'b3RoZXI=' }),
+        })
+      : []),
+  ]
+}
+
+function changes(world: SmallWorld): Step<SmallWorld>[] {
+  if (world.live[PARENT] === undefined) return []
+  return striking(
+    world,
+    'changes',
+    edited('another version is wanted', PARENT, { spec: { version: '1.18.4' } }),
+    edited('two replicas are wanted', PARENT, { spec: { replicas: 2 } }),
+  )
+}
+
+/** helm makes the StatefulSet, or takes it away, and the report says what was applied. */
+function helmWork(...[world, job, state]: Parameters<Work>): ReturnType<Work> {
+  const isUninstall = job.metadata.labels?.[LABELS.verb] === 'uninstall'
+  switch (state) {
+    case 'Started':
+      if (!isUninstall) create(world, RELEASE)
+      return {}
+    case 'Failed':
+      return { reason: 'HelmFailed', message: 'helm said no' }
+    case 'Refused':
+      return { reason: 'ShardsWouldBeLost', message: 'a node holds shards' }
+    case 'Done':
+      return isUninstall ? uninstalled(world) : upgraded(world, job)
+  }
+}
+
+function uninstalled(world: SmallWorld): ReturnType<Work> {
+  remove(world, SET)
+  remove(world, 'Secret/release')
+  return {}
+}
+
+function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
+  const plan = planIn(job)
+  const { replicas } = plan.spec
+  const annotations = { version: plan.version }
+  const before = world.live[SET] as unknown as StatefulSet | undefined
+  const isSame =
+    before?.spec.replicas === replicas && before.metadata.annotations?.['version'] === plan.version
+  const generation = (before?.metadata.generation ?? 0) + (isSame ? 0 : 1)
+  if (before === undefined) create(world, setOf(replicas, 1, annotations))
+  else if (!isSame) edit(world, SET, () => merged(before, setOf(replicas, generation, annotations)))
+  return {
+    applied: {
+      planHash: planOf(job) ?? '',
+      generation: plan.generation,
+      secretFingerprints: plan.secretFingerprints,
+      version: plan.version,
+      run: runOf(job),
+      at: at(world),
+      statefulSetGeneration: generation,
+    },
+  }
+}
+
+function planIn(job: Job) {
+  const { containers } = job.spec?.template.spec ?? { containers: [] }
+  const [{ env = [] } = {}] = containers as { env?: { name: string; value?: string }[] }[]
+  return decodePlan(UpgradePlan, env.find(({ name }) => name === JOB_ENV.plan)?.value ?? '')
+}
+
+/** As helm leaves it: nobody has looked after it yet. */
+function setOf(replicas: number, generation: number, annotations: Record<string, string>): Small {
+  const set = statefulSet(replicas, { observedGeneration: generation - 1, readyReplicas: 0 })
+  return { ...set, metadata: { ...set.metadata, generation, annotations } }
+}
+
+function merged({ metadata }: Pick<StatefulSet, 'metadata'>, set: Small): Small {
+  return { ...set, metadata: { ...metadata, ...set.metadata } }
+}
+
+function podsCome(world: SmallWorld): Step<SmallWorld>[] {
+  const set = world.live[SET] as unknown as StatefulSet | undefined
+  const { generation } = set?.metadata ?? {}
+  const { replicas } = set?.spec ?? {}
+  if (set === undefined) return []
+  if (set.status?.observedGeneration === generation && set.status?.readyReplicas === replicas) {
+    return []
+  }
+  const status = { observedGeneration: generation, readyReplicas: replicas }
+  return [edited('its pods are ready', SET, { status })]
+}
+
+function podsFail(world: SmallWorld): Step<SmallWorld>[] {
+  const set = world.live[SET] as unknown as StatefulSet | undefined
+  if (set === undefined) return []
+  const consensus = (name: string) => ({
+    name,
+    take: async (to: SmallWorld) => void (to.engine.isReady = !to.engine.isReady),
+  })
+  return [
+    ...((set.status?.readyReplicas ?? 0) > 0
+      ? striking(world, 'pods', edited('a pod is lost', SET, { status: { readyReplicas: 0 } }))
+      : []),
+    ...(world.engine.isReady
+      ? striking(world, 'pods', consensus('consensus stops'))
+      : [consensus('consensus works again')]),
+  ]
+}
+
+/** What helm made goes before the resource does, wherever it is not deleted with its namespace. */
+function releaseIsLeft(before: SmallWorld, after: SmallWorld): string[] {
+  const isGone = before.live[PARENT] !== undefined && after.live[PARENT] === undefined
+  const isLeft = SET in after.live || 'Secret/release' in after.live
+  return isGone && isLeft && !after.namespaceEnds ? ['it is gone and its release is left'] : []
+}

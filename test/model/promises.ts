@@ -1,0 +1,55 @@
+/** What no step may do to a resource and its Jobs, whatever its kind. */
+import type { Job } from '../../crds/kubernetes.ts'
+import { isUnfinished } from '../../hooks/job.ts'
+import { ownJobs, unfinished, type SmallWorld } from './small-world.ts'
+
+export function phaseIn({ live }: SmallWorld, key: string): string | undefined {
+  return (live[key]?.status as { phase?: string } | undefined)?.phase
+}
+
+export function doubled(world: SmallWorld, parent: string): string[] {
+  const names = ownJobs(world, parent).filter(isUnfinished).map(nameOf)
+  return names.length > 1 ? [`two Jobs at once: ${names.join(', ')}`] : []
+}
+
+/** A Job at work goes only when it was told to. */
+export function lost(before: SmallWorld, after: SmallWorld, parent: string): string[] {
+  if (after.live[parent] === undefined) return []
+  return unfinished(before)
+    .filter((job) => job.metadata.deletionTimestamp === undefined && !isThere(after, job))
+    .map((job) => `${nameOf(job)} is lost`)
+}
+
+/** Where the Job of somebody else is at work, none is made. */
+export function beside(before: SmallWorld, after: SmallWorld, parent: string): string[] {
+  const own = ownJobs(after, parent)
+  const made = own.filter((job) => !isThere(before, job))
+  if (made.length === 0) return []
+  const others = unfinished(after).filter((job) => !own.includes(job))
+  return others.map((job) => `${made.map(nameOf).join(', ')} is made beside ${nameOf(job)}`)
+}
+
+export function revived(
+  before: SmallWorld,
+  after: SmallWorld,
+  { parent, final }: { parent: string; final: readonly string[] },
+): string[] {
+  const phase = phaseIn(before, parent) ?? ''
+  if (!final.includes(phase) || after.live[parent] === undefined) return []
+  const made = ownJobs(after, parent).filter(
+    ({ metadata }) => !(`Job/${metadata.name}` in before.live),
+  )
+  const now = phaseIn(after, parent) ?? ''
+  return [
+    ...made.map((job) => `${nameOf(job)} is made after the end`),
+    ...(now === phase ? [] : [`was ${phase}, is ${now}`]),
+  ]
+}
+
+function isThere({ live }: SmallWorld, { metadata }: Job): boolean {
+  return live[`Job/${metadata.name}`]?.metadata.uid === metadata.uid
+}
+
+function nameOf({ metadata }: Job): string {
+  return metadata.name
+}

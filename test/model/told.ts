@@ -1,0 +1,258 @@
+/**
+ * A small world as text, without what makes two of the same kind differ: when it was, what was counted,
+ * and what no decision looks at. What differs in text only is one state.
+ */
+import type { Job } from '../../crds/kubernetes.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { VecBackup } from '../../crds/backup.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { isTrouble } from '../../hooks/cluster/failure.ts'
+import { imageOf, isUnfinished } from '../../hooks/job.ts'
+import type { Small, SmallWorld } from './small-world.ts'
+
+export function textOf(world: SmallWorld): string {
+  const { now, live, seen, namespaceEnds, engine, bucket, left } = world
+  const objects = [...sorted(live), undefined, ...sorted(seen)].map((one) => one && told(one))
+  const nameOf = named()
+  const runs = ranked(objects.flatMap((one) => one?.runs ?? []))
+  const texts = objects.map((one) => {
+    if (one === undefined) return '|'
+    const ages = one.times.map(({ at, limits }) => ageOf(now - at, limits))
+    const ranks = one.runs.map((run) => runs.get(run))
+    return `${one.id}:${one.uids.map(nameOf).join()}:${ages.join()}:${ranks.join()}`
+  })
+  const rest = JSON.stringify([namespaceEnds, left, bucket])
+  return `${texts.join(' ')} ${rest}${textOfEngine(engine)}`
+}
+
+function sorted(objects: Record<string, Small>): (Small | undefined)[] {
+  return Object.keys(objects)
+    .sort()
+    .map((key) => objects[key])
+}
+
+/** Uids are told apart, and that is all. */
+function named(): (uid: string) => string {
+  const names = new Map<string, string>()
+  return (uid) => {
+    const name = names.get(uid) ?? String(names.size)
+    names.set(uid, name)
+    return name
+  }
+}
+
+/** The next run has the number after the highest that is known: what was counted before is the same. */
+function ranked(runs: number[]): Map<number, number> {
+  const ranks = new Map<number, number>()
+  let rank = 0
+  let last: number | undefined
+  for (const run of runs.sort((one, other) => one - other)) {
+    rank += Math.min(run - (last ?? run), MOST_BETWEEN)
+    ranks.set(run, rank)
+    last = run
+  }
+  return ranks
+}
+
+function textOfEngine({ collections, aliasTargets, ...rest }: SmallWorld['engine']): string {
+  const stored = [...collections].map(([name, { info }]) => [name, info])
+  return JSON.stringify([stored.sort(), [...aliasTargets].sort(), rest])
+}
+
+/** A number is given again only next to one that is known. */
+const MOST_BETWEEN = 3
+
+/** An object as far as it matters, apart from whose it is, how old, and of which run. */
+interface Told {
+  /** Of its text: there are few of them, and many states. */
+  id: number
+  uids: string[]
+  times: { at: number; limits: number[] }[]
+  runs: number[]
+}
+
+/** An object is never changed, so it is looked at once. */
+const known = new WeakMap<Small, Told>()
+const ids = new Map<string, number>()
+
+export function told(object: Small): Told {
+  const found = known.get(object)
+  if (found !== undefined) return found
+  const uids: string[] = []
+  const times: Told['times'] = []
+  const runs: number[] = []
+  const isRestores = JSON.stringify(object.spec ?? {}).includes('VecRestore/')
+  const text = JSON.stringify(whatMatters(object), (key, value: unknown) => {
+    if (typeof value !== 'string' || !TIME.test(value)) return value
+    const limits = LIMITS[key === 'acquireTime' && isRestores ? 'acquiredByRestore' : key]
+    if (limits !== undefined) times.push({ at: Date.parse(value), limits })
+    return '@'
+  })
+    .replace(SLOT, (_, year, month, day, hour, minute, second) => {
+      times.push({
+        at: Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`),
+        limits: SLOTS,
+      })
+      return '@'
+    })
+    .replace(/uid-\d+/g, (uid) => {
+      uids.push(uid)
+      return '#'
+    })
+    .replace(RUN, (_, before: string, run: string) => {
+      runs.push(Number(run))
+      return `${before}~`
+    })
+  const id = ids.get(text) ?? ids.size
+  ids.set(text, id)
+  const result = { id, uids, times, runs }
+  known.set(object, result)
+  return result
+}
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
+/** In the name of a Job, in a report, in a status, and in its words. */
+const RUN = /((?:run|upgrade|uninstall)-[0-9a-f]{12}-|"(?:run|appliedRun)":|\brun )(\d+)/g
+/** Of a schedule that makes one every ten minutes: it is known by how many came after it. */
+const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
+const SLOTS = [600, 1200, 1800]
+/** Ages that decisions tell apart, in seconds, by the field they are taken from (crds/limits.ts). */
+const LIMITS: Record<string, number[]> = {
+  /** Of a Job that says nothing. */
+  creationTimestamp: [600],
+  /** Of a Job's end: its report may be late, its log is kept. */
+  lastTransitionTime: [30, 86_400],
+  /** Of a Lease: too short for a Job, over; and a restore looks once more who is at work. */
+  acquireTime: [240, 300],
+  acquiredByRestore: [15, 240, 300],
+  /** Of a helm run: it is tried again. */
+  failedAt: [30],
+  refusedAt: [600],
+  /** Of a backup in a namespace that ends. */
+  deletionTimestamp: [600],
+  expiresAt: [0],
+  'vec-operator.dev/renew-at': [0],
+  'vec-operator.dev/expires-at': [0],
+  lastScheduleTime: SLOTS,
+  nextBackupTime: [0, 600],
+}
+
+function ageOf(ms: number, limits: number[]): string {
+  const seconds = ms / 1000
+  return seconds < 0 ? 'to come' : String(limits.findIndex((one) => seconds < one))
+}
+
+/** Whether two objects make no difference to any decision. */
+export function isAlike(one: Small, other: Small): boolean {
+  if (one === other) return true
+  const [before, after] = [told(one), told(other)]
+  return (
+    before.id === after.id &&
+    isDeepStrictEqual(
+      [before.uids, before.times, before.runs],
+      [after.uids, after.times, after.runs],
+    )
+  )
+}
+
+/** The next instant at which something comes to another age; undefined when nothing does any more. */
+export function nextInstant({ now, live, seen }: SmallWorld): number | undefined {
+  let next = Infinity
+  for (const object of [...Object.values(live), ...Object.values(seen)]) {
+    for (const { at, limits } of told(object).times) {
+      const limit = limits.find((one) => now < at + one * 1000)
+      if (limit !== undefined) next = Math.min(next, at + limit * 1000)
+    }
+  }
+  return next === Infinity ? undefined : next
+}
+
+function whatMatters(object: Small): object {
+  const { kind, metadata, data } = object
+  const { creationTimestamp, deletionTimestamp, annotations = {}, ...others } = metadata
+  const job = kind === 'Job' ? (object as unknown as Job) : undefined
+  return {
+    ...object,
+    metadata: {
+      ...others,
+      resourceVersion: '',
+      isGoing: deletionTimestamp !== undefined,
+      ...(kind === VecBackup.kind && { deletionTimestamp }),
+      // How old a Job is matters only until it has ended.
+      ...(job && isUnfinished(job) && { creationTimestamp }),
+    },
+    annotations: reportIn(annotations, kind),
+    ...(job && { spec: imageOf(job) }),
+    ...(data && { data: withoutToken(data) }),
+    status: job ? job.status : whatMattersOf(object),
+  }
+}
+
+/** When it was told matters only of what is tried again. */
+function reportIn(annotations: Record<string, string>, kind: string): object {
+  const { [ANNOTATIONS.progress]: progress, ...others } = annotations
+  if (progress === undefined) return { ...others, run: 0 }
+  const { at, applied, ...all } = JSON.parse(progress) as Record<string, unknown>
+  const rest = { ...all, startedAt: undefined }
+  const { state } = all
+  return {
+    ...others,
+    progress: {
+      ...rest,
+      ...(kind === 'VecCluster' && state === 'Failed' && { failedAt: at }),
+      ...(kind === 'VecCluster' && state === 'Refused' && { refusedAt: at }),
+      ...(applied !== undefined && { applied: { ...(applied as object), at: undefined } }),
+    },
+  }
+}
+
+/** What a token holds stands in the annotations beside it. */
+function withoutToken(data: Record<string, string>): object {
+  const isSigned = Buffer.from(data['token'] ?? '', 'base64')
+    .toString()
+    .startsWith('eyJ')
+  return isSigned ? { ...data, token: 'signed' } : data
+}
+
+/** Of a status, what a later decision reads: most of it is for people. */
+function whatMattersOf({ kind, status }: Small): unknown {
+  const { phase, conditions = [], ...rest } = (status ?? {}) as Status
+  const generations = conditions.map(({ observedGeneration }) => observedGeneration)
+  switch (kind) {
+    case 'VecCluster': {
+      const { appliedRun, helmRelease } = rest
+      const read = conditions.filter(({ type }) => type === 'Applied' || type === 'Consensus')
+      return { phase, appliedRun, helmRelease, generations, read: read.map(withoutTime) }
+    }
+    case 'VecCollection':
+      return { ...rest, phase, conditions: conditions.map(withoutTime) }
+    case 'StatefulSet':
+      return status
+    default: {
+      const { startTime, expiresAt, lastScheduleTime, nextBackupTime } = rest
+      const times = { expiresAt, lastScheduleTime, nextBackupTime }
+      return { phase, isStarted: startTime !== undefined, ...times, generations }
+    }
+  }
+}
+
+/** What is only under way is told for people. */
+function withoutTime(condition: SmallCondition): object {
+  const isTold = isTrouble(condition.reason ?? '')
+  const untold = isTold ? {} : { reason: undefined, message: undefined }
+  return { ...condition, ...untold, lastTransitionTime: undefined }
+}
+
+interface Status {
+  phase?: string
+  conditions?: SmallCondition[]
+  [field: string]: unknown
+}
+
+interface SmallCondition {
+  type?: string
+  reason?: string
+  message?: string
+  lastTransitionTime?: string
+  observedGeneration?: number
+}

@@ -1,0 +1,194 @@
+/** The lives of what a data Job does: a VecBackup, a VecRestore, a VecMigration. */
+import { PURGE_TIMEOUT_SECONDS } from '../../crds/limits.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
+import { backupRoom } from '../../hooks/backup/index.ts'
+import { isUnfinished } from '../../hooks/job.ts'
+import { migrationRoom } from '../../hooks/migration/index.ts'
+import { restoreRoom } from '../../hooks/restore/index.ts'
+import type { Step } from './explore.ts'
+import type { Work } from './jobs.ts'
+import type { Life } from './life.ts'
+import { anotherMigration, anotherWith, reader } from './others.ts'
+import { portsOver } from './ports.ts'
+import { phaseIn } from './promises.ts'
+import { bucketSecret, CONTENT, runningCluster, stored } from './resources.ts'
+import { ownJobs, smallWorld, unfinished, type SmallWorld } from './small-world.ts'
+import { comes, edited, goes, namespaceEnds, striking } from './steps.ts'
+
+type Left = Record<string, number>
+
+const ENDED = { rest: ['Completed', 'Failed'], final: ['Completed', 'Failed'] }
+const CLUSTER = runningCluster('a')
+/** Strikes of every life with a Job. */
+const TROUBLE = { failures: 1, crashes: 1, stops: 1, silences: 1 }
+
+const BACKUP = 'VecBackup/one'
+
+export function backups(): Record<string, Life> {
+  const life = (
+    left: Left,
+    more: NonNullable<Life['more']> = () => [],
+    content: object = CONTENT,
+  ): Life => ({
+    ...ENDED,
+    start: smallWorld([stored('VecBackup', 'one', content), bucketSecret()], left),
+    parent: BACKUP,
+    room: (world) => backupRoom(portsOver(world)),
+    work: fillsBucket,
+    wrong: wrongInBucket,
+    more: (world) => [...comes(world, CLUSTER), ...more(world)],
+  })
+  return {
+    'one life': life({ deletions: 1 }),
+    'trouble with its Job': life(TROUBLE),
+    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    'others at work': life(
+      { turns: 1, deletions: 1 },
+      anotherWith(['write', 'backup'], 'VecRestore'),
+    ),
+    'another backup': life({ turns: 2 }, anotherWith(['backup'], 'VecBackup')),
+    'what it needs goes': life({ losses: 2 }, (world) => [
+      ...comes(world, bucketSecret()),
+      ...goes(world, 'Secret/bucket'),
+      ...goes(world, 'VecCluster/a'),
+    ]),
+    'it expires': life({}, undefined, { ...CONTENT, retentionDays: 1 }),
+    'its objects are read': life({ turns: 1, deletions: 1 }, (world) => reader(world, BACKUP)),
+    'the bucket is away': life({ aways: 1, deletions: 1 }, storeGoesAway),
+    'its objects stay': life({ annotations: 1, deletions: 1 }, (world) =>
+      striking(
+        world,
+        'annotations',
+        edited('its objects are to stay', BACKUP, { annotations: RETAIN }),
+      ),
+    ),
+    'its namespace ends': life({ ends: 1, aways: 1 }, (world) => [
+      ...namespaceEnds(world, BACKUP),
+      ...storeGoesAway(world),
+    ]),
+  }
+}
+
+const RESTORE = { backupRef: { name: 'one' }, targetClusterRef: { name: 'a' } }
+
+export function restores(): Record<string, Life> {
+  const parent = 'VecRestore/back'
+  const life = (
+    left: Left,
+    more: NonNullable<Life['more']> = () => [],
+    phase = 'Completed',
+  ): Life => ({
+    ...ENDED,
+    start: smallWorld(
+      [
+        stored('VecRestore', 'back', RESTORE),
+        stored('VecBackup', 'one', CONTENT, { phase }),
+        bucketSecret(),
+      ],
+      left,
+    ),
+    parent,
+    room: (world) => restoreRoom(portsOver(world)),
+    work: () => ({}),
+    more: (world) => [...comes(world, CLUSTER), ...more(world)],
+  })
+  return {
+    'one life': life({ deletions: 1 }),
+    'trouble with its Job': life(TROUBLE),
+    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    'others at work': life(
+      { turns: 1, deletions: 1 },
+      anotherWith(['write', 'backup'], 'VecRestore'),
+    ),
+    'a backup at work': life({ turns: 2 }, anotherWith(['backup'], 'VecBackup')),
+    'a migration at work': life({ turns: 1, deletions: 1 }, anotherMigration),
+    'its backup is not complete': life({ failures: 1, losses: 1 }, backupEnds, 'InProgress'),
+    'its cluster goes': life({ losses: 2 }, (world) => goes(world, 'VecCluster/a')),
+  }
+}
+
+export function migrations(): Record<string, Life> {
+  const parent = 'VecMigration/copy'
+  const spec = { source: { clusterRef: { name: 'b' } }, targetClusterRef: { name: 'a' } }
+  const life = (left: Left, more: NonNullable<Life['more']> = () => []): Life => ({
+    ...ENDED,
+    start: smallWorld([stored('VecMigration', 'copy', spec), runningCluster('b')], left),
+    parent,
+    room: (world) => migrationRoom(portsOver(world)),
+    work: () => ({}),
+    more: (world) => [...comes(world, CLUSTER), ...more(world)],
+  })
+  return {
+    'one life': life({ deletions: 1 }),
+    'trouble with its Job': life(TROUBLE),
+    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    'others at work': life(
+      { turns: 2, deletions: 1 },
+      anotherWith(['write', 'backup'], 'VecRestore'),
+    ),
+    'its clusters go': life({ losses: 2 }, (world) => [
+      ...comes(world, runningCluster('b')),
+      ...goes(world, 'VecCluster/a'),
+      ...goes(world, 'VecCluster/b'),
+    ]),
+    'its target is away': life({ aways: 2, deletions: 1 }, engineGoesAway),
+  }
+}
+
+/** A Job reports before it writes; two batches are enough to be interrupted between them. */
+function fillsBucket(...[world, , state]: Parameters<Work>): ReturnType<Work> {
+  if (state === 'Started') world.bucket.batches = 2
+  return {}
+}
+
+const RETAIN = { [ANNOTATIONS.retainObjects]: 'true' }
+
+/** Objects stay where somebody wants it, or nobody can delete them; and none goes that is being read. */
+function wrongInBucket(before: SmallWorld, after: SmallWorld): string[] {
+  const { live, seen, now } = before
+  const isGone = live[BACKUP] !== undefined && after.live[BACKUP] === undefined
+  const isRetained = [live, seen].some(
+    (objects) => objects[BACKUP]?.metadata.annotations?.[ANNOTATIONS.retainObjects] === 'true',
+  )
+  const { deletionTimestamp = '' } = live[BACKUP]?.metadata ?? {}
+  const isGivenUp =
+    before.namespaceEnds && now - Date.parse(deletionTimestamp) >= PURGE_TIMEOUT_SECONDS * 1000
+  const isLocked = live['Secret/bucket'] === undefined
+  const isLeft = isGone && after.bucket.batches > 0 && !isRetained && !isGivenUp && !isLocked
+  const atWork = 'VecRestore/reader' in live ? unfinished(before) : ownJobs(before, BACKUP)
+  const isRead = after.bucket.batches < before.bucket.batches && atWork.some(isUnfinished)
+  return [
+    ...(isLeft ? ['it is gone and its objects are left'] : []),
+    ...(isRead ? ['its objects go while a Job works on them'] : []),
+  ]
+}
+
+function storeGoesAway(world: SmallWorld): Step<SmallWorld>[] {
+  const turn = (name: string) => ({
+    name,
+    take: async (to: SmallWorld) => void (to.bucket.isAway = !to.bucket.isAway),
+  })
+  return world.bucket.isAway
+    ? [turn('the store is back')]
+    : striking(world, 'aways', turn('the store is away'))
+}
+
+export function engineGoesAway(world: SmallWorld): Step<SmallWorld>[] {
+  const turn = (name: string) => ({
+    name,
+    take: async (to: SmallWorld) => void (to.engine.isReady = !to.engine.isReady),
+  })
+  return world.engine.isReady
+    ? striking(world, 'aways', turn('the engine is away'))
+    : [turn('the engine is back')]
+}
+
+function backupEnds(world: SmallWorld): Step<SmallWorld>[] {
+  const to = (phase: string) => edited(`the backup is ${phase}`, BACKUP, { status: { phase } })
+  const isOpen = phaseIn(world, BACKUP) === 'InProgress'
+  return [
+    ...(isOpen ? [to('Completed'), ...striking(world, 'failures', to('Failed'))] : []),
+    ...goes(world, BACKUP),
+    ...comes(world, stored('VecBackup', 'one', CONTENT, { phase: 'Completed' })),
+  ]
+}
