@@ -39,7 +39,7 @@ export function clusters(): Record<string, Life> {
     deletion: life({ deletions: 1 }),
     'trouble with its Job': life({ failures: 1, crashes: 1 }),
     'Jobs that stop': life({ stops: 1, silences: 1 }),
-    'a Job that refuses': life({ refusals: 1, changes: 1 }, changes),
+    'a Job that refuses': life({ refusals: 1 }),
     'lost answers': life({ 'lost answers': 1 }),
     'another spec': life({ changes: 1 }, changes),
     'a restore at work': life({ turns: 1 }, anotherWith(['write', 'backup'], 'VecRestore')),

@@ -79,8 +79,10 @@ export function namespaceEnds(world: SmallWorld, parent: string): Step<SmallWorl
     }
     return striking(world, 'ends', { name: 'the namespace ends', take })
   }
-  return Object.values(world.live)
+  const rest = Object.values(world.live)
     .filter(({ kind }) => kind !== 'Job' && !kind.startsWith('Vec'))
     .map(keyOf)
-    .map((key) => ({ name: `${key} goes`, take: async (to: SmallWorld) => remove(to, key) }))
+  if (rest.length === 0) return []
+  const take = async (to: SmallWorld) => rest.forEach((key) => remove(to, key))
+  return [{ name: 'all else goes', take }]
 }
