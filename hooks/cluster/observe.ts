@@ -5,7 +5,7 @@ import { endOf, type Secret, type StatefulSet } from '../../crds/kubernetes.ts'
 import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { releaseName } from '../../crds/names.ts'
 import { secondsSince } from '../conditions.ts'
-import { newestOf } from '../job.ts'
+import { isUnfinished, newestOf } from '../job.ts'
 import { objectsOf, reportOn, shownJobs } from '../observations.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
@@ -92,8 +92,8 @@ export async function observeEnd(
     liveJobs,
     namespaceEnds,
   }
-  if (observed.progress === undefined) {
-    // A Job that was stopped may have told of helm's beginning after what the cache shows.
+  if (!liveJobs.some(isUnfinished)) {
+    // The last Job may have told of helm's beginning, or its end, after what the cache shows.
     await readReport(observed, request.parent, (...of) => ports.cluster(...of))
   }
   return observed

@@ -158,25 +158,26 @@ t.test('finalize reads live what no request shows', async (t) => {
   t.notHas(await observeEnd(requestOf(parent), none), 'statefulSet')
 })
 
-t.test(
-  'finalize reads live whether helm has begun, where the cache knows of no report',
-  async (t) => {
-    const live = appliedCluster()
-    const reads: string[] = []
-    const reach = reachOf({
-      cluster: async (namespace, name) => {
-        reads.push(`${namespace}/${name}`)
-        return live
-      },
-    })
-    t.ok((await observeEnd(requestOf(cluster()), reach)).progress)
-    t.strictSame(reads, ['ns/a'])
-    await observeEnd(requestOf(live), reach)
-    t.strictSame(reads, ['ns/a'], 'a report that is shown is enough')
-    const namesake = cluster({ uid: 'another' })
-    t.notHas(await observeEnd(requestOf(namesake), reach), 'progress')
-  },
-)
+t.test('finalize reads live what the last Job told, once none is at work', async (t) => {
+  const live = appliedCluster()
+  const reads: string[] = []
+  const reach = reachOf({
+    cluster: async (namespace, name) => {
+      reads.push(`${namespace}/${name}`)
+      return live
+    },
+  })
+  t.ok((await observeEnd(requestOf(cluster()), reach)).progress)
+  t.strictSame(reads, ['ns/a'])
+  const { metadata, ...rest } = cluster()
+  const namesake = { ...rest, metadata: { ...metadata, uid: 'another' } }
+  t.equal((await observeEnd(requestOf(namesake), reach)).progress, undefined)
+  await observeEnd(requestOf(live), {
+    ...reach,
+    ports: { ...reach.ports, jobsOf: async () => [helmJob()] },
+  })
+  t.strictSame(reads, ['ns/a', 'ns/a'], 'not while a Job is at work')
+})
 
 t.test('finalize ends what still asks the pods', async (t) => {
   let asking: AbortSignal | undefined
