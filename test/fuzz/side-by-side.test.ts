@@ -32,3 +32,10 @@ t.test('a run that was ended before it began ends at once', async (t) => {
   t.ok(cases < COUNT)
   t.strictSame(failures, [])
 })
+
+t.test('a process that ends without a word is run once more, and then is a failure', async (t) => {
+  const part: Part = { subject: 'nothing', isWorld: false, seed: SEED, count: COUNT }
+  const [lost] = await fuzzAll([part], () => undefined)
+  t.equal(lost?.cases, 0)
+  t.match(lost?.failures, [{ why: `the process of seed ${SEED} ended with 1` }])
+})
