@@ -1,4 +1,5 @@
 import t from 'tap'
+import { API_VERSION } from '../../crds/names.ts'
 import { openMachine } from './computer.ts'
 import { REPEATED } from './repeated.ts'
 import { simulate } from './simulate.ts'
@@ -56,6 +57,21 @@ for (const [what, words, spoil] of SPOILS) {
     t.match(broken.join('\n'), words)
   })
 }
+
+t.test('a backup that is being deleted is promised no objects any more', async (t) => {
+  const { broken } = await simulate(machine, {
+    seed: 1,
+    strikes: [],
+    spoil: ({ api: { resources }, bucket }) => {
+      const kind = resources.kinds.of(API_VERSION, 'VecBackup')
+      const all = resources.store.list(kind, NAMESPACE).map(({ metadata }) => metadata.name)
+      const [name = ''] = all.filter((one) => one.startsWith('often-'))
+      resources.delete(kind, { namespace: NAMESPACE, name })
+      bucket.buckets.get(BUCKET)?.objects.delete(`often/${name}/manifest.json`)
+    },
+  })
+  t.strictSame(broken, [])
+})
 
 t.test('H11: a full disk is recognised, cleaned up and said', async (t) => {
   const strikes = [{ fault: 'engine without room', door: 'job>engine', nth: 1, seconds: 1 }]

@@ -122,7 +122,7 @@ function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
   })
 }
 
-/** Every object that a manifest of a completed backup names is there, byte for byte. */
+/** Every object that a manifest of a completed backup names is there, byte for byte, until it is deleted. */
 function objectsLost(world: FaultWorld): string[] {
   const { api, bucket } = world
   const objects = bucket.buckets.get(BUCKET)?.objects ?? new Map<string, { body: Buffer }>()
@@ -131,7 +131,7 @@ function objectsLost(world: FaultWorld): string[] {
     NAMESPACE,
   )
   return backups
-    .filter((one) => phaseOf(one) === 'Completed')
+    .filter((one) => phaseOf(one) === 'Completed' && one.metadata.deletionTimestamp === undefined)
     .flatMap((one) => {
       const prefix = valueAt(one, 'spec.storage.s3.prefix') as string
       const folder = backupFolder({ prefix, name: one.metadata.name })
