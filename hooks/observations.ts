@@ -34,6 +34,21 @@ export function reportOn({ metadata: { uid, annotations } }: Reported): Progress
   return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
 }
 
+export interface Named {
+  metadata: { namespace: string; name: string; uid: string }
+}
+
+/** The newest report, from the resource itself: the cache may lag behind the last one. */
+export async function readReport(
+  shown: ShownJobs,
+  { metadata: { namespace, name, uid } }: Named,
+  read: (namespace: string, name: string) => Promise<Reported | undefined>,
+): Promise<void> {
+  const live = await read(namespace, name)
+  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
+  if (progress !== undefined) shown.progress = progress
+}
+
 /** Objects of one kind. The request was checked against the kind they are listed under. */
 export function objectsOf<T extends AnyObject>(observations: Observations, kind: string): T[] {
   return Object.values(observations[kind] ?? {}) as T[]

@@ -5,7 +5,7 @@ import type { Job, Secret } from '../crds/kubernetes.ts'
 import { keySecretName } from '../crds/names.ts'
 import { isFinal } from './ending.ts'
 import { readCopies, type Copies, type CopyPorts } from './copies.ts'
-import { reportOn, type Reported, type ShownJobs } from './observations.ts'
+import type { Named, ShownJobs } from './observations.ts'
 import type { TransferPorts } from './transfer-ports.ts'
 
 export interface ObservedTransfer extends ShownJobs {
@@ -22,17 +22,6 @@ export interface BucketSecrets {
   tls?: Secret
 }
 
-/** The newest report, from the resource itself: the cache may lag behind the last one. */
-export async function readReport(
-  shown: ShownJobs,
-  { metadata: { namespace, name, uid } }: Named,
-  read: (namespace: string, name: string) => Promise<Reported | undefined>,
-): Promise<void> {
-  const live = await read(namespace, name)
-  const progress = live?.metadata.uid === uid ? reportOn(live) : undefined
-  if (progress !== undefined) shown.progress = progress
-}
-
 /**
  * The resource as it is now, if it has ended: its end may have been written after what the cache shows,
  * and what made it fail may be gone by now.
@@ -43,10 +32,6 @@ export async function readEnd<Resource extends Named & Parameters<typeof isFinal
 ): Promise<Resource | undefined> {
   const live = await read(namespace, name)
   return live?.metadata.uid === uid && isFinal(live) ? live : undefined
-}
-
-interface Named {
-  metadata: { namespace: string; name: string; uid: string }
 }
 
 /** For a Job that runs: the copies it has, and the Secrets they are made from. */

@@ -4,16 +4,10 @@ import type { Job } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
-import { clustersIn, shownJobs } from '../observations.ts'
+import { clustersIn, readReport, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import {
-  readEnd,
-  readOriginals,
-  readReport,
-  readSecrets,
-  type BucketSecrets,
-} from '../transfer-observe.ts'
+import { readEnd, readOriginals, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
 import { copied } from './copies.ts'
 import type { BackupPorts } from './ports.ts'
 import type { Observed } from './observed.ts'
@@ -31,17 +25,14 @@ export async function observe(
     await readReport(shown, shown.backup, (namespace, name) => ports.backup(namespace, name))
   }
   const running = runningJob(shown)
-  // Only where a Job may be due it is worth to read live what stands in its way.
-  if (running === undefined && endingOf(shown, context) !== undefined) {
-    return { ...shown, secrets: {} }
-  }
-  // Once it has reported, what changes is not this Job's business.
-  if (running !== undefined && hasReported(shown, running)) {
-    return { ...shown, ...(await originalsFor(shown, running, ports)) }
-  }
   if (running === undefined) {
+    // Only where a Job may be due it is worth to read live what stands in its way.
+    if (endingOf(shown, context) !== undefined) return { ...shown, secrets: {} }
     const backup = await readEnd(shown.backup, (...of) => ports.backup(...of))
     if (backup !== undefined) return { ...shown, backup, secrets: {} }
+  } else if (hasReported(shown, running)) {
+    // Once it has reported, what changes is not this Job's business.
+    return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   return readAround(shown, running, ports)
 }

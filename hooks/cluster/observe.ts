@@ -6,7 +6,7 @@ import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { releaseName } from '../../crds/names.ts'
 import { secondsSince } from '../conditions.ts'
 import { isUnfinished, newestOf } from '../job.ts'
-import { objectsOf, reportOn, shownJobs } from '../observations.ts'
+import { objectsOf, readReport, shownJobs } from '../observations.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { tells } from './failure.ts'
@@ -15,7 +15,6 @@ import type { Turns } from './turns.ts'
 import { dueRun } from './plan.ts'
 import { usedSecrets } from './secrets.ts'
 import { isRolledOut } from './status.ts'
-import { readReport } from '../transfer-observe.ts'
 import type { Observed } from './observed.ts'
 
 export interface Reach {
@@ -40,8 +39,7 @@ export async function observe(
   }
   if (lacksEndReport(observed, context)) {
     // The cache may lag behind the last report; only the resource itself tells a crash from that.
-    const progress = reportOn((await ports.cluster(namespace, name)) ?? cluster)
-    if (progress !== undefined) observed.progress = progress
+    await readReport(observed, cluster, (...of) => ports.cluster(...of))
   }
   if (cluster.spec.cluster.enabled && isRolledOut(observed)) {
     // The pods there are, which may be fewer or more than the spec wants by now.

@@ -5,10 +5,10 @@ import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
-import { clustersIn, shownJobs } from '../observations.ts'
+import { clustersIn, readReport, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readEnd, readOriginals, readReport } from '../transfer-observe.ts'
+import { readEnd, readOriginals } from '../transfer-observe.ts'
 import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
 import { lackOf } from './needs.ts'
 import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
@@ -27,13 +27,12 @@ export async function observe(
   }
   if (endingOf(shown, context) !== undefined) return shown
   const running = runningJob(shown)
-  // Once it has reported, what changes is not this Job's business.
-  if (running !== undefined && hasReported(shown, running)) {
-    return { ...shown, ...(await originalsFor(shown, running, ports)) }
-  }
   if (running === undefined) {
     const migration = await readEnd(shown.migration, (...of) => ports.migration(...of))
     if (migration !== undefined) return { ...shown, migration }
+  } else if (hasReported(shown, running)) {
+    // Once it has reported, what changes is not this Job's business.
+    return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   const clusters = await readClusters(shown.migration, ports)
   const known = { ...shown, clusters }

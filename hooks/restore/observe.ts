@@ -4,16 +4,10 @@ import { releaseName } from '../../crds/names.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
-import { backupsIn, clustersIn, shownJobs } from '../observations.ts'
+import { backupsIn, clustersIn, readReport, shownJobs } from '../observations.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import {
-  readEnd,
-  readOriginals,
-  readReport,
-  readSecrets,
-  type BucketSecrets,
-} from '../transfer-observe.ts'
+import { readEnd, readOriginals, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
 import { copied } from './copies.ts'
 import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
 import type { RestorePorts } from './ports.ts'
@@ -36,13 +30,12 @@ export async function observe(
   }
   if (endingOf(shown, context) !== undefined) return { ...shown, secrets: {} }
   const running = runningJob(shown)
-  // Once it has reported, what changes is not this Job's business.
-  if (running !== undefined && hasReported(shown, running)) {
-    return { ...shown, ...(await originalsFor(shown, running, ports)) }
-  }
   if (running === undefined) {
     const restore = await readEnd(shown.restore, (...of) => ports.restore(...of))
     if (restore !== undefined) return { ...shown, restore, secrets: {} }
+  } else if (hasReported(shown, running)) {
+    // Once it has reported, what changes is not this Job's business.
+    return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   return readAround(shown, running, ports)
 }
