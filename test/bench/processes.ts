@@ -95,7 +95,7 @@ export function moveAside(cores: number): void {
   execFileSync('taskset', args, { stdio: 'ignore' })
 }
 
-export function hasTaskset(): boolean {
+function hasTaskset(): boolean {
   try {
     execFileSync('taskset', ['-c', '0', 'true'], { stdio: 'ignore' })
     return true

@@ -57,15 +57,10 @@ function slicesOf({ count, seed, ...part }: Part): Part[] {
 
 /** A process that ends without a word is run once more: a defect ends the same cases again, a starved machine does not. */
 async function fuzzApart(part: Part, enough: AbortSignal): Promise<Fuzzed> {
-  const first = await inProcess(part, enough)
-  if (typeof first !== 'string' || enough.aborted) return asFuzzed(first)
-  return asFuzzed(await inProcess(part, enough))
-}
-
-function asFuzzed(come: Fuzzed | string): Fuzzed {
-  return typeof come === 'string'
-    ? { ...merged([]), failures: [{ case: undefined, why: come }] }
-    : come
+  let come = await inProcess(part, enough)
+  if (typeof come === 'string' && !enough.aborted) come = await inProcess(part, enough)
+  if (typeof come !== 'string') return come
+  return { ...merged([]), failures: [{ case: undefined, why: come }] }
 }
 
 /** What came of it, or why there is nothing. */

@@ -6,7 +6,6 @@ import type { Child, HookAnswer, Settings } from '../../hooks/protocol.ts'
 import { guardOf, GuardRefusal, type Guard } from '../../hooks/guard.ts'
 import type { Room } from '../../hooks/room.ts'
 import { grouped } from '../hooks/request.ts'
-import { PLURALS_OF } from './kinds.ts'
 import { Wrong } from './explore.ts'
 import {
   beginEnd,
@@ -27,6 +26,13 @@ export interface Passing {
   settings: Settings
   /** Kinds of children that are changed where they are; others stay as they were made. */
   inPlace?: readonly string[]
+}
+
+/** Related kinds by the plural a customize hook names. */
+const KIND_OF: Record<string, string> = {
+  vecclusters: 'VecCluster',
+  vecbackups: 'VecBackup',
+  statefulsets: 'StatefulSet',
 }
 
 /** How much of an answer is carried out: what the service itself wrote is written in any case. */
@@ -162,5 +168,5 @@ function relatedTo(seen: SmallWorld['seen'], room: Room, parent: Small): Small[]
 function namesOf(room: Room, parent: Small): string[] {
   return room
     .customize(parent)
-    .flatMap(({ resource, names }) => names.map((name) => `${PLURALS_OF[resource] ?? ''}/${name}`))
+    .flatMap(({ resource, names }) => names.map((name) => `${KIND_OF[resource] ?? ''}/${name}`))
 }

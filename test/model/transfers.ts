@@ -19,8 +19,15 @@ type Left = Record<string, number>
 
 const ENDED = { rest: ['Completed', 'Failed'], final: ['Completed', 'Failed'] }
 const CLUSTER = runningCluster('a')
-/** Strikes of every life with a Job. */
-const TROUBLE = { failures: 1, crashes: 1, stops: 1, silences: 1 }
+
+/** What each of the three kinds comes through. */
+function everyTransfer(life: (left: Left) => Life): Record<string, Life> {
+  return {
+    'one life': life({ deletions: 1 }),
+    'trouble with its Job': life({ failures: 1, crashes: 1, stops: 1, silences: 1 }),
+    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+  }
+}
 
 const BACKUP = 'VecBackup/one'
 
@@ -39,9 +46,7 @@ export function backups(): Record<string, Life> {
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
   return {
-    'one life': life({ deletions: 1 }),
-    'trouble with its Job': life(TROUBLE),
-    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    ...everyTransfer(life),
     'others at work': life(
       { turns: 1, deletions: 1 },
       anotherWith(['write', 'backup'], 'VecRestore'),
@@ -93,9 +98,7 @@ export function restores(): Record<string, Life> {
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
   return {
-    'one life': life({ deletions: 1 }),
-    'trouble with its Job': life(TROUBLE),
-    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    ...everyTransfer(life),
     'others at work': life(
       { turns: 1, deletions: 1 },
       anotherWith(['write', 'backup'], 'VecRestore'),
@@ -119,9 +122,7 @@ export function migrations(): Record<string, Life> {
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
   return {
-    'one life': life({ deletions: 1 }),
-    'trouble with its Job': life(TROUBLE),
-    'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    ...everyTransfer(life),
     'others at work': life(
       { turns: 2, deletions: 1 },
       anotherWith(['write', 'backup'], 'VecRestore'),
@@ -173,7 +174,7 @@ function storeGoesAway(world: SmallWorld): Step<SmallWorld>[] {
     : striking(world, 'aways', turn('the store is away'))
 }
 
-export function engineGoesAway(world: SmallWorld): Step<SmallWorld>[] {
+function engineGoesAway(world: SmallWorld): Step<SmallWorld>[] {
   const turn = (name: string) => ({
     name,
     take: async (to: SmallWorld) => void (to.engine.isReady = !to.engine.isReady),
