@@ -21,8 +21,8 @@ import { killPodsOf } from './job-pods.ts'
 const POLL_MS = 500
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
-const UNTIL_SECONDS = 120
-const GONE_SECONDS = 120
+/** A bound for what never comes; a busy machine may take its time. */
+const UNTIL_SECONDS = 600
 
 /** Brings the ground up, puts the operator on it, and opens the world there. */
 export async function startClusterWorld(
@@ -101,13 +101,14 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     reference: Reference,
     what: string,
     predicate: (object: AnyObject | undefined) => boolean,
-    seconds = UNTIL_SECONDS,
+    seconds = 0,
   ): Promise<AnyObject | undefined> {
-    const end = Date.now() + seconds * 1000
+    const limit = Math.max(seconds, UNTIL_SECONDS)
+    const end = Date.now() + limit * 1000
     for (;;) {
       const seen = await this.client.get(reference)
       if (predicate(seen)) return seen
-      if (Date.now() > end) throw unmet(reference, what, { seconds, seen })
+      if (Date.now() > end) throw unmet(reference, what, { seconds: limit, seen })
       await sleep(POLL_MS)
     }
   }
@@ -176,7 +177,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       if ((await this.client.get(reference)) !== undefined) await this.client.delete(reference)
     }
     for (const reference of references) {
-      await this.until(reference, 'gone', (object) => object === undefined, GONE_SECONDS)
+      await this.until(reference, 'gone', (object) => object === undefined)
     }
   }
 
