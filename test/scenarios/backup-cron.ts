@@ -1,4 +1,5 @@
 /** Side by side with real CronJobs: the slots of a VecBackupSchedule are the slots they choose. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Reference, World } from '../world/world.ts'
 import { backupResource, deleted } from './backup-parts.ts'
 import { backupsOf, slotIn } from './backup-schedule.ts'
@@ -59,6 +60,34 @@ async function midMinute(world: World): Promise<void> {
   while (Math.abs(new Date().getUTCSeconds() - 35) > 5)
 }
 
+/** Whoever is late on a busy machine has made its slot when both are looked at once more. */
+async function lookAtBoth(world: World, pairs: Pair[], looks = 3): Promise<Look[]> {
+  await midMinute(world)
+  const seen = await Promise.all(
+    pairs.map(async ({ name, reference, cron }) => ({
+      name,
+      ours: await slotsOfSchedule(world, reference),
+      theirs: await slotsOfCronJob(world, cron),
+    })),
+  )
+  const areAlike = seen.every(({ ours, theirs }) => isDeepStrictEqual(ours, theirs))
+  if (areAlike || looks === 1) return seen
+  await world.pass(20)
+  return lookAtBoth(world, pairs, looks - 1)
+}
+
+interface Pair {
+  name: string
+  reference: Reference
+  cron: Reference
+}
+
+interface Look {
+  name: string
+  ours: string[]
+  theirs: string[]
+}
+
 const sideBySide: Scenario = {
   title: 'our slots are the slots CronJob chooses',
   waits: true,
@@ -85,11 +114,9 @@ const sideBySide: Scenario = {
       for (const one of [cron, reference]) await world.patch(one, { spec: { suspend: false } })
     }
     await world.pass(70)
-    await midMinute(world)
-    for (const { name, reference, cron } of pairs) {
-      const expected = await slotsOfCronJob(world, cron)
-      t.equal(expected.length > 0, name !== 'never', `CronJob ${name}: ${expected.join(' ')}`)
-      t.strictSame(await slotsOfSchedule(world, reference), expected, name)
+    for (const { name, ours, theirs } of await lookAtBoth(world, pairs)) {
+      t.equal(theirs.length > 0, name !== 'never', `CronJob ${name}: ${theirs.join(' ')}`)
+      t.strictSame(ours, theirs, name)
     }
     for (const { reference, cron } of pairs) {
       await world.delete(cron)
