@@ -72,7 +72,9 @@ function removeTraces(directory: string): void {
   // The kubelet listens there, whatever its root directory is.
   rmSync(join(DEVICE_PLUGINS, 'kubelet.sock'), { force: true })
   removeIfEmpty(DEVICE_PLUGINS)
-  for (const hierarchy of filesIn(CONTROL_GROUPS)) removeIfEmpty(join(hierarchy, 'k8s.io'))
+  for (const hierarchy of [CONTROL_GROUPS, ...filesIn(CONTROL_GROUPS)]) {
+    removeIfEmpty(join(hierarchy, 'k8s.io'))
+  }
 }
 
 /** Shared with whatever else runs containers here, so never removed with something in it. */

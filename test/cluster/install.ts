@@ -80,13 +80,12 @@ export async function upgradeOperator(cluster: LocalCluster, version: string): P
     ...['--namespace', NAMESPACE, '--reuse-values', '--wait', '--timeout', '120s'],
     // Each release has other values, as it would have another image: its pod is replaced.
     ...['--set', 'operator.logLevel=DEBUG'],
-    ...['--set', `resources.requests.cpu=${minorOf(version)}m`],
+    ...['--set', `resources.requests.cpu=${100 + minorOf(version)}m`],
   ])
 }
 
-function minorOf(version: string): string {
-  const [, minor = ''] = version.split('.')
-  return minor
+function minorOf(version: string): number {
+  return Number(version.split('.')[1])
 }
 
 /** As docs/operations.md says it; the chart stays the one that is installed. */

@@ -2,7 +2,8 @@
  * The one node: containerd with a root of its own, the kubelet, and kube-proxy. Pods are real
  * containers in network namespaces of their own.
  */
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 
 import { kubeconfigFile } from './control-plane.ts'
 import { NODE_ADDRESS, POD_RANGE } from './network.ts'
@@ -42,6 +43,25 @@ export async function podProcesses(
   return processes
 }
 
+/** The hierarchy of control groups that shares out the processors, by its version, and what one process weighs there. */
+const CPU_HIERARCHIES = [
+  { folder: '/sys/fs/cgroup/cpu', mark: 'tasks', weight: 'cpu.shares', process: 1024 },
+  { folder: '/sys/fs/cgroup', mark: 'cgroup.controllers', weight: 'cpu.weight', process: 100 },
+]
+/** All pods together weigh as much as one process unless somebody says more: whatever runs beside would starve them. */
+const PODS_WEIGH_PROCESSES = 4
+
+function weighPods(): void {
+  for (const { folder, mark, weight, process } of CPU_HIERARCHIES) {
+    if (!existsSync(join(folder, mark))) continue
+    const pods = join(folder, 'k8s.io')
+    mkdirSync(pods, { recursive: true })
+    // Absent where another hierarchy shares out the processors.
+    if (!existsSync(join(pods, weight))) continue
+    writeFileSync(join(pods, weight), `${PODS_WEIGH_PROCESSES * process}`)
+  }
+}
+
 export async function startContainerd(ground: Ground, sandboxImage: string): Promise<void> {
   // Images are ten thousand small files: in memory they come and go in a moment. It is memory only
   // as far as it is used.
@@ -56,6 +76,7 @@ export async function startContainerd(ground: Ground, sandboxImage: string): Pro
   })
   const answers = async () => existsSync(socket(ground)) && (await succeeds(ctr(ground, 'version')))
   await waitFor('containerd', answers, { process: containerd })
+  weighPods()
 }
 
 /** For a clean-up that finds it dead; nothing else is started then. */
