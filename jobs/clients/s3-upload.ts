@@ -12,6 +12,7 @@ import {
   UploadPartCommand,
   type CompletedPart,
   type CreateMultipartUploadCommandInput,
+  type UploadPartCommandInput,
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../crds/errors.ts'
 import { PartQueue } from './part-queue.ts'
@@ -170,7 +171,7 @@ async function sendParts(
       `PUT PART ${PartNumber}`,
       { key, timeoutMs, silentMs: PART_SILENT_MS, signal: queue.signal(signal) },
       (client, abortSignal) =>
-        client.send(new UploadPartCommand({ ...target, Body, ...checksum }), { abortSignal }),
+        client.send(partOf({ ...target, Body, ...checksum }, connection), { abortSignal }),
     )
     // Named again at the end, where the store keeps it: only the part with our bytes will do.
     parts[PartNumber - 1] = { ETag, PartNumber, ...(ChecksumCRC32 !== undefined && checksum) }
@@ -183,6 +184,25 @@ async function sendParts(
     await queue.abandon()
     throw error
   }
+}
+
+/**
+ * What TLS brings as it was sent is not hashed once more for its signature, where the store checks its
+ * CRC32: that is signed.
+ */
+function partOf(input: UploadPartCommandInput, { target }: S3Connection): UploadPartCommand {
+  const command = new UploadPartCommand(input)
+  const isPlain = target.endpoint?.startsWith('http:') === true
+  if (isPlain || input.ChecksumCRC32 === undefined) return command
+  command.middlewareStack.add(
+    (next) => (args) => {
+      const { headers } = args.request as { headers: Record<string, string> }
+      headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD'
+      return next(args)
+    },
+    { step: 'build' },
+  )
+  return command
 }
 
 /** As S3 writes a CRC32: four bytes, the highest first, in base64. */

@@ -2,6 +2,7 @@
  * What we rely on in a store: run against our double, and against a real S3 server where S3_BIN names a
  * versitygw. What the two answer differently is a bug of the double.
  */
+import { createHash } from 'node:crypto'
 import {
   CompleteMultipartUploadCommand,
   CreateBucketCommand,
@@ -15,12 +16,13 @@ import { Bucket } from '../../../jobs/clients/s3.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemTime } from '../../../jobs/time.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { ONE } from '../../metacontroller/certificates.ts'
 import { openGate } from '../../world/buckets/gate.ts'
 import { KEYS, realStore } from './real.ts'
 
 interface Subject {
   endpoint: string
-  keys: { accessKeyId: string; secretAccessKey: string }
+  keys: { accessKeyId: string; secretAccessKey: string; ca?: string }
 }
 
 const MIB = 1024 * 1024
@@ -189,6 +191,18 @@ async function examine(t: Test, subject: Subject) {
   }
 }
 
+/** Over TLS parts are signed without their SHA-256, and stored as they came. */
+async function examineOverTls(t: Test, { endpoint }: { endpoint: string }) {
+  const bucket = bucketOf(t, { endpoint, keys: { ...KEYS, ca: ONE.cert } })
+  const sizeBytes = 21 * MIB
+  await bucket.upload({ key: 'tls', sizeBytes, source: bytes(sizeBytes) })
+  const stored = createHash('sha256')
+  for await (const chunk of await bucket.read('tls')) stored.update(chunk as Buffer)
+  const sent = createHash('sha256')
+  for await (const chunk of bytes(sizeBytes)) sent.update(chunk)
+  t.equal(stored.digest('hex'), sent.digest('hex'))
+}
+
 /** The worlds put a gate before their store; it must change nothing. */
 async function behindGate(t: Test, subject: Subject): Promise<Subject> {
   const gate = await openGate(subject.endpoint, '127.0.0.1')
@@ -200,10 +214,20 @@ t.test('the bucket double', async (t) => examine(t, await double(t)))
 t.test('the bucket double behind a gate', async (t) =>
   examine(t, await behindGate(t, await double(t))),
 )
+t.test('the bucket double over TLS', async (t) => {
+  const server = await startBucketServer({ tls: ONE })
+  t.teardown(() => server.close())
+  await examineOverTls(t, { endpoint: server.url })
+})
 
 const bin = process.env['S3_BIN']
 if (bin !== undefined) {
   t.test('a real S3 server', async (t) => examine(t, await real(t, bin)))
+  t.test('a real S3 server over TLS', async (t) => {
+    const store = await realStore(bin, t.testdir({}), ONE)
+    t.teardown(() => store.close())
+    await examineOverTls(t, store)
+  })
   t.test('a real S3 server behind a gate', async (t) =>
     examine(t, await behindGate(t, await real(t, bin))),
   )

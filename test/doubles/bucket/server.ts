@@ -50,7 +50,8 @@ export interface BucketServer {
   buckets: Map<string, BucketStore>
   /** Replaces the keys that are known. */
   keys: Map<string, string>
-  calls: { operation: Operation; bucket: string; key: string }[]
+  /** `payload`: the SHA-256 its signature names, or why it names none. */
+  calls: { operation: Operation; bucket: string; key: string; payload: string }[]
   misbehave(misbehave?: S3Misbehave): void
   close(): Promise<void>
 }
@@ -65,7 +66,8 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
   const answer = async (request: IncomingMessage): Promise<S3Answer | 'cut' | 'cut out'> => {
     const named = nameOf(request, options.host)
     const call = { ...named, headers: request.headers }
-    calls.push({ operation: named.operation, bucket: named.bucket, key: named.key })
+    const payload = String(request.headers['x-amz-content-sha256'])
+    calls.push({ operation: named.operation, bucket: named.bucket, key: named.key, payload })
     const bad = misbehave?.(named)
     if (bad !== undefined && 'early' in bad) throw refusalOf(bad)
     if (bad !== undefined && 'cut' in bad && bad.cut === 'in') {

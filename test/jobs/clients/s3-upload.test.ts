@@ -6,17 +6,19 @@ import { PART_BYTES, partBytes } from '../../../jobs/clients/s3-upload.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { BucketStore } from '../../doubles/bucket/store.ts'
+import { ONE } from '../../metacontroller/certificates.ts'
 import { instantTime } from '../job-world.ts'
 
 const PARTS = 8
+const KEYS = { accessKeyId: 'id', secretAccessKey: 'secretsecret' }
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 
-async function store(t: Test) {
-  const s3 = await startBucketServer()
+async function store(t: Test, tls?: typeof ONE) {
+  const s3 = await startBucketServer({ ...(tls && { tls }) })
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
-    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    credentials: async () => ({ ...KEYS, ...(tls && { ca: tls.cert }) }),
     time: instantTime(),
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
   })
@@ -132,6 +134,23 @@ for (const [checksums, what] of [
     const begun = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
     t.equal(begun.length, checksums === 'refused' ? 2 : 1)
     t.equal(kept.uploads.size, 0)
+  })
+}
+
+for (const [tls, checksums, isHashed, what] of [
+  [undefined, 'kept', true, 'without TLS each part is hashed for its signature'],
+  [ONE, 'kept', false, 'over TLS a part is not hashed beside its checksum'],
+  [ONE, 'unheeded', true, 'over TLS a part is hashed for a store that knows no checksums'],
+] as const) {
+  t.test(what, async (t) => {
+    const { s3, bucket } = await store(t, tls)
+    const kept = s3.buckets.get('backups') ?? new BucketStore()
+    kept.checksums = checksums
+    await bucket.upload({ ...TWO_PARTS, source: twoParts() })
+    const parts = s3.calls.filter(({ operation }) => operation === 'UploadPart')
+    const payload = isHashed ? /^[0-9a-f]{64}$/ : /^UNSIGNED-PAYLOAD$/
+    t.match(parts, [{ payload }, { payload }])
+    t.equal(kept.objects.get('k')?.body.length, TWO_PARTS.sizeBytes)
   })
 }
 
