@@ -7,7 +7,7 @@ const PAYLOAD_BYTES = 768 * 1024
 const BATCH = 20
 
 /** Points of `fill` whose snapshots have about a GiB together. */
-export const POINTS_OF_A_GIB = 1400
+export const POINTS_OF_A_GIB = 1024
 
 /** What the engine answers as its result. */
 export async function call(
