@@ -47,6 +47,8 @@ const COMPLETE_MS = 600_000
 const COPIED_BYTES_PER_MS = 50_000
 /** Cheap to make here, and to check there: a store that is given none may make a dearer one of its own. */
 const CHECKSUM = 'CRC32'
+/** What S3 calls a signature that says nothing of the bytes. */
+const UNSIGNED = 'UNSIGNED-PAYLOAD'
 /** SIGTERM leaves a minute for everything. */
 const ABORT_MS = 20_000
 
@@ -166,12 +168,13 @@ async function sendParts(
   const queue = new PartQueue({ sizeOf, inFlightBytes }, async (Body, PartNumber) => {
     const timeoutMs = PART_MS * Math.ceil(Body.length / PART_BYTES)
     const checksum = isChecked ? { ChecksumCRC32: checksumOf(Body) } : {}
+    const payload = isChecked && isOverTls(connection) ? UNSIGNED : await digestOf(Body)
     const target = { Bucket: connection.target.bucket, Key: key, UploadId, PartNumber }
     const { ETag, ChecksumCRC32 } = await connection.call(
       `PUT PART ${PartNumber}`,
       { key, timeoutMs, silentMs: PART_SILENT_MS, signal: queue.signal(signal) },
       (client, abortSignal) =>
-        client.send(partOf({ ...target, Body, ...checksum }, connection), { abortSignal }),
+        client.send(partOf({ ...target, Body, ...checksum }, payload), { abortSignal }),
     )
     // Named again at the end, where the store keeps it: only the part with our bytes will do.
     parts[PartNumber - 1] = { ETag, PartNumber, ...(ChecksumCRC32 !== undefined && checksum) }
@@ -186,23 +189,28 @@ async function sendParts(
   }
 }
 
-/**
- * What TLS brings as it was sent is not hashed once more for its signature, where the store checks its
- * CRC32: that is signed.
- */
-function partOf(input: UploadPartCommandInput, { target }: S3Connection): UploadPartCommand {
+/** `payload` is what its signature says of the bytes; the SDK would hash them in the thread that moves them. */
+function partOf(input: UploadPartCommandInput, payload: string): UploadPartCommand {
   const command = new UploadPartCommand(input)
-  const isPlain = target.endpoint?.startsWith('http:') === true
-  if (isPlain || input.ChecksumCRC32 === undefined) return command
   command.middlewareStack.add(
     (next) => (args) => {
       const { headers } = args.request as { headers: Record<string, string> }
-      headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD'
+      headers['x-amz-content-sha256'] = payload
       return next(args)
     },
     { step: 'build' },
   )
   return command
+}
+
+/** What TLS brings as it was sent, and the store checks by a CRC32 that is signed, needs no second hash. */
+function isOverTls({ target }: S3Connection): boolean {
+  return target.endpoint?.startsWith('http:') !== true
+}
+
+/** By another thread: 8 MiB take as long to hash as to send. */
+async function digestOf(body: Buffer): Promise<string> {
+  return Buffer.from(await crypto.subtle.digest('SHA-256', body)).toString('hex')
 }
 
 /** As S3 writes a CRC32: four bytes, the highest first, in base64. */
