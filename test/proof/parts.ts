@@ -45,13 +45,29 @@ export const PARTS: Part[] = [
     title: 'Measured',
     command: ['test/bench/bench.ts', '--compare'],
     short: ['--seconds', '1', '--pairs', '1', '--parents', '1000'],
-    said: (output) => `\n\n\`\`\`\n${output.trim()}\n\`\`\``,
+    said: measured,
   },
 ]
 
 /** The last line of this form. */
 function lineWith(form: RegExp): Part['said'] {
   return (output) => output.match(form)?.at(-1)
+}
+
+/** What came of the targets, and folded up behind it the whole table. */
+function measured(output: string): string {
+  const table = output.trim()
+  const count = (verdict: RegExp) => table.match(verdict)?.length ?? 0
+  const met = count(/ met$/gm)
+  return `${met} of ${met + count(/ MISSED$/gm)} targets met
+
+<details><summary>the table</summary>
+
+\`\`\`
+${table}
+\`\`\`
+
+</details>`
 }
 
 function fuzzed(output: string): string | undefined {

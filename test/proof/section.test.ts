@@ -31,6 +31,8 @@ t.test('the result of a part is what it printed last', async (t) => {
     said('fuzz', `seed 7\n${JSON.stringify(line)}\n`),
     'seed 7, cases: specs 9, hooks 3 (FAILED)',
   )
+  const table = 'p99  9 ms  < 10  met\nRSS  198 MiB  < 190  MISSED\nCPU  2 s'
+  t.match(said('bench', table), /^1 of 2 targets met\n\n<details>.*\n\n```\np99 [^`]* 2 s\n```\n/)
   const score = '3 of 4 files: 9 of 10 noticed, 1 explained: 100 %'
   t.equal(said('mutation', `  90 %  x\n${score}\n`), score)
 })
