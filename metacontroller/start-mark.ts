@@ -31,9 +31,11 @@ const AFTER_FAILURE_MS = 30_000
 /** Clusters that still need this mark: they were here before the start and are to stay. */
 export function unmarked(clusters: AnyObject[], startedAt: Date): AnyObject[] {
   const mark = markOf(startedAt)
+  // Kubernetes writes times to the second; what was made in that of the start found no other service.
+  const start = startedAt.getTime() - startedAt.getMilliseconds()
   return clusters.filter(({ metadata }) => {
     // What was made since the start was installed by this very release.
-    const older = Date.parse(metadata.creationTimestamp ?? '') < startedAt.getTime()
+    const older = Date.parse(metadata.creationTimestamp ?? '') < start
     const marked = metadata.annotations?.[ANNOTATIONS.startMark] === mark
     return older && !marked && metadata.deletionTimestamp === undefined
   })

@@ -88,6 +88,16 @@ t.test(
   },
 )
 
+t.test('a cluster made in the second of the start was made for this release', async (t) => {
+  const startedAt = new Date('2026-03-01T12:00:07.900Z')
+  const made = (at: string) => cluster(at, { creationTimestamp: `2026-03-01T12:00:${at}Z` })
+  const due = unmarked([made('06'), made('07'), made('08')], startedAt)
+  t.strictSame(
+    due.map(({ metadata }) => metadata.name),
+    ['06'],
+  )
+})
+
 t.test('marking waits while the API fails, and goes on where it stopped', async (t) => {
   let listings = 0
   const marked = new Set<string>()
