@@ -4,6 +4,7 @@
  * waits for the engine besides. In turns with it the same calls are made by hand, one after the other. Of
  * two sizes, for what a Job takes besides hardly depends on them.
  */
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,11 +18,12 @@ import { KEYS } from '../contract/bucket/real.ts'
 import { STORAGE } from './bucket.ts'
 import { POINTS_OF_A_GIB, call, fill } from './engine-calls.ts'
 import type { Part, Plan } from './part.ts'
-import { build } from './processes.ts'
+import { BUILD, build } from './processes.ts'
 import { recoveringOf, waitsIn, type Waits } from './recovering.ts'
 import { median, type Figure } from './table.ts'
 import { remove, threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
 
+const PROGRAM = join(BUILD, '..', 'jobs', 'restore', 'run.js')
 const COLLECTION = 'docs'
 const NODES = 3
 /** GiB of each node. */
@@ -103,9 +105,19 @@ function figuresOf(size: string, runs: Run[], byHand: number[]): Figure[] {
   ]
 }
 
+/**
+ * What was written before is on the disk, and the program of a Job in memory: on this one machine the
+ * engines' gigabytes would push it out.
+ */
+function settle(): void {
+  execFileSync('sync')
+  execFileSync(process.execPath, ['--eval', `import(${JSON.stringify(PROGRAM)})`])
+}
+
 /** Into an absent collection, as a person would type it: each node its snapshot, by ordinal. */
 async function recoverByHand(backup: BackedUp, nodes: ThreeNodes): Promise<number> {
   await remove(nodes, COLLECTION)
+  settle()
   const bucket = new Bucket({
     target: { ...STORAGE, endpoint: nodes.endpoint },
     credentials: async () => KEYS,
@@ -137,6 +149,7 @@ async function snapshotsOf({ path }: BackedUp, bucket: Bucket): Promise<NodeSnap
 
 async function runJob(backup: BackedUp, nodes: ThreeNodes): Promise<Run> {
   await remove(nodes, COLLECTION)
+  settle()
   const before = await recoveringOf(nodes.urls)
   const { seconds: whole, output } = await nodes.restore(backup)
   const fetched = output.split('\n').filter((line) => line.includes('"way":"fetch"'))
