@@ -2,19 +2,28 @@
  * The hook protocol: what Metacontroller sends, what a room decides, and what goes back on the wire
  * (facts: JSON contract). A room never sees HTTP.
  */
-import { Type, type TSchema } from '@sinclair/typebox'
+import { Type, type TObject, type TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { AnyObject, Job, Secret, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
 import { API_VERSION } from '../crds/names.ts'
 
-/** What the rooms read more of than who it is; a status may be that of another release. */
+/** A status may be that of another release: only what would not do at all is refused. */
+const AnyStatus = Type.Optional(
+  Type.Object({ conditions: Type.Optional(Type.Array(Type.Object({ type: Type.String() }))) }),
+)
+
+function withAnyStatus({ properties }: TObject): TObject {
+  return Type.Object({ ...properties, status: AnyStatus })
+}
+
+/** What the rooms read more of than who it is. */
 const READ = {
   'Job.batch/v1': Job,
   'Secret.v1': Secret,
   'StatefulSet.apps/v1': StatefulSet,
-  [`VecCluster.${API_VERSION}`]: Type.Omit(VecCluster.schema, ['status']),
-  [`VecBackup.${API_VERSION}`]: Type.Omit(VecBackup.schema, ['status']),
+  [`VecCluster.${API_VERSION}`]: withAnyStatus(VecCluster.schema),
+  [`VecBackup.${API_VERSION}`]: withAnyStatus(VecBackup.schema),
 }
 
 /** Objects by `Kind.group/version`, then by `namespace/name`. */

@@ -42,13 +42,17 @@ export function checkAnswer(call: HookCall, answer: Answer): SyncAnswer | undefi
     case 429:
       return undefined
     default: {
-      const error = said.find(({ err }) => err !== undefined)?.['err'] as Logged | undefined
+      // What is only told of, such as an Event that was lost, is not what it failed of.
+      const failure = said.find(({ err, level }) => err !== undefined && ERRORS.includes(level))
+      const error = failure?.['err'] as Logged | undefined
       if (call.hostile === true && error?.type === 'GuardRefusal') return undefined
       throw new Broken(`${hook} answered ${answer.status}: ${error?.stack ?? answer.text}`)
     }
   }
 }
 
+/** Levels of what went wrong, as pino and as a pod writes them. */
+const ERRORS: unknown[] = [50, 60, 'ERROR', 'FATAL']
 /** In what the service and the loop say. */
 const FAILED = /hook failed|"level":(50|60|"(ERROR|FATAL)")/
 /** Calls have their limits in the machine's time, whatever time the world has. */
