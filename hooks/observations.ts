@@ -30,7 +30,7 @@ export function shownJobs({ parent, children }: HookRequest<Reported>): ShownJob
 }
 
 /** The report on a resource, if it is about this one. */
-export function reportOn({ metadata: { uid, annotations } }: Reported): Progress | undefined {
+function reportOn({ metadata: { uid, annotations } }: Reported): Progress | undefined {
   return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
 }
 

@@ -22,7 +22,7 @@ export async function observe(
   const shown = fromRequest(request)
   if (isFinal(shown.backup)) return { ...shown, secrets: {} }
   if (isCrashed(shown, context)) {
-    await readReport(shown, shown.backup, (namespace, name) => ports.backup(namespace, name))
+    await readReport(shown, shown.backup, (...of) => ports.backup(...of))
   }
   const running = runningJob(shown)
   if (running === undefined) {

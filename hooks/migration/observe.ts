@@ -23,7 +23,7 @@ export async function observe(
   const shown = fromRequest(request)
   if (isFinal(shown.migration)) return shown
   if (isCrashed(shown, context)) {
-    await readReport(shown, shown.migration, (namespace, name) => ports.migration(namespace, name))
+    await readReport(shown, shown.migration, (...of) => ports.migration(...of))
   }
   if (endingOf(shown, context) !== undefined) return shown
   const running = runningJob(shown)

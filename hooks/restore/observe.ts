@@ -26,7 +26,7 @@ export async function observe(
   const shown = fromRequest(request)
   if (isFinal(shown.restore)) return { ...shown, secrets: {} }
   if (isCrashed(shown, context)) {
-    await readReport(shown, shown.restore, (namespace, name) => ports.restore(namespace, name))
+    await readReport(shown, shown.restore, (...of) => ports.restore(...of))
   }
   if (endingOf(shown, context) !== undefined) return { ...shown, secrets: {} }
   const running = runningJob(shown)
