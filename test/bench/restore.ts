@@ -106,18 +106,18 @@ function figuresOf(size: string, runs: Run[], byHand: number[]): Figure[] {
 }
 
 /**
- * What was written before is on the disk, and the program of a Job in memory: on this one machine the
- * engines' gigabytes would push it out.
+ * The collection is gone, what was written before is on the disk, and the program of a Job in memory: on
+ * this one machine the engines' gigabytes would push it out.
  */
-function settle(): void {
+async function clear(nodes: ThreeNodes): Promise<void> {
+  await remove(nodes, COLLECTION)
   execFileSync('sync')
   execFileSync(process.execPath, ['--eval', `import(${JSON.stringify(PROGRAM)})`])
 }
 
 /** Into an absent collection, as a person would type it: each node its snapshot, by ordinal. */
 async function recoverByHand(backup: BackedUp, nodes: ThreeNodes): Promise<number> {
-  await remove(nodes, COLLECTION)
-  settle()
+  await clear(nodes)
   const bucket = new Bucket({
     target: { ...STORAGE, endpoint: nodes.endpoint },
     credentials: async () => KEYS,
@@ -148,8 +148,7 @@ async function snapshotsOf({ path }: BackedUp, bucket: Bucket): Promise<NodeSnap
 }
 
 async function runJob(backup: BackedUp, nodes: ThreeNodes): Promise<Run> {
-  await remove(nodes, COLLECTION)
-  settle()
+  await clear(nodes)
   const before = await recoveringOf(nodes.urls)
   const { seconds: whole, output } = await nodes.restore(backup)
   const fetched = output.split('\n').filter((line) => line.includes('"way":"fetch"'))

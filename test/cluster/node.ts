@@ -43,12 +43,12 @@ export async function podProcesses(
   return processes
 }
 
-/** The hierarchy of control groups that shares out the processors, by its version, and what one process weighs there. */
+/** The control groups that share out the processors, by their version, and what one process weighs. */
 const CPU_HIERARCHIES = [
   { folder: '/sys/fs/cgroup/cpu', mark: 'tasks', weight: 'cpu.shares', process: 1024 },
   { folder: '/sys/fs/cgroup', mark: 'cgroup.controllers', weight: 'cpu.weight', process: 100 },
 ]
-/** All pods together weigh as much as one process unless somebody says more: whatever runs beside would starve them. */
+/** Without it all pods together weigh as much as one process, and what runs beside starves them. */
 const PODS_WEIGH_PROCESSES = 4
 
 function weighPods(): void {
