@@ -53,8 +53,9 @@ export function checkAnswer(call: HookCall, answer: Answer): SyncAnswer | undefi
 
 /** Levels of what went wrong, as pino and as a pod writes them. */
 const ERRORS: unknown[] = [50, 60, 'ERROR', 'FATAL']
+const LEVELS = ERRORS.map((level) => JSON.stringify(level)).join('|')
 /** In what the service and the loop say. */
-const FAILED = /hook failed|"level":(50|60|"(ERROR|FATAL)")/
+const FAILED = new RegExp(`hook failed|"level":(${LEVELS})`)
 /** Calls have their limits in the machine's time, whatever time the world has. */
 const TOO_LATE = /hook failed: .*(aborted due to timeout|got no answer)/
 

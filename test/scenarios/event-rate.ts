@@ -1,25 +1,17 @@
 /** How many Events the operator has for one object in one minute, over a whole scenario. */
-import type { AnyObject } from '../../crds/kubernetes.ts'
 import { MANAGED_BY } from '../../crds/names.ts'
 import { EVENTS_PER_MINUTE, HELD_BACK } from '../../metacontroller/events.ts'
 import type { World } from '../world/world.ts'
-
-type Event = AnyObject & {
-  involvedObject: { kind: string; namespace: string; name: string; uid: string }
-  reason: string
-  source?: { component?: string }
-  firstTimestamp: string
-}
+import { eventsIn } from './scenario.ts'
 
 /** `2026-11-21T16:22`, of an instant. */
 const TO_THE_MINUTE = 16
 
 /** A line for each object that had more to tell in a minute than people can read, written or held back. */
 export async function tooManyEvents(world: World, namespaces: string[]): Promise<string[]> {
-  const lists = namespaces.map((namespace) => world.list('v1', 'Event', namespace))
-  const events = (await Promise.all(lists)).flat().map((event) => event as Event)
+  const events = await Promise.all(namespaces.map((namespace) => eventsIn(world, namespace)))
   const byMinute = Map.groupBy(
-    events.filter(({ source }) => source?.component === MANAGED_BY),
+    events.flat().filter(({ source }) => source?.component === MANAGED_BY),
     ({ involvedObject: { kind, namespace, name, uid }, firstTimestamp }) =>
       `${kind} ${namespace}/${name} (${uid}) at ${firstTimestamp.slice(0, TO_THE_MINUTE)}`,
   )

@@ -14,6 +14,7 @@ import { resource, untilPhase } from './inside.ts'
 import {
   UPGRADES_SECONDS,
   eventsAbout,
+  eventsIn,
   jobsIn,
   phaseOf,
   running,
@@ -140,20 +141,18 @@ const idle: Scenario = {
     await world.pass(120)
     const before = await world.writes(namespace)
     t.ok(before.length > 50)
-    const told = await eventsIn(world, namespace)
+    const told = await toldIn(world, namespace)
     await world.pass(IDLE_SECONDS)
     // Whoever wrote them: a pod that was not ready for a moment is something that happens.
-    const news = (await eventsIn(world, namespace)).filter((event) => !told.includes(event))
+    const news = (await toldIn(world, namespace)).filter((event) => !told.includes(event))
     t.strictSame(news, [])
     t.strictSame((await world.writes(namespace)).slice(before.length), [])
   },
 }
 
-type EventSeen = AnyObject & { reason: string; message: string; count?: number }
-
 /** Everybody's Events, a line each. */
-async function eventsIn(world: World, namespace: string): Promise<string[]> {
-  const events = (await world.list('v1', 'Event', namespace)) as EventSeen[]
+async function toldIn(world: World, namespace: string): Promise<string[]> {
+  const events = await eventsIn(world, namespace)
   return events.map(
     ({ metadata, reason, message, count }) => `${metadata.name} ${reason} ${count}: ${message}`,
   )

@@ -126,16 +126,27 @@ export async function jobsIn(world: World, namespace: string): Promise<string[]>
   return jobs.map(({ metadata }) => metadata.name).sort((one, other) => run(one) - run(other))
 }
 
+/** An Event of Kubernetes, as far as scenarios read it. */
+export interface SeenEvent extends AnyObject {
+  involvedObject: { kind: string; namespace: string; name: string; uid: string }
+  reason: string
+  message: string
+  count?: number
+  source?: { component?: string }
+  firstTimestamp: string
+}
+
+/** Everybody's Events in a namespace. */
+export async function eventsIn(world: World, namespace: string): Promise<SeenEvent[]> {
+  return (await world.list('v1', 'Event', namespace)) as SeenEvent[]
+}
+
 /** Messages of the Events about a resource, by reason. */
 export async function eventsAbout(
   world: World,
   { namespace, name }: Reference,
 ): Promise<Record<string, string>> {
-  const events = (await world.list('v1', 'Event', namespace)) as (AnyObject & {
-    involvedObject: { name: string }
-    reason: string
-    message: string
-  })[]
+  const events = await eventsIn(world, namespace)
   return Object.fromEntries(
     events
       .filter(({ involvedObject }) => involvedObject.name === name)

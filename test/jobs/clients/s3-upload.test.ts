@@ -4,13 +4,13 @@ import t, { type Test } from 'tap'
 import { Bucket } from '../../../jobs/clients/s3.ts'
 import { PART_BYTES, partBytes } from '../../../jobs/clients/s3-upload.ts'
 import { jobLog } from '../../../jobs/log.ts'
+import { KEYS } from '../../contract/bucket/real.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { BucketStore } from '../../doubles/bucket/store.ts'
 import { ONE } from '../../metacontroller/certificates.ts'
 import { instantTime } from '../job-world.ts'
 
 const PARTS = 8
-const KEYS = { accessKeyId: 'id', secretAccessKey: 'secretsecret' }
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 
