@@ -2,13 +2,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../crds/command.ts'
 import { ENDS } from '../../jobs/people/command.ts'
+import { CLI } from './job-ground.ts'
 import { jobWorld, runJob, type JobWorld } from './job-world.ts'
-
-const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
 
 t.test('a command that does not exist is not understood, which a Job tries again', async (t) => {
   const { code, log } = await runJob(['cluster', 'dance', 'ns/a'], {})

@@ -1,27 +1,21 @@
 /** What the tests of the commands share: an API server, a VecCluster in it, a helm on PATH, and a run of the CLI. */
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { encodePlan, JOB_ENV, parseProgress, type UpgradePlan } from '../../crds/command.ts'
 import { VecCluster } from '../../crds/cluster.ts'
-import { definitionOf } from '../../crds/definition.ts'
 import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
 import { main } from '../../jobs/cli.ts'
 import { jobLog } from '../../jobs/log.ts'
 import type { Time } from '../../jobs/time.ts'
 import { clusterSpec } from '../builders.ts'
-import { COMPILED } from '../compiled.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../doubles/engine/node.ts'
-import { startApi } from '../world/api/server.ts'
-import { ApiClient, type ApiObject } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
+import type { ApiClient, ApiObject } from '../world/client.ts'
+import { START, mountCredential, openApi, openNamespace, podEnv } from './job-ground.ts'
 
-export const START = new Date('2030-01-01T00:00:00Z')
 export const HELM_FOLDER = fileURLToPath(new URL('../doubles/helm', import.meta.url))
-export const RUNNER = 'pod-1'
-export const JOB = 'job-1'
 
 export interface Result {
   code: number
@@ -32,39 +26,20 @@ export type JobWorld = Awaited<ReturnType<typeof jobWorld>>
 
 export async function jobWorld(t: Test) {
   const folder = t.testdir({})
-  const server = await startApi(new MovableClock(START))
-  const api = new ApiClient({ server: server.url, token: server.token })
   const nodes = new Map<string, EngineNode>()
-  server.attach({
-    log: () => undefined,
-    port: (_, pod) => nodes.get(pod)?.port,
-  })
-  t.teardown(async () => {
-    await Promise.all([...nodes.values()].map((node) => node.close()))
-    await api.close()
-    await server.close()
-  })
-  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
-  const account = { name: 'default', namespace: 'ns' }
-  await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
-  await api.create(definitionOf(VecCluster, '0.0.0'))
+  const { server, api } = await openApi(t, (pod) => nodes.get(pod)?.port)
+  t.teardown(() => Promise.all([...nodes.values()].map((node) => node.close())))
+  await openNamespace(api, VecCluster)
   await api.create({
     apiVersion: API_VERSION,
     kind: 'VecCluster',
     metadata: { name: 'a', namespace: 'ns' },
     spec: { version: '1.18.3' },
   })
-  writeFileSync(join(folder, 'token'), server.token)
   const env: NodeJS.ProcessEnv = {
-    ...COMPILED,
+    ...podEnv(folder, server),
     PATH: `${HELM_FOLDER}:${process.env['PATH'] ?? ''}`,
-    VEC_API_SERVER: server.url,
-    VEC_API_TOKEN_FILE: join(folder, 'token'),
-    VEC_CREDENTIALS: join(folder, 'credentials'),
-    VEC_ENGINE_ROUTE: 'proxy',
     HELM_DOUBLE: join(folder, 'helm.json'),
-    [JOB_ENV.podUid]: RUNNER,
-    [JOB_ENV.jobUid]: JOB,
   }
   const cluster = await required(api, API_VERSION, 'VecCluster', 'a')
   const uid = cluster.metadata.uid ?? ''
@@ -78,10 +53,8 @@ export async function jobWorld(t: Test) {
     helm: (settings: object) => writeFileSync(join(folder, 'helm.json'), JSON.stringify(settings)),
     /** A file that holds helm for as long as it is there. */
     hold: holdIn(folder),
-    credential(name: string, key: string, value: string) {
-      mkdirSync(join(folder, 'credentials', name), { recursive: true })
-      writeFileSync(join(folder, 'credentials', name, key), value)
-    },
+    credential: (name: string, key: string, value: string) =>
+      mountCredential(folder, name, [key, value]),
     async startEngine(size: number, cluster = new EngineCluster({ name: 'vec-a' })) {
       for (let ordinal = 0; ordinal < size; ordinal += 1) {
         const pod = `vec-a-${ordinal}`

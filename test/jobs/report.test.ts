@@ -12,7 +12,8 @@ import {
   type ScriptedAnswer,
   type ScriptedCall,
 } from '../doubles/scripted-api.ts'
-import { START, instantTime } from './job-world.ts'
+import { START } from './job-ground.ts'
+import { instantTime } from './job-world.ts'
 
 interface Patch {
   metadata: { uid: string; annotations: Record<string, string> }

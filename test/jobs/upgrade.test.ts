@@ -5,7 +5,8 @@ import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
 import { liveVersion } from '../../jobs/cluster/refusals.ts'
 import { clusterSpec } from '../builders.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
-import { START, instantTime, jobWorld, podOf, JOB, RUNNER } from './job-world.ts'
+import { JOB, RUNNER, START } from './job-ground.ts'
+import { instantTime, jobWorld, podOf } from './job-world.ts'
 
 t.test('the first run installs the release and reports what was applied', async (t) => {
   const world = await jobWorld(t)

@@ -1,22 +1,14 @@
 /** What the tests of `backup run` share: an API server with a VecBackup and pods, credentials, and runs of the CLI. */
-import { spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { VecBackup, type BackupMethod } from '../../../crds/backup.ts'
 import { JOB_ENV, encodePlan, parseProgress, type BackupPlan } from '../../../crds/command.ts'
-import { definitionOf } from '../../../crds/definition.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
 import type { S3Target } from '../../../crds/storage.ts'
-import { COMPILED } from '../../compiled.ts'
-import { startApi } from '../../world/api/server.ts'
-import { ApiClient, type ApiObject } from '../../world/client.ts'
-import { MovableClock } from '../../world/clock.ts'
-import { JOB, RUNNER, START, podOf, runJob, type RunOptions } from '../job-world.ts'
-
-const CLI = fileURLToPath(new URL('../../../jobs/cli.ts', import.meta.url))
+import type { ApiClient, ApiObject } from '../../world/client.ts'
+import { byOrdinal, openApi, openNamespace, podEnv, startCli } from '../job-ground.ts'
+import { podOf, runJob, type RunOptions } from '../job-world.ts'
 
 export interface BackupWorldOptions {
   /** Where the engine's nodes answer on loopback, by ordinal. */
@@ -37,20 +29,8 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
   const { ports, endpoint, bucket = 'backups', prefix = 'nightly', collections } = options
   const { method = 'Node', parallelism = 2 } = options
   const folder = t.testdir({})
-  const server = await startApi(new MovableClock(START))
-  const api = new ApiClient({ server: server.url, token: server.token })
-  t.teardown(async () => {
-    await api.close()
-    await server.close()
-  })
-  server.attach({
-    log: () => undefined,
-    port: (_, pod) => ports[Number(/-(\d+)$/.exec(pod)?.[1])],
-  })
-  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
-  const account = { name: 'default', namespace: 'ns' }
-  await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
-  await api.create(definitionOf(VecBackup, '0.0.0'))
+  const { server, api } = await openApi(t, byOrdinal(ports))
+  await openNamespace(api, VecBackup)
   for (const ordinal of ports.keys()) await api.create(podOf(`vec-a-${ordinal}`))
   const storage: S3Target = {
     bucket,
@@ -65,18 +45,8 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
     },
   }
   const uid = await createBackup(api, storage, collections)
-  writeFileSync(join(folder, 'token'), server.token)
   const mounted = join(folder, 'credentials', 'bucket')
-  const env: NodeJS.ProcessEnv = {
-    ...COMPILED,
-    PATH: process.env['PATH'],
-    VEC_API_SERVER: server.url,
-    VEC_API_TOKEN_FILE: join(folder, 'token'),
-    VEC_CREDENTIALS: join(folder, 'credentials'),
-    VEC_ENGINE_ROUTE: 'proxy',
-    [JOB_ENV.podUid]: RUNNER,
-    [JOB_ENV.jobUid]: JOB,
-  }
+  const env = podEnv(folder, server)
   const plan: BackupPlan = {
     resource: 'vecbackups',
     namespace: 'ns',
@@ -89,6 +59,7 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
     method,
     parallelism,
   }
+  const args = ['backup', 'run', 'ns/b']
   const world = {
     api,
     env,
@@ -112,7 +83,7 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
       { pod, ...rest }: RunOptions & { pod?: string } = {},
     ) =>
       runJob(
-        ['backup', 'run', 'ns/b'],
+        args,
         {
           ...env,
           ...(pod !== undefined && { [JOB_ENV.podUid]: pod }),
@@ -121,14 +92,8 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
         rest,
       ),
     /** As a process of its own. */
-    start(extra: NodeJS.ProcessEnv = {}) {
-      const child = spawn(process.execPath, [CLI, 'backup', 'run', 'ns/b'], {
-        env: { ...env, [JOB_ENV.plan]: encodePlan(plan, 'spec'), LOG_FORMAT: 'text', ...extra },
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
-      t.teardown(() => child.kill('SIGKILL'))
-      return { child, log: text(child.stdout) }
-    },
+    start: (extra: NodeJS.ProcessEnv = {}) =>
+      startCli(t, args, { ...env, [JOB_ENV.plan]: encodePlan(plan, 'spec'), ...extra }),
     verify: (target: string, ...flags: string[]) =>
       runJob(['backup', 'verify', target, '--endpoint', endpoint, '--path-style', ...flags], {
         ...env,

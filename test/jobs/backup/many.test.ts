@@ -8,7 +8,7 @@ import { checkedManifest } from '../../../crds/rules/manifest.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
 import type { Owner } from '../../../jobs/backup/owner.ts'
 import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
-import { START } from '../job-world.ts'
+import { START } from '../job-ground.ts'
 import { stage } from './stage.ts'
 
 const numbered = (count: number) =>

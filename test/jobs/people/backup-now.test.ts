@@ -9,10 +9,7 @@ import { slotOf } from '../../../hooks/backup-schedule/children.ts'
 import type { VecBackup } from '../../../crds/backup.ts'
 import { manualName } from '../../../jobs/people/backup-now.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
-import { startApi } from '../../world/api/server.ts'
-import { ApiClient } from '../../world/client.ts'
-import { MovableClock } from '../../world/clock.ts'
-import { START } from '../job-world.ts'
+import { openApi } from '../job-ground.ts'
 import { personAt } from './person.ts'
 
 const SPEC = {
@@ -24,12 +21,7 @@ const SPEC = {
 }
 
 async function scene(t: Test, annotations: Record<string, string> = {}) {
-  const server = await startApi(new MovableClock(START))
-  const api = new ApiClient({ server: server.url, token: server.token })
-  t.teardown(async () => {
-    await api.close()
-    await server.close()
-  })
+  const { server, api } = await openApi(t)
   for (const resource of RESOURCES) await api.create(definitionOf(resource, '0.1.0'))
   await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
   await api.create({

@@ -2,15 +2,13 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, statSync, symlinkSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { REASONS } from '../../../crds/reasons/all.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
 import { PEOPLE_COMMANDS } from '../../../jobs/people/cli.ts'
 import { found } from '../../../jobs/people/explain.ts'
+import { CLI } from '../job-ground.ts'
 import { typed } from './person.ts'
-
-const CLI = fileURLToPath(new URL('../../../jobs/cli.ts', import.meta.url))
 
 for (const args of [[], ['--help'], ['help']]) {
   t.test(`"${args.join(' ')}" shows every command`, async (t) => {

@@ -8,12 +8,11 @@ import { RESOURCES } from '../../../crds/resources.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
 import { ownRelease } from '../../../jobs/people/release.ts'
 import { PLURALS, controllers } from '../../../metacontroller/controllers.ts'
-import { startApi } from '../../world/api/server.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { applyObject } from '../../world/apply.ts'
-import { ApiClient, type ApiObject } from '../../world/client.ts'
-import { MovableClock } from '../../world/clock.ts'
-import { START, podOf } from '../job-world.ts'
+import type { ApiClient, ApiObject } from '../../world/client.ts'
+import { START, openApi } from '../job-ground.ts'
+import { podOf } from '../job-world.ts'
 import { personAt } from './person.ts'
 
 interface Parts {
@@ -36,14 +35,8 @@ const WHOLE: Parts = {
 
 /** A cluster in which all of it is installed as the parts say, with one VecCluster that is Running. */
 async function scene(t: Test, parts: Parts = WHOLE) {
-  const server = await startApi(new MovableClock(START))
-  const api = new ApiClient({ server: server.url, token: server.token })
   const ports = new Map<string, number>()
-  server.attach({ log: () => undefined, port: (_, pod) => ports.get(pod) })
-  t.teardown(async () => {
-    await api.close()
-    await server.close()
-  })
+  const { server, api } = await openApi(t, (pod) => ports.get(pod))
   const { release = ownRelease(), kinds = [], service, readyz, metacontroller } = parts
   for (const resource of RESOURCES) await api.create(definitionOf(resource, release))
   for (const name of ['ns', 'vec-system', 'metacontroller']) {

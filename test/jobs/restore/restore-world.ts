@@ -1,7 +1,4 @@
 /** What the tests of `restore run` share: the world of a backup, a VecRestore in it, and runs of the CLI. */
-import { spawn } from 'node:child_process'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { JOB_ENV, encodePlan, parseProgress } from '../../../crds/command.ts'
 import { definitionOf } from '../../../crds/definition.ts'
@@ -10,9 +7,8 @@ import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
 import type { RestorePlan, RestoreResult } from '../../../crds/restore-command.ts'
 import { VecRestore, type RestoreSpec } from '../../../crds/restore.ts'
 import { backupWorld, type BackupWorld, type BackupWorldOptions } from '../backup/backup-world.ts'
+import { startCli } from '../job-ground.ts'
 import { runJob, type RunOptions } from '../job-world.ts'
-
-const CLI = fileURLToPath(new URL('../../../jobs/cli.ts', import.meta.url))
 
 export type RestoreWorld = Awaited<ReturnType<typeof restoreWorld>>
 export type Restore = Awaited<ReturnType<RestoreWorld['restore']>>
@@ -75,13 +71,6 @@ async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }:
     run: ({ pod, ...options }: RunOptions & { pod?: string } = {}) =>
       runJob(args, { ...env, ...(pod !== undefined && { [JOB_ENV.podUid]: pod }) }, options),
     /** As a process of its own. */
-    start(extra: NodeJS.ProcessEnv = {}) {
-      const child = spawn(process.execPath, [CLI, ...args], {
-        env: { ...env, LOG_FORMAT: 'text', ...extra },
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
-      t.teardown(() => child.kill('SIGKILL'))
-      return { child, log: text(child.stdout) }
-    },
+    start: (extra: NodeJS.ProcessEnv = {}) => startCli(t, args, { ...env, ...extra }),
   }
 }
