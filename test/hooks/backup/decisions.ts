@@ -1,5 +1,4 @@
 /** What tests of the decisions about a backup look at. */
-import type { Decision } from '../../../hooks/backup/act.ts'
 import { backupRights } from '../../../hooks/backup/children.ts'
 import { kept } from '../../../hooks/job.ts'
 import { backup } from './objects.ts'
@@ -17,33 +16,4 @@ export function complete(
   return [
     { type: 'Complete', status, reason, message, lastTransitionTime: since, observedGeneration: 1 },
   ]
-}
-
-export function said({ status }: Decision): (string | undefined)[] {
-  const [condition] = status.conditions ?? []
-  return [status.phase, condition?.reason, condition?.message]
-}
-
-export function jobIn({ children }: Decision) {
-  return children.find((child) => child.kind === 'Job' && child['spec'] !== undefined)
-}
-
-export function podOf(decision: Decision) {
-  const job = jobIn(decision) as unknown as {
-    spec: {
-      template: {
-        spec: {
-          volumes: { name: string; secret?: object }[]
-          containers: {
-            args: string[]
-            resources: object
-            env: { name: string; value: string }[]
-          }[]
-        }
-      }
-    }
-  }
-  const { volumes, containers } = job.spec.template.spec
-  const [container = { args: [], resources: {}, env: [] }] = containers
-  return { volumes, container }
 }

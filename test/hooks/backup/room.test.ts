@@ -18,7 +18,7 @@ import { leaseOf } from '../transfer.ts'
 import { portsOf } from './ports.ts'
 import { requestOf } from '../request.ts'
 import { rights, answered, withReport } from './answered.ts'
-import { podOf } from './decisions.ts'
+import { podOf } from '../decisions.ts'
 
 /** Nothing is missing. */
 const whole: Partial<BackupPorts> = {

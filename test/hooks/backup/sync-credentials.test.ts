@@ -14,7 +14,7 @@ import {
   transferJob,
 } from './objects.ts'
 import { leaseOf } from '../transfer.ts'
-import { podOf } from './decisions.ts'
+import { podOf } from '../decisions.ts'
 
 const secured = {
   apiKey: { autoGenerate: true, jwtRbac: false },

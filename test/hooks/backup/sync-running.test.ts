@@ -5,7 +5,8 @@ import { sync } from '../../../hooks/backup/sync.ts'
 import { kept } from '../../../hooks/job.ts'
 import { ago, context } from '../../builders.ts'
 import { backup, ready, report, result, transferJob } from './objects.ts'
-import { keptRights, complete, jobIn, said } from './decisions.ts'
+import { jobIn, said } from '../decisions.ts'
+import { complete, keptRights } from './decisions.ts'
 
 t.test('a Job that only the live list shows is waited for', async (t) => {
   const decision = sync(ready({ liveJobs: [transferJob({ ended: ['Complete', 1] })] }), context)

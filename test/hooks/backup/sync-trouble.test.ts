@@ -7,7 +7,8 @@ import { kept } from '../../../hooks/job.ts'
 import { NOW, ago, context } from '../../builders.ts'
 import { backup, ready, report, transferJob } from './objects.ts'
 import { leaseOf } from '../transfer.ts'
-import { rights, said, jobIn } from './decisions.ts'
+import { jobIn, said } from '../decisions.ts'
+import { rights } from './decisions.ts'
 
 t.test('a Job that ended without an end report is looked at again in 2 s', async (t) => {
   const jobs = [transferJob({ ended: ['Failed', 29] })]

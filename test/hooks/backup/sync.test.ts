@@ -15,7 +15,8 @@ import {
   transferJob,
 } from './objects.ts'
 import { leaseOf } from '../transfer.ts'
-import { rights, keptRights, complete, said, jobIn, podOf } from './decisions.ts'
+import { jobIn, podOf, said } from '../decisions.ts'
+import { complete, keptRights, rights } from './decisions.ts'
 
 const bare = secret({})
 delete bare.data

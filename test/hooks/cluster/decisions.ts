@@ -3,10 +3,11 @@ import { clusterRights } from '../../../hooks/cluster/children.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
 import { sync as decide } from '../../../hooks/cluster/sync.ts'
-import { decodePlan, UpgradePlan } from '../../../crds/command.ts'
-import type { Child, Context, Desired } from '../../../hooks/protocol.ts'
+import { UpgradePlan } from '../../../crds/command.ts'
+import type { Context, Desired } from '../../../hooks/protocol.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
 import { applied, cluster, observed, progress, settings, statefulSet } from '../../builders.ts'
+import { planIn as planOf } from '../decisions.ts'
 
 export const rights = clusterRights(cluster())
 
@@ -38,14 +39,6 @@ export function condition({ status }: Desired<ClusterStatus>, type: string) {
   return found && [found.status, found.reason, found.message]
 }
 
-export function jobIn({ children }: Desired<ClusterStatus>): Child | undefined {
-  return children.find((child) => child.kind === 'Job' && child['spec'] !== undefined)
-}
-
 export function planIn(desired: Desired<ClusterStatus>): UpgradePlan {
-  const spec = jobIn(desired)?.['spec'] as {
-    template: { spec: { containers: { env: { name: string; value: string }[] }[] } }
-  }
-  const env = spec.template.spec.containers[0]?.env.find(({ name }) => name === 'PLAN')
-  return decodePlan(UpgradePlan, env?.value ?? '')
+  return planOf(desired, UpgradePlan)
 }

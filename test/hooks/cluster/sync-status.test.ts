@@ -13,7 +13,8 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
-import { sync, ready, running, condition, jobIn, planIn } from './decisions.ts'
+import { jobIn } from '../decisions.ts'
+import { sync, ready, running, condition, planIn } from './decisions.ts'
 
 t.test(
   'release applied, pods not ready: Pending, HelmReleaseApplied, looked at after 10 s',

@@ -12,7 +12,8 @@ import {
   secret,
   settings,
 } from '../../builders.ts'
-import { sync, ready, running, condition, jobIn, planIn } from './decisions.ts'
+import { jobIn } from '../decisions.ts'
+import { sync, ready, running, condition, planIn } from './decisions.ts'
 
 t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t) => {
   const { hash: plan } = wantedRun(ready(), settings)

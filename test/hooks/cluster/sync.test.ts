@@ -2,7 +2,8 @@
 import t from 'tap'
 import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
 import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
-import { rights, sync, ready, condition, jobIn, planIn } from './decisions.ts'
+import { jobIn } from '../decisions.ts'
+import { rights, sync, ready, condition, planIn } from './decisions.ts'
 
 t.test('a Job must not start before it may report: the rights come first', async (t) => {
   const desired = sync(observed({ liveJobs: [], unfinishedHelmJobs: 0 }), context)

@@ -1,16 +1,15 @@
 /** The decisions on a VecMigration's life. */
 import t from 'tap'
-import { decodePlan } from '../../../crds/command.ts'
 import { MigrationPlan } from '../../../crds/migration-command.ts'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import type { Lease } from '../../../crds/kubernetes.ts'
 import type { SeenLease } from '../../../hooks/lease.ts'
-import type { Decision } from '../../../hooks/migration/sync.ts'
 import { migrationRights } from '../../../hooks/migration/children.ts'
 import type { Observed } from '../../../hooks/migration/observed.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
 import { JOB_CHILD_KINDS } from '../../../hooks/rights.ts'
-import { ago, cluster, context, secret, type JobParts } from '../../builders.ts'
+import { ago, cluster, context, secret } from '../../builders.ts'
+import { jobIn, planIn, podOf, said } from '../decisions.ts'
 import {
   BOTH,
   ENDPOINT,
@@ -22,30 +21,6 @@ import {
   result,
   running,
 } from './objects.ts'
-
-function said({ status }: Decision): (string | undefined)[] {
-  const [condition] = status.conditions ?? []
-  return [status.phase, condition?.reason, condition?.message]
-}
-
-function jobIn({ children }: Decision) {
-  return children.find((child) => child.kind === 'Job' && child['spec'] !== undefined)
-}
-
-interface PodSpec {
-  volumes: { name: string; secret?: { secretName: string; optional?: boolean } }[]
-  containers: { args: string[]; env: { name: string; value: string }[] }[]
-}
-
-function podOf(decision: Decision): PodSpec {
-  const job = jobIn(decision) as unknown as { spec: { template: { spec: PodSpec } } }
-  return job.spec.template.spec
-}
-
-function planIn(decision: Decision): MigrationPlan {
-  const [container] = podOf(decision).containers
-  return decodePlan(MigrationPlan, container?.env.find(({ name }) => name === 'PLAN')?.value ?? '')
-}
 
 const MISSING: [string, Partial<Observed>, string, string][] = [
   ['target', { clusters: { source: running('b') } }, 'ClusterNotFound', 'cluster ns/a not found'],
@@ -110,10 +85,10 @@ t.test('the rights come first, then the Job, then its report', async (t) => {
     'the rights of the Job are being made',
   ])
   const second = sync(ready(), context)
-  t.strictSame(podOf(second).containers[0]?.args, ['jobs/cli.js', 'migration', 'run', 'ns/m'])
+  t.strictSame(podOf(second).container.args, ['jobs/cli.js', 'migration', 'run', 'ns/m'])
   const started = `Job ${copyJob().metadata.name} was started`
   t.strictSame(said(second), ['Pending', 'MigrationStarting', started])
-  t.match(planIn(second), {
+  t.match(planIn(second, MigrationPlan), {
     resource: 'vecmigrations',
     run: 1,
     source: { cluster: { namespace: 'ns', name: 'b' } },
@@ -146,7 +121,7 @@ t.test('API key and CA of an endpoint are mounted from Secrets of its own namesp
       ['source-tls', 'old-ca'],
     ],
   )
-  t.strictSame(planIn(decision).source, {
+  t.strictSame(planIn(decision, MigrationPlan).source, {
     url: 'https://db.example:6333',
     apiKey: 'token',
     ca: 'bundle.pem',
@@ -233,142 +208,4 @@ t.test('while a restore writes to source or target no migration starts', async (
     t.equal(jobIn(decision), undefined)
     t.equal(decision.children.length, migrationRights(migration()).length)
   }
-})
-
-t.test('Pending until point counts are read, then Running with its progress', async (t) => {
-  const jobs = [copyJob()]
-  const pending = sync(ready({ jobs, progress: report() }), context)
-  t.strictSame(said(pending), [
-    'Pending',
-    'MigrationStarting',
-    'the points of its collections are being counted',
-  ])
-  const message = 'waits for the source ns/b: no answer'
-  const waiting = sync(ready({ jobs, progress: report({ message }) }), context)
-  t.strictSame(said(waiting), ['Pending', 'MigrationStarting', message])
-  const progress = report({ migration: result(), message: 'collection 2 of 2' })
-  const decision = sync(ready({ jobs, progress }), context)
-  t.strictSame(said(decision), ['Running', 'MigrationRunning', 'collection 2 of 2'])
-  t.match(decision.status, {
-    startTime: '2026-03-01T11:55:00Z',
-    source: 'ns/b',
-    progress: {
-      collectionsTotal: 2,
-      collectionsCompleted: 1,
-      pointsTotal: 1000,
-      pointsCopied: 750,
-      percentage: 75,
-    },
-    collections: [{ name: 'docs', targetName: 'docs', status: 'Completed' }],
-  })
-  t.match(decision.events, [
-    {
-      reason: 'MigrationStarted',
-      message: 'copies 1000 points of 2 collections from ns/b',
-    },
-  ])
-  t.equal(decision.children.length, migrationRights(migration()).length + 1)
-})
-
-t.test('MigrationCompleted: Copied n/m, and all of the points', async (t) => {
-  const whole = result({ completed: 2, pointsCopied: 999 })
-  const progress = report({ state: 'Done', migration: whole })
-  const decision = sync(ready({ jobs: [copyJob()], progress }), context)
-  t.strictSame(said(decision), ['Completed', 'MigrationCompleted', 'Copied 2/2'])
-  t.match(decision.status, {
-    progress: { percentage: 100 },
-    completionTime: '2026-03-01T11:59:30Z',
-  })
-  t.match(decision.events, [{ reason: 'MigrationCompleted', message: 'Copied 2/2, 999 points' }])
-})
-
-t.test('MigrationFailed: the error is that of the first collection that failed', async (t) => {
-  const failed = result({ failed: 1, error: 'docs: the source has 5 points, the target 4' })
-  const progress = report({ state: 'Failed', message: 'Copied 1/2', migration: failed })
-  const decision = sync(ready({ jobs: [copyJob()], progress }), context)
-  t.strictSame(said(decision), ['Failed', 'MigrationFailed', 'Copied 1/2'])
-  t.equal(decision.status.error, 'docs: the source has 5 points, the target 4')
-  t.equal(decision.status.progress?.percentage, 75)
-  t.match(decision.events, [{ type: 'Warning', reason: 'MigrationFailed', message: /docs: the/ }])
-})
-
-t.test('a Job that crashed to its end is told as such, once its report cannot come', async (t) => {
-  const early = sync(ready({ jobs: [copyJob({ ended: ['Failed', 5] })] }), context)
-  t.strictSame([early.status.phase, early.resyncAfterSeconds], ['Pending', 2])
-  const late = sync(ready({ jobs: [copyJob({ ended: ['Failed', 40], failed: 7 })] }), context)
-  t.strictSame([late.status.phase, late.status.error], ['Failed', 'Job crashed 7 times'])
-})
-
-const STUCK: [string, JobParts][] = [
-  ['runs another image', { image: 'old' }],
-  ['has another plan than is wanted now', { plan: 'other' }],
-  ['reported nothing for 600 s', { createdAgo: 601 }],
-]
-for (const [why, parts] of STUCK) {
-  t.test(`a Job that ${why} is deleted and made again`, async (t) => {
-    const decision = sync(ready({ jobs: [copyJob(parts)] }), context)
-    t.strictSame(decision.stop, [{ namespace: 'ns', name: copyJob().metadata.name, uid: 'job-1' }])
-    t.match(said(decision)[2], why)
-    t.equal(decision.events?.[0]?.reason, 'JobNotStarted')
-  })
-}
-
-t.test('a Job that has reported is left alone, whatever changes around it', async (t) => {
-  const jobs = [copyJob({ plan: 'other', image: 'old', createdAgo: 9000 })]
-  const decision = sync(ready({ jobs, clusters: {}, progress: report() }), context)
-  t.equal(decision.stop, undefined)
-  t.equal(decision.children.filter(({ kind }) => kind === 'Job').length, 1)
-})
-
-t.test('a Job whose clusters are gone is left alone until it has told of itself', async (t) => {
-  const decision = sync(ready({ jobs: [copyJob()], clusters: {} }), context)
-  t.equal(decision.stop, undefined)
-})
-
-t.test('a Job that Metacontroller does not show yet is not made twice', async (t) => {
-  const decision = sync(ready({ liveJobs: [copyJob()] }), context)
-  t.equal(jobIn(decision), undefined)
-  t.strictSame(said(decision)[2], 'the Job was just made')
-})
-
-t.test('the next Job of a migration has the next number', async (t) => {
-  const progress = report({ run: 3 })
-  t.equal(planIn(sync(ready({ progress }), context)).run, 4)
-})
-
-t.test(
-  'a migration that has ended keeps its status and its Job, and never gets another',
-  async (t) => {
-    const status = { phase: 'Failed' as const, error: 'no' }
-    const observed = ready({
-      migration: migration({ status }),
-      clusters: {},
-      jobs: [copyJob({ ended: ['Complete', 60] })],
-    })
-    const decision = sync(observed, context)
-    t.strictSame(decision.status, status)
-    t.strictSame(
-      decision.children.map(({ kind }) => kind),
-      ['Job'],
-    )
-    t.equal(decision.dropped?.length, migrationRights(migration()).length)
-    t.match(decision.dropped, [{ kind: 'ServiceAccount', reason: 'the migration has ended' }])
-    const old = sync({ ...observed, jobs: [copyJob({ ended: ['Complete', 90_000] })] }, context)
-    t.ok(old.dropped?.some(({ kind }) => kind === 'Job') ?? false)
-  },
-)
-
-t.test('what is known of the progress stays when somebody removes the report', async (t) => {
-  const status = {
-    phase: 'Running' as const,
-    startTime: '2026-03-01T11:00:00Z',
-    source: 'ns/b',
-    collections: [{ name: 'docs', targetName: 'docs', status: 'Running' as const }],
-    progress: {
-      ...{ collectionsTotal: 2, collectionsCompleted: 1 },
-      ...{ pointsTotal: 1000, pointsCopied: 750, percentage: 75 },
-    },
-  }
-  const decision = sync(ready({ migration: migration({ status }), jobs: [copyJob()] }), context)
-  t.match(decision.status, status)
 })

@@ -1,0 +1,79 @@
+/** A VecMigration while its Job works, and what its status says in the end. */
+import t from 'tap'
+import { migrationRights } from '../../../hooks/migration/children.ts'
+import { sync } from '../../../hooks/migration/sync.ts'
+import { context } from '../../builders.ts'
+import { said } from '../decisions.ts'
+import { copyJob, migration, ready, report, result } from './objects.ts'
+
+t.test('Pending until point counts are read, then Running with its progress', async (t) => {
+  const jobs = [copyJob()]
+  const pending = sync(ready({ jobs, progress: report() }), context)
+  t.strictSame(said(pending), [
+    'Pending',
+    'MigrationStarting',
+    'the points of its collections are being counted',
+  ])
+  const message = 'waits for the source ns/b: no answer'
+  const waiting = sync(ready({ jobs, progress: report({ message }) }), context)
+  t.strictSame(said(waiting), ['Pending', 'MigrationStarting', message])
+  const progress = report({ migration: result(), message: 'collection 2 of 2' })
+  const decision = sync(ready({ jobs, progress }), context)
+  t.strictSame(said(decision), ['Running', 'MigrationRunning', 'collection 2 of 2'])
+  t.match(decision.status, {
+    startTime: '2026-03-01T11:55:00Z',
+    source: 'ns/b',
+    progress: {
+      collectionsTotal: 2,
+      collectionsCompleted: 1,
+      pointsTotal: 1000,
+      pointsCopied: 750,
+      percentage: 75,
+    },
+    collections: [{ name: 'docs', targetName: 'docs', status: 'Completed' }],
+  })
+  t.match(decision.events, [
+    {
+      reason: 'MigrationStarted',
+      message: 'copies 1000 points of 2 collections from ns/b',
+    },
+  ])
+  t.equal(decision.children.length, migrationRights(migration()).length + 1)
+})
+
+t.test('MigrationCompleted: Copied n/m, and all of the points', async (t) => {
+  const whole = result({ completed: 2, pointsCopied: 999 })
+  const progress = report({ state: 'Done', migration: whole })
+  const decision = sync(ready({ jobs: [copyJob()], progress }), context)
+  t.strictSame(said(decision), ['Completed', 'MigrationCompleted', 'Copied 2/2'])
+  t.match(decision.status, {
+    progress: { percentage: 100 },
+    completionTime: '2026-03-01T11:59:30Z',
+  })
+  t.match(decision.events, [{ reason: 'MigrationCompleted', message: 'Copied 2/2, 999 points' }])
+})
+
+t.test('MigrationFailed: the error is that of the first collection that failed', async (t) => {
+  const failed = result({ failed: 1, error: 'docs: the source has 5 points, the target 4' })
+  const progress = report({ state: 'Failed', message: 'Copied 1/2', migration: failed })
+  const decision = sync(ready({ jobs: [copyJob()], progress }), context)
+  t.strictSame(said(decision), ['Failed', 'MigrationFailed', 'Copied 1/2'])
+  t.equal(decision.status.error, 'docs: the source has 5 points, the target 4')
+  t.equal(decision.status.progress?.percentage, 75)
+  t.match(decision.events, [{ type: 'Warning', reason: 'MigrationFailed', message: /docs: the/ }])
+})
+
+t.test('what is known of the progress stays when somebody removes the report', async (t) => {
+  const status = {
+    phase: 'Running' as const,
+    startTime: '2026-03-01T11:00:00Z',
+    source: 'ns/b',
+    collections: [{ name: 'docs', targetName: 'docs', status: 'Running' as const }],
+    progress: {
+      ...{ collectionsTotal: 2, collectionsCompleted: 1 },
+      ...{ pointsTotal: 1000, pointsCopied: 750, percentage: 75 },
+    },
+  }
+  const decision = sync(ready({ migration: migration({ status }), jobs: [copyJob()] }), context)
+  t.match(decision.status, status)
+})

@@ -1,0 +1,74 @@
+/** A VecMigration whose Job is in trouble, or was made before; and one that has ended. */
+import t from 'tap'
+import { MigrationPlan } from '../../../crds/migration-command.ts'
+import { migrationRights } from '../../../hooks/migration/children.ts'
+import { sync } from '../../../hooks/migration/sync.ts'
+import { context, type JobParts } from '../../builders.ts'
+import { jobIn, planIn, said } from '../decisions.ts'
+import { copyJob, migration, ready, report } from './objects.ts'
+
+t.test('a Job that crashed to its end is told as such, once its report cannot come', async (t) => {
+  const early = sync(ready({ jobs: [copyJob({ ended: ['Failed', 5] })] }), context)
+  t.strictSame([early.status.phase, early.resyncAfterSeconds], ['Pending', 2])
+  const late = sync(ready({ jobs: [copyJob({ ended: ['Failed', 40], failed: 7 })] }), context)
+  t.strictSame([late.status.phase, late.status.error], ['Failed', 'Job crashed 7 times'])
+})
+
+const STUCK: [string, JobParts][] = [
+  ['runs another image', { image: 'old' }],
+  ['has another plan than is wanted now', { plan: 'other' }],
+  ['reported nothing for 600 s', { createdAgo: 601 }],
+]
+for (const [why, parts] of STUCK) {
+  t.test(`a Job that ${why} is deleted and made again`, async (t) => {
+    const decision = sync(ready({ jobs: [copyJob(parts)] }), context)
+    t.strictSame(decision.stop, [{ namespace: 'ns', name: copyJob().metadata.name, uid: 'job-1' }])
+    t.match(said(decision)[2], why)
+    t.equal(decision.events?.[0]?.reason, 'JobNotStarted')
+  })
+}
+
+t.test('a Job that has reported is left alone, whatever changes around it', async (t) => {
+  const jobs = [copyJob({ plan: 'other', image: 'old', createdAgo: 9000 })]
+  const decision = sync(ready({ jobs, clusters: {}, progress: report() }), context)
+  t.equal(decision.stop, undefined)
+  t.equal(decision.children.filter(({ kind }) => kind === 'Job').length, 1)
+})
+
+t.test('a Job whose clusters are gone is left alone until it has told of itself', async (t) => {
+  const decision = sync(ready({ jobs: [copyJob()], clusters: {} }), context)
+  t.equal(decision.stop, undefined)
+})
+
+t.test('a Job that Metacontroller does not show yet is not made twice', async (t) => {
+  const decision = sync(ready({ liveJobs: [copyJob()] }), context)
+  t.equal(jobIn(decision), undefined)
+  t.strictSame(said(decision)[2], 'the Job was just made')
+})
+
+t.test('the next Job of a migration has the next number', async (t) => {
+  const progress = report({ run: 3 })
+  t.equal(planIn(sync(ready({ progress }), context), MigrationPlan).run, 4)
+})
+
+t.test(
+  'a migration that has ended keeps its status and its Job, and never gets another',
+  async (t) => {
+    const status = { phase: 'Failed' as const, error: 'no' }
+    const observed = ready({
+      migration: migration({ status }),
+      clusters: {},
+      jobs: [copyJob({ ended: ['Complete', 60] })],
+    })
+    const decision = sync(observed, context)
+    t.strictSame(decision.status, status)
+    t.strictSame(
+      decision.children.map(({ kind }) => kind),
+      ['Job'],
+    )
+    t.equal(decision.dropped?.length, migrationRights(migration()).length)
+    t.match(decision.dropped, [{ kind: 'ServiceAccount', reason: 'the migration has ended' }])
+    const old = sync({ ...observed, jobs: [copyJob({ ended: ['Complete', 90_000] })] }, context)
+    t.ok(old.dropped?.some(({ kind }) => kind === 'Job') ?? false)
+  },
+)

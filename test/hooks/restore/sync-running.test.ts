@@ -1,0 +1,110 @@
+/** A VecRestore while its Job works, and what its status says in the end. */
+import t from 'tap'
+import { kept } from '../../../hooks/job.ts'
+import { restoreRights } from '../../../hooks/restore/children.ts'
+import { sync } from '../../../hooks/restore/sync.ts'
+import { ago, context } from '../../builders.ts'
+import { said } from '../decisions.ts'
+import { ready, report, restore, restoreJob, result } from './objects.ts'
+
+const keptRights = restoreRights(restore()).map((right) => kept(right as never))
+
+t.test('Downloading until the manifest was read, then Restoring, with what is done', async (t) => {
+  const jobs = [restoreJob()]
+  const begun = sync(ready({ jobs, progress: report() }), context)
+  t.match(begun.status, { phase: 'Downloading', startTime: '2026-03-01T11:56:40Z' })
+  t.match(begun.events, [{ reason: 'RestoreStarted' }])
+  const current = {
+    collection: 'new',
+    number: 2,
+    nodesDone: 0,
+    nodes: 3,
+    isOurs: true,
+    step: 'node 1: takes 1 KiB',
+  }
+  const message = 'collection 2 of 2 (new)'
+  const progress = report({ message, restore: result({ current }) })
+  const decision = sync(ready({ jobs, progress }), context)
+  t.strictSame(decision.status.restoredCollections, [
+    { name: 'docs', status: 'Completed', size: '512 B', pointsCount: 7 },
+    { name: 'new', originalName: 'old', status: 'Restoring' },
+  ])
+  t.strictSame(decision.status.progress, {
+    collectionsTotal: 2,
+    collectionsCompleted: 1,
+    currentCollection: 'new',
+    percentage: 25,
+  })
+  t.strictSame(said(decision), ['Restoring', 'RestoreRunning', message])
+  t.equal(decision.resyncAfterSeconds, 30)
+  t.strictSame(decision.children, [...keptRights, kept(jobs[0] as never)])
+})
+
+t.test('before the Job says what it does, the restore has started', async (t) => {
+  const jobs = [restoreJob()]
+  const started = ['Downloading', 'RestoreRunning', 'the restore has started']
+  t.strictSame(said(sync(ready({ jobs, progress: report() }), context)), started)
+})
+
+t.test('what is known of the progress stays when somebody removes the report', async (t) => {
+  const status = {
+    phase: 'Restoring' as const,
+    sourceBackup: 'b',
+    startTime: ago(900),
+    restoredCollections: [{ name: 'docs', status: 'Completed' as const }],
+    progress: { collectionsTotal: 2, collectionsCompleted: 1, percentage: 25 },
+  }
+  const observed = ready({ restore: restore({ status }), jobs: [restoreJob()] })
+  const { conditions, ...left } = sync(observed, context).status
+  t.strictSame(left, status)
+  const first = sync({ ...observed, restore: restore(), progress: report() }, context).status
+  t.notHas(first, 'restoredCollections')
+  t.notHas(first, 'progress')
+  t.equal(conditions?.length, 1)
+})
+
+t.test('what failed of a collection is told with it', async (t) => {
+  const collections = [{ name: 'docs', status: 'Failed' as const, error: 'is red' }]
+  const progress = report({ restore: result({ collections }) })
+  const { status } = sync(ready({ jobs: [restoreJob()], progress }), context)
+  t.strictSame(status.restoredCollections, collections)
+})
+
+t.test('a pod that begins anew does not bring back an earlier phase', async (t) => {
+  const status = { phase: 'Restoring', startTime: ago(300) } as const
+  const observed = ready({ restore: restore({ status }), jobs: [restoreJob()], progress: report() })
+  t.equal(sync(observed, context).status.phase, 'Restoring')
+})
+
+t.test('all collections done: Completed, with `Restored n/m`', async (t) => {
+  const done = result({
+    completed: 2,
+    bytes: 2048,
+    notes: ['alias x points to y and was left as it is'],
+  })
+  const progress = report({ state: 'Done', restore: done })
+  const decision = sync(
+    ready({ jobs: [restoreJob({ ended: ['Complete', 5] })], progress }),
+    context,
+  )
+  t.match(decision.status, {
+    phase: 'Completed',
+    completionTime: '2026-03-01T11:59:30Z',
+    progress: { collectionsTotal: 2, collectionsCompleted: 2, percentage: 100 },
+    conditions: [
+      { type: 'Complete', status: 'True', reason: 'RestoreCompleted', message: 'Restored 2/2' },
+    ],
+  })
+  t.match(decision.events?.at(-1), {
+    reason: 'RestoreCompleted',
+    message: 'Restored 2/2, 2 KiB; alias x points to y and was left as it is',
+  })
+})
+
+t.test('any collection failed: Failed, and error is the first failure', async (t) => {
+  const failed = result({ failed: 1, error: 'docs is red: no space left' })
+  const progress = report({ state: 'Failed', message: 'Restored 1/2', restore: failed })
+  const decision = sync(ready({ jobs: [restoreJob({ ended: ['Failed', 5] })], progress }), context)
+  t.strictSame(said(decision), ['Failed', 'RestoreFailed', 'Restored 1/2'])
+  t.equal(decision.status.error, 'docs is red: no space left')
+})

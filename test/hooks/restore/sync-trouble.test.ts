@@ -1,0 +1,88 @@
+/** A VecRestore whose Job is in trouble, or was made before; and one that has ended. */
+import t from 'tap'
+import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { RestorePlan } from '../../../crds/restore-command.ts'
+import { kept } from '../../../hooks/job.ts'
+import { restoreRights } from '../../../hooks/restore/children.ts'
+import { sync } from '../../../hooks/restore/sync.ts'
+import { NOW, ago, context } from '../../builders.ts'
+import { backup } from '../backup/objects.ts'
+import { jobIn, planIn, said } from '../decisions.ts'
+import { MINE, leasesOf, ready, report, restore, restoreJob } from './objects.ts'
+
+t.test('a Job that ended without a word: once more in 2 s, after 30 s Failed', async (t) => {
+  const ended = (seconds: number) =>
+    sync(
+      ready({ jobs: [restoreJob({ ended: ['Failed', seconds], failed: 7 })], progress: report() }),
+      context,
+    )
+  t.equal(ended(10).resyncAfterSeconds, 2)
+  t.not(ended(10).status.phase, 'Failed')
+  t.equal(ended(31).status.error, 'Job crashed 7 times')
+})
+
+t.test('a Job that never told of itself is made again, with the next number', async (t) => {
+  const silent = restoreJob({ createdAgo: 601 })
+  const decision = sync(ready({ jobs: [silent] }), context)
+  t.strictSame(decision.stop, [{ namespace: 'ns', name: silent.metadata.name, uid: 'job-1' }])
+  t.equal(said(decision)[1], 'JobNotStarted')
+  const next = sync(ready({ progress: report() }), context)
+  t.equal(planIn(next, RestorePlan).run, 2)
+})
+
+t.test('a Job that appeared after its turn was over is stopped', async (t) => {
+  const [mine, others] = [leasesOf(MINE), leasesOf('VecBackup/ns/other/uid-o')]
+  for (const leases of [
+    others,
+    { ...mine, write: others.write },
+    { ...others, write: mine.write },
+  ]) {
+    const decision = sync(ready({ jobs: [restoreJob()], leases }), context)
+    t.match(decision.stop, [{ uid: 'job-1' }])
+    t.match(said(decision)[2], /missed its turn/)
+  }
+})
+
+t.test('a Job that has not told of itself is left alone while its plan is wanted', async (t) => {
+  const job = restoreJob()
+  const started = sync(ready({ jobs: [job] }), context)
+  t.equal(started.stop, undefined)
+  t.strictSame(said(started), [
+    'Pending',
+    'RestoreStarting',
+    `Job ${job.metadata.name} is starting`,
+  ])
+  const changed = sync(ready({ jobs: [restoreJob({ plan: 'other' })] }), context)
+  t.match(said(changed)[2], /has another plan than is wanted now/)
+  for (const gone of ['cluster', 'backup', 'leases'] as const) {
+    const unseen = { ...ready({ jobs: [job] }), [gone]: undefined }
+    t.equal(sync(unseen, context).stop, undefined, `its ${gone} cannot be seen`)
+  }
+})
+
+t.test('a Job that was just made is not made twice, nor are its Leases given back', async (t) => {
+  const decision = sync(ready({ liveJobs: [restoreJob()], backup: backup() }), context)
+  t.equal(jobIn(decision), undefined)
+  t.equal(decision.leases, undefined)
+})
+
+t.test('a restore that has ended stays as it is, whatever is missing by now', async (t) => {
+  const status = { phase: 'Completed', sourceBackup: 'b', completionTime: ago(50) } as const
+  const job = restoreJob({ ended: ['Complete', 50] })
+  const observed = {
+    restore: restore({ status }),
+    children: [...(restoreRights(restore()) as AnyObject[]), job],
+    jobs: [job],
+    secrets: {},
+  }
+  const decision = sync(observed, context)
+  t.strictSame(decision.status, status)
+  t.strictSame(decision.children, [kept(job)], 'the Job stays for its log')
+  t.match(decision.dropped, [
+    { kind: 'ServiceAccount', reason: 'the restore has ended' },
+    { kind: 'Role' },
+    { kind: 'RoleBinding' },
+  ])
+  const later = { ...context, now: new Date(NOW.getTime() + 86_400_000) }
+  t.match(sync(observed, later).dropped?.at(0), { kind: 'Job' })
+})
