@@ -7,15 +7,21 @@ import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { integerText } from '../../doubles/engine/json.ts'
 import { TOO_MANY } from '../../doubles/engine/misbehaviour.ts'
 import { instantTime } from '../job-world.ts'
-import { SMALL, fill, manyPoints, mixedPoints, stage, type Stage } from './stage.ts'
+import {
+  SMALL,
+  fill,
+  isScroll,
+  isUpsert,
+  manyPoints,
+  mixedPoints,
+  stage,
+  type Stage,
+} from './stage.ts'
 
 /** Enough for every lane there may be, in pages of ten. */
 const MANY = 720
 const SPEC = { batchSize: 10 }
 const MAX_LANES = 4
-
-const isUpsert = ({ method, path }: EngineRequest) => method === 'PUT' && path[2] === 'points'
-const isScroll = ({ path }: EngineRequest) => path[3] === 'scroll'
 
 /** How many calls of a side are under way at most, each taking so long. */
 function watched(node: Stage['source']['node'], isMeant: typeof isScroll, delayMs: number) {

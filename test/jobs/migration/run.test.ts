@@ -1,9 +1,8 @@
 /** `migration run` on good days: what is at the target, what is told, and how a killed one is gone on with. */
 import t from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../../crds/command.ts'
-import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { instantTime, runJob } from '../job-world.ts'
-import { SMALL, fill, manyPoints, stage, type Stage } from './stage.ts'
+import { SMALL, fill, isUpsert, manyPoints, stage, type Stage } from './stage.ts'
 
 /** Points no number of JavaScript could hold, nested Unicode, and words that look like the end of a page. */
 const ODD = `[
@@ -189,10 +188,6 @@ t.test('pages of batchSize points, read ahead, are written by two upserts at onc
   t.ok(readMeanwhile)
   t.equal(await target.points('docs'), await source.points('docs'))
 })
-
-function isUpsert({ method, path }: EngineRequest): boolean {
-  return method === 'PUT' && path[2] === 'points'
-}
 
 t.test(
   'progress is written every 20 batches, but not more often than every few seconds',

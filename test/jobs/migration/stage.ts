@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import type { VecMigration } from '../../../crds/migration.ts'
 import { samePoint } from '../../../jobs/migration/same-point.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { EngineConfig } from '../../doubles/engine/config.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../../doubles/engine/node.ts'
@@ -125,4 +126,14 @@ export async function fill(
   if (points.length === 0) return
   const list = typeof points === 'string' ? points : JSON.stringify(points)
   await call('PUT', `/collections/${name}/points?wait=true`, `{"points":${list}}`)
+}
+
+/** A call that writes points. */
+export function isUpsert({ method, path }: EngineRequest): boolean {
+  return method === 'PUT' && path[2] === 'points'
+}
+
+/** A call that reads a page of points. */
+export function isScroll({ path }: EngineRequest): boolean {
+  return path[3] === 'scroll'
 }
