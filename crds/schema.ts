@@ -79,6 +79,24 @@ export function ObjectName(options: SchemaOptions = {}) {
   })
 }
 
+export function NamespaceName(options: SchemaOptions = {}) {
+  return Type.String({
+    minLength: 1,
+    maxLength: 63,
+    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+    ...options,
+  })
+}
+
+/** What we label objects with and select them by, so it has the form of a label's value. */
+export function Uid() {
+  return Type.String({
+    minLength: 1,
+    maxLength: 63,
+    pattern: '^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$',
+  })
+}
+
 /** A key within a Secret. */
 export function SecretKey(options: SchemaOptions = {}) {
   return Type.String({ minLength: 1, maxLength: 253, pattern: '^[-._a-zA-Z0-9]+$', ...options })
@@ -95,10 +113,7 @@ export function Ref(target: string, options: SchemaOptions = {}) {
     {
       name: ObjectName({ description: `Name of the ${target}.` }),
       namespace: Type.Optional(
-        Type.String({
-          minLength: 1,
-          maxLength: 63,
-          pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+        NamespaceName({
           description: `Namespace of the ${target}; default: this resource's own.`,
         }),
       ),
@@ -173,9 +188,9 @@ export const OwnerReference = Type.Object({
 })
 
 export const ObjectMeta = Type.Object({
-  name: Type.String(),
-  namespace: Type.String({ minLength: 1 }),
-  uid: Type.String(),
+  name: ObjectName(),
+  namespace: NamespaceName(),
+  uid: Uid(),
   resourceVersion: Type.Optional(Type.String()),
   generation: Type.Integer(),
   creationTimestamp: Time(),

@@ -4,6 +4,7 @@
  * has not ended: only a resource that goes, and its Jobs with it, gives them back by hand. What is
  * decided about them is decided here.
  */
+import { holderIn, identityOf, type Holder } from '../crds/holder.ts'
 import type { Job, Lease } from '../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
 import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
@@ -24,14 +25,6 @@ export interface LeasePorts {
   takeLease(lease: Lease): Promise<boolean>
   /** Deletes the Lease of exactly this uid and resourceVersion; false when it is another by now. */
   dropLease(lease: Lease): Promise<boolean>
-}
-
-/** Who holds a Lease: a resource whose Jobs carry its uid. */
-export interface Holder {
-  kind: string
-  namespace: string
-  name: string
-  uid: string
 }
 
 /** A Lease as it was read, and then the Jobs of who stands in it. */
@@ -175,13 +168,6 @@ export function called({ kind, namespace, name }: Holder): string {
   return `${kind} ${namespace}/${name}`
 }
 
-/** The holder that stands in a Lease; undefined too for what nobody of us wrote. */
-function holderIn({ spec }: Lease): Holder | undefined {
-  const [kind, namespace, name, uid, ...more] = spec?.holderIdentity?.split('/') ?? []
-  if (kind === undefined || namespace === undefined || name === undefined) return undefined
-  return uid === undefined || more.length > 0 ? undefined : { kind, namespace, name, uid }
-}
-
 /** Seconds since it was taken. */
 function ageOf(lease: Lease | undefined, now: Date): number {
   const age = secondsSince(lease?.spec?.acquireTime ?? '', now)
@@ -242,7 +228,7 @@ function newLease(kind: LeaseKind, claimant: Holder, { metadata }: Cluster, now:
       ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name, uid }],
     },
     spec: {
-      holderIdentity: [claimant.kind, claimant.namespace, claimant.name, claimant.uid].join('/'),
+      holderIdentity: identityOf(claimant),
       // The API wants exactly six digits of a second.
       acquireTime: now.toISOString().replace('Z', '000Z'),
     },

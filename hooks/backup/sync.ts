@@ -1,9 +1,10 @@
 /** What a VecBackup should have: its Job, and when (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
+import type { Holder } from '../../crds/holder.ts'
 import { EXPIRY_CHECK_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'
-import { called, claim, givenBack, holderOf, standsIn, type Holder } from '../lease.ts'
+import { called, claim, givenBack, holderOf, standsIn } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, runAfter } from '../transfer.ts'

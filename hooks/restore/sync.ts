@@ -1,18 +1,11 @@
 /** What a VecRestore should have: its Job, and when (specification: states and transitions). */
 import type { VecCluster } from '../../crds/cluster.ts'
+import type { Holder } from '../../crds/holder.ts'
 import { SECOND_LOOK_SECONDS } from '../../crds/limits.ts'
 import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
 import type { Decided } from '../carry-out.ts'
 import { isFinal } from '../ending.ts'
-import {
-  called,
-  claim,
-  givenBack,
-  heldSeconds,
-  standsIn,
-  type Holder,
-  type SeenLease,
-} from '../lease.ts'
+import { called, claim, givenBack, heldSeconds, standsIn, type SeenLease } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, runAfter } from '../transfer.ts'

@@ -1,5 +1,6 @@
 /** Who stands in a Lease, whatever somebody else has written there, and how it is given back. */
 import t from 'tap'
+import type { Holder } from '../../crds/holder.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
 import {
   claim,
@@ -11,7 +12,6 @@ import {
   seeLease,
   standsIn,
   writeLeases,
-  type Holder,
 } from '../../hooks/lease.ts'
 import { NOW, ago } from '../builders.ts'
 import { LEASED, LeaseStore, someJob } from './leases.ts'

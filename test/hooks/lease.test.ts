@@ -1,5 +1,6 @@
 /** Who holds a Lease, who may take it, and when. */
 import t from 'tap'
+import type { Holder } from '../../crds/holder.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
 import {
   claim,
@@ -8,7 +9,6 @@ import {
   holderOf,
   release,
   seeLease,
-  type Holder,
   type SeenLease,
 } from '../../hooks/lease.ts'
 import { NOW, ago } from '../builders.ts'
@@ -191,7 +191,12 @@ t.test('who waits says for whom', async (t) => {
   t.equal(await holderNow(LEASED.metadata, 'write', store, NOW), 'VecRestore far/other')
 })
 
-for (const holder of ['', 'x', 'VecBackup', 'VecBackup/ns', 'VecBackup/ns/b', 'a/b/c/d/e']) {
+const NOBODY = [
+  ...['', 'x', 'VecBackup', 'VecBackup/ns', 'VecBackup/ns/b', 'a/b/c/d/e', '/ns/b/uid'],
+  // Jobs can be looked for by none of these: the API server would refuse it for ever.
+  ...['VecBackup/n s/b/uid', 'VecBackup/ns/B!/uid', 'VecBackup/ns/b/', 'VecBackup/ns/b/u,x=y'],
+]
+for (const holder of NOBODY) {
   t.test(`what nobody of us wrote holds no Lease: "${holder}"`, async (t) => {
     t.equal(holderOf({ kind: 'write', lease: leaseOf('write', holder) }, NOW), undefined)
   })

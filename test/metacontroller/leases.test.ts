@@ -1,5 +1,6 @@
 import t from 'tap'
-import { claim, seeLease, writeLeases, type Holder } from '../../hooks/lease.ts'
+import type { Holder } from '../../crds/holder.ts'
+import { claim, seeLease, writeLeases } from '../../hooks/lease.ts'
 import { leasePorts } from '../../metacontroller/leases.ts'
 import { embeddedApi } from './embedded.ts'
 

@@ -1,5 +1,6 @@
 /** Leases that stand in the way of somebody: their holder is gone, or nobody serves it. */
 import { KubernetesError } from '../../../crds/errors.ts'
+import { holderIn } from '../../../crds/holder.ts'
 import { AnyObject, Job, Lease, endOf } from '../../../crds/kubernetes.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../../crds/names.ts'
 import { RESOURCES } from '../../../crds/resources.ts'
@@ -27,22 +28,24 @@ export async function checkLeases(patient: Patient): Promise<Finding[]> {
 }
 
 async function troubleOf(
-  { metadata, spec }: Lease,
+  lease: Lease,
   served: string[] | undefined,
   patient: Patient,
 ): Promise<string | undefined> {
+  const { metadata, spec } = lease
   const called = `${metadata.namespace ?? ''}/${metadata.name}`
-  const [kind, namespace, name, uid] = spec?.holderIdentity?.split('/') ?? []
-  const resource = RESOURCES.find((one) => one.kind === kind)
-  if (resource === undefined || namespace === undefined || name === undefined) {
+  const held = holderIn(lease)
+  const resource = RESOURCES.find(({ kind }) => kind === held?.kind)
+  if (resource === undefined || held === undefined) {
     return `${called} is held by ${spec?.holderIdentity ?? 'nobody'}, which is not of this operator`
   }
+  const { namespace, name, uid } = held
   const holder = `${resource.kind} ${namespace}/${name}`
   const { kubernetes } = patient
   const place = { apiVersion: API_VERSION, plural: resource.plural, namespace }
   const found = await kubernetes.get(place, name, AnyObject)
   if (found === undefined || found.metadata.uid !== uid) {
-    const busy = await unfinishedJobs(patient, namespace, uid ?? '')
+    const busy = await unfinishedJobs(patient, namespace, uid)
     return busy.length === 0
       ? `${called}: its holder ${holder} is gone; the next one takes it by itself`
       : `${called}: its holder ${holder} is gone, and its Job ${busy.join(', ')} still runs in ${namespace}`
