@@ -1,6 +1,6 @@
 /** What a VecBackup should have: its Job, and when (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
-import type { Holder } from '../../crds/holder.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import { EXPIRY_CHECK_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'

@@ -1,6 +1,6 @@
 /** What a VecRestore should have: its Job, and when (specification: states and transitions). */
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Holder } from '../../crds/holder.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import { SECOND_LOOK_SECONDS } from '../../crds/limits.ts'
 import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
 import type { Decided } from '../carry-out.ts'

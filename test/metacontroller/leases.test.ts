@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Holder } from '../../crds/holder.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import { claim, seeLease, writeLeases } from '../../hooks/lease.ts'
 import { leasePorts } from '../../metacontroller/leases.ts'
 import { embeddedApi } from './embedded.ts'

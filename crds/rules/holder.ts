@@ -1,8 +1,8 @@
 /** Who holds a Lease: a resource whose Jobs carry its uid. In the Lease stands `Kind/namespace/name/uid`. */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { Lease } from './kubernetes.ts'
-import { NamespaceName, ObjectName, Uid } from './schema.ts'
+import type { Lease } from '../kubernetes.ts'
+import { NamespaceName, ObjectName, Uid } from '../schema.ts'
 
 const Holder = Type.Object({
   kind: Type.String({ minLength: 1 }),
