@@ -98,7 +98,7 @@ t.test('without retentionDays a backup never expires', async (t) => {
   const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
   const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
   t.equal(status.phase, 'Completed')
-  t.notHas(status, 'expiresAt')
+  t.notOk('expiresAt' in status)
 })
 
 t.test('every collection succeeded: Completed, with expiresAt from retentionDays', async (t) => {

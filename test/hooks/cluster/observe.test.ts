@@ -155,7 +155,7 @@ t.test('finalize reads live what no request shows', async (t) => {
     namespaceEnds: true,
   })
   const none = reachOf({ namespaceEnds: async () => false })
-  t.notHas(await observeEnd(requestOf(parent), none), 'statefulSet')
+  t.notOk('statefulSet' in (await observeEnd(requestOf(parent), none)))
 })
 
 t.test('finalize reads live what the last Job told, once none is at work', async (t) => {

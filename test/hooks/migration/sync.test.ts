@@ -71,8 +71,8 @@ for (const [what, parts, reason, message] of MISSING) {
     t.strictSame(said(decision), ['Pending', reason, message])
     t.strictSame(decision.children, [])
     t.equal(decision.resyncAfterSeconds, 30)
-    t.notHas(decision.status, 'startTime')
-    t.notHas(decision.status, 'progress')
+    t.notOk('startTime' in decision.status)
+    t.notOk('progress' in decision.status)
   })
 }
 
