@@ -85,8 +85,7 @@ export async function holderNow(
 /** Who holds the Lease; undefined when it is free, whatever stands in it. */
 export function holderOf({ lease, jobs }: SeenLease, now: Date): Holder | undefined {
   const holder = lease && holderIn(lease)
-  if (holder === undefined || jobs === undefined) return holder
-  if (jobs.some(isUnfinished)) return holder
+  if (jobs === undefined || jobs.some(isUnfinished)) return holder
   // Before its first Job: one that has ended is the end of the hold.
   return jobs.length === 0 && Math.abs(ageOf(lease, now)) < LEASE_SECONDS ? holder : undefined
 }
@@ -117,9 +116,7 @@ export function claim(
 
 /** Gives back what a claimant without a Job holds. */
 export function givenBack(seen: SeenLease[], claimant: Holder): LeaseWrite[] {
-  return seen.flatMap(({ lease }) =>
-    lease !== undefined && holderIn(lease)?.uid === claimant.uid ? [{ act: 'drop', lease }] : [],
-  )
+  return seen.flatMap(({ lease }) => (standsIn(lease, claimant) ? [{ act: 'drop', lease }] : []))
 }
 
 /** Makes the writes in their order; the first that fails ends it, and the next pass looks again. */
@@ -146,7 +143,7 @@ export async function release(
   for (const kind of kinds) {
     try {
       const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
-      if (lease !== undefined && standsIn({ kind, lease }, claimant)) await ports.dropLease(lease)
+      if (standsIn(lease, claimant)) await ports.dropLease(lease)
     } catch {
       // A resource must be able to go, whatever the API server says of its cluster's namespace.
     }
@@ -154,7 +151,7 @@ export async function release(
 }
 
 /** Whether a claimant stands in a Lease, whoever may take it. */
-export function standsIn({ lease }: SeenLease, claimant: Holder): boolean {
+export function standsIn(lease: Lease | undefined, claimant: Holder): lease is Lease {
   return lease !== undefined && holderIn(lease)?.uid === claimant.uid
 }
 
@@ -179,13 +176,12 @@ function ageOf(lease: Lease | undefined, now: Date): number {
  * of the hold would meet that of the next holder.
  */
 function isSecure(
-  seen: SeenLease,
+  { lease, jobs }: SeenLease,
   claimant: Holder,
   { cluster, now }: { cluster: Cluster; now: Date },
 ): boolean {
-  const { lease, jobs } = seen
   return (
-    standsIn(seen, claimant) &&
+    standsIn(lease, claimant) &&
     isOwned(lease, cluster) &&
     // One that could not be listed, or has ended meanwhile, was the Job of this hold.
     jobs?.length === 0 &&
@@ -193,8 +189,8 @@ function isSecure(
   )
 }
 
-function isOwned(lease: Lease | undefined, { metadata }: Cluster): boolean {
-  return lease?.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true
+function isOwned(lease: Lease, { metadata }: Cluster): boolean {
+  return lease.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true
 }
 
 function taken(

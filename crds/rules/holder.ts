@@ -12,11 +12,15 @@ const Holder = Type.Object({
 })
 export type Holder = Static<typeof Holder>
 
+const PARTS = 4
+
 /** The holder that stands in a Lease; undefined too for what nobody of us wrote. */
 export function holderIn({ spec }: Lease): Holder | undefined {
-  const [kind, namespace, name, uid, ...more] = spec?.holderIdentity?.split('/') ?? []
+  const parts = spec?.holderIdentity?.split('/')
+  if (parts?.length !== PARTS) return undefined
+  const [kind, namespace, name, uid] = parts
   const holder = { kind, namespace, name, uid }
-  return more.length === 0 && Value.Check(Holder, holder) ? holder : undefined
+  return Value.Check(Holder, holder) ? holder : undefined
 }
 
 export function identityOf({ kind, namespace, name, uid }: Holder): string {

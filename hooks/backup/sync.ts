@@ -38,7 +38,7 @@ const BACKUP: Transfer<Observed, BackupStatus> = {
   wantedHash: ({ backup, cluster, statefulSet }) =>
     cluster && wantedRun(backup, cluster, statefulSet).hash,
   missedTurn: ({ backup, leases }) =>
-    leases !== undefined && !standsIn(leases.backup, asHolder(backup)),
+    leases !== undefined && !standsIn(leases.backup.lease, asHolder(backup)),
 }
 
 /** Everything else is there: the rights, then the Lease, then the Job. Each is seen before the next. */

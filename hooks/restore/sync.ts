@@ -41,7 +41,7 @@ const RESTORE: Transfer<Observed, RestoreStatus> = {
   wantedHash: (observed) =>
     observed.cluster && wantedRun(observed.restore, observed.cluster, observed)?.hash,
   missedTurn: ({ restore, leases }) =>
-    leases !== undefined && !both(leases).every((lease) => standsIn(lease, asHolder(restore))),
+    leases !== undefined && !both(leases).every(({ lease }) => standsIn(lease, asHolder(restore))),
 }
 
 /** Everything else is there: the rights, then the Leases, then the Job. Each is seen before the next. */

@@ -40,7 +40,7 @@ for (const [what, lease] of FOREIGN) {
   t.test(`a Lease with a holder ${what} is nobody's: free, and taken`, async (t) => {
     const seen = { kind: 'backup' as const, lease, jobs: [] }
     t.equal(holderOf(seen, NOW), undefined)
-    t.notOk(standsIn(seen, me))
+    t.notOk(standsIn(lease, me))
     t.strictSame(givenBack([seen], me), [])
     t.match(claim([seen], me, about), { state: 'taking', writes: [{ act: 'take' }] })
   })
@@ -60,6 +60,7 @@ t.test('a Lease that was never taken is held for no time at all', async (t) => {
   const lease = withSpec({ holderIdentity: mine })
   t.equal(holderOf({ kind: 'backup', lease, jobs: [] }, NOW), undefined)
   t.equal(heldSeconds([{ kind: 'backup', lease }], NOW), Infinity)
+  t.equal(heldSeconds([{ kind: 'backup', lease: withSpec(undefined) }], NOW), Infinity)
   t.equal(heldSeconds([{ kind: 'backup' }], NOW), Infinity)
 })
 
