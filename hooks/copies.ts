@@ -39,24 +39,25 @@ export const CLUSTER_CREDENTIALS = Object.keys(CLUSTER_KEYS) as ClusterCredentia
 
 /** Those of a cluster's credentials that there are. */
 export function credentialsOf(
-  { spec }: VecCluster,
-  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
+  cluster: VecCluster,
+  secrets: Partial<Record<ClusterCredential, Secret>>,
 ): ClusterCredential[] {
-  return [
-    ...(hasKey(spec) && engine !== undefined ? (['engine'] as const) : []),
-    ...(tls?.data?.[CLUSTER_KEYS.tls] !== undefined ? (['tls'] as const) : []),
-  ]
+  return clusterOriginals(cluster, secrets).map(({ credential }) => credential)
 }
 
 /** What copies of a cluster's credentials are made from. */
 export function clusterOriginals(
-  cluster: VecCluster,
-  secrets: Partial<Record<ClusterCredential, Secret>>,
-): Original[] {
-  return credentialsOf(cluster, secrets).flatMap((credential) => {
-    const secret = secrets[credential]
-    return secret === undefined ? [] : [{ credential, keys: [CLUSTER_KEYS[credential]], secret }]
-  })
+  { spec }: VecCluster,
+  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
+): (Original & { credential: ClusterCredential })[] {
+  return [
+    ...(hasKey(spec) && engine !== undefined ? [clusterOriginal('engine', engine)] : []),
+    ...(tls?.data?.[CLUSTER_KEYS.tls] !== undefined ? [clusterOriginal('tls', tls)] : []),
+  ]
+}
+
+function clusterOriginal(credential: ClusterCredential, secret: Secret) {
+  return { credential, keys: [CLUSTER_KEYS[credential]], secret }
 }
 
 /** The copies there are, by credential. */

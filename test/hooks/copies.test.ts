@@ -39,6 +39,13 @@ t.test('a copy holds what is read of its source, and nothing private besides', a
   t.equal(first?.metadata.namespace, 'ns')
 })
 
+t.test('a copy of a Secret that holds nothing holds nothing', async (t) => {
+  const empty = secret({})
+  delete empty.data
+  const [copy, ...more] = copiesToWrite(clusterOriginals(keyed, { engine: empty }), {}, job)
+  t.strictSame([copy?.data, more], [{}, []])
+})
+
 t.test('a copy that is as its source is not written again; one that differs is', async (t) => {
   const originals = clusterOriginals(keyed, { engine, tls })
   const [one, other] = copiesToWrite(originals, {}, job)
