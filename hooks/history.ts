@@ -18,10 +18,9 @@ export function outlived(
     .filter((job) => endOf(job)?.type === 'Failed')
     .toSorted((one, other) => runOf(other) - runOf(one))
     .slice(FAILED_RUNS_KEPT)
-  const isOld = (job: Job) => {
-    const end = endOf(job)?.lastTransitionTime
-    return end !== undefined && secondsSince(end, now) > settings.historySeconds
-  }
+  // Of one that has not ended, or not said when, nobody knows how old it is.
+  const isOld = (job: Job) =>
+    secondsSince(endOf(job)?.lastTransitionTime ?? '', now) > settings.historySeconds
   return recorded
     .filter((job) => isOld(job) || surplus.includes(job))
     .map((job) => ({

@@ -68,8 +68,8 @@ export function issuedAs({ metadata }: Pick<Secret, 'metadata'>): AccessKeyStatu
 
 /** Whether Metacontroller made this Secret for this resource, though its cache does not show it yet. */
 export function isOwnedBy(secret: Secret, { metadata }: VecAccessKey): boolean {
-  const owners = (secret.metadata as { ownerReferences?: { uid: string }[] }).ownerReferences ?? []
-  return owners.some(({ uid }) => uid === metadata.uid)
+  const owners = (secret.metadata as { ownerReferences?: { uid: string }[] }).ownerReferences
+  return owners?.some(({ uid }) => uid === metadata.uid) === true
 }
 
 function secretOf(
