@@ -148,6 +148,10 @@ export const EXPLAINED: Explained[] = [
     why: 'it only keeps this hash apart from those of upgrades',
   },
   {
+    ...{ file: 'hooks/cluster/secrets.ts', mutator: 'BlockStatement', line: /\} catch \{/ },
+    why: 'undefined is as little a yes',
+  },
+  {
     ...{ file: 'hooks/cluster/status.ts', from: /^progress\?\.applied/ },
     line: /applied\.run !== |statefulSetGeneration|const run = /,
     why: 'asked only of what was applied',
@@ -168,7 +172,15 @@ export const EXPLAINED: Explained[] = [
     ...{ file: 'hooks/guard.ts', mutator: 'ArrayDeclaration' },
     why: 'what is dropped besides has no name, and no child is of that name',
   },
+  {
+    ...{ file: 'hooks/job.ts', mutator: 'ArrayDeclaration', line: /dropped = \[\]/ },
+    why: 'what is dropped besides has no name, and no child is of that name',
+  },
   { file: 'hooks/lack.ts', from: "'NotAllowed'", why: 'of a refusal only the message is shown' },
+  {
+    ...{ file: 'hooks/lease.ts', to: NOT_THERE, line: /acquireTime \?\? ''/ },
+    why: 'neither is an instant',
+  },
   { file: 'hooks/migration/places.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
   { file: 'hooks/migration/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
   {
