@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { MAX_CLUSTER_NAME, MAX_SCHEDULE_NAME } from '../../crds/limits.ts'
 import {
   ANNOTATIONS,
   API_GROUP,
   API_VERSION,
+  HELM_CLUSTER_ROLE,
   LABELS,
   jobName,
   keySecretName,
@@ -27,6 +29,12 @@ t.test('every annotation and label of ours has the prefix of the API group', asy
   }
   t.match([managedBy, component], /^app\.kubernetes\.io\//)
   t.equal(API_VERSION, `${API_GROUP}/v1alpha1`)
+})
+
+t.test('helm Jobs have the rights of a ClusterRole that the chart names the same', async (t) => {
+  t.equal(HELM_CLUSTER_ROLE, 'vec-operator-helm')
+  const file = new URL('../../chart/templates/rbac-helm.yaml', import.meta.url)
+  t.match(readFileSync(file, 'utf8'), `\n  name: ${HELM_CLUSTER_ROLE}\n`)
 })
 
 t.test('the longest names fit', async (t) => {
