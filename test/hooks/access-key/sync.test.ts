@@ -128,10 +128,13 @@ t.test('who is not allowed is told by which annotation, and once', async (t) => 
   t.strictSame(reasons(await sync(observed({ accessKey: told, cluster: theirs }), context)), [])
 })
 
-t.test('a Secret that another resource owns is not ours', async (t) => {
+t.test('a Secret that only another resource owns is not ours', async (t) => {
   const other = secret({})
   Object.assign(other.metadata, { ownerReferences: [{ uid: 'uid-of-another' }] })
   t.equal(said(await sync(observed({ other }), context))[2], 'SecretNotOurs')
+  const owners = [{ uid: 'uid-of-another' }, { uid: 'uid-reader' }]
+  Object.assign(other.metadata, { ownerReferences: owners })
+  t.not(said(await sync(observed({ other }), context))[2], 'SecretNotOurs', 'one of its owners is')
 })
 
 t.test('who only waits has no error, and no Event', async (t) => {
