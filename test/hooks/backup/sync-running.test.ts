@@ -94,6 +94,14 @@ t.test('before the Job says what it does, the backup has started', async (t) => 
   t.strictSame(said(removed).slice(0, 1), ['InProgress'])
 })
 
+t.test('a Job that has just ended without a word leaves the backup as it was', async (t) => {
+  const status = { phase: 'InProgress', startTime: ago(900) } as const
+  const jobs = [transferJob({ ended: ['Complete', 5] })]
+  const decision = sync(ready({ backup: backup({ status }), jobs }), context)
+  t.strictSame(said(decision), ['InProgress', 'BackupRunning', 'the backup has started'])
+  t.equal(decision.resyncAfterSeconds, 2)
+})
+
 t.test('without retentionDays a backup never expires', async (t) => {
   const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
   const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
