@@ -14,13 +14,11 @@ export function backupName(schedule: string, slot: Date): string {
   return `${schedule}-${digits.replace('T', '-')}`
 }
 
-const SLOT = /^(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$/
+const SLOT = /(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/
 
 /** The slot a backup was made for; undefined for a name that no schedule gives. */
 export function slotOf(schedule: string, { metadata: { name } }: VecBackup): Date | undefined {
-  const [, year, month, day, hour, minute, second] =
-    SLOT.exec(name.slice(schedule.length + 1)) ?? []
-  const slot = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`)
+  const slot = new Date(name.slice(schedule.length + 1).replace(SLOT, '-$1-$2T$3:$4:$5Z'))
   const isInstant = !Number.isNaN(slot.getTime())
   return isInstant && backupName(schedule, slot) === name ? slot : undefined
 }

@@ -36,7 +36,7 @@ export function decide(observed: Observed, now: Date): Decision {
   if (slots instanceof Rejected) {
     return { drop, ready: finding('False', 'InvalidSchedule', slots.message) }
   }
-  const next = slots.firstAfter(doneUntil !== undefined && doneUntil > now ? doneUntil : now)
+  const next = slots.firstAfter(new Date(Math.max(now.getTime(), doneUntil?.getTime() ?? 0)))
   const turn = turnOf(observed, slots, now)
   return { ...turn, next, drop: [...(turn.drop ?? []), ...drop] }
 }

@@ -66,8 +66,6 @@ function lastSlot({ metadata }: VecBackupSchedule, seen?: VecBackupSchedule): Da
 }
 
 function latest(times: (Date | undefined)[]): Date | undefined {
-  return times.reduce(
-    (one, other) => (other === undefined || (one !== undefined && one > other) ? one : other),
-    undefined,
-  )
+  // Those that are undefined come last in any order.
+  return times.toSorted((one, other) => Number(other) - Number(one))[0]
 }

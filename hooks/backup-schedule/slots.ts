@@ -78,5 +78,5 @@ export function missedSlot(
 }
 
 export function isTooOld(slot: Date, deadlineSeconds: number | undefined, now: Date): boolean {
-  return deadlineSeconds !== undefined && now.getTime() - slot.getTime() > deadlineSeconds * 1000
+  return now.getTime() - slot.getTime() > (deadlineSeconds ?? Infinity) * 1000
 }

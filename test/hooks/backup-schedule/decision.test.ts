@@ -123,12 +123,14 @@ t.test('a backup of another name is none of the schedule, whoever owns it', asyn
   const own = [backup('2026-03-01T10:00:00Z'), backup('2026-03-01T11:00:00Z')]
   const stranger = { ...backup('2026-03-01T09:00:00Z') }
   stranger.metadata = { ...stranger.metadata, name: 'by-hand' }
-  const all = standing(observed({}), [...own, stranger])
-  t.strictSame(
-    all.map(({ metadata }) => metadata.name),
-    own.map(({ metadata }) => metadata.name).toReversed(),
-    'the newest first',
-  )
+  for (const shown of [own, own.toReversed()]) {
+    const all = standing(observed({}), [...shown, stranger])
+    t.strictSame(
+      all.map(({ metadata }) => metadata.name),
+      own.map(({ metadata }) => metadata.name).toReversed(),
+      'the newest first, in whatever order they are shown',
+    )
+  }
   const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
   const spec = { retentionPolicy: { keepLast: 1 } }
   const { drop } = decide(observed({ spec, status }, { children: [...own, stranger] }), NOON)
@@ -138,6 +140,21 @@ t.test('a backup of another name is none of the schedule, whoever owns it', asyn
       reason: 'no rule of spec.retentionPolicy keeps it',
     },
   ])
+})
+
+t.test('a backup that runs is left alone by retention, however old it is', async (t) => {
+  const [running, ...finished] = [
+    backup('2026-03-01T09:00:00Z', { phase: 'InProgress' }),
+    backup('2026-03-01T10:00:00Z'),
+    backup('2026-03-01T11:00:00Z'),
+  ]
+  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+  const spec = { retentionPolicy: { keepLast: 1 } }
+  const { drop } = decide(observed({ spec, status }, { children: [running, ...finished] }), NOON)
+  t.strictSame(
+    drop.map(({ name }) => name),
+    ['nightly-20260301-100000'],
+  )
 })
 
 t.test('a failed backup is not kept as if it had completed', async (t) => {

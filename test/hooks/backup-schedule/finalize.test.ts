@@ -1,6 +1,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import type { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
+import { observeEnd } from '../../../hooks/backup-schedule/finalize.ts'
 import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
 import { guardOf } from '../../../hooks/guard.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
@@ -60,6 +61,22 @@ t.test('retain-objects: does not wait for one that is being deleted already', as
 t.test('retain-objects: waits for one that the cache does not show yet', async (t) => {
   const stage: Stage = { schedule: retained, children: [], live: { backups: [backup(SLOT)] } }
   t.equal((await finalized(stage)).finalized, undefined)
+})
+
+t.test('retain-objects on a backup alone is waited for by nobody', async (t) => {
+  const children = [backup(SLOT, { phase: 'Completed', retain: 'true' })]
+  const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children })
+  t.equal(desired.finalized, true)
+})
+
+t.test('what was remembered of a schedule is forgotten at its end, and of it alone', async (t) => {
+  const stage: Stage = { schedule: retained, children: [] }
+  const marks = new Map([
+    [retained.metadata.uid, new Date(SLOT)],
+    ['uid-of-another', new Date(SLOT)],
+  ])
+  await observeEnd(requestOf(stage), { ports: portsOf(stage), marks })
+  t.strictSame([...marks.keys()], ['uid-of-another'])
 })
 
 t.test('a schedule that never made anything ends at once', async (t) => {

@@ -62,6 +62,24 @@ const firing: [title: string, cron: string, from: string, slots: string[]][] = [
     ['2026-03-06T00:00:00Z', '2026-03-09T00:00:00Z', '2026-03-11T00:00:00Z'],
   ],
   [
+    'every second weekday from 1 on ends with Friday',
+    '0 0 * * 1/2',
+    '2026-03-05T00:00:00Z',
+    ['2026-03-06T00:00:00Z', '2026-03-09T00:00:00Z', '2026-03-11T00:00:00Z'],
+  ],
+  [
+    'every second weekday of a range ends with the range',
+    '0 0 * * 1-3/2',
+    '2026-03-05T00:00:00Z',
+    ['2026-03-09T00:00:00Z', '2026-03-11T00:00:00Z', '2026-03-16T00:00:00Z'],
+  ],
+  [
+    'every second weekday from the second of two on ends with Saturday',
+    '0 0 * * 1,4/2',
+    '2026-03-05T00:00:00Z',
+    ['2026-03-07T00:00:00Z', '2026-03-09T00:00:00Z', '2026-03-12T00:00:00Z'],
+  ],
+  [
     'Sunday as 7 and as a word',
     '0 0 * * 7,MON',
     '2026-03-01T12:00:00Z',
@@ -104,6 +122,22 @@ for (const [cron, words] of refused) {
     t.throws(() => slotsOf(cron), { code: 'Rejected', message: /^spec\.schedule: / })
   })
 }
+
+t.test('what the parser said against an expression is the cause of the refusal', async (t) => {
+  t.throws(() => slotsOf('5,5 0 * * *'), { cause: { message: /duplicate values/ } })
+})
+
+t.test('slots are those of UTC wherever the machine stands', async (t) => {
+  const zone = process.env['TZ']
+  t.teardown(() => {
+    if (zone === undefined) delete process.env['TZ']
+    else process.env['TZ'] = zone
+  })
+  process.env['TZ'] = 'Asia/Kolkata'
+  const noon = new Date('2026-03-01T12:00:00Z')
+  t.not(noon.getTimezoneOffset(), 0, 'the machine stands elsewhere')
+  t.strictSame(slotsOf('0 3 * * *').firstAfter(noon), new Date('2026-03-02T03:00:00Z'))
+})
 
 /** Any of `*`, a step, a value, a range or two values of one field. */
 function field(min: number, max: number) {

@@ -108,7 +108,11 @@ export function portsOf({ schedule, children, live = {} }: Stage, events: Kubern
   const backups = live.backups ?? children
   const ports: BackupSchedulePorts = {
     schedule: async () => ('schedule' in live ? live.schedule : schedule),
-    backupsOf: async () => backups,
+    backupsOf: async (owner) => {
+      const { namespace, name, uid } = schedule.metadata
+      const isOurs = owner.namespace === namespace && owner.name === name && owner.uid === uid
+      return isOurs ? backups : []
+    },
     backup: async (_, name) =>
       [...backups, ...(live.others ?? [])].find(({ metadata }) => metadata.name === name),
     writeEvent: async (event) => void events.push(event),

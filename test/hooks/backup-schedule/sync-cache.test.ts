@@ -130,6 +130,27 @@ t.test(
   },
 )
 
+t.test('where no backup is due and none goes, none is read live', async (t) => {
+  const stage: Stage = {
+    schedule: schedule({ status: { lastScheduleTime: '2026-02-28T03:00:00Z' } }),
+    children: [backup('2026-02-28T03:00:00Z')],
+  }
+  let looks = 0
+  const ports = portsOf(stage)
+  const counted = {
+    ...ports,
+    backupsOf: async (owner: Parameters<typeof ports.backupsOf>[0]) => {
+      looks += 1
+      return ports.backupsOf(owner)
+    },
+  }
+  const room = backupScheduleRoom(counted)
+  await tick(stage, '2026-02-28T04:00:00Z', room)
+  t.equal(looks, 0)
+  await tick(stage, '2026-03-01T03:00:00Z', room)
+  t.equal(looks, 1)
+})
+
 t.test('the room writes its Events and needs no related objects', async (t) => {
   const events: KubernetesEvent[] = []
   const stage: Stage = { schedule: schedule(), children: [] }

@@ -1,6 +1,7 @@
 /** What a VecBackupSchedule makes and prunes, and what it says of it. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/names.ts'
+import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
 import { backup, droppedNames, schedule, tick, type Stage } from './stage.ts'
 
 t.test('a created backup has the slot in its name, the label and the copied spec', async (t) => {
@@ -134,6 +135,11 @@ t.test('Suspended: no backup is made, retention goes on, lastScheduleTime is fro
       reason: 'no rule of spec.retentionPolicy keeps it',
     },
   ])
+  t.strictSame(
+    desired.children.map(({ metadata }) => metadata.name),
+    ['nightly-20260228-030000'],
+    'what goes is no child any more',
+  )
   t.match(desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
 })
 
@@ -177,6 +183,17 @@ t.test('a bad expression is a condition with the words, retention goes on', asyn
   t.equal(desired.status.nextBackupTime, undefined)
   t.strictSame(droppedNames(desired), ['nightly-20260227-030000'])
   t.equal(desired.resyncAfterSeconds, 60)
+})
+
+t.test('a condition shows no more than 1024 characters', async (t) => {
+  const message = `${'a'.repeat(1024)}b`
+  const ready = { type: 'Ready', status: 'False', reason: 'InvalidSchedule', message } as const
+  const shown = { schedule: schedule(), children: [] }
+  const { conditions } = scheduleStatus(shown, { ready }, new Date('2026-03-20T12:00:00Z'))
+  t.strictSame(
+    conditions?.map((condition) => condition.message),
+    ['a'.repeat(1024)],
+  )
 })
 
 t.test('what hinders is an Event, once', async (t) => {
