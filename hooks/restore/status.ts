@@ -60,7 +60,7 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
 }
 
 function openPhase({ restore, progress }: Reported): NonNullable<RestoreStatus['phase']> {
-  const { phase = 'Pending', startTime } = restore.status ?? {}
+  const { phase, startTime } = restore.status ?? {}
   if (progress === undefined && startTime === undefined) return 'Pending'
   // A pod that comes after a killed one may not have read it again.
   if (phase === 'Restoring') return phase

@@ -46,10 +46,15 @@ t.test('what stands in another namespace can only be copied', async (t) => {
 t.test('copies are made of what is foreign, and of nothing else', async (t) => {
   t.strictSame(originals({ restore: restore(), backup: completedBackup() }), [])
   t.strictSame(originals({ restore: farBackup }), [BUCKET])
-  t.strictSame(originals({ restore: farTarget, backup: completedBackup() }), [
+  const ofCluster = [
     { credential: 'engine', keys: ['api-key'], secret: secrets.engine },
     { credential: 'tls', keys: ['ca.crt'], secret: secrets.tls },
-  ])
+  ]
+  t.strictSame(originals({ restore: farTarget, backup: completedBackup() }), ofCluster)
+  const named = direct()
+  const spec = { ...named.spec, targetClusterRef: { name: 'a', namespace: 'far' } }
+  const without = { restore: { ...named, spec }, backup: undefined as never }
+  t.strictSame(originals(without), ofCluster, 'also where no backup is named')
 })
 
 t.test('a backup made anew under its name may allow less: nothing of it is copied', async (t) => {

@@ -133,6 +133,17 @@ t.test('once a Job has told of itself, only what its copies are made of is read'
   t.strictSame(near.asked, [], 'without copies nothing')
 })
 
+t.test('of a restore that has ended only what is shown is known', async (t) => {
+  const parent = restore({ status: { phase: 'Completed' } })
+  const related = [runningCluster(), completedBackup()]
+  const jobs = [restoreJob({ ended: ['Complete', 60] })]
+  const { found } = await observed(parent, { jobs, related })
+  t.strictSame(found, {
+    ...{ restore: parent, children: jobs, jobs },
+    ...{ cluster: runningCluster(), backup: completedBackup(), secrets: {} },
+  })
+})
+
 t.test('the restore itself is read live only where its Job ended without a word', async (t) => {
   const crashed = restoreJob({ ended: ['Failed', 60] })
   const asked = async (parent: Parent, jobs: object[]) => (await observed(parent, { jobs })).asked

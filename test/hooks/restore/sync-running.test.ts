@@ -63,6 +63,20 @@ t.test('what is known of the progress stays when somebody removes the report', a
   t.equal(conditions?.length, 1)
 })
 
+t.test('a report that was removed does not bring back an earlier phase', async (t) => {
+  const status = { phase: 'Downloading', startTime: ago(300) } as const
+  const observed = ready({ restore: restore({ status }), jobs: [restoreJob()] })
+  t.equal(sync(observed, context).status.phase, 'Downloading')
+})
+
+t.test('a Job that has just ended without a word leaves the restore as it was', async (t) => {
+  const status = { phase: 'Restoring', startTime: ago(300) } as const
+  const jobs = [restoreJob({ ended: ['Complete', 5] })]
+  const decision = sync(ready({ restore: restore({ status }), jobs }), context)
+  t.strictSame(said(decision), ['Restoring', 'RestoreRunning', 'the restore has started'])
+  t.equal(decision.resyncAfterSeconds, 2)
+})
+
 t.test('what failed of a collection is told with it', async (t) => {
   const collections = [{ name: 'docs', status: 'Failed' as const, error: 'is red' }]
   const progress = report({ restore: result({ collections }) })

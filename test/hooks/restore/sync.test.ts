@@ -81,6 +81,7 @@ for (const [what, parts, reason, message] of waits) {
     t.strictSame(decision.children, [])
     t.equal(decision.resyncAfterSeconds, 30)
     t.equal(decision.status.sourceBackup, 'b')
+    t.strictSame(Object.keys(decision.status), ['phase', 'sourceBackup', 'conditions'])
     t.notHas(decision, { leases: [] })
   })
 }
