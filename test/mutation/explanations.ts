@@ -101,6 +101,31 @@ export const EXPLAINED: Explained[] = [
     ...{ file: 'hooks/access-key/sync.ts', line: /transition/, to: NOT_THERE },
     why: 'a Secret of ours tells when it was issued, and with which key',
   },
+  {
+    ...{ file: 'hooks/backup-schedule/decision.ts', mutator: 'EqualityOperator' },
+    ...{ to: 'one.metadata.name <= other.metadata.name', why: 'no two backups have one name' },
+  },
+  {
+    ...{ file: 'hooks/backup-schedule/decision.ts', line: /return slot === undefined \? \[\] : / },
+    why: 'what stands was made for a slot: this is for the type only',
+  },
+  {
+    ...{ file: 'hooks/backup-schedule/decision.ts', from: 'backup.status?.phase' },
+    why: 'what has finished has a status: this is for the type only',
+  },
+  {
+    ...{ file: 'hooks/backup-schedule/decision.ts', from: "'Failed'", line: /const phase = / },
+    why: 'what has finished and is not Completed counts as failed by any word',
+  },
+  {
+    ...{ file: 'hooks/backup-schedule/decision.ts', from: 'error instanceof Rejected', to: 'true' },
+    why: 'nothing else is thrown there: it would be a defect',
+  },
+  {
+    file: 'hooks/backup-schedule/observe.ts',
+    ...{ from: /^(wanted|doneUntil) === undefined$/, to: 'false' },
+    why: 'a field that is undefined is the same as one that is not there',
+  },
   { file: 'hooks/backup/children.ts', line: /const sources = /, to: NOT_THERE, why: TOLD },
   {
     ...{ file: 'hooks/backup/observe.ts', from: 'cluster === undefined', to: 'false' },
@@ -181,6 +206,14 @@ export const EXPLAINED: Explained[] = [
     ...{ file: 'hooks/lease.ts', to: NOT_THERE, line: /acquireTime \?\? ''/ },
     why: 'neither is an instant',
   },
+  {
+    ...{ file: 'hooks/migration/credentials.ts', from: 'secret === undefined', to: 'false' },
+    why: 'what the Job is given has its Secret: this is for the type only',
+  },
+  {
+    ...{ file: 'hooks/migration/observe.ts', from: 'clusters.target === undefined', to: 'false' },
+    why: 'that the target is missing is seen on the next line: this is for the type only',
+  },
   { file: 'hooks/migration/places.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
   { file: 'hooks/migration/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
   {
@@ -198,6 +231,34 @@ export const EXPLAINED: Explained[] = [
   {
     ...{ file: 'hooks/pass.ts', from: 'clearTimeout(timer)' },
     why: 'a timer that nobody waits for does nothing',
+  },
+  {
+    ...{
+      file: 'hooks/restore/children.ts',
+      to: NOT_THERE,
+      line: /^ +(engine|tls): plan\.cluster\./,
+    },
+    why: 'asked only of a credential whose Secret was found',
+  },
+  {
+    ...{ file: 'hooks/restore/copies.ts', mutator: 'ArrayDeclaration', line: /\? \[\]/ },
+    why: 'what is added has no name, and no credential of that name is wanted',
+  },
+  {
+    file: 'hooks/restore/copies.ts',
+    ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
+  },
+  {
+    file: 'hooks/restore/needs.ts',
+    ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
+  },
+  {
+    ...{ file: 'hooks/restore/needs.ts', from: "'NotAllowed'" },
+    why: 'of a refusal only the message is shown',
+  },
+  {
+    ...{ file: 'hooks/restore/sync.ts', mutator: 'ArrayDeclaration', line: /others = \[\]/ },
+    why: 'where nothing is missing the others were read',
   },
   { file: 'hooks/restore/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
   { file: 'hooks/restore/sync.ts', from: SEEN, why: TOLD },
