@@ -102,7 +102,7 @@ export function ended<Observed extends ObservedTransfer, Status>(
     events: kind.eventsOf(observed, status, context.now),
     children: observed.children.map(kept),
     resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
-    ...(deleteCopies.length > 0 && { deleteCopies }),
+    deleteCopies,
     ...withoutLeases(turn),
   }
 }

@@ -50,6 +50,8 @@ t.test('a Job that ended without a word of its end has crashed, once that is sur
   t.ok(isCrashed({ ...shown, progress: reportOf(transfer) }, context), 'it told of its start only')
   const told = { ...shown, progress: reportOf(transfer, { state: 'Failed' }) }
   t.notOk(isCrashed(told, context), 'it told of its end')
+  const justEnded = { jobs: [transferJobOf(transfer, { ended: ['Failed', 5], failed: 7 })] }
+  t.notOk(isCrashed(justEnded, context), 'its report may still come')
   t.notOk(isCrashed({ jobs: [job] }, context), 'it still runs')
   t.notOk(isCrashed({ jobs: [] }, context), 'there is none')
 })
