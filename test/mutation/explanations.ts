@@ -186,6 +186,11 @@ export const EXPLAINED: Explained[] = [
     why: 'what is no pod has no state',
   },
   {
+    ...{ file: 'hooks/collection/sync.ts', mutator: 'ArrayDeclaration' },
+    line: /\{ conditions = \[\] \}: CollectionStatus/,
+    why: 'a status that was just made has its conditions',
+  },
+  {
     ...{ file: 'hooks/conditions.ts', mutator: 'Regex' },
     why: 'an instant ends with its milliseconds',
   },
