@@ -143,7 +143,7 @@ function unlessEnded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const end = () => reject(new Error('the pass was ended'))
     if (signal.aborted) end()
-    signal.addEventListener('abort', end, { once: true })
+    signal.addEventListener('abort', end)
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', end))
   })
 }

@@ -186,6 +186,15 @@ export const EXPLAINED: Explained[] = [
     why: 'what is no pod has no state',
   },
   {
+    ...{ file: 'hooks/collection/shared.ts', mutator: 'StringLiteral', to: '""' },
+    line: /#shared\('(readyz|version)'/,
+    why: 'it only keeps this answer apart from the others',
+  },
+  {
+    ...{ file: 'hooks/collection/shared.ts', from: 'place < 0', to: 'place <= 0' },
+    why: 'who is the first in line is out of it by handing itself the turn',
+  },
+  {
     ...{ file: 'hooks/collection/sync.ts', mutator: 'ArrayDeclaration' },
     line: /\{ conditions = \[\] \}: CollectionStatus/,
     why: 'a status that was just made has its conditions',

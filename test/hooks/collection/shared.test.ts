@@ -1,4 +1,5 @@
 /** What all collections of a cluster share: answers for ten seconds, and turns of passes. */
+import { getEventListeners } from 'node:events'
 import t from 'tap'
 import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
 import { SharedEngine, SharedEngines } from '../../../hooks/collection/shared.ts'
@@ -102,6 +103,26 @@ t.test('the end of one pass does not end the question for the others', async (t)
   t.equal(asked.length, 1)
 })
 
+t.test(
+  'an answer that is there is nothing to wait for, also where the pass was ended',
+  async (t) => {
+    const { shared, asked } = stage()
+    await shared.version(signal)
+    t.equal(await shared.version(AbortSignal.abort()), 'answer')
+    t.equal(asked.length, 1)
+  },
+)
+
+t.test('who has its answer does not listen for the end of its pass any more', async (t) => {
+  const { shared } = stage()
+  const pass = new AbortController()
+  const answer = shared.version(pass.signal)
+  t.equal(getEventListeners(pass.signal, 'abort').length, 1)
+  await answer
+  await settled()
+  t.strictSame(getEventListeners(pass.signal, 'abort'), [])
+})
+
 /** Work that ends when it is told to, in the order of its numbers. */
 function works(shared: SharedEngine, count: number, signals: AbortSignal[] = []) {
   const begun: number[] = []
@@ -169,6 +190,54 @@ t.test(
     await Promise.all(done.toSpliced(8, 1))
   },
 )
+
+t.test('a pass that leaves the line from behind others gives them no turn too many', async (t) => {
+  const { shared } = stage()
+  const ended = new AbortController()
+  const signals: AbortSignal[] = []
+  signals[9] = ended.signal
+  const { begun, end, done } = works(shared, 11, signals)
+  ended.abort()
+  await t.rejects(done[9] as Promise<number>, { message: 'the pass was ended' })
+  await settled()
+  t.equal(begun.length, 8)
+  for (const index of [0, 1]) end[index]?.()
+  await settled()
+  if (!t.strictSame(begun.slice(8), [8, 10])) return
+  for (const index of [2, 3, 4, 5, 6, 7, 8, 10]) end[index]?.()
+  await Promise.all(done.toSpliced(9, 1))
+})
+
+t.test('a turn that comes in the moment its pass is ended goes to the next in line', async (t) => {
+  let lost = 0
+  for (let steps = 0; steps < 12; steps += 1) {
+    const { shared } = stage()
+    const ended = new AbortController()
+    const signals: AbortSignal[] = []
+    signals[8] = ended.signal
+    const { begun, end, done } = works(shared, 10, signals)
+    const fate = done[8]?.catch(() => (lost += 1))
+    end[0]?.()
+    for (let step = 0; step < steps; step += 1) await Promise.resolve()
+    ended.abort()
+    await settled()
+    end[8]?.()
+    await fate
+    await settled()
+    // Else the rest of this would wait for ever.
+    if (!t.equal(begun.at(-1), 9, `ended after ${steps} steps`)) return
+    for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
+    await Promise.all(done.toSpliced(8, 1))
+    const again = works(shared, 9)
+    await settled()
+    t.equal(again.begun.length, 8, 'eight are free again, and no more')
+    again.end.forEach((one) => one())
+    await settled()
+    again.end[8]?.()
+    await Promise.all(again.done)
+  }
+  t.ok(lost > 0 && lost < 12, 'some were ended before their turn, some after')
+})
 
 t.test(
   'an engine is known by its connection, and forgotten ten minutes after its last use',
