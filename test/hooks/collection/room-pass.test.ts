@@ -85,6 +85,7 @@ t.test('only an engine that could not be reached is left alone', async (t) => {
   }
   t.ok(await asksAgain(refused(500, 'no leader')))
   t.ok(await asksAgain(new EngineError('it answered something else')))
+  t.ok(await asksAgain(new EngineError('it answered 503', { status: 503, cause: new Error('no') })))
   t.notOk(await asksAgain(new EngineError('no answer', { cause: new Error('refused') })))
 })
 
@@ -119,6 +120,42 @@ t.test('what the engine ignores stays known while the collection is Degraded', a
   t.equal(phase, 'Degraded')
   t.strictSame(known?.paths, ignored)
 })
+
+t.test('an alias that cannot be put right stays known as one of this resource', async (t) => {
+  const stage = new Stage(collection({ aliases: ['live'] }))
+  await stage.settle()
+  stage.engine.aliasTargets.clear()
+  stage.engine.faults.set('updateAliases', { error: refused(503, 'busy'), stays: true })
+  const status = await stage.nextPass()
+  t.equal(said(status)[1], 'EngineNotAnswering')
+  t.strictSame(status.aliases, ['live'])
+})
+
+t.test('all that cannot be is told in one message', async (t) => {
+  const stage = new Stage(collection({ hnsw: { unknown: 1 }, aliases: ['live'] }))
+  await stage.engine.createCollection('v1', {})
+  stage.engine.aliasTargets.set('live', 'v1')
+  stage.others = [collection({ aliases: ['live'] }, { name: 'v1' })]
+  t.strictSame(said(await stage.settle()), [
+    ...['Failed', 'FieldsIgnored'],
+    'engine 1.18.3 ignores hnsw.unknown; alias live is claimed by VecCollection ns/v1 and points at collection v1',
+  ])
+})
+
+t.test(
+  'a collection that was there before and differs is Degraded at the first look',
+  async (t) => {
+    const stage = new Stage()
+    await stage.engine.createCollection('docs', { vectors: { size: 8, distance: 'Cosine' } })
+    stage.engine.writes.length = 0
+    const { status } = await stage.sync()
+    t.strictSame(said(status), [
+      ...['Degraded', 'ImmutableFieldMismatch', 'vectors[0].size: wanted 4, live 8'],
+    ])
+    t.equal(status.ignored, undefined)
+    t.strictSame(stage.engine.writes, [])
+  },
+)
 
 t.test('copies are counted only where the spec asks for a number of them', async (t) => {
   const calls = async (spec: Parameters<typeof collection>[0]) => {
