@@ -36,6 +36,10 @@ export default tseslint.config(
         'error',
         { selector: 'ExportDefaultDeclaration', message: 'Named exports only.' },
         { selector: 'ExportAllDeclaration', message: 'No re-export barrels.' },
+        {
+          selector: 'CallExpression[callee.property.name="notHas"]',
+          message: 'Given the name of a field it always holds: look for the field itself.',
+        },
       ],
     },
   },

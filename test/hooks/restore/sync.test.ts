@@ -82,7 +82,7 @@ for (const [what, parts, reason, message] of waits) {
     t.equal(decision.resyncAfterSeconds, 30)
     t.equal(decision.status.sourceBackup, 'b')
     t.strictSame(Object.keys(decision.status), ['phase', 'sourceBackup', 'conditions'])
-    t.notHas(decision, { leases: [] })
+    t.notOk('leases' in decision)
   })
 }
 
@@ -233,7 +233,7 @@ t.test('a bucket may be named directly, without a VecBackup', async (t) => {
   delete observed.backup
   const decision = sync(observed, context)
   t.match(planIn(decision, RestorePlan), { source: { bucket: 'store', path: '/daily/b/' } })
-  t.notHas(planIn(decision, RestorePlan), { backup: {} })
+  t.notOk('backup' in planIn(decision, RestorePlan))
   t.equal(decision.status.sourceBackup, 's3://store/daily/b')
 })
 
