@@ -47,7 +47,7 @@ export async function patchDrift(
 export function ignoredBefore({ metadata, status }: VecCollection, version: string): Set<string> {
   const ignored = status?.ignored
   const holds = ignored?.generation === metadata.generation && ignored.engineVersion === version
-  return new Set(holds ? ignored.paths : [])
+  return holds ? new Set(ignored.paths) : new Set()
 }
 
 function pathsOf(drift: Drift[]): string[] {

@@ -55,7 +55,7 @@ function createdAt({ metadata }: VecCollection): number {
 
 function isOlder(one: VecCollection, other: VecCollection): boolean {
   const order = createdAt(one) - createdAt(other)
-  return order === 0 ? one.metadata.uid < other.metadata.uid : order < 0
+  return order < 0 || (order === 0 && one.metadata.uid < other.metadata.uid)
 }
 
 function called({ metadata }: VecCollection): string {

@@ -33,20 +33,18 @@ export function indexPlan(
 ): IndexPlan {
   const ours = new Set(known.managed.map(normalPath))
   const declaredFields = new Set(wanted.map(({ field }) => normalPath(field)))
-  const plan: IndexPlan = {
+  const plan: Placed = {
     announce: [],
     create: [],
     remake: [],
     remove: [...ours].filter((field) => !declaredFields.has(field) && Object.hasOwn(live, field)),
     foreign: [],
     ignored: [],
-    managed: [],
   }
   for (const index of wanted) place(index, plan, { ours, live, ignored: known.ignored })
   const stay = [...ours].filter((field) => declaredFields.has(field))
   const announced = plan.announce.map(({ field }) => normalPath(field))
-  plan.managed = [...stay, ...announced].toSorted()
-  return plan
+  return { ...plan, managed: [...stay, ...announced].toSorted() }
 }
 
 /** Two declared fields that are one to the engine: making the one undoes the other. */
@@ -79,13 +77,16 @@ export function indexDifferences(index: PayloadIndex, live: IndexInfo): Differen
     })
 }
 
+/** What is to be done about each index. */
+type Placed = Omit<IndexPlan, 'managed'>
+
 interface Known {
   ours: Set<string>
   live: CollectionInfo['payload_schema']
   ignored: ReadonlySet<string>
 }
 
-function place(index: PayloadIndex, plan: IndexPlan, { ours, live, ignored }: Known): void {
+function place(index: PayloadIndex, plan: Placed, { ours, live, ignored }: Known): void {
   const field = normalPath(index.field)
   const there = Object.hasOwn(live, field) ? live[field] : undefined
   if (there === undefined) {

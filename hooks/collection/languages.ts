@@ -1,10 +1,10 @@
 /** Languages of text indexes: the engine reads short names and shows long ones. */
 
 export function languageOf(name: unknown): unknown {
-  return typeof name === 'string' ? (LANGUAGES.get(name) ?? name) : name
+  return LANGUAGES.get(name) ?? name
 }
 
-const LANGUAGES = new Map([
+const LANGUAGES = new Map<unknown, string>([
   ['ar', 'arabic'],
   ['az', 'azerbaijani'],
   ['bn', 'bengali'],

@@ -39,8 +39,8 @@ export function immutableDifferences(
       (spec.sparseVectors ?? []).map(({ name }) => name),
       Object.keys(plain(params['sparse_vectors'])),
     ),
-    ...compared('shardNumber', spec.shardNumber, params['shard_number']),
-    ...compared('shardingMethod', spec.shardingMethod, params['sharding_method'] ?? 'auto'),
+    ...differencesIn('shardNumber', spec.shardNumber, params['shard_number']),
+    ...differencesIn('shardingMethod', spec.shardingMethod, params['sharding_method'] ?? 'auto'),
   ]
 }
 
@@ -75,16 +75,13 @@ function vectorDifferences(vectors: DenseVector[], live: unknown): Difference[] 
   const [first] = vectors
   const isSingle = first !== undefined && first.name === undefined
   const isLiveSingle = typeof own(live, 'size') === 'number'
-  const liveNames = isLiveSingle ? [] : Object.keys(plain(live))
+  const names = vectors.map(({ name = '' }) => name)
+  const liveNames = Object.keys(plain(live))
   if (isSingle && isLiveSingle) return fixedDifferences(first, live)
   if (isSingle || isLiveSingle) {
-    const wanted = kindOf(
-      isSingle,
-      vectors.map(({ name = '' }) => name),
-    )
+    const wanted = kindOf(isSingle, names)
     return [{ path: 'vectors', wanted, live: kindOf(isLiveSingle, liveNames) }]
   }
-  const names = vectors.map(({ name = '' }) => name)
   return [
     ...nameDifferences('vectors', names, liveNames),
     ...vectors.flatMap((vector) => {
@@ -102,10 +99,10 @@ function kindOf(isSingle: boolean, names: string[]): string {
 function fixedDifferences(vector: DenseVector, live: unknown): Difference[] {
   const path = vectorPath(vector)
   return [
-    ...compared(`${path}.size`, vector.size, own(live, 'size')),
-    ...compared(`${path}.distance`, vector.distance, own(live, 'distance')),
-    ...compared(`${path}.datatype`, vector.datatype, own(live, 'datatype')),
-    ...compared(
+    ...differencesIn(`${path}.size`, vector.size, own(live, 'size')),
+    ...differencesIn(`${path}.distance`, vector.distance, own(live, 'distance')),
+    ...differencesIn(`${path}.datatype`, vector.datatype, own(live, 'datatype')),
+    ...differencesIn(
       `${path}.multivector.comparator`,
       vector.multivector?.comparator,
       at(live, ['multivector_config', 'comparator']),
@@ -121,10 +118,6 @@ function nameDifferences(path: string, wanted: string[], live: string[]): Differ
     ...missing.map((name) => ({ path: `${path}[${name}]`, wanted: 'a vector', live: undefined })),
     ...surplus.map((name) => ({ path: `${path}[${name}]`, wanted: undefined, live: 'a vector' })),
   ]
-}
-
-function compared(path: string, wanted: unknown, live: unknown): Difference[] {
-  return wanted === undefined ? [] : differencesIn(path, wanted, live)
 }
 
 /** A quantization of another kind differs even where nothing is declared within it. */

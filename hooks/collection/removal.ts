@@ -21,7 +21,6 @@ export async function remove(
     if (left === undefined) return undefined
     return doubt?.message ?? `collection ${pass.name} is still there`
   } catch (error) {
-    signal.throwIfAborted()
     // The name is an alias, or belongs to an older resource: there is nothing here that is ours.
     if (error instanceof Rejected) return undefined
     if (isExpected(error)) return error.message

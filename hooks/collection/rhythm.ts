@@ -47,7 +47,8 @@ export function isCurrent({ metadata }: VecCollection, last: Result, about: Abou
 
 /** An earlier service came to a verdict about this very spec; Metacontroller's own generation is no proof. */
 function isSettled(collection: VecCollection): boolean {
+  const phase = collection.status?.phase
   const ready = conditionOf(collection, 'Ready')
   if (ready?.observedGeneration !== collection.metadata.generation) return false
-  return ready.status === 'True' || ['Degraded', 'Failed'].includes(collection.status?.phase ?? '')
+  return ready.status === 'True' || phase === 'Degraded' || phase === 'Failed'
 }
