@@ -40,6 +40,11 @@ for (const [title, wanted, live] of OTHER) {
   })
 }
 
+t.test('a quantile as text is not the number it reads as', async (t) => {
+  const path = 'quantization.scalar.quantile'
+  t.strictSame(differencesIn(path, '0.99', 0.99), [{ path, wanted: '0.99', live: 0.99 }])
+})
+
 t.test('a difference is told by the innermost path, with both values as text', async (t) => {
   const live = { strict_mode_config: {} }
   const strictMode = { limits: { a: { max: 2 } } }

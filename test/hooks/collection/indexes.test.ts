@@ -38,6 +38,12 @@ const SAME: [string, PayloadIndex['type'], object, IndexInfo][] = [
     { data_type: 'text', params: { type: 'text', tokenizer: 'word', stopwords: 'english' } },
   ],
   [
+    'one language, and lists that hold nothing else',
+    'text',
+    { stopwords: 'en' },
+    { data_type: 'text', params: { stopwords: { languages: ['english'] } } },
+  ],
+  [
     'lists of stop words, as sets',
     'text',
     { stopwords: { languages: ['de', 'en'], custom: ['b', 'a', 'a'] } },
@@ -91,6 +97,27 @@ const OTHER: [string, PayloadIndex['type'], object, IndexInfo, string][] = [
     { stopwords: 'de' },
     { data_type: 'text', params: { stopwords: 'english' } },
     'params.stopwords.languages',
+  ],
+  [
+    'lists of other languages',
+    'text',
+    { stopwords: { languages: ['de'], custom: ['a'] } },
+    { data_type: 'text', params: { stopwords: { languages: ['english'], custom: ['a'] } } },
+    'params.stopwords.languages',
+  ],
+  [
+    'other stop words of the same languages',
+    'text',
+    { stopwords: { languages: ['en'], custom: ['a'] } },
+    { data_type: 'text', params: { stopwords: { languages: ['english'], custom: ['b'] } } },
+    'params.stopwords.custom',
+  ],
+  [
+    'the short name of a language outside stop words and stemmers',
+    'text',
+    { other: { language: 'en' } },
+    { data_type: 'text', params: { other: { language: 'english' } } },
+    'params.other.language',
   ],
   [
     'another stemmer',

@@ -62,6 +62,32 @@ t.test(
   },
 )
 
+t.test('a value beside one that the engine ignores is patched, and looked for', async (t) => {
+  const stage = new Stage(
+    collection({ quantization: { binary: { foo: 2, encoding: 'two_bits' } } }),
+  )
+  await stage.settle()
+  stage.engine.live('docs').config.quantization_config = { binary: { encoding: 'one_bit' } }
+  stage.engine.staleReads = 2
+  stage.waits.length = 0
+  const { ignored } = await stage.nextPass()
+  t.strictSame(stage.engine.live('docs').config.quantization_config, {
+    binary: { encoding: 'two_bits' },
+  })
+  t.strictSame(stage.waits, [10, 20], 'until the value shows, and not for the other one')
+  t.strictSame(ignored?.paths, ['quantization.binary.foo'])
+})
+
+t.test('a value that is not sent, for the call would hang, is not looked for', async (t) => {
+  const vectors = [{ ...vector, hnsw: { foo: 1 } }]
+  const stage = new Stage(collection({ vectors, readFanOutFactor: 0 }))
+  stage.engine.staleReads = 0
+  const { ignored } = (await stage.sync()).status
+  t.strictSame(names(stage.engine.writes), ['createCollection', 'patchCollection'])
+  t.strictSame(ignored?.paths, ['vectors[0].hnsw.foo'])
+  t.strictSame(stage.waits, [])
+})
+
 t.test('what the engine ignores is known also when a later call of the pass fails', async (t) => {
   const stage = new Stage(collection({ hnsw: { mm: 1 }, replicationFactor: 1 }))
   stage.engine.faults.set('collectionCluster', { error: refused(500, 'no replica'), stays: true })

@@ -119,3 +119,42 @@ t.test('an index that stays though it was removed is waited for, and still ours'
   t.strictSame(ready(status), ['IndexesPending', 'payload indexes not settled yet: a'])
   t.strictSame(status.payloadIndexes, ['a'])
 })
+
+/** One of two indexes is dropped, and the other one was removed by hand. */
+async function oneForTheOther(): Promise<Stage> {
+  const stage = await announced(['a', 'b'])
+  await stage.sync()
+  Reflect.deleteProperty(stage.engine.live('docs').payload_schema, 'b')
+  stage.change({ payloadIndexes: [keyword('b')] })
+  stage.engine.writes.length = 0
+  return stage
+}
+
+t.test('an index is removed and another one made in the same pass', async (t) => {
+  const stage = await oneForTheOther()
+  const { status } = await stage.sync()
+  t.strictSame(ready(status), ['CollectionReady', 'collection, indexes and aliases match spec'])
+  t.strictSame(names(stage.engine.writes), ['deleteIndex', 'putIndex'])
+})
+
+t.test('all indexes that are waited for are named, those to be made first', async (t) => {
+  const stage = await oneForTheOther()
+  stage.engine.before = (name) => {
+    if (name === 'collectionInfo') {
+      stage.engine.live('docs').payload_schema = { a: { data_type: 'keyword' } }
+    }
+  }
+  const { status } = await stage.sync()
+  t.strictSame(ready(status), ['IndexesPending', 'payload indexes not settled yet: b, a'])
+})
+
+t.test('a time-out of a removal is followed by a look: what is gone was removed', async (t) => {
+  for (const applied of [true, false]) {
+    const stage = await announced(['a', 'b'])
+    await stage.sync()
+    stage.engine.faults.set('deleteIndex', { error: refused(500, 'time-out'), applied })
+    stage.change({ payloadIndexes: [] })
+    const [reason] = ready((await stage.sync()).status)
+    t.equal(reason, applied ? 'CollectionReady' : 'EngineNotAnswering')
+  }
+})
