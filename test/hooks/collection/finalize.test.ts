@@ -1,6 +1,10 @@
 import t from 'tap'
 import { EngineError } from '../../../crds/errors.ts'
-import { settings } from '../../builders.ts'
+import { observeEnd, type Attempt } from '../../../hooks/collection/finalize.ts'
+import type { Result } from '../../../hooks/collection/rhythm.ts'
+import { SharedEngines } from '../../../hooks/collection/shared.ts'
+import { Passes } from '../../../hooks/pass.ts'
+import { context, settings } from '../../builders.ts'
 import { refused } from './engine.ts'
 import { Stage, collection } from './stage.ts'
 
@@ -149,4 +153,17 @@ t.test('a deletion that takes longer goes on in the background', async (t) => {
     finalized = (await stage.finalize()).finalized === true
   }
   t.ok(finalized)
+})
+
+t.test('nothing is remembered of a collection that ends', async (t) => {
+  const { ports, parent } = new Stage()
+  const firstSeen = new Map([
+    [parent.metadata.uid, 1],
+    ['uid-other', 2],
+  ])
+  const engines = new SharedEngines(() => ports.now())
+  const passes = new Passes<Result>(0)
+  const reach = { ports, engines, passes, ends: new Passes<Attempt>(0), firstSeen }
+  t.strictSame(await observeEnd(parent, reach, context), { collection: parent, isDone: true })
+  t.strictSame([...firstSeen], [['uid-other', 2]])
 })

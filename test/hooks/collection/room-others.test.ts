@@ -134,6 +134,43 @@ t.test(
   },
 )
 
+/** Its aliases were looked at a moment ago; now it declares one more. */
+async function declaresLive(change: (stage: Stage) => void | Promise<void>): Promise<Stage> {
+  const stage = new Stage()
+  await stage.settle()
+  await change(stage)
+  stage.change({ aliases: ['live'] })
+  stage.engine.writes.length = 0
+  return stage
+}
+
+t.test('an alias that was moved since the last look is not taken from who claims it', async (t) => {
+  const stage = await declaresLive(async ({ engine }) => {
+    await engine.createCollection('v1', {})
+    engine.aliasTargets.set('live', 'v1')
+  })
+  stage.others = [
+    collection({ aliases: ['live'] }, { name: 'v1', creationTimestamp: '2026-03-01T11:59:00Z' }),
+  ]
+  t.match((await stage.sync()).status, {
+    phase: 'Failed',
+    error: 'alias live is claimed by VecCollection ns/v1 and points at collection v1',
+  })
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test('an alias that was pointed here since the last look is not pointed again', async (t) => {
+  const stage = await declaresLive(({ engine }) => void engine.aliasTargets.set('live', 'docs'))
+  t.match((await stage.sync()).status, { phase: 'Ready', aliases: ['live'] })
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test('aliases are not looked at again once their change was answered', async (t) => {
+  const stage = await declaresLive(() => undefined)
+  t.equal((await stage.sync()).status.phase, 'Ready')
+  t.equal(stage.engine.calls.at(-1), 'updateAliases')
+})
+
 t.test('an index someone else made is left alone', async (t) => {
   const stage = new Stage(collection({ payloadIndexes: [keyword('a'), keyword('b')] }))
   await stage.engine.createCollection('docs', { vectors: { size: 4, distance: 'Cosine' } })
@@ -146,6 +183,7 @@ t.test('an index someone else made is left alone', async (t) => {
     payloadIndexes: ['b'],
     error:
       'payloadIndexes[a].type: wanted keyword, live integer; this resource did not make that index',
+    conditions: [{ reason: 'IndexNotOurs' }],
   })
   stage.change({ payloadIndexes: [] })
   t.match(await stage.settle(), { phase: 'Ready', payloadIndexes: [] })

@@ -79,6 +79,34 @@ t.test('who waits for a cluster looks again as soon as the cluster says it is re
   t.equal((await stage.sync()).status.phase, 'Ready')
 })
 
+const condition = (type: string, status: 'True' | 'False') => {
+  const lastTransitionTime = '2026-03-01T12:00:00Z'
+  return { type, status, reason: 'AsItIs', message: 'as it is', lastTransitionTime }
+}
+
+t.test('of what a cluster says of itself only its readiness brings another look', async (t) => {
+  const stage = new Stage()
+  const says = (other: 'True' | 'False', ready: 'True' | 'False') =>
+    cluster({ status: { conditions: [condition('Other', other), condition('Ready', ready)] } })
+  stage.cluster = says('False', 'False')
+  stage.engine.isReady = false
+  await stage.sync()
+  stage.engine.isReady = true
+  stage.later(11)
+  stage.engine.calls.length = 0
+  stage.cluster = says('True', 'False')
+  await stage.sync()
+  t.strictSame(stage.engine.calls, [])
+  stage.cluster = says('True', 'True')
+  t.equal((await stage.sync()).status.phase, 'Ready')
+})
+
+t.test('a cluster that has said nothing of itself yet is asked like any other', async (t) => {
+  const stage = new Stage()
+  stage.cluster = cluster({ status: {} })
+  t.equal((await stage.sync()).status.phase, 'Ready')
+})
+
 t.test('Failed with an HTTP error: the message carries the response of the engine', async (t) => {
   const stage = new Stage(collection({ quantization: { scalr: {} } }))
   t.match(await stage.settle(), {
@@ -197,7 +225,12 @@ t.test('a collection deleted by hand while it is patched is made again', async (
   t.equal((await stage.sync()).status.phase, 'Ready')
   stage.later(60)
   const gone = await stage.sync()
-  t.match(gone.status, { phase: 'Ready', conditions: [{ status: 'False', reason: 'Waiting' }] })
+  t.match(gone.status, {
+    phase: 'Ready',
+    conditions: [
+      { status: 'False', reason: 'Waiting', message: 'collection docs was deleted meanwhile' },
+    ],
+  })
   stage.engine.before = () => undefined
   t.equal((await stage.nextPass()).phase, 'Ready')
 })

@@ -187,6 +187,16 @@ t.test('a cluster may name the namespaces that may use its key', async (t) => {
   t.strictSame(stage.engine.calls, [])
 })
 
+t.test('a cluster that names no namespaces may be used from all of them', async (t) => {
+  const clusterRef = { name: 'a', namespace: 'else' }
+  const stage = new Stage(collection({ clusterRef, deletionPolicy: 'Delete' }))
+  stage.cluster = cluster({ namespace: 'else' })
+  t.equal((await stage.settle()).phase, 'Ready')
+  t.ok(stage.engine.collections.has('docs'))
+  t.equal((await stage.finalize()).finalized, true)
+  t.notOk(stage.engine.collections.has('docs'))
+})
+
 t.test('at most eight passes of a cluster are under way at once', async (t) => {
   const stage = new Stage(undefined, 1)
   let running = 0
