@@ -20,6 +20,7 @@ const TYPED = 'the type allows for what the rules of admission do not'
 const TOLD = 'what is missing was told before: this is for the type only'
 /** Where a Job is started, both were found: the lack of one would have been told. */
 const SEEN = /^((cluster|leases) === undefined|cluster === undefined \|\| leases === undefined)$/
+const REMADE = 'what is made again is there: the question is for the type only'
 const NOT_THERE = '"Stryker was here!"'
 
 export const EXPLAINED: Explained[] = [
@@ -198,6 +199,41 @@ export const EXPLAINED: Explained[] = [
     ...{ file: 'hooks/collection/sync.ts', mutator: 'ArrayDeclaration' },
     line: /\{ conditions = \[\] \}: CollectionStatus/,
     why: 'a status that was just made has its conditions',
+  },
+  {
+    ...{ file: 'hooks/collection/align-aliases.ts', mutator: 'ArrayDeclaration' },
+    ...{ line: /managed: collection\.status\?\.aliases \?\? \[\]/ },
+    why: 'what points nowhere is not released',
+  },
+  {
+    ...{ file: 'hooks/collection/align-indexes.ts', mutator: 'ArrayDeclaration' },
+    ...{ line: /managed: pass\.collection\.status\?\.payloadIndexes \?\? \[\]/ },
+    why: 'what is not there is not removed',
+  },
+  {
+    ...{ file: 'hooks/collection/align-indexes.ts', from: 'after === info', to: 'false' },
+    why: 'of the same collection the plan is the same',
+  },
+  {
+    ...{ file: 'hooks/collection/align-indexes.ts', from: 'live === undefined', to: 'false' },
+    ...{ line: /\? \[\] : indexDifferences\(/, why: REMADE },
+  },
+  {
+    ...{ file: 'hooks/collection/align-indexes.ts', mutator: 'ArrayDeclaration' },
+    ...{ line: /\? \[\] : indexDifferences\(/, why: REMADE },
+  },
+  {
+    ...{ file: 'hooks/collection/claims.ts', to: 'one.metadata.uid <= other.metadata.uid' },
+    why: 'no two resources have one uid',
+  },
+  {
+    ...{ file: 'hooks/collection/mismatch.ts', to: NOT_THERE },
+    line: /\{ name = '' \}|vector\.name \?\? ''/,
+    why: 'only the vector that stands alone has no name, and nobody asks for it by one',
+  },
+  {
+    ...{ file: 'hooks/collection/observe.ts', to: "ready?.status !== 'True'" },
+    why: 'all that is asked of it is whether it changed',
   },
   {
     ...{ file: 'hooks/conditions.ts', mutator: 'Regex' },
