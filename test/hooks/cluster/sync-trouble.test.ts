@@ -163,6 +163,12 @@ t.test('a finished Job whose result the status does not show yet is never droppe
   t.strictSame(dropped(2), ['1', '2'])
 })
 
+t.test('a decision by which no child goes names none', async (t) => {
+  t.notOk('dropped' in sync(running(), context))
+  const jobs = [helmJob({ ended: ['Complete', 60] })]
+  t.notOk('dropped' in sync(running({ jobs }), context), 'its history time is not over')
+})
+
 t.test('the same pass twice gives the same answer', async (t) => {
   t.strictSame(sync(ready(), context), sync(ready(), context))
   const first = sync(running(), context)
