@@ -23,7 +23,7 @@ import { recoveringOf, waitsIn, type Waits } from './recovering.ts'
 import { median, type Figure } from './table.ts'
 import { remove, threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
 
-const PROGRAM = join(BUILD, '..', 'jobs', 'restore', 'run.js')
+const PROGRAM = join(BUILD, 'jobs', 'restore', 'run.js')
 const COLLECTION = 'docs'
 const NODES = 3
 /** GiB of each node. */
