@@ -4,10 +4,10 @@
  * has not ended: only a resource that goes, and its Jobs with it, gives them back by hand. What is
  * decided about them is decided here.
  */
-import { holderIn, identityOf, type Holder } from '../crds/rules/holder.ts'
 import type { Job, Lease } from '../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
 import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
+import { holderIn, identityOf, type Holder } from '../crds/rules/holder.ts'
 import { secondsSince } from './conditions.ts'
 import { isUnfinished } from './job.ts'
 

@@ -1,7 +1,7 @@
 /** What a VecBackup should have: its Job, and when (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
 import { EXPIRY_CHECK_SECONDS } from '../../crds/limits.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'
 import { called, claim, givenBack, holderOf, standsIn } from '../lease.ts'

@@ -1,8 +1,8 @@
 /** What a VecRestore should have: its Job, and when (specification: states and transitions). */
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
 import { SECOND_LOOK_SECONDS } from '../../crds/limits.ts'
 import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import type { Decided } from '../carry-out.ts'
 import { isFinal } from '../ending.ts'
 import { called, claim, givenBack, heldSeconds, standsIn, type SeenLease } from '../lease.ts'

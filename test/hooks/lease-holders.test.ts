@@ -1,7 +1,7 @@
 /** Who stands in a Lease, whatever somebody else has written there, and how it is given back. */
 import t from 'tap'
-import type { Holder } from '../../crds/rules/holder.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import {
   claim,
   givenBack,

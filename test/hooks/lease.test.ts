@@ -1,7 +1,7 @@
 /** Who holds a Lease, who may take it, and when. */
 import t from 'tap'
-import type { Holder } from '../../crds/rules/holder.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import {
   claim,
   givenBack,

@@ -2,9 +2,9 @@
  * Leases and Jobs as an API server keeps them, and claimants whose passes are cut into steps: what one
  * has read may be old when it writes, and others step in between.
  */
-import type { Holder } from '../../crds/rules/holder.ts'
 import type { Job, Lease } from '../../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS } from '../../crds/limits.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import {
   claim,
   seeLease,

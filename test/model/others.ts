@@ -2,9 +2,9 @@
  * Others at work on the same cluster, as far as ours meets them: they take the Leases by the same rules,
  * and then their Jobs run.
  */
-import type { Holder } from '../../crds/rules/holder.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
 import { LABELS, leaseName } from '../../crds/names.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import { isUnfinished } from '../../hooks/job.ts'
 import { claim, holderOf, type LeaseKind, type SeenLease } from '../../hooks/lease.ts'
 import { phaseIn } from './promises.ts'

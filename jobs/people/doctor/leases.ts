@@ -1,9 +1,9 @@
 /** Leases that stand in the way of somebody: their holder is gone, or nobody serves it. */
 import { KubernetesError } from '../../../crds/errors.ts'
-import { holderIn } from '../../../crds/rules/holder.ts'
 import { AnyObject, Job, Lease, endOf } from '../../../crds/kubernetes.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../../crds/names.ts'
 import { RESOURCES } from '../../../crds/resources.ts'
+import { holderIn } from '../../../crds/rules/holder.ts'
 import { place, unread, type Finding, type Patient } from './finding.ts'
 import { servedNamespaces } from './service.ts'
 
