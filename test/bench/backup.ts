@@ -16,6 +16,7 @@ import { POINTS_OF_A_GIB, fill } from './engine-calls.ts'
 import { CLUSTER_HOST, jobCommand, startJobApi, taken, type Taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { build } from './processes.ts'
+import { rest } from './rest.ts'
 import { startSink } from './sink.ts'
 import { median, type Figure } from './table.ts'
 
@@ -99,7 +100,9 @@ async function compare(
   const ours: Moved[] = []
   const theirs: Moved[] = []
   for (let pair = 0; pair < pairs; pair += 1) {
+    await rest()
     ours.push(await job.run(ends))
+    await rest()
     if (client !== undefined) theirs.push(await pipedAnew(client, ends))
   }
   return figuresOf(ends.what, ours, theirs)

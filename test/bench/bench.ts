@@ -14,6 +14,7 @@ import { image } from './image.ts'
 import { migration } from './migration.ts'
 import type { Part } from './part.ts'
 import { purging } from './purge.ts'
+import { rest } from './rest.ts'
 import { restore } from './restore.ts'
 import { shards } from './shards.ts'
 import { starts } from './starts.ts'
@@ -61,6 +62,7 @@ async function main(): Promise<void> {
   }
   const all: Figure[] = []
   for (const { name, title, columns, measure } of parts) {
+    await rest()
     const figures = await measure(plan)
     print(title, columns, figures)
     all.push(...figures.map((figure) => ({ ...figure, what: `${name}: ${figure.what}` })))

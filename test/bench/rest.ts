@@ -1,0 +1,33 @@
+/** What one measurement leaves behind is not the next one's: waits until the machine has next to nothing to do. */
+import { execFile } from 'node:child_process'
+import { cpus } from 'node:os'
+import { setTimeout } from 'node:timers/promises'
+import { promisify } from 'node:util'
+
+/** Of all processors together, within a second. */
+const BUSY_SHARE = 0.05
+/** Somebody else's work may never end. */
+const AT_MOST_SECONDS = 60
+
+/** Engines go on for seconds after a collection is gone, and the kernel with what they wrote. */
+export async function rest(): Promise<void> {
+  await promisify(execFile)('sync')
+  for (let seconds = 0; seconds < AT_MOST_SECONDS; seconds += 1) {
+    const before = spent()
+    await setTimeout(1000)
+    const after = spent()
+    if (after.busy - before.busy < BUSY_SHARE * (after.all - before.all)) return
+  }
+}
+
+/** Milliseconds of all processors since the machine started. */
+function spent(): { busy: number; all: number } {
+  const times = cpus().map(({ times: { idle, ...others } }) => {
+    const busy = Object.values(others).reduce((sum, each) => sum + each, 0)
+    return { busy, all: busy + idle }
+  })
+  return {
+    busy: times.reduce((sum, { busy }) => sum + busy, 0),
+    all: times.reduce((sum, { all }) => sum + all, 0),
+  }
+}
