@@ -12,6 +12,7 @@ hooks.createHook = () => none
 syncBuiltinESMExports()
 
 // Each module is looked into for its source map, those of packages too. Stripped types move nothing.
+process.setSourceMapsEnabled(false)
 process.setSourceMapsEnabled = () => undefined
 process.env['_TAPJS_PROCESSINFO_EXCLUDE_'] = String(
   /(^(node|tapmock):|[\\/](\.tap|node_modules|tap-snapshots)[\\/])/,

@@ -22,12 +22,7 @@ export async function rest(): Promise<void> {
 
 /** Milliseconds of all processors since the machine started. */
 function spent(): { busy: number; all: number } {
-  const times = cpus().map(({ times: { idle, ...others } }) => {
-    const busy = Object.values(others).reduce((sum, each) => sum + each, 0)
-    return { busy, all: busy + idle }
-  })
-  return {
-    busy: times.reduce((sum, { busy }) => sum + busy, 0),
-    all: times.reduce((sum, { all }) => sum + all, 0),
-  }
+  const times = cpus().map((cpu) => cpu.times)
+  const all = times.flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each, 0)
+  return { busy: all - times.reduce((sum, { idle }) => sum + idle, 0), all }
 }
