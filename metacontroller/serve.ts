@@ -2,9 +2,9 @@
  * The service process: real clients into the rooms, the rooms into the server, the port opened.
  * What is decided is decided in hooks/.
  */
-import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
+import manifest from '../package.json' with { type: 'json' }
 import { buildServer } from '../hooks/server.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
@@ -100,9 +100,7 @@ function tokensOf(
 }
 
 async function main(): Promise<void> {
-  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-  const { version } = JSON.parse(manifest) as { version: string }
-  const options = parseOptions(process.argv.slice(2), process.env, version)
+  const options = parseOptions(process.argv.slice(2), process.env, manifest.version)
   if (options === undefined) {
     process.stdout.write(USAGE)
     return

@@ -48,7 +48,7 @@ interface Ends {
 }
 
 async function measure(plan: Plan): Promise<Figure[]> {
-  build()
+  await build()
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
   const closing: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
   const opened = <End extends { close(): unknown }>(end: End): End => {

@@ -11,7 +11,7 @@ import { podOf } from '../jobs/job-world.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
 import { MovableClock } from '../world/clock.ts'
-import { BUILD, NAMES, cpuOf, memoryOf } from './processes.ts'
+import { APP, NAMES, cpuOf, memoryOf } from './processes.ts'
 
 /**
  * Where test/doubles/loopback-names.ts finds the pods of a cluster: an address of this process alone,
@@ -88,7 +88,7 @@ export async function startJobApi(
 /** A command of the companion CLI; names of a cluster lead to this machine, where they are used. */
 export function jobCommand(words: string[], env: NodeJS.ProcessEnv): Command {
   const names = env['VEC_ENGINE_ROUTE'] === 'proxy' ? [] : ['--import', NAMES]
-  const args = [...names, join(BUILD, 'jobs', 'cli.js'), ...words]
+  const args = [...names, join(APP, 'jobs', 'cli.js'), ...words]
   return { file: process.execPath, args, env }
 }
 

@@ -32,7 +32,7 @@ github.com/qdrant/migration; without it nothing stands beside the Job.`,
       process.stdout.write('migration: ENGINE_BIN names no engine: not measured\n')
       return []
     }
-    build()
+    await build()
     return withEngines(engine, async (engines) => [
       ...(await compare(plan, engines)),
       await largePoints(engines),

@@ -1,21 +1,24 @@
 /** The processes that are measured: the built service as the image runs it, and the yardstick; each on core 0. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { once } from 'node:events'
 import { ScriptTarget, transpile } from 'typescript'
+import { build as buildProgram } from '../program.ts'
 import type { HookTime } from './own-time.ts'
 
 export const ROOT = new URL('../..', import.meta.url).pathname
 export const TOKEN = 'token-of-the-bench'
 
 /** dist/ is where builds go; in a folder of its own this one disturbs no other. */
-export const BUILD = join(ROOT, 'dist', 'bench')
+export const BENCH = join(ROOT, 'dist', 'bench')
+/** What is `/app` in the image. */
+export const APP = join(BENCH, 'app')
 
 /** What a Job loads before anything else, so that names of a cluster lead to this machine. */
-export const NAMES = join(BUILD, 'loopback-names.js')
-const OWN_TIME = join(BUILD, 'own-time.js')
+export const NAMES = join(BENCH, 'loopback-names.js')
+const OWN_TIME = join(BENCH, 'own-time.js')
 /** Argument of Node that loads own-time.ts into the service. */
 export const NOTE_TIMES = `--import=${OWN_TIME}`
 
@@ -23,7 +26,7 @@ export const NOTE_TIMES = `--import=${OWN_TIME}`
 const LOADED = [
   [NAMES, join('doubles', 'loopback-names.ts')],
   [OWN_TIME, join('bench', 'own-time.ts')],
-  [join(BUILD, 'instants.js'), join('bench', 'instants.ts')],
+  [join(BENCH, 'instants.js'), join('bench', 'instants.ts')],
 ] as const
 
 /** Of /proc, on every Linux there is. */
@@ -49,12 +52,9 @@ export interface Measured {
   stop(): Promise<void>
 }
 
-/** Compiles all that is measured: types that are stripped at run time would count as its time and memory. */
-export function build(): void {
-  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
-  const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', BUILD, '--noCheck']
-  execFileSync(process.execPath, [tsc, ...args], { cwd: ROOT, stdio: ['ignore', 2, 2] })
-  copyFileSync(join(ROOT, 'package.json'), join(BUILD, 'package.json'))
+/** Builds all that is measured: types that are stripped at run time would count as its time and memory. */
+export async function build(): Promise<void> {
+  await buildProgram(APP)
   const compilerOptions = { target: ScriptTarget.ESNext, rewriteRelativeImportExtensions: true }
   for (const [compiled, source] of LOADED) {
     const text = readFileSync(join(ROOT, 'test', source), 'utf8')
@@ -70,7 +70,7 @@ export async function startBuiltService(
 ): Promise<Measured> {
   const tokens = join(folder, 'tokens')
   writeFileSync(tokens, `${TOKEN}\n`)
-  const main = join(BUILD, 'metacontroller', 'serve.js')
+  const main = join(APP, 'metacontroller', 'serve.js')
   return start([...NODE_ARGS, ...nodeArgs, main, '--host', '127.0.0.1', '--port', '0'], {
     HOOK_TOKEN_FILE: tokens,
     VEC_API_SERVER: api,

@@ -4,11 +4,9 @@
  * waits for the engine besides. In turns with it the same calls are made by hand, one after the other. Of
  * two sizes, for what a Job takes besides hardly depends on them.
  */
-import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { manifestKey } from '../../crds/layout.ts'
 import { isByShard, type NodeSnapshot } from '../../crds/manifest.ts'
 import { checkedManifest } from '../../crds/rules/manifest.ts'
@@ -19,14 +17,12 @@ import { KEYS } from '../contract/bucket/real.ts'
 import { STORAGE } from './bucket.ts'
 import { POINTS_OF_A_GIB, call, fill } from './engine-calls.ts'
 import type { Part, Plan } from './part.ts'
-import { BUILD, build } from './processes.ts'
+import { APP, build } from './processes.ts'
 import { recoveringOf, waitsIn, type Waits } from './recovering.ts'
 import { rest } from './rest.ts'
 import { median, type Figure } from './table.ts'
 import { remove, threeNodes, type BackedUp, type ThreeNodes } from './three-nodes.ts'
 
-/** What a Job loads, the SDK of its bucket with it. */
-const PROGRAM = ['cli.js', 'restore/run.js', 'clients/s3.js', 'clients/s3-credentials.js']
 const COLLECTION = 'docs'
 const NODES = 3
 /** GiB of each node. */
@@ -46,7 +42,7 @@ of disk.`,
       process.stdout.write('restore: ENGINE_BIN and S3_BIN do not name both: not measured\n')
       return []
     }
-    build()
+    await build()
     const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
     const nodes = await threeNodes({ engine, store }, folder)
     try {
@@ -122,8 +118,7 @@ function share(what: string, runs: Run[], of: (run: Run) => number): Figure {
 async function clear(nodes: ThreeNodes): Promise<void> {
   await remove(nodes, COLLECTION)
   await rest()
-  const imports = PROGRAM.map((file) => `import(${JSON.stringify(join(BUILD, 'jobs', file))})`)
-  await promisify(execFile)(process.execPath, ['--eval', imports.join(';')])
+  for (const file of globSync('**/*.js', { cwd: APP })) readFileSync(join(APP, file))
 }
 
 /** Into an absent collection, as a person would type it: each node its snapshot, by ordinal. */

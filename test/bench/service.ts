@@ -7,7 +7,7 @@ import { parseOptions } from '../../metacontroller/options.ts'
 import { startSettledApi, type SettledApi } from './api.ts'
 import type { Sides } from './pairs.ts'
 import type { Plan } from './part.ts'
-import { build, moveAside, ROOT, startBuiltService, startEcho, TOKEN } from './processes.ts'
+import { BENCH, build, moveAside, ROOT, startBuiltService, startEcho, TOKEN } from './processes.ts'
 import type { Measured } from './processes.ts'
 
 export interface Stage {
@@ -23,12 +23,12 @@ export async function withService<Result>(
   measure: (stage: Stage) => Promise<Result>,
   nodeArgs: string[] = [],
 ): Promise<Result> {
-  build()
+  await build()
   moveAside(availableParallelism())
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
   const { settings } = optionsOf()
   const api = await startSettledApi(settings.version)
-  const profiling = profile ? ['--cpu-prof', '--cpu-prof-dir', join(ROOT, 'dist', 'bench')] : []
+  const profiling = profile ? ['--cpu-prof', '--cpu-prof-dir', BENCH] : []
   const processes: Measured[] = []
   try {
     const service = await startBuiltService(folder, api.url, [...profiling, ...nodeArgs])

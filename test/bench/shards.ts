@@ -29,7 +29,7 @@ shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is
       process.stdout.write('shards: ENGINE_BIN and S3_BIN do not name both: not measured\n')
       return []
     }
-    build()
+    await build()
     const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
     const nodes = await threeNodes({ engine, store }, folder)
     try {

@@ -13,7 +13,7 @@ import { encodePlan, JOB_ENV } from '../../crds/command.ts'
 import { startSettledApi } from './api.ts'
 import { taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
-import { build, BUILD, startBuiltService, TOKEN } from './processes.ts'
+import { APP, build, startBuiltService, TOKEN } from './processes.ts'
 import { optionsOf } from './service.ts'
 import { median, type Figure } from './table.ts'
 
@@ -29,7 +29,7 @@ export const starts: Part = {
 }
 
 async function measure({ pairs }: Plan): Promise<Figure[]> {
-  build()
+  await build()
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
   try {
     const times = { service: [] as number[], job: [] as number[], node: [] as number[] }
@@ -84,7 +84,7 @@ async function jobStart(): Promise<number> {
   const plan = { resource: 'vecbackups', ...NAME, uid: 'u', run: 1, hash: 'h', ...NOWHERE }
   const began = performance.now()
   // As in its pod: no double of a cluster's names is loaded, for none is asked for.
-  const args = [join(BUILD, 'jobs', 'cli.js'), 'backup', 'run', 'ns/b']
+  const args = [join(APP, 'jobs', 'cli.js'), 'backup', 'run', 'ns/b']
   const env = {
     VEC_API_SERVER: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     [JOB_ENV.plan]: encodePlan(plan, ''),

@@ -18,7 +18,7 @@ import { buildArchive, buildBase, fingerprint } from './buildah.ts'
 import type { Image } from './buildah.ts'
 import { program } from './packages.ts'
 import { run } from './process.ts'
-import { addBasics, addCertificates, addProgram, CERTIFICATES } from './rootfs.ts'
+import { addBasics, addCertificates, addCLibrary, addProgram, CERTIFICATES } from './rootfs.ts'
 import type { Tools } from './tools.ts'
 
 const REPOSITORY = join(import.meta.dirname, '..', '..')
@@ -27,7 +27,7 @@ const NODE = join(REPOSITORY, 'node_modules/.bin/node')
 /** Decides what is in every image made here, so a change of it changes them all. */
 const ROOTFS = join(import.meta.dirname, 'rootfs.ts')
 const SOURCES = ['crds', 'hooks', 'jobs', 'metacontroller', 'package.json', 'package-lock.json']
-const BUILD = ['Dockerfile', '.dockerignore', '.npmrc', 'tsconfig.json', 'tsconfig.build.json']
+const BUILD = ['Dockerfile', '.dockerignore', '.npmrc', '.ci/rolldown.config.js']
 
 /** Sleeps; holds the network of a pod, and serves as a client with a shell. */
 export async function busyboxImage(): Promise<Image> {
@@ -132,6 +132,7 @@ ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/root NODE_EXTRA_CA_CERTS=${CERTIFICA
     context: async (root) => {
       await addBasics(root)
       await addProgram(root, NODE, 'usr/local/bin/node')
+      await addCLibrary(root, NODE)
       if (!withNpm) return
       cpSync(npm, join(root, 'usr/local/lib/node_modules/npm'), { recursive: true })
       const script = '#!/bin/sh\nexec node /usr/local/lib/node_modules/npm/bin/npm-cli.js "$@"\n'

@@ -9,6 +9,8 @@ import { program } from './packages.ts'
 import { run } from './process.ts'
 
 export const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
+/** Of glibc, what addons are linked to and few programs are; every base of Debian's has them. */
+const C_LIBRARY = ['librt.so.1', 'libresolv.so.2', 'libutil.so.1']
 const USERS = 'root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n'
 const GROUPS = 'root:x:0:\nnode:x:1000:\n'
 
@@ -42,9 +44,20 @@ export function addCertificates(root: string): void {
 export async function addProgram(root: string, source: string, target: string): Promise<void> {
   copy(source, join(root, target))
   const linked = await run('ldd', [source]).catch(() => '')
-  for (const [library] of linked.matchAll(/\/\S+(?= \(0x)/g)) {
-    copy(library, join(root, library))
+  for (const library of librariesIn(linked)) copy(library, join(root, library))
+}
+
+/** The rest of the C library that a program is linked to. */
+export async function addCLibrary(root: string, program: string): Promise<void> {
+  const libc = librariesIn(await run('ldd', [program])).find((path) => path.endsWith('/libc.so.6'))
+  if (libc === undefined) return
+  for (const library of C_LIBRARY.map((name) => join(dirname(libc), name))) {
+    if (existsSync(library)) copy(library, join(root, library))
   }
+}
+
+function librariesIn(linked: string): string[] {
+  return [...linked.matchAll(/\/\S+(?= \(0x)/g)].map(([library]) => library)
 }
 
 /** The link's file under the link's name: the base image has none of the machine's links. */

@@ -1,8 +1,7 @@
 /** A container of a Job: a real child process of the companion CLI, in the pod's sandbox. */
 import { spawn } from 'node:child_process'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { COMPILED } from '../../compiled.ts'
+import { join } from 'node:path'
+import { program } from '../../program.ts'
 import type { Running } from './containers.ts'
 import type { Container } from './objects.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -17,25 +16,22 @@ export interface JobSurroundings {
   env: Record<string, string>
 }
 
-const REPOSITORY = join(dirname(fileURLToPath(import.meta.url)), '../../..')
 const SHIFTED_TIME = new URL('./shifted-time.ts', import.meta.url).href
 
 /** Whether the container runs the companion CLI. */
 export function isJobContainer({ args = [] }: Container): boolean {
-  return /^jobs\/cli\.[jt]s$/.test(args[0] ?? '')
+  return /^jobs\/cli\.js$/.test(args[0] ?? '')
 }
 
-export function startJobContainer(
+export async function startJobContainer(
   { args = [] }: Container,
   sandbox: Sandbox,
   surroundings: JobSurroundings,
-): Running {
-  // The image holds what the build made of the sources; here the sources run themselves.
-  const [script = '', ...rest] = args
-  const file = join(REPOSITORY, script.replace(/\.js$/, '.ts'))
-  const child = spawn(process.execPath, ['--import', SHIFTED_TIME, file, ...rest], {
-    cwd: REPOSITORY,
-    env: environment(sandbox, surroundings),
+): Promise<Running> {
+  const app = await program()
+  const child = spawn(process.execPath, ['--import', SHIFTED_TIME, ...args], {
+    cwd: app,
+    env: { NODE_COMPILE_CACHE: join(app, 'compiled'), ...environment(sandbox, surroundings) },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A group of its own: what the process started dies with it, as in a container.
     detached: true,
@@ -65,9 +61,6 @@ export function startJobContainer(
 export function environment(sandbox: Sandbox, surroundings: JobSurroundings): NodeJS.ProcessEnv {
   const { server, token, helm, offsetMs, env } = surroundings
   return {
-    // Coverage of the processes counts too.
-    ...inherited('NODE_V8_COVERAGE'),
-    ...COMPILED,
     PATH: `${helm}:${process.env['PATH'] ?? ''}`,
     HOME: sandbox.root,
     TMPDIR: sandbox.path('/tmp'),
@@ -79,11 +72,6 @@ export function environment(sandbox: Sandbox, surroundings: JobSurroundings): No
     EMBEDDED_CLOCK_OFFSET_MS: String(offsetMs),
     ...env,
   }
-}
-
-function inherited(name: string): Record<string, string> {
-  const value = process.env[name]
-  return value === undefined ? {} : { [name]: value }
 }
 
 function killGroup(pid: number | undefined, signal: NodeJS.Signals): void {

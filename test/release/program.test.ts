@@ -1,0 +1,43 @@
+/** The program that the image runs: whole in itself, and as the sources say. */
+import { execFile } from 'node:child_process'
+import { cpSync, globSync, readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { dirname, join, normalize } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { USAGE } from '../../metacontroller/options.ts'
+import { ownRelease } from '../../jobs/people/release.ts'
+import { program } from '../program.ts'
+
+const ENTRIES = ['jobs/cli.js', 'metacontroller/serve.js', 'metacontroller/uninstall-check.js']
+const app = await program()
+const files = globSync('**/*.js', { cwd: app })
+const text = (file: string) => readFileSync(join(app, file), 'utf8')
+
+t.test(
+  'the image asks for no package: all that it imports is of Node or lies beside',
+  async (t) => {
+    for (const file of files) {
+      const imported = /^(?:import|export) (?:.* from )?"(.+)";$|\bimport\("(.+?)"\)/gm
+      for (const [, one, other] of text(file).matchAll(imported)) {
+        const name = one ?? other ?? ''
+        const isThere = name.startsWith('.') && files.includes(normalize(join(dirname(file), name)))
+        t.ok(isThere || isBuiltin(name), `${file} imports ${name}`)
+      }
+    }
+  },
+)
+
+t.test('nothing but what the chart and the hooks start runs by itself', async (t) => {
+  const started = files.filter((file) => text(file).includes('import.meta.main'))
+  t.strictSame(started.toSorted(), ENTRIES)
+})
+
+t.test('it runs where there is nothing else', async (t) => {
+  const folder = t.testdir()
+  cpSync(app, folder, { recursive: true })
+  const run = async (...args: string[]) =>
+    (await promisify(execFile)(process.execPath, args, { cwd: folder, env: {} })).stdout
+  t.equal(await run('jobs/cli.js', '--version'), `vec-operator ${ownRelease()}\n`)
+  t.equal(await run('metacontroller/serve.js', '--help'), USAGE)
+})
