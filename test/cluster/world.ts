@@ -17,6 +17,7 @@ import { ApiHindrance } from './hindrance.ts'
 import { ENGINE_VERSIONS } from './engines.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { killPodsOf } from './job-pods.ts'
+import { states } from './states.ts'
 
 const POLL_MS = 500
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
@@ -104,13 +105,12 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     seconds = 0,
   ): Promise<AnyObject | undefined> {
     const limit = Math.max(seconds, UNTIL_SECONDS)
-    const end = Date.now() + limit * 1000
-    for (;;) {
-      const seen = await this.client.get(reference)
+    let last: AnyObject | undefined
+    for await (const seen of states(this.client, reference, AbortSignal.timeout(limit * 1000))) {
       if (predicate(seen)) return seen
-      if (Date.now() > end) throw unmet(reference, what, { seconds: limit, seen })
-      await sleep(POLL_MS)
+      last = seen
     }
+    throw unmet(reference, what, { seconds: limit, seen: last })
   }
 
   now(): Date {

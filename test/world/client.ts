@@ -163,11 +163,15 @@ export class ApiClient {
   async *watch(
     apiVersion: string,
     kind: string,
-    options: { namespace?: string; resourceVersion: string; signal: AbortSignal },
+    options: { namespace?: string; name?: string; resourceVersion: string; signal: AbortSignal },
   ): AsyncGenerator<WatchEvent, void> {
-    const { namespace, resourceVersion, signal } = options
+    const { namespace, name, resourceVersion, signal } = options
     const path = await this.#collection(apiVersion, kind, namespace)
-    const search = query({ watch: 'true', allowWatchBookmarks: 'true', resourceVersion })
+    const fieldSelector = name && `metadata.name=${name}`
+    const search = query({
+      ...{ watch: 'true', allowWatchBookmarks: 'true' },
+      ...{ resourceVersion, fieldSelector },
+    })
     try {
       const { body } = await this.#send('GET', path + search, { signal })
       for await (const line of linesOf(body)) yield readEvent(line, { apiVersion, kind })

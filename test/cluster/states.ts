@@ -1,0 +1,53 @@
+/** One object as the API server tells of it: a watch sees states that pass between two looks, and asks once. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
+import type { Reference } from '../world/world.ts'
+
+/** How soon to look again for a kind that is not there yet, or where a watch has ended. */
+const AGAIN_MS = 500
+
+/** Its state now, and after every change; undefined while there is none. Ends when the signal aborts. */
+export async function* states(
+  client: ApiClient,
+  reference: Reference,
+  signal: AbortSignal,
+): AsyncGenerator<ApiObject | undefined, void> {
+  while (!signal.aborted) {
+    const { item, resourceVersion } = await look(client, reference)
+    yield item
+    if (resourceVersion !== undefined) {
+      yield* changes(client, reference, { resourceVersion, signal })
+    }
+    await sleep(AGAIN_MS)
+  }
+}
+
+async function look(client: ApiClient, { apiVersion, kind, namespace, name }: Reference) {
+  try {
+    const fieldSelector = `metadata.name=${name}`
+    const { items, resourceVersion } = await client.list(apiVersion, kind, {
+      ...(namespace !== '' && { namespace }),
+      fieldSelector,
+    })
+    return { item: items[0], resourceVersion }
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return {}
+    throw error
+  }
+}
+
+/** Until the server ends the watch, breaks it off, or has forgotten the version. */
+async function* changes(
+  client: ApiClient,
+  { apiVersion, kind, namespace, name }: Reference,
+  from: { resourceVersion: string; signal: AbortSignal },
+): AsyncGenerator<ApiObject | undefined, void> {
+  try {
+    const watch = client.watch(apiVersion, kind, { namespace, name, ...from })
+    for await (const { type, object } of watch) {
+      if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : object
+    }
+  } catch {
+    // What is wrong with the server, the next look says.
+  }
+}
