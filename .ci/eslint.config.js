@@ -26,7 +26,10 @@ export default tseslint.config(
   {
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked],
-    languageOptions: { parserOptions: { projectService: true } },
+    // One program for all: to ask for each file where it belongs takes a sixth longer.
+    languageOptions: {
+      parserOptions: { project: 'tsconfig.json', tsconfigRootDir: `${import.meta.dirname}/..` },
+    },
     rules: {
       '@typescript-eslint/switch-exhaustiveness-check': 'error',
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
