@@ -1,4 +1,5 @@
 /** What runs in the pods of the embedded world: which container is what, and how the kubelet holds it. */
+import { program } from '../../program.ts'
 import type { Clock } from '../clock.ts'
 import type { EngineRuns } from './engine-container.ts'
 import { isJobContainer, startJobContainer } from './job-container.ts'
@@ -43,8 +44,9 @@ export function containers(options: ContainerOptions): Containers {
   return {
     async start(pod, container, sandbox) {
       if (OUR_IMAGE.test(container.image) && isJobContainer(container)) {
+        const app = await program()
         const offsetMs = clock.now().getTime() - Date.now()
-        return startJobContainer(container, sandbox, { server, token, helm, offsetMs, env })
+        return startJobContainer(container, sandbox, { app, server, token, helm, offsetMs, env })
       }
       if (ENGINE_IMAGE.test(container.image)) return engines.start(pod, container, sandbox)
       throw new NotStartable('ErrImagePull', `failed to pull image "${container.image}": not found`)

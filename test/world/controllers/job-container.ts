@@ -1,12 +1,13 @@
 /** A container of a Job: a real child process of the companion CLI, in the pod's sandbox. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { program } from '../../program.ts'
 import type { Running } from './containers.ts'
 import type { Container } from './objects.ts'
 import type { Sandbox } from './sandbox.ts'
 
 export interface JobSurroundings {
+  /** Folder of the program, as in the image. */
+  app: string
   server: string
   token: string
   /** Folder of the `helm` the Jobs find. */
@@ -23,12 +24,12 @@ export function isJobContainer({ args = [] }: Container): boolean {
   return /^jobs\/cli\.js$/.test(args[0] ?? '')
 }
 
-export async function startJobContainer(
+export function startJobContainer(
   { args = [] }: Container,
   sandbox: Sandbox,
   surroundings: JobSurroundings,
-): Promise<Running> {
-  const app = await program()
+): Running {
+  const { app } = surroundings
   const child = spawn(process.execPath, ['--import', SHIFTED_TIME, ...args], {
     cwd: app,
     env: { NODE_COMPILE_CACHE: join(app, 'compiled'), ...environment(sandbox, surroundings) },
@@ -58,7 +59,10 @@ export async function startJobContainer(
 }
 
 /** What a Job of ours finds in its environment here. */
-export function environment(sandbox: Sandbox, surroundings: JobSurroundings): NodeJS.ProcessEnv {
+export function environment(
+  sandbox: Sandbox,
+  surroundings: Omit<JobSurroundings, 'app'>,
+): NodeJS.ProcessEnv {
   const { server, token, helm, offsetMs, env } = surroundings
   return {
     PATH: `${helm}:${process.env['PATH'] ?? ''}`,
