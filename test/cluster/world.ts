@@ -187,7 +187,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     const logs: string[] = []
     for (const { metadata } of pods) {
       const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}/log`
-      logs.push(await this.client.raw('GET', path).catch(nothingYet))
+      logs.push(await this.client.raw('GET', path).catch(nothingThere))
     }
     return logs.join('')
   }
@@ -229,9 +229,10 @@ function readyIs(object: AnyObject | undefined, replicas: number): boolean {
   return (status.readyReplicas ?? 0) === replicas && (status.replicas ?? 0) === replicas
 }
 
-/** The log of a container that has not begun. */
-function nothingYet(error: unknown): string {
-  if (error instanceof ApiError && error.message.includes('is waiting to start')) return ''
+/** The log of a container that has not begun, or of a pod that went since it was listed. */
+function nothingThere(error: unknown): string {
+  if (!(error instanceof ApiError)) throw error
+  if (error.status === 404 || error.message.includes('is waiting to start')) return ''
   throw error
 }
 
