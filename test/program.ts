@@ -3,14 +3,11 @@
  * pods run, and load it in half the time of the sources. It is made once for what the sources say.
  */
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
-  globSync,
   mkdirSync,
   mkdtempSync,
-  readFileSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -19,12 +16,16 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { fingerprint } from './fingerprint.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const CACHE = join(ROOT, 'node_modules/.cache/program')
 const CONFIG = '.ci/rolldown.config.js'
 /** All that a build depends on. */
-const MADE_OF = ['{crds,hooks,jobs,metacontroller}/**/*.ts', 'package*.json', CONFIG]
+export const MADE_OF = [
+  ...['crds', 'hooks', 'jobs', 'metacontroller', 'package.json', 'package-lock.json'],
+  CONFIG,
+]
 /** Nobody runs what was last asked for so long ago. */
 const KEPT_MS = 24 * 3600_000
 
@@ -36,7 +37,11 @@ export function program(): Promise<string> {
 }
 
 async function make(): Promise<string> {
-  const folder = join(CACHE, fingerprint())
+  const print = fingerprint(
+    [],
+    MADE_OF.map((path) => join(ROOT, path)),
+  )
+  const folder = join(CACHE, print)
   if (existsSync(folder)) {
     const now = new Date()
     utimesSync(folder, now, now)
@@ -62,14 +67,6 @@ export async function build(folder: string): Promise<void> {
   const args = [rolldown, '--config', CONFIG, '--dir', folder, '--log-level', 'warn']
   await promisify(execFile)(process.execPath, args, { cwd: ROOT })
   copyFileSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
-}
-
-function fingerprint(): string {
-  const hash = createHash('sha256')
-  for (const file of globSync(MADE_OF, { cwd: ROOT }).toSorted()) {
-    hash.update(`${file}\n`).update(readFileSync(join(ROOT, file)))
-  }
-  return hash.digest('hex').slice(0, 16)
 }
 
 function forgetOld(): void {

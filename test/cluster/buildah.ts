@@ -2,10 +2,8 @@
  * Images without a container engine and without a registry: buildah in a store of its own, and
  * archives kept in the cache under the hash of what went into them.
  */
-import { createHash } from 'node:crypto'
 import {
   existsSync,
-  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -16,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 
 import { program } from './packages.ts'
 import { run } from './process.ts'
@@ -76,25 +74,6 @@ export async function buildArchive(recipe: Recipe): Promise<Image> {
     }
   }
   return { name: recipe.name, archive, sizeBytes: statSync(archive).size }
-}
-
-/** One hash over texts, and over files and directories by name and content, wherever they are. */
-export function fingerprint(texts: readonly string[], paths: readonly string[] = []): string {
-  const hash = createHash('sha256').update(JSON.stringify(texts))
-  for (const path of paths) addFile(hash, path, basename(path))
-  return hash.digest('hex').slice(0, 12)
-}
-
-function addFile(hash: ReturnType<typeof createHash>, path: string, name: string): void {
-  if (!existsSync(path)) return
-  hash.update(name)
-  if (lstatSync(path).isDirectory()) {
-    for (const entry of readdirSync(path).toSorted()) {
-      addFile(hash, join(path, entry), `${name}/${entry}`)
-    }
-  } else {
-    hash.update(readFileSync(path))
-  }
 }
 
 async function bud(recipe: Recipe, name: string): Promise<void> {

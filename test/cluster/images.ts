@@ -14,7 +14,9 @@ import {
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 
-import { buildArchive, buildBase, fingerprint } from './buildah.ts'
+import { fingerprint } from '../fingerprint.ts'
+import { MADE_OF } from '../program.ts'
+import { buildArchive, buildBase } from './buildah.ts'
 import type { Image } from './buildah.ts'
 import { program } from './packages.ts'
 import { run } from './process.ts'
@@ -26,8 +28,7 @@ const ENGINE_REPOSITORY = 'docker.io/qdrant/qdrant'
 const NODE = join(REPOSITORY, 'node_modules/.bin/node')
 /** Decides what is in every image made here, so a change of it changes them all. */
 const ROOTFS = join(import.meta.dirname, 'rootfs.ts')
-const SOURCES = ['crds', 'hooks', 'jobs', 'metacontroller', 'package.json', 'package-lock.json']
-const BUILD = ['Dockerfile', '.dockerignore', '.npmrc', '.ci/rolldown.config.js']
+const SOURCES = [...MADE_OF, 'Dockerfile', '.dockerignore', '.npmrc']
 
 /** Sleeps; holds the network of a pod, and serves as a client with a shell. */
 export async function busyboxImage(): Promise<Image> {
@@ -45,7 +46,7 @@ export async function busyboxImage(): Promise<Image> {
 export async function buildOperatorImage(tools: Pick<Tools, 'helm'>): Promise<Image> {
   const [node, helm] = [await nodeImage({ npm: true }), await helmImage(tools.helm)]
   const cache = (await run('npm', ['config', 'get', 'cache'])).trim()
-  const print = fingerprint([node, helm], [...SOURCES, ...BUILD].map(inRepository))
+  const print = fingerprint([node, helm], SOURCES.map(inRepository))
   return buildArchive({
     name: `localhost/vec-operator:${print}`,
     family: 'vec-operator',

@@ -22,13 +22,10 @@ export async function* states(
   }
 }
 
-async function look(client: ApiClient, { apiVersion, kind, namespace, name }: Reference) {
+async function look(client: ApiClient, reference: Reference) {
+  const { apiVersion, kind } = reference
   try {
-    const fieldSelector = `metadata.name=${name}`
-    const { items, resourceVersion } = await client.list(apiVersion, kind, {
-      ...(namespace !== '' && { namespace }),
-      fieldSelector,
-    })
+    const { items, resourceVersion } = await client.list(apiVersion, kind, only(reference))
     return { item: items[0], resourceVersion }
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return {}
@@ -39,11 +36,12 @@ async function look(client: ApiClient, { apiVersion, kind, namespace, name }: Re
 /** Until the server ends the watch, breaks it off, or has forgotten the version. */
 async function* changes(
   client: ApiClient,
-  { apiVersion, kind, namespace, name }: Reference,
+  reference: Reference,
   from: { resourceVersion: string; signal: AbortSignal },
 ): AsyncGenerator<ApiObject | undefined, void> {
+  const { apiVersion, kind } = reference
   try {
-    const watch = client.watch(apiVersion, kind, { namespace, name, ...from })
+    const watch = client.watch(apiVersion, kind, { ...only(reference), ...from })
     for await (const { type, object } of watch) {
       if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : object
     }
@@ -51,3 +49,8 @@ async function* changes(
     // What is wrong with the server, the next look says.
   }
 }
+
+const only = ({ namespace, name }: Reference) => ({
+  namespace,
+  fieldSelector: `metadata.name=${name}`,
+})

@@ -163,15 +163,11 @@ export class ApiClient {
   async *watch(
     apiVersion: string,
     kind: string,
-    options: { namespace?: string; name?: string; resourceVersion: string; signal: AbortSignal },
+    options: Selection & { resourceVersion: string; signal: AbortSignal },
   ): AsyncGenerator<WatchEvent, void> {
-    const { namespace, name, resourceVersion, signal } = options
+    const { namespace, signal, ...selected } = options
     const path = await this.#collection(apiVersion, kind, namespace)
-    const fieldSelector = name && `metadata.name=${name}`
-    const search = query({
-      ...{ watch: 'true', allowWatchBookmarks: 'true' },
-      ...{ resourceVersion, fieldSelector },
-    })
+    const search = query({ watch: 'true', allowWatchBookmarks: 'true', ...selected })
     try {
       const { body } = await this.#send('GET', path + search, { signal })
       for await (const line of linesOf(body)) yield readEvent(line, { apiVersion, kind })

@@ -21,7 +21,7 @@ const SHIFTED_TIME = new URL('./shifted-time.ts', import.meta.url).href
 
 /** Whether the container runs the companion CLI. */
 export function isJobContainer({ args = [] }: Container): boolean {
-  return /^jobs\/cli\.js$/.test(args[0] ?? '')
+  return args[0] === 'jobs/cli.js'
 }
 
 export function startJobContainer(
