@@ -63,13 +63,19 @@ function endOf(text: Buffer, start: number): number {
   throw new SyntaxError('the text ends within a value')
 }
 
+/** A text may be long: it is searched for its end, not read. */
 function endOfString(text: Buffer, start: number): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    const byte = text[at]
-    if (byte === BACKSLASH) at += 1
-    else if (byte === QUOTE) return at + 1
+  for (let at = text.indexOf(QUOTE, start + 1); at !== -1; at = text.indexOf(QUOTE, at + 1)) {
+    if (!isEscaped(text, at)) return at + 1
   }
   throw new SyntaxError('the text ends within a string')
+}
+
+/** Two backslashes are one that was written. */
+function isEscaped(text: Buffer, at: number): boolean {
+  let first = at
+  while (text[first - 1] === BACKSLASH) first -= 1
+  return (at - first) % 2 === 1
 }
 
 /** A number, true, false or null. */

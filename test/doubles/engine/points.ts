@@ -30,6 +30,7 @@ export function sortId(id: unknown): [number, bigint | string] {
 }
 
 export function compareIds(one: unknown, other: unknown): number {
+  if (typeof one === 'number' && typeof other === 'number') return one - other
   const [kind, value] = sortId(one)
   const [otherKind, otherValue] = sortId(other)
   if (kind !== otherKind) return kind - otherKind

@@ -41,6 +41,17 @@ t.test('the fields of any object are found by their names', async () => {
   )
 })
 
+t.test('a quote ends a text unless an odd number of backslashes stands before it', async () => {
+  const text = fc.string({ unit: fc.constantFrom('\\', '"', 'a', '[', '}') })
+  fc.assert(
+    fc.property(fc.array(text), (texts) => {
+      const json = JSON.stringify(texts)
+      const cuts = itemsOf(Buffer.from(json)).map(({ start, end }) => json.slice(start, end))
+      return JSON.stringify(texts) === `[${cuts.join(',')}]`
+    }),
+  )
+})
+
 t.test('what is cut keeps every digit', async (t) => {
   const text = '[18446744073709551615,1.0,-0.0,1e+300,9007199254740993]'
   t.strictSame(
@@ -49,7 +60,7 @@ t.test('what is cut keeps every digit', async (t) => {
   )
 })
 
-for (const text of ['', '{}', '[1', '[1 2]', '["a', '[,]', '[{]', 'null']) {
+for (const text of ['', '{}', '[1', '[1 2]', '["a', '["a\\"]', '[[1', '[,]', '[{]', 'null']) {
   t.test(`${JSON.stringify(text)} is no array`, async (t) => {
     t.throws(() => itemsOf(Buffer.from(text)), SyntaxError)
   })
