@@ -5,7 +5,7 @@ import type { Result } from '../../../hooks/collection/rhythm.ts'
 import { SharedEngines } from '../../../hooks/collection/shared.ts'
 import { Passes } from '../../../hooks/pass.ts'
 import { context, settings } from '../../builders.ts'
-import { refused } from './engine.ts'
+import { refused } from './engine-config.ts'
 import { Stage, collection } from './stage.ts'
 
 async function settled(deletionPolicy: 'Retain' | 'Delete'): Promise<Stage> {

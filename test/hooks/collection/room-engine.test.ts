@@ -1,6 +1,6 @@
 /** The VecCollection room and what an engine does in its own way: reads that lag, fields it ignores. */
 import t from 'tap'
-import { refused } from './engine.ts'
+import { refused } from './engine-config.ts'
 import { Stage, collection, keyword, names, vector } from './stage.ts'
 
 t.test('a value is polled after a PATCH, for a read may still show the old one', async (t) => {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { VecCluster } from '../../../crds/cluster.ts'
 import { customize } from '../../../hooks/collection/customize.ts'
-import { refused } from './engine.ts'
+import { refused } from './engine-config.ts'
 import { Stage, collection, keyword, names } from './stage.ts'
 
 const ready = ({ conditions = [] }: Awaited<ReturnType<Stage['settle']>>) => {

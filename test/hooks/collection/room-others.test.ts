@@ -1,6 +1,6 @@
 /** The VecCollection room among others: collections, aliases and indexes that others made or claim. */
 import t from 'tap'
-import { refused } from './engine.ts'
+import { refused } from './engine-config.ts'
 import { Stage, collection, keyword } from './stage.ts'
 
 t.test(

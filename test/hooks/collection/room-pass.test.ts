@@ -1,7 +1,7 @@
 /** One pass of the VecCollection room: whom it asks, what it keeps when it goes wrong, and its words. */
 import t from 'tap'
 import { EngineError, KubernetesError } from '../../../crds/errors.ts'
-import { refused } from './engine.ts'
+import { refused } from './engine-config.ts'
 import { Stage, collection, keyword } from './stage.ts'
 
 type Status = Awaited<ReturnType<Stage['settle']>>

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { EngineError } from '../../../crds/errors.ts'
 import { cluster, settings } from '../../builders.ts'
-import { refused } from './engine.ts'
+import { refused } from './engine-config.ts'
 import { Stage, collection } from './stage.ts'
 
 const timeout = (applied = false, stays = false) => ({

@@ -2,7 +2,8 @@
 import t from 'tap'
 import { EngineError } from '../../../crds/errors.ts'
 import { writesTo } from '../../../hooks/collection/writes.ts'
-import { PlainEngine, refused } from './engine.ts'
+import { refused } from './engine-config.ts'
+import { PlainEngine } from './engine.ts'
 
 /** The writes of one pass, which is ended at one of its questions or calls. */
 function stage(endedAt?: 'permitted' | 'writeHolder' | 'createCollection') {

@@ -1,0 +1,239 @@
+/** What the engine makes of the bodies it is sent: what it knows of them, refuses, keeps and shows. */
+import { EngineError } from '../../../crds/errors.ts'
+import type { CollectionInfo, IndexInfo } from '../../../crds/rules/answers.ts'
+import type { CollectionBody, IndexBody } from '../../../crds/rules/bodies.ts'
+import { isPlain, own, type Plain } from '../../../crds/rules/objects.ts'
+
+export function refused(status: number, message: string): EngineError {
+  return new EngineError(`the engine answered ${status}: ${message}`, { status })
+}
+
+const KNOWN: Record<string, string[]> = {
+  hnsw_config: [
+    'm',
+    'ef_construct',
+    'full_scan_threshold',
+    'max_indexing_threads',
+    'on_disk',
+    'payload_m',
+    'inline_storage',
+  ],
+  optimizer_config: [
+    'deleted_threshold',
+    'vacuum_min_vector_number',
+    'default_segment_number',
+    'max_segment_size',
+    'memmap_threshold',
+    'indexing_threshold',
+    'flush_interval_sec',
+    'max_optimization_threads',
+    'prevent_unoptimized',
+  ],
+  strict_mode_config: ['enabled', 'max_query_limit', 'max_timeout', 'multivector_config'],
+  index: ['full_scan_threshold', 'on_disk', 'datatype'],
+  params: [
+    'replication_factor',
+    'write_consistency_factor',
+    'read_fan_out_factor',
+    'on_disk_payload',
+  ],
+}
+
+export function created(body: CollectionBody): CollectionInfo {
+  const info: CollectionInfo = {
+    status: 'green',
+    points_count: 0,
+    indexed_vectors_count: 0,
+    segments_count: 6,
+    config: {
+      params: {
+        vectors: denseOf(body['vectors']),
+        shard_number: body['shard_number'] ?? 1,
+        replication_factor: body['replication_factor'] ?? 1,
+        write_consistency_factor: body['write_consistency_factor'] ?? 1,
+        on_disk_payload: body['on_disk_payload'] ?? true,
+        ...(body['sharding_method'] !== undefined && { sharding_method: body['sharding_method'] }),
+        ...(body['sparse_vectors'] !== undefined && {
+          sparse_vectors: mapped(body['sparse_vectors'], sparseOf),
+        }),
+      },
+      hnsw_config: {
+        m: 16,
+        ef_construct: 100,
+        full_scan_threshold: 10_000,
+        max_indexing_threads: 0,
+        on_disk: false,
+        ...taken('hnsw_config', body['hnsw_config']),
+      },
+      optimizer_config: {
+        deleted_threshold: 0.2,
+        max_segment_size: null,
+        max_optimization_threads: null,
+        ...taken('optimizer_config', body['optimizers_config']),
+      },
+      quantization_config: asStored(body['quantization_config']),
+      ...(body['strict_mode_config'] !== undefined && {
+        strict_mode_config: taken('strict_mode_config', body['strict_mode_config']),
+      }),
+    },
+    payload_schema: {},
+  }
+  return info
+}
+
+function denseOf(vectors: unknown): Plain {
+  if (vectors === undefined) return {}
+  return typeof own(vectors, 'size') === 'number'
+    ? denseVector(vectors as Plain)
+    : mapped(vectors, denseVector)
+}
+
+function denseVector(vector: Plain): Plain {
+  const { hnsw_config, quantization_config, ...rest } = vector
+  if (hnsw_config !== undefined) refuseHanging(hnsw_config)
+  return {
+    ...rest,
+    ...(hnsw_config !== undefined && { hnsw_config: taken('hnsw_config', hnsw_config) }),
+    ...(quantization_config !== undefined && {
+      quantization_config: asStored(quantization_config),
+    }),
+  }
+}
+
+function sparseOf({ modifier, index }: Plain): Plain {
+  return {
+    ...(modifier !== undefined && { modifier }),
+    ...(index !== undefined && { index: taken('index', index) }),
+  }
+}
+
+export function patchInto({ config }: CollectionInfo, body: CollectionBody): void {
+  refuseBadQuantization(body)
+  merge(config.optimizer_config, taken('optimizer_config', body['optimizers_config']))
+  merge(config.params, taken('params', body['params']))
+  merge(config.hnsw_config, taken('hnsw_config', body['hnsw_config']))
+  for (const [name, change] of Object.entries(plain(body['vectors']))) {
+    const vectors = config.params['vectors']
+    const live = name === '' ? vectors : own(vectors, name)
+    if (!isPlain(live)) throw refused(400, `Not existing vector name error: ${name}`)
+    patchVector(live, plain(change))
+  }
+  for (const [name, change] of Object.entries(plain(body['sparse_vectors']))) {
+    const live = own(config.params['sparse_vectors'], name)
+    if (!isPlain(live)) throw refused(400, `Not existing vector name error: ${name}`)
+    const { modifier, index } = plain(change)
+    if (modifier !== undefined) live['modifier'] = modifier
+    if (index !== undefined) live['index'] = { ...plain(live['index']), ...taken('index', index) }
+  }
+  if (body['quantization_config'] !== undefined) {
+    config.quantization_config = asStored(body['quantization_config'])
+  }
+  if (body['strict_mode_config'] !== undefined) {
+    const strict = taken('strict_mode_config', body['strict_mode_config'])
+    config.strict_mode_config = { ...config.strict_mode_config, ...strict }
+  }
+}
+
+function patchVector(live: Plain, change: Plain): void {
+  const { hnsw_config, quantization_config, on_disk } = change
+  if (hnsw_config !== undefined) {
+    refuseHanging(hnsw_config)
+    live['hnsw_config'] = { ...plain(live['hnsw_config']), ...taken('hnsw_config', hnsw_config) }
+  }
+  if (on_disk !== undefined) live['on_disk'] = on_disk
+  if (quantization_config === 'Disabled') delete live['quantization_config']
+  else if (quantization_config !== undefined) {
+    live['quantization_config'] = asStored(quantization_config)
+  }
+}
+
+/** What an object holds that the engine knows. Nulls leave as it is; `auto` is stored as null. */
+function taken(kind: string, value: unknown): Plain {
+  const known = KNOWN[kind] ?? []
+  return Object.fromEntries(
+    Object.entries(plain(value))
+      .map(([name, field]) => [name.replace(/_kb$/, ''), field === 'auto' ? null : field] as const)
+      .filter(([name]) => known.includes(name)),
+  )
+}
+
+function refuseHanging(hnsw: unknown): void {
+  if (Object.keys(taken('hnsw_config', hnsw)).length > 0) return
+  throw refused(500, 'Waiting for consensus operation commit failed. Timeout set at: 15 seconds')
+}
+
+const QUANTIZATION_FIELDS = [
+  'type',
+  'always_ram',
+  'compression',
+  'encoding',
+  'query_encoding',
+  'bits',
+]
+const QUANTIZATIONS = ['scalar', 'product', 'binary', 'turbo']
+
+export function refuseBadQuantization(body: CollectionBody): void {
+  const vectors = plain(body['vectors'])
+  const each = typeof vectors['size'] === 'number' ? [vectors] : Object.values(vectors)
+  const all = [body, ...each].map((place) => own(place, 'quantization_config'))
+  for (const value of all) {
+    if (value === undefined || value === 'Disabled') continue
+    if (!QUANTIZATIONS.some((kind) => isPlain(own(value, kind)))) {
+      throw refused(400, 'data did not match any variant of untagged enum QuantizationConfigDiff')
+    }
+  }
+}
+
+function asStored(quantization: unknown): Plain | null {
+  if (!isPlain(quantization)) return null
+  const kind = QUANTIZATIONS.find((name) => isPlain(quantization[name])) ?? ''
+  const { quantile, ...rest } = plain(quantization[kind])
+  const known = Object.entries(rest).filter(([name]) => QUANTIZATION_FIELDS.includes(name))
+  return {
+    [kind]: {
+      ...Object.fromEntries(known),
+      ...(typeof quantile === 'number' && { quantile: Number(Math.fround(quantile).toFixed(7)) }),
+    },
+  }
+}
+
+const LONG: Record<string, string> = { en: 'english', de: 'german' }
+const TEXT_PARAMS = ['tokenizer', 'lowercase', 'min_token_len', 'stopwords', 'on_disk']
+const PARAMS: Record<string, string[]> = {
+  keyword: ['is_tenant', 'on_disk'],
+  integer: ['lookup', 'range', 'is_principal', 'on_disk'],
+  text: TEXT_PARAMS,
+}
+
+export function shownIndex(schema: IndexBody['field_schema']): IndexInfo {
+  if (typeof schema === 'string') return { data_type: schema }
+  const type = String(schema['type'])
+  const { range, lookup } = schema
+  if (range === false && lookup === false) throw refused(422, 'range and lookup are both false')
+  const given = Object.entries(schema).filter(([name]) => PARAMS[type]?.includes(name) ?? false)
+  const params = Object.fromEntries(given)
+  if (typeof params['stopwords'] === 'string') {
+    params['stopwords'] = LONG[params['stopwords']] ?? params['stopwords']
+  }
+  const always =
+    type === 'integer'
+      ? { lookup: null, range: null, is_principal: null }
+      : type === 'text'
+        ? { tokenizer: 'word' }
+        : {}
+  return { data_type: type, params: { type, ...always, ...params } }
+}
+
+function merge(target: Plain, change: Plain): void {
+  for (const [name, value] of Object.entries(change)) if (value !== undefined) target[name] = value
+}
+
+function mapped(value: unknown, change: (inner: Plain) => Plain): Plain {
+  return Object.fromEntries(
+    Object.entries(plain(value)).map(([name, inner]) => [name, change(plain(inner))]),
+  )
+}
+
+function plain(value: unknown): Plain {
+  return isPlain(value) ? value : {}
+}
