@@ -39,8 +39,6 @@ export async function openForeignGround(
     proxy.process.kill()
     await once(proxy.process, 'exit')
   }
-  // Somebody's cluster: also after Ctrl-C the operator is taken away again.
-  process.once('SIGINT', () => void close().finally(() => process.exit(130)))
   return {
     api,
     helm,

@@ -62,6 +62,10 @@ export class ApiHindrance {
     this.#api = api
   }
 
+  get acts(): boolean {
+    return this.#seat !== undefined
+  }
+
   /** Returns once the API server is too busy. It stays so for less than a minute, the time it has for a call. */
   async begin(): Promise<void> {
     for (const object of [NO_SEATS, SERVICE]) await applyObject(this.#api, object)

@@ -17,6 +17,7 @@ import { NODE_ADDRESS, openNetwork, podNetworkNamespaces } from './network.ts'
 import { ctr, podProcesses, startContainerd, startKubelet, startProxy } from './node.ts'
 import { processId, run } from './process.ts'
 import type { RunOptions } from './process.ts'
+import { endOnSignal } from '../world/signals.ts'
 import { CLUSTER_DIRECTORY, Ground } from './state.ts'
 import type { Connection, S3 } from './state.ts'
 import { createStorageClass, startS3, volumesOnHost } from './storage.ts'
@@ -87,15 +88,23 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
     connection: undefined,
     processes: [],
   })
-  const forget = cleanUpOnSignal(ground, log)
+  let ending: Promise<void> | undefined
+  const end = () => (ending ??= cleanUp(ground))
+  const forget = endOnSignal(async (signal) => {
+    log(`${signal}: taking the cluster down`)
+    await end()
+  })
+  const stop = async () => {
+    forget()
+    await end()
+  }
   try {
     const connection = await bringUp(ground, tools, { sandbox, audit: options.audit, log })
     ground.update({ connection })
     if (options.detached ?? false) ground.update({ owner: undefined })
-    return handle(ground, tools, connection, forget)
+    return handle(ground, tools, connection, stop)
   } catch (error) {
-    forget()
-    await cleanUp(ground)
+    await stop()
     throw error
   } finally {
     if (options.detached ?? false) forget()
@@ -107,7 +116,7 @@ export async function openLocalCluster(log: Log): Promise<LocalCluster | undefin
   const ground = Ground.open(CLUSTER_DIRECTORY)
   const connection = ground?.state.connection
   if (ground === undefined || connection === undefined) return undefined
-  return handle(ground, await prepareTools(log), connection, () => undefined)
+  return handle(ground, await prepareTools(log), connection, () => cleanUp(ground))
 }
 
 async function makeRoom(replace: boolean, log: Log): Promise<void> {
@@ -159,7 +168,7 @@ function handle(
   ground: Ground,
   tools: Tools,
   connection: { server: string; token: string; s3: S3 },
-  forget: () => void,
+  stop: () => Promise<void>,
 ): LocalCluster {
   const env = { KUBECONFIG: kubeconfigFile(ground) }
   return {
@@ -190,30 +199,10 @@ function handle(
       ground.start({ name, ...withClusterDns(ground, command, args) })
     },
     stopHostProcess: (name) => ground.stop(name),
-    stop: async () => {
-      forget()
-      await cleanUp(ground)
-    },
+    stop,
   }
 }
 
 async function importImage(ground: Ground, archive: string): Promise<void> {
   await ctr(ground, 'images', 'import', archive)
-}
-
-function cleanUpOnSignal(ground: Ground, log: Log): () => void {
-  const onSignal = (signal: NodeJS.Signals) => {
-    forget()
-    log(`${signal}: taking the cluster down`)
-    cleanUp(ground)
-      .catch((error: unknown) => log(String(error)))
-      .finally(() => process.exit(signal === 'SIGINT' ? 130 : 143))
-  }
-  const forget = () => {
-    process.off('SIGINT', onSignal)
-    process.off('SIGTERM', onSignal)
-  }
-  process.on('SIGINT', onSignal)
-  process.on('SIGTERM', onSignal)
-  return forget
 }

@@ -34,6 +34,7 @@ import { referenceOf } from '../world/client.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showImageSize, showUninstall, showUpgrade } from './release.ts'
+import { endOnSignal } from '../world/signals.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
@@ -50,7 +51,10 @@ t.setTimeout(0)
 const ground = await openGround(process.env, log)
 let world: ClusterWorld | undefined
 // Whatever fails from here on, nothing is left behind.
-t.teardown(() => (world ?? ground).close())
+const end = () => (world ?? ground).close()
+t.teardown(end)
+// The local cluster sees to that itself: it goes as a whole.
+if (ground.auditLog === undefined) endOnSignal(end)
 for (const part of ground.parts) log(part)
 
 await t.test('the operator chart renders as declared', async (t) => {

@@ -52,6 +52,9 @@ export type ClusterWorld = World & {
   clear(): Promise<void>
 }
 
+/** The Deployment of the hook service. */
+const SERVICE = { apiVersion: 'apps/v1', kind: 'Deployment', namespace: NAMESPACE, name: RELEASE }
+
 class OpenWorld extends WorldObjects implements ClusterWorld {
   readonly kind = 'cluster'
   readonly parts: string[]
@@ -61,6 +64,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
   readonly #namespaces: string[] = []
   readonly #hindrance: ApiHindrance
   #buckets: Promise<Buckets> | undefined
+  #closing = false
   /** Another run may have left namespaces that still end. */
   readonly #run = Date.now().toString(36)
 
@@ -71,7 +75,10 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     this.parts = ground.parts
     this.faults = {
       killJobPod: (namespace, job) => killPodsOf(ground.api, { namespace, job }),
-      stopService: () => this.#scaleService(0),
+      stopService: async () => {
+        this.#refuseLate()
+        await this.#scaleService(0)
+      },
       startService: () => this.#scaleService(1),
       upgradeService: (version) => this.#upgrade(version),
       restartControllers: () => ground.restartControllers(),
@@ -83,6 +90,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
   }
 
   async namespace(purpose: string): Promise<string> {
+    this.#refuseLate()
     // Two scenarios may have one purpose in mind.
     const name = `${purpose}-${this.#run}-${this.#namespaces.length}`
     this.#namespaces.push(name)
@@ -156,8 +164,11 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     return JSON.parse(text)
   }
 
+  /** Also in the middle of a scenario: it gets nothing new any more. */
   async close(): Promise<void> {
+    this.#closing = true
     try {
+      await this.#bringBack()
       await this.clear()
     } finally {
       await (await this.#buckets)?.close()
@@ -192,15 +203,20 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     return logs.join('')
   }
 
+  /** What a scenario that was broken off has taken away, if the operator is installed at all. */
+  async #bringBack(): Promise<void> {
+    if (this.#hindrance.acts) await this.#hindrance.end()
+    const service = (await this.get(SERVICE)) as { spec?: { replicas?: number } } | undefined
+    if (service?.spec?.replicas === 0) await this.#scaleService(1)
+  }
+
+  #refuseLate(): void {
+    if (this.#closing) throw new Error('the world is being closed')
+  }
+
   async #scaleService(replicas: number): Promise<void> {
-    const reference = {
-      apiVersion: 'apps/v1',
-      kind: 'Deployment',
-      namespace: NAMESPACE,
-      name: RELEASE,
-    }
-    await this.client.patch(reference, { spec: { replicas } })
-    await this.until(reference, `${replicas} replicas`, (object) => readyIs(object, replicas))
+    await this.client.patch(SERVICE, { spec: { replicas } })
+    await this.until(SERVICE, `${replicas} replicas`, (object) => readyIs(object, replicas))
     if (replicas > 0) return
     const labelSelector = `app.kubernetes.io/name=${RELEASE}`
     for (;;) {
