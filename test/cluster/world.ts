@@ -155,7 +155,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       kind: 'Secret',
       namespace,
       name: name.replace(/-\d+$/, '-apikey'),
-    })) as (ApiObject & { data?: Record<string, string> }) | undefined
+    })) as { data?: Record<string, string> } | undefined
     const encoded = secret?.data?.[KEY_SECRET_KEY]
     const key = given ?? (encoded && Buffer.from(encoded, 'base64').toString())
     const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`

@@ -88,9 +88,14 @@ interface Live {
   points_count: number
 }
 
+interface Secret extends AnyObject {
+  data?: Record<string, string>
+  type?: string
+}
+
 export async function secretIn(world: World, namespace: string, name: string) {
-  const secret = (await world.get({ apiVersion: 'v1', kind: 'Secret', namespace, name })) as
-    (AnyObject & { data?: Record<string, string>; type?: string }) | undefined
+  const reference = { apiVersion: 'v1', kind: 'Secret', namespace, name }
+  const secret = await (world.get(reference) as Promise<Secret | undefined>)
   const data = Object.entries(secret?.data ?? {})
   return {
     secret,
