@@ -63,7 +63,8 @@ export async function startFaultWorld(machine: Machine, seed: number): Promise<F
   const running = new Map<Part, SimulatedProcess>()
   const jump = { ms: 0 }
   const operator = new Operator({
-    ...{ api: client, token: api.token, clock, folder, version: '0.1.0', kinds: PLURALS },
+    ...{ api: client, clock, folder, version: '0.1.0', kinds: PLURALS },
+    tokens: { service: api.token, loop: api.token },
     begin(part, start) {
       const process = new SimulatedProcess(part)
       running.set(part, process)

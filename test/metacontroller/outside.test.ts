@@ -67,8 +67,8 @@ async function npmStart(t: Test, args: string[], env: Record<string, string>) {
 }
 
 /** Metacontroller, with what the chart renders for a service at this address. */
-function metacontroller({ url: server, serviceToken }: Server, url: string) {
-  const api = new ApiClient({ server, token: serviceToken })
+function metacontroller({ url: server, loopToken }: Server, url: string) {
+  const api = new ApiClient({ server, token: loopToken })
   const authorization = { name: 'hook-token', namespace: 'vec-system', key: 'token' }
   const fingerprints = { tokenFingerprint: 't', namespacesHash: 'n' }
   const loop = startLoop({

@@ -54,8 +54,8 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   const client = new ApiClient({ server: api.url, token: api.token })
   const controllers = startControllers({ api, clock, helm: HELM, env })
   const buckets = await openEmbeddedBuckets(client, clock)
-  const { serviceToken: token } = api
-  const operator = new Operator({ api: client, token, clock, folder, version, kinds })
+  const tokens = { service: api.serviceToken, loop: api.loopToken }
+  const operator = new Operator({ api: client, tokens, clock, folder, version, kinds })
   const close = async () => {
     await operator.close()
     await controllers.close()
@@ -127,7 +127,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
       restartControllers: async () => controllers.restart(),
       rotateToken: () => operator.rotateToken(),
       hinderApi: async (hindrance) =>
-        api.hinderService(hindrance === 'slow' ? { slowMs: SLOW_MS } : hindrance),
+        api.hinder(hindrance === 'slow' ? { slowMs: SLOW_MS } : hindrance),
       breakPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, false),
       healPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, true),
     }

@@ -16,7 +16,8 @@ import { PULL_SECRET, pullSecret } from './pull-secret.ts'
 
 export interface OperatorOptions {
   api: ApiClient
-  token: string
+  /** By which the API server knows who calls. */
+  tokens: Record<Part, string>
   clock: Clock
   /** Where files may be written. */
   folder: string
@@ -127,11 +128,11 @@ export class Operator {
   }
 
   startLoop(): void {
-    const { token, clock, kinds } = this.#options
+    const { tokens, clock, kinds } = this.#options
     const { server } = this.#options.api
     this.#loop ??= this.#begin('loop', () => {
       // Connections of its own: they end with it.
-      const api = new ApiClient({ server, token })
+      const api = new ApiClient({ server, token: tokens.loop })
       const loop = startLoop({
         api,
         clock,
@@ -215,7 +216,7 @@ export class Operator {
   }
 
   #kubeconfig(): string {
-    const { api, token, folder } = this.#options
+    const { api, tokens, folder } = this.#options
     const file = join(folder, 'kubeconfig')
     const config = {
       apiVersion: 'v1',
@@ -226,7 +227,7 @@ export class Operator {
       clusters: [
         { name: 'embedded', cluster: { server: api.server, 'insecure-skip-tls-verify': true } },
       ],
-      users: [{ name: 'embedded', user: { token } }],
+      users: [{ name: 'embedded', user: { token: tokens.service } }],
     }
     writeFileSync(file, JSON.stringify(config), { mode: 0o600 })
     return file

@@ -27,8 +27,10 @@ export interface EmbeddedApi {
   podToken: string
   /** For the hook service, which may do anything as well. */
   serviceToken: string
-  /** What every call of the service meets from now on; without it all is well again. */
-  hinderService(hindrance?: Hindrance): void
+  /** For Metacontroller, or what stands in its place. */
+  loopToken: string
+  /** What calls of the service meet from now on, and those of the loop if it is slow; without it all is well. */
+  hinder(hindrance?: Hindrance): void
   /** When a pod called last, in milliseconds since 1970 by the machine's clock; 0 for never. */
   podCallAt(): number
   resources: Resources
@@ -50,6 +52,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const token = randomBytes(16).toString('hex')
   const podToken = randomBytes(16).toString('hex')
   const serviceToken = randomBytes(16).toString('hex')
+  const loopToken = randomBytes(16).toString('hex')
   let podCallAt = 0
   let hindrance: Hindrance | undefined
   const writes: { namespace: string; line: string }[] = []
@@ -66,12 +69,15 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     const byPod = given === `Bearer ${podToken}`
     if (byPod) podCallAt = Date.now()
     const byService = given === `Bearer ${serviceToken}`
-    const authorized = byPath || byPod || byService || given === `Bearer ${token}`
+    const byLoop = given === `Bearer ${loopToken}`
+    const authorized = byPath || byPod || byService || byLoop || given === `Bearer ${token}`
     const write = writeOf(request)
     if (write !== undefined) writes.push(write)
     const answer = () =>
       respond({ resources, refused, node: () => node }, authorized, request, response)
-    const answered = byService && hindrance !== undefined ? hinder(hindrance, response) : false
+    // Priority and fairness refuse one account; slow it is for everybody.
+    const met = byService || (byLoop && hindrance !== 'busy') ? hindrance : undefined
+    const answered = hinder(met, response)
     Promise.resolve(answered)
       .then((isAnswered) => (isAnswered ? undefined : answer()))
       .catch((error: unknown) => refuse(response, error))
@@ -86,7 +92,8 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     token,
     podToken,
     serviceToken,
-    hinderService: (how) => (hindrance = how),
+    loopToken,
+    hinder: (how) => (hindrance = how),
     podCallAt: () => podCallAt,
     resources,
     refused,
