@@ -1,4 +1,5 @@
-// The directions in which folders may import each other (README of each folder), and words nobody uses here.
+// The directions in which folders may import each other (README of each folder), and syntax nobody uses.
+// Rules that need types are in oxlint.config.js.
 import { defineConfig } from 'eslint/config'
 import { parser } from 'typescript-eslint'
 

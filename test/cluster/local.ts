@@ -2,6 +2,7 @@
  * The local real cluster: brings up etcd, the control plane, one node with containerd, DNS, storage
  * and S3 on this machine, hands out what is needed to use it, and takes all of it down again.
  */
+import { endOnSignal } from '../world/signals.ts'
 import { cleanUp } from './cleanup.ts'
 import {
   caFile,
@@ -17,7 +18,6 @@ import { NODE_ADDRESS, openNetwork, podNetworkNamespaces } from './network.ts'
 import { ctr, podProcesses, startContainerd, startKubelet, startProxy } from './node.ts'
 import { processId, run } from './process.ts'
 import type { RunOptions } from './process.ts'
-import { endOnSignal } from '../world/signals.ts'
 import { CLUSTER_DIRECTORY, Ground } from './state.ts'
 import type { Connection, S3 } from './state.ts'
 import { createStorageClass, startS3, volumesOnHost } from './storage.ts'
@@ -88,23 +88,17 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
     connection: undefined,
     processes: [],
   })
-  let ending: Promise<void> | undefined
-  const end = () => (ending ??= cleanUp(ground))
-  const forget = endOnSignal(async (signal) => {
-    log(`${signal}: taking the cluster down`)
-    await end()
+  const { end, forget } = endOnSignal(async (signal) => {
+    if (signal !== undefined) log(`${signal}: taking the cluster down`)
+    await cleanUp(ground)
   })
-  const stop = async () => {
-    forget()
-    await end()
-  }
   try {
     const connection = await bringUp(ground, tools, { sandbox, audit: options.audit, log })
     ground.update({ connection })
     if (options.detached ?? false) ground.update({ owner: undefined })
-    return handle(ground, tools, connection, stop)
+    return handle(ground, tools, connection, end)
   } catch (error) {
-    await stop()
+    await end()
     throw error
   } finally {
     if (options.detached ?? false) forget()

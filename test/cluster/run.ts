@@ -31,10 +31,10 @@ import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
 import { referenceOf } from '../world/client.ts'
+import { endOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showImageSize, showUninstall, showUpgrade } from './release.ts'
-import { endOnSignal } from '../world/signals.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
@@ -51,10 +51,9 @@ t.setTimeout(0)
 const ground = await openGround(process.env, log)
 let world: ClusterWorld | undefined
 // Whatever fails from here on, nothing is left behind.
-const end = () => (world ?? ground).close()
-t.teardown(end)
-// The local cluster sees to that itself: it goes as a whole.
-if (ground.auditLog === undefined) endOnSignal(end)
+const close = () => (world ?? ground).close()
+// The local cluster listens to signals itself: it goes as a whole.
+t.teardown(ground.auditLog === undefined ? endOnSignal(close).end : close)
 for (const part of ground.parts) log(part)
 
 await t.test('the operator chart renders as declared', async (t) => {

@@ -4,20 +4,23 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 type Signal = (typeof SIGNALS)[number]
 
-/**
- * Ends what was started, then lets the process die of that signal; further ones change nothing.
- * Answers how to take that back.
- */
-export function endOnSignal(end: (signal: Signal) => Promise<void>): () => void {
-  let ending = false
+export interface Ending {
+  /** Ends it without a signal; whoever comes first, it is ended once. */
+  end: () => Promise<void>
+  /** Leaves it to itself. */
+  forget: () => void
+}
+
+/** A signal ends what was started, then the process dies of it; further ones change nothing. */
+export function endOnSignal(end: (signal?: Signal) => Promise<void>): Ending {
+  let ended: Promise<void> | undefined
+  const endOnce = (signal?: Signal) => (ended ??= end(signal))
   const forget = () => {
     for (const signal of SIGNALS) process.off(signal, onSignal)
   }
   function onSignal(signal: Signal): void {
     // We go on listening meanwhile: to tap a signal nobody listens to is the end of the process.
-    if (ending) return
-    ending = true
-    void end(signal)
+    void endOnce(signal)
       .catch((error: unknown) => console.error(error))
       .then(() => {
         forget()
@@ -25,7 +28,5 @@ export function endOnSignal(end: (signal: Signal) => Promise<void>): () => void 
       })
   }
   for (const signal of SIGNALS) process.on(signal, onSignal)
-  return () => {
-    if (!ending) forget()
-  }
+  return { end: () => endOnce().finally(forget), forget }
 }
