@@ -13,8 +13,6 @@ import { portsOf } from './ports.ts'
 import { requestOf } from '../request.ts'
 import { rights, answered, withReport } from './answered.ts'
 
-// ---- the end
-
 /** A backup that was started once and is being deleted. */
 function ending(parts: Parameters<typeof backup>[0] = {}) {
   const status = { phase: 'Completed', startTime: ago(900) } as const

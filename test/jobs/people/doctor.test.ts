@@ -1,62 +1,13 @@
 /** `doctor`: what it finds in a cluster where everything is there, and in one where something is not. */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import t, { type Test } from 'tap'
-import { definitionOf } from '../../../crds/definition.ts'
+import t from 'tap'
 import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../../../crds/names.ts'
-import { RESOURCES } from '../../../crds/resources.ts'
 import { ENDS } from '../../../jobs/people/command.ts'
 import { ownRelease } from '../../../jobs/people/release.ts'
-import { PLURALS, controllers } from '../../../metacontroller/controllers.ts'
+import { PLURALS } from '../../../metacontroller/controllers.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
-import { applyObject } from '../../world/apply.ts'
-import type { ApiClient, ApiObject } from '../../world/client.ts'
-import { START, openApi } from '../job-ground.ts'
-import { podOf } from '../job-world.ts'
-import { personAt } from './person.ts'
-
-interface Parts {
-  /** Release of the operator that is installed. */
-  release?: string
-  metacontroller?: { version: string; args: string[]; ready?: boolean }
-  kinds?: readonly string[]
-  /** Arguments of the hook service; absent where there is no such pod. */
-  service?: string[]
-  /** What the engine answers to /readyz; absent where it does not listen. */
-  readyz?: number
-}
-
-const WHOLE: Parts = {
-  metacontroller: { version: 'v4.17.2', args: ['--client-go-qps=100'] },
-  kinds: PLURALS,
-  service: ['metacontroller/serve.js'],
-  readyz: 200,
-}
-
-/** A cluster in which all of it is installed as the parts say, with one VecCluster that is Running. */
-async function scene(t: Test, parts: Parts = WHOLE) {
-  const ports = new Map<string, number>()
-  const { server, api } = await openApi(t, (pod) => ports.get(pod))
-  const { release = ownRelease(), kinds = [], service, readyz, metacontroller } = parts
-  for (const resource of RESOURCES) await api.create(definitionOf(resource, release))
-  for (const name of ['ns', 'vec-system', 'metacontroller']) {
-    await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
-    const account = { name: 'default', namespace: name }
-    await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
-  }
-  await api.create(COMPOSITE_CONTROLLERS)
-  const url = 'http://vec-operator.vec-system.svc.cluster.local:8080'
-  const installation = { url, version: release, tokenFingerprint: 'f', namespacesHash: 'h', kinds }
-  for (const controller of controllers(installation)) await api.create({ ...controller })
-  await install(api, 'metacontroller', 'metacontroller', metacontroller)
-  await behind(t, { api, ports }, 'vec-system', 'vec-operator', 8080, service && 200)
-  await install(api, 'vec-operator', 'vec-system', { version: release, args: service ?? [] })
-  const cluster = { apiVersion: API_VERSION, kind: 'VecCluster', namespace: 'ns', name: 'docs' }
-  await api.create({ ...cluster, metadata: cluster, spec: { version: '1.18.3' } })
-  await api.patch(cluster, { status: { phase: 'Running' } }, { subresource: 'status' })
-  await behind(t, { api, ports }, 'ns', 'vec-docs', 6333, readyz)
-  return { api, server, cluster, type: personAt(t, server, 'ns') }
-}
+import type { ApiObject } from '../../world/client.ts'
+import { START } from '../job-ground.ts'
+import { COMPOSITE_CONTROLLERS, WHOLE, WORKLOAD, scene, type Parts } from './installation.ts'
 
 t.test('doctor with everything there says so on one page, and ends with 0', async (t) => {
   const { type } = await scene(t)
@@ -294,49 +245,6 @@ t.test('doctor says what is wrong when the API does not take the caller', async 
   t.match(await type('doctor'), { code: ENDS.wrong, out: '', err: /GET \/version got no answer/ })
 })
 
-const WORKLOAD = { apiVersion: 'apps/v1', kind: 'Deployment' }
-
-async function install(
-  api: ApiClient,
-  name: string,
-  namespace: string,
-  parts: Parts['metacontroller'],
-): Promise<void> {
-  const { version = '', args = [], ready = true } = parts ?? {}
-  const labels = { 'app.kubernetes.io/name': name }
-  const containers = [{ name, image: `example.dev/${name}:${version}`, args }]
-  const template = { metadata: { labels }, spec: { containers } }
-  const spec = { selector: { matchLabels: labels }, template }
-  await api.create({ ...WORKLOAD, metadata: { name, namespace, labels }, spec })
-  const status = { readyReplicas: ready ? 1 : 0 }
-  await api.patch({ ...WORKLOAD, namespace, name }, { status }, { subresource: 'status' })
-}
-
-/** A Service and a pod behind it that gives one answer; no pod where there is none to give. */
-async function behind(
-  t: Test,
-  { api, ports }: { api: ApiClient; ports: Map<string, number> },
-  namespace: string,
-  name: string,
-  port: number,
-  answer: number | undefined,
-): Promise<void> {
-  const labels = { app: name }
-  const spec = { selector: labels, ports: [{ port, targetPort: port }] }
-  await api.create({ apiVersion: 'v1', kind: 'Service', metadata: { name, namespace }, spec })
-  if (answer === undefined) return
-  const server = createServer((_, response) => response.writeHead(answer).end('said'))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => server.close())
-  const pod = `${name}-0`
-  ports.set(pod, (server.address() as AddressInfo).port)
-  const object = podOf(pod, labels)
-  await applyObject(api, { ...object, metadata: { ...object.metadata, namespace } })
-  const status = { conditions: [{ type: 'Ready', status: 'True' }] }
-  const reference = { apiVersion: 'v1', kind: 'Pod', namespace, name: pod }
-  await api.patch(reference, { status }, { subresource: 'status' })
-}
-
 function lease(kind: 'backup' | 'write', holderIdentity: string): ApiObject {
   const labels = { [LABELS.managedBy]: MANAGED_BY }
   return {
@@ -345,29 +253,4 @@ function lease(kind: 'backup' | 'write', holderIdentity: string): ApiObject {
     metadata: { name: leaseName('docs', kind), namespace: 'ns', labels },
     spec: { holderIdentity },
   }
-}
-
-/** Metacontroller's own kind, as far as it is looked at. */
-const COMPOSITE_CONTROLLERS = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'compositecontrollers.metacontroller.k8s.io' },
-  spec: {
-    group: 'metacontroller.k8s.io',
-    scope: 'Cluster',
-    names: { kind: 'CompositeController', plural: 'compositecontrollers' },
-    versions: [
-      {
-        name: 'v1alpha1',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-          },
-        },
-      },
-    ],
-  },
 }
