@@ -8,7 +8,7 @@ import { goldenDifferences } from './golden.ts'
 import { CHART, findHelm, NO_HELM, said } from './helm.ts'
 import { chartProblems } from './installed.ts'
 import { requirementProblems } from './requirements.ts'
-import { compositeControllers, QUICK, startTarget, type Target } from './target.ts'
+import { QUICK, startTarget, withWebhook, type Target } from './target.ts'
 
 const helm = findHelm() ?? ''
 const skip = helm === '' && NO_HELM
@@ -17,7 +17,7 @@ const skip = helm === '' && NO_HELM
 async function cluster(t: { teardown(end: () => Promise<void>): void }): Promise<Target> {
   const target = await startTarget(helm)
   t.teardown(() => target.close())
-  await target.client.create(compositeControllers())
+  await target.client.create(withWebhook())
   return target
 }
 
@@ -122,7 +122,7 @@ t.test('the notes warn of what keeps the operator from working', { skip }, async
   t.match(notes, 'WARNING: replicaCount is 0')
   t.match(notes, 'WARNING: the image pull Secret registry is not in default')
   t.match(notes, 'helm uninstall refuses while there are some')
-  await target.client.create(compositeControllers())
+  await target.client.create(withWebhook())
   const fine = (await target.helm(install)).split('NOTES:')[1] ?? ''
   t.notMatch(fine, 'WARNING')
 })

@@ -3,7 +3,7 @@
  * that looks as the cluster of each case does. Nothing is installed: helm renders and asks (dry run).
  */
 import { CHART, said } from './helm.ts'
-import { compositeControllers, QUICK, startTarget, WEBHOOK } from './target.ts'
+import { QUICK, startTarget, WEBHOOK, withWebhook } from './target.ts'
 
 interface Installation {
   name: string
@@ -67,7 +67,7 @@ export async function requirementProblems(helm: string): Promise<string[]> {
 async function tryInstallation(helm: string, { webhook, image, values = [] }: Installation) {
   const target = await startTarget(helm)
   try {
-    if (webhook !== undefined) await target.client.create(compositeControllers(webhook))
+    if (webhook !== undefined) await target.client.create(withWebhook(webhook))
     if (image !== undefined) await target.client.create(statefulSet(image))
     const install = ['install', 'v', CHART, '--dry-run=server', ...QUICK, ...values]
     return await target.helm(install).then(() => '', said)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
 import { MovableClock } from '../world/clock.ts'
+import { compositeControllers } from '../world/composite-controllers.ts'
 import { runHelm } from './helm.ts'
 
 export interface Target {
@@ -41,29 +42,16 @@ export const QUICK = ['--disable-openapi-validation', '--skip-crds']
 export const WEBHOOK = ['url', 'authorization', 'caBundle', 'responseUnMarshallMode', 'timeout']
 
 /** The CRD of Metacontroller with a webhook that has these fields. */
-export function compositeControllers(webhook = WEBHOOK) {
-  const schema = nested('spec', {
-    ...{ type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
-    properties: {
-      parentResource: withFields(['resource', 'ignoreStatusChanges']),
-      hooks: nested('sync', nested('webhook', withFields(webhook))),
-    },
-  })
-  const kind = 'CompositeController'
-  const plural = 'compositecontrollers'
-  return {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.metacontroller.k8s.io` },
-    spec: {
-      group: 'metacontroller.k8s.io',
-      names: { kind, plural, listKind: `${kind}List`, singular: kind.toLowerCase() },
-      scope: 'Cluster',
-      versions: [
-        { name: 'v1alpha1', served: true, storage: true, schema: { openAPIV3Schema: schema } },
-      ],
-    },
-  }
+export function withWebhook(webhook = WEBHOOK) {
+  return compositeControllers(
+    nested('spec', {
+      ...{ type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+      properties: {
+        parentResource: withFields(['resource', 'ignoreStatusChanges']),
+        hooks: nested('sync', nested('webhook', withFields(webhook))),
+      },
+    }),
+  )
 }
 
 function withFields(names: string[]) {

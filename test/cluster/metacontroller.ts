@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-
+import { compositeControllers } from '../world/composite-controllers.ts'
 import type { LocalCluster } from './local.ts'
 
 const DEFINITIONS = 'manifests/production/metacontroller-crds-v1.yaml'
@@ -39,10 +39,11 @@ export function realMetacontroller(env: NodeJS.ProcessEnv): RealMetacontroller |
  * holds some; our loop needs no more than that they can be stored.
  */
 export async function installDefinitions(cluster: LocalCluster, real?: RealMetacontroller) {
-  const input = JSON.stringify(COMPOSITE_CONTROLLERS)
+  const composites = compositeControllers()
+  const input = JSON.stringify(composites)
   if (real === undefined) await cluster.kubectl(['apply', '--server-side', '-f', '-'], { input })
   else await cluster.kubectl(['apply', '--server-side', '-f', real.crds])
-  const definition = `crd/${COMPOSITE_CONTROLLERS.metadata.name}`
+  const definition = `crd/${composites.metadata.name}`
   await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=60s', definition])
 }
 
@@ -92,32 +93,3 @@ const ACCOUNT = [
     metadata: { name: METACONTROLLER, namespace: METACONTROLLER },
   },
 ]
-
-const ANYTHING = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
-const COMPOSITE_CONTROLLERS = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: {
-    name: 'compositecontrollers.metacontroller.k8s.io',
-    annotations: { 'api-approved.kubernetes.io': 'unapproved, a stand-in for tests' },
-  },
-  spec: {
-    group: 'metacontroller.k8s.io',
-    names: {
-      kind: 'CompositeController',
-      plural: 'compositecontrollers',
-      singular: 'compositecontroller',
-      shortNames: ['cc', 'cctl'],
-    },
-    scope: 'Cluster',
-    versions: [
-      {
-        name: 'v1alpha1',
-        served: true,
-        storage: true,
-        subresources: { status: {} },
-        schema: { openAPIV3Schema: ANYTHING },
-      },
-    ],
-  },
-}

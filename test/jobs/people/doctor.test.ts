@@ -5,9 +5,10 @@ import { ENDS } from '../../../jobs/people/command.ts'
 import { ownRelease } from '../../../jobs/people/release.ts'
 import { PLURALS } from '../../../metacontroller/controllers.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
-import type { ApiObject } from '../../world/client.ts'
+import { referenceOf, type ApiObject } from '../../world/client.ts'
+import { compositeControllers } from '../../world/composite-controllers.ts'
 import { START } from '../job-ground.ts'
-import { COMPOSITE_CONTROLLERS, WHOLE, WORKLOAD, scene, type Parts } from './installation.ts'
+import { WHOLE, WORKLOAD, scene, type Parts } from './installation.ts'
 
 t.test('doctor with everything there says so on one page, and ends with 0', async (t) => {
   const { type } = await scene(t)
@@ -113,8 +114,7 @@ t.test('doctor says why a cluster is not installed, and asks no engine', async (
 
 t.test('doctor without Metacontroller says so', async (t) => {
   const { type, api } = await scene(t)
-  const definition = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' }
-  await api.delete({ ...definition, namespace: '', name: COMPOSITE_CONTROLLERS.metadata.name })
+  await api.delete(referenceOf(compositeControllers()))
   await api.delete({ ...WORKLOAD, namespace: 'metacontroller', name: 'metacontroller' })
   const { code, out } = await type('doctor')
   t.equal(code, ENDS.wrong)

@@ -9,6 +9,7 @@ import { ownRelease } from '../../../jobs/people/release.ts'
 import { PLURALS, controllers } from '../../../metacontroller/controllers.ts'
 import { applyObject } from '../../world/apply.ts'
 import type { ApiClient } from '../../world/client.ts'
+import { compositeControllers } from '../../world/composite-controllers.ts'
 import { openApi } from '../job-ground.ts'
 import { podOf } from '../job-world.ts'
 import { personAt } from './person.ts'
@@ -31,31 +32,6 @@ export const WHOLE: Parts = {
   readyz: 200,
 }
 
-/** Metacontroller's own kind, as far as it is looked at. */
-export const COMPOSITE_CONTROLLERS = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'compositecontrollers.metacontroller.k8s.io' },
-  spec: {
-    group: 'metacontroller.k8s.io',
-    scope: 'Cluster',
-    names: { kind: 'CompositeController', plural: 'compositecontrollers' },
-    versions: [
-      {
-        name: 'v1alpha1',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-          },
-        },
-      },
-    ],
-  },
-}
-
 export const WORKLOAD = { apiVersion: 'apps/v1', kind: 'Deployment' }
 
 /** A cluster in which all of it is installed as the parts say, with one VecCluster that is Running. */
@@ -69,7 +45,7 @@ export async function scene(t: Test, parts: Parts = WHOLE) {
     const account = { name: 'default', namespace: name }
     await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
   }
-  await api.create(COMPOSITE_CONTROLLERS)
+  await api.create(compositeControllers())
   const url = 'http://vec-operator.vec-system.svc.cluster.local:8080'
   const installation = { url, version: release, tokenFingerprint: 'f', namespacesHash: 'h', kinds }
   for (const controller of controllers(installation)) await api.create({ ...controller })
