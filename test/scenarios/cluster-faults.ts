@@ -93,6 +93,7 @@ const serviceDown: Scenario = {
     await world.faults.stopService()
     // Upgrading, where the service had just been replaced by another scenario.
     const phase = phaseOf(await world.get(reference))
+    t.match(phase, /^(Running|Upgrading)$/)
     const before = await jobsIn(world, namespace)
     await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
     await world.pass(60)
