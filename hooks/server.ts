@@ -14,12 +14,15 @@ import fastify, {
   type FastifyRequest,
 } from 'fastify'
 import { KubernetesError } from '../crds/errors.ts'
+import { Connections, TIME_LIMITS } from './connections.ts'
 import { GuardRefusal, guardOf } from './guard.ts'
 import { TryLater, type HookAnswer, type HookRequest, type Settings } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
 import { serves } from './served.ts'
 
 const BODY_LIMIT_BYTES = 16 * 1024 * 1024
+/** No other route takes a body; what comes nevertheless is not kept. */
+const NO_BODY_BYTES = 1024
 /** Above Metacontroller's 90 s: it does not repeat a call on a connection we just closed. */
 const KEEP_ALIVE_MS = 120_000
 /** Metacontroller's worker waits for us; what takes longer goes on in the background (hooks/pass.ts). */
@@ -58,17 +61,32 @@ export interface ServerOptions {
 type Hook = 'sync' | 'finalize' | 'customize'
 
 export function buildServer(options: ServerOptions): FastifyInstance {
+  const connections = new Connections()
   const server = fastify({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: BODY_LIMIT_BYTES,
+    bodyLimit: NO_BODY_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    requestTimeout: TIME_LIMITS.requestTimeout,
+    // Nothing is sent and nothing comes for so long, whatever is under way.
+    connectionTimeout: KEEP_ALIVE_MS,
+    http: TIME_LIMITS,
     // A person's map may have a key `__proto__`; nothing of a body is copied key by key.
     onProtoPoisoning: 'ignore',
     onConstructorPoisoning: 'ignore',
     forceCloseConnections: 'idle',
-    ...(options.tls !== undefined && { https: options.tls }),
+    ...(options.tls !== undefined && {
+      https: { ...options.tls, ...TIME_LIMITS, handshakeTimeout: TIME_LIMITS.headersTimeout },
+    }),
   }) as unknown as FastifyInstance
+  connections.limit(server.server)
+  // Before a body is read, and on every route, those that do not exist included.
+  server.addHook('onRequest', async (request, reply) => {
+    if (OPEN_ROUTES.has(routeOf(request))) return
+    authenticate(request, reply, options.tokens())
+    connections.trust(request.raw.socket)
+  })
+  server.setNotFoundHandler((_, reply) => reply.code(404).send({ error: 'no such route' }))
   server.setValidatorCompiler(TypeBoxValidatorCompiler)
   server.setErrorHandler((error: FastifyError, request, reply) => {
     if (error instanceof GuardRefusal)
@@ -83,13 +101,19 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   return server
 }
 
+/** Answered without the token: probes and Prometheus have none. */
+const OPEN_ROUTES = new Set(['GET /healthz', 'GET /metrics'])
+
+function routeOf({ method, is404, routeOptions: { url = '' } }: FastifyRequest): string {
+  return is404 ? '' : `${method} ${url}`
+}
+
 function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): void {
   const server = root.withTypeProvider<TypeBoxTypeProvider>()
   const ours = ({ namespace }: AnyParent['metadata']) => serves(options.settings, namespace)
   const route = (hook: Hook, body: typeof room.request) => ({
     schema: { body },
-    // Before the body is read: who has no token gets no 16 MiB of attention.
-    onRequest: async (request: FastifyRequest) => authenticate(request, options.tokens()),
+    bodyLimit: BODY_LIMIT_BYTES,
     // Before the body is judged: what an older CRD lets through may miss what we need.
     preValidation: async () => refuseOldCrd(room.plural, options),
     onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
@@ -179,11 +203,14 @@ class Unauthorized extends Error {
   readonly statusCode = 401
 }
 
-function authenticate(request: FastifyRequest, tokens: string[]): void {
+function authenticate(request: FastifyRequest, reply: FastifyReply, tokens: string[]): void {
   if (tokens.length === 0) return
   const given = Buffer.from(request.headers.authorization ?? '')
   const known = tokens.map((token) => areSame(given, Buffer.from(`Bearer ${token}`)))
-  if (!known.includes(true)) throw new Unauthorized('the bearer token is missing or wrong')
+  if (known.includes(true)) return
+  // The body is not waited for.
+  void reply.header('connection', 'close')
+  throw new Unauthorized('the bearer token is missing or wrong')
 }
 
 /** Takes as long for a token that is nearly right; how long ours is, is no secret. */

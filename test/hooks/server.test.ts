@@ -220,6 +220,31 @@ t.test(
   },
 )
 
+t.test('a route that does not exist needs the token too, and takes no body', async (t) => {
+  const { built } = server(() => fine, { tokens: () => ['new'] })
+  const payload = `[${'[],'.repeat(1000)}[]]`
+  const call = async (authorization: string) =>
+    built.inject({
+      method: 'POST',
+      url: '/none',
+      payload,
+      headers: { authorization, 'content-type': 'application/json' },
+    })
+  t.equal((await call('Bearer wrong')).statusCode, 401)
+  t.equal((await call('Bearer new')).statusCode, 413)
+  const headers = { authorization: 'Bearer new' }
+  const missing = await built.inject({ method: 'GET', url: '/none', headers })
+  t.equal(missing.statusCode, 404)
+  t.strictSame(missing.json(), { error: 'no such route' })
+})
+
+t.test('/healthz and /metrics need no token, as GET only', async (t) => {
+  const { built } = server(() => fine, { tokens: () => ['new'] })
+  for (const url of ['/healthz', '/metrics']) {
+    t.equal((await built.inject({ method: 'POST', url, payload: 'x' })).statusCode, 401)
+  }
+})
+
 t.test('/healthz and /metrics need no token', async (t) => {
   const { built } = server(() => fine, { tokens: () => ['new'] })
   t.equal((await built.inject('/healthz')).statusCode, 200)
