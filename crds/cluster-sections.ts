@@ -11,13 +11,18 @@ import {
   rules,
 } from './schema.ts'
 
+/** Registry, port and path. The chart writes it into YAML without escaping, so nothing else is let through. */
+export const IMAGE_REPOSITORY =
+  '^[a-zA-Z0-9][a-zA-Z0-9._-]*(:[0-9]{1,5})?(/[a-zA-Z0-9][a-zA-Z0-9._-]*)*$'
+
 export const image = Type.Object(
   {
     repository: Type.String({
       default: 'docker.io/qdrant/qdrant',
       minLength: 1,
       maxLength: 512,
-      description: "The engine's image; its tag always follows version.",
+      pattern: IMAGE_REPOSITORY,
+      description: "The engine's image, without tag or digest: the tag always follows version.",
     }),
     pullPolicy: OneOf(['Always', 'IfNotPresent', 'Never'], {
       default: 'IfNotPresent',

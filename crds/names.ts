@@ -20,6 +20,10 @@ export const ANNOTATIONS = {
   version: `${API_GROUP}/version`,
   /** On a Job: hash of the plan it was made with. */
   plan: `${API_GROUP}/plan`,
+  /** On a Job: the image it was created with; admission may have rewritten that of its pods. */
+  image: `${API_GROUP}/image`,
+  /** On a Job: proof that this operator created it (hooks/signature.ts). */
+  signature: `${API_GROUP}/signature`,
   retainObjects: `${API_GROUP}/retain-objects`,
   allowFrom: `${API_GROUP}/allow-from`,
   /** `manual` on a VecBackup that a person had made from a schedule. */

@@ -49,7 +49,7 @@ function annotations(): string {
         [
           `\`${ANNOTATIONS.allowFrom}\``,
           'VecCluster, VecBackup',
-          'Namespaces whose resources may use its credentials, separated by commas. Default: `*` on a VecCluster, its own namespace on a VecBackup.',
+          'Namespaces whose resources may use its credentials, separated by commas. Default: its own namespace; with the chart value `crossNamespace: open`, `*` on a VecCluster.',
         ],
         [
           `\`${ANNOTATIONS.retainObjects}\``,

@@ -6,6 +6,7 @@ import type { VecCluster } from '../crds/cluster.ts'
 import { hasKey } from '../crds/connection.ts'
 import type { Job, Secret } from '../crds/kubernetes.ts'
 import { KEY_SECRET_KEY, LABELS, MANAGED_BY, copyName } from '../crds/names.ts'
+import { clusterRefusal, type CrossNamespace } from './allow.ts'
 
 export interface CopyPorts {
   /** A copy the service made, read live. */
@@ -39,19 +40,25 @@ export const CLUSTER_CREDENTIALS = Object.keys(CLUSTER_KEYS) as ClusterCredentia
 
 /** Those of a cluster's credentials that there are. */
 export function credentialsOf(
-  cluster: VecCluster,
-  secrets: Partial<Record<ClusterCredential, Secret>>,
-): ClusterCredential[] {
-  return clusterOriginals(cluster, secrets).map(({ credential }) => credential)
-}
-
-/** What copies of a cluster's credentials are made from. */
-export function clusterOriginals(
   { spec }: VecCluster,
   { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
-): (Original & { credential: ClusterCredential })[] {
+): ClusterCredential[] {
   return [
-    ...(hasKey(spec) && engine !== undefined ? [clusterOriginal('engine', engine)] : []),
+    ...(hasKey(spec) && engine !== undefined ? (['engine'] as const) : []),
+    ...(tls?.data?.[CLUSTER_KEYS.tls] !== undefined ? (['tls'] as const) : []),
+  ]
+}
+
+/** What copies of a cluster's credentials are made from; none for a namespace it does not allow. */
+export function clusterOriginals(
+  cluster: VecCluster,
+  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
+  { from, settings }: { from: string; settings: CrossNamespace },
+): (Original & { credential: ClusterCredential })[] {
+  // Checked in every pass: the annotation may have changed, or another cluster may have this name now.
+  if (clusterRefusal(cluster, from, settings) !== undefined) return []
+  return [
+    ...(hasKey(cluster.spec) && engine !== undefined ? [clusterOriginal('engine', engine)] : []),
     ...(tls?.data?.[CLUSTER_KEYS.tls] !== undefined ? [clusterOriginal('tls', tls)] : []),
   ]
 }

@@ -10,6 +10,7 @@ import {
   pullCredential,
 } from '../crds/names.ts'
 import type { Child, Desired, Dropped, JobResources, Settings } from './protocol.ts'
+import { signatureOf } from './signature.ts'
 
 /** Where a Secret is mounted for a Job, one folder per credential. */
 const CREDENTIALS = '/var/run/vec'
@@ -38,6 +39,7 @@ export interface JobWanted {
 /** A new Job. The image, the plan and the account are all it has from us. */
 export function newJob(wanted: JobWanted, settings: Settings): Child {
   const { kind, verb, plan, release } = wanted
+  const name = jobName(kind, verb, plan.uid, plan.run)
   const labels = {
     [LABELS.managedBy]: MANAGED_BY,
     [LABELS.component]: release === undefined ? 'transfer' : 'helm',
@@ -49,10 +51,17 @@ export function newJob(wanted: JobWanted, settings: Settings): Child {
     apiVersion: 'batch/v1',
     kind: 'Job',
     metadata: {
-      name: jobName(kind, verb, plan.uid, plan.run),
+      name,
       namespace: plan.namespace,
       labels,
-      annotations: { [ANNOTATIONS.plan]: plan.hash },
+      annotations: {
+        [ANNOTATIONS.plan]: plan.hash,
+        [ANNOTATIONS.image]: settings.image,
+        [ANNOTATIONS.signature]: signatureOf(
+          { namespace: plan.namespace, name, parentUid: plan.uid },
+          settings.jobKeys,
+        ),
+      },
     },
     spec: {
       backoffLimit: BACKOFF_LIMIT,
@@ -200,9 +209,14 @@ export function planOf({ metadata }: Job): string | undefined {
   return metadata.annotations?.[ANNOTATIONS.plan]
 }
 
-/** Image the Job's pods run. */
+/**
+ * Image the Job was created with. Admission may rewrite that of the pods (a mirror, a digest), so only
+ * Jobs of releases that did not record it are judged by their pods.
+ */
 export function imageOf(job: Job): string | undefined {
-  return job.spec?.template.spec.containers[0]?.image
+  return (
+    job.metadata.annotations?.[ANNOTATIONS.image] ?? job.spec?.template.spec.containers[0]?.image
+  )
 }
 
 function identityOf({ kind, metadata }: AnyObject | Child): string {

@@ -2,9 +2,9 @@
 import type { VecCluster } from '../crds/cluster.ts'
 import { hasKey } from '../crds/connection.ts'
 import type { Secret } from '../crds/kubernetes.ts'
-import { ANNOTATIONS, KEY_SECRET_KEY, keySecretName } from '../crds/names.ts'
+import { KEY_SECRET_KEY, keySecretName } from '../crds/names.ts'
 import { keyChoices, type S3Target } from '../crds/storage.ts'
-import { allows } from './allow.ts'
+import { clusterRefusal, type CrossNamespace } from './allow.ts'
 
 export interface Lack {
   reason: string
@@ -13,20 +13,24 @@ export interface Lack {
   isRefusal?: true
 }
 
+/** The first refusal, else the first of what is missing: a refusal must not hide behind a wait. */
+export function foremost(lacks: readonly (Lack | undefined)[]): Lack | undefined {
+  const found = lacks.filter((lack) => lack !== undefined)
+  return found.find(({ isRefusal }) => isRefusal === true) ?? found[0]
+}
+
 /** Why the cluster of this name cannot be worked on from a namespace; undefined when it can. */
 export function clusterLack(
   { namespace, name }: { namespace: string; name: string },
   cluster: VecCluster | undefined,
-  from: string,
+  { from, settings }: { from: string; settings: CrossNamespace },
 ): Lack | undefined {
   const called = `cluster ${namespace}/${name}`
   if (cluster === undefined) return { reason: 'ClusterNotFound', message: `${called} not found` }
+  const refusal = clusterRefusal(cluster, from, settings)
+  if (refusal !== undefined) return { ...refusal, isRefusal: true }
   if (cluster.metadata.deletionTimestamp !== undefined) {
     return { reason: 'ClusterNotFound', message: `${called} is being deleted` }
-  }
-  if (!allows(cluster, from, '*')) {
-    const message = `${called} does not allow namespace ${from}: its annotation ${ANNOTATIONS.allowFrom}`
-    return { reason: 'NotAllowed', message, isRefusal: true }
   }
   const phase = cluster.status?.phase ?? 'not installed'
   if (phase === 'Running') return undefined
@@ -49,11 +53,36 @@ export function bucketLack(
   secret: Secret | undefined,
 ): Lack | undefined {
   const { name, accessKeyIdKey, secretAccessKeyKey } = credentialsSecretRef
+  const unsuitable = unsuitableSecret({ namespace, name }, [accessKeyIdKey], secret)
+  if (unsuitable !== undefined) return unsuitable
   const data = secret?.data ?? {}
   const missing = [accessKeyIdKey, secretAccessKeyKey].filter(
     (key) => !keyChoices(key).some((choice) => isSet(data[choice])),
   )
   return secretLack({ namespace, name }, missing, secret)
+}
+
+/** What Kubernetes and Helm keep in Secrets of these types is no credential of a bucket or an engine. */
+const OTHER_TYPES =
+  /^(kubernetes\.io\/(service-account-token|dockercfg|dockerconfigjson|ssh-auth)|bootstrap\.kubernetes\.io\/token|helm\.sh\/.*)$/
+
+/**
+ * Why a Secret must not be used as credentials, whatever its keys are called. A resource names the
+ * Secret and the address it is sent to, and its author may not be allowed to read Secrets. Of a TLS
+ * Secret the certificates may be used, the private key not.
+ */
+export function unsuitableSecret(
+  { namespace, name }: { namespace: string; name: string },
+  keys: readonly string[],
+  secret: Secret | undefined,
+): Lack | undefined {
+  const type = secret?.type ?? 'Opaque'
+  const isCertificate = keys.every((key) => ['ca.crt', 'tls.crt'].includes(key))
+  if (!OTHER_TYPES.test(type) && (type !== 'kubernetes.io/tls' || isCertificate)) return undefined
+  return {
+    reason: 'SecretNotUsable',
+    message: `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,
+  }
 }
 
 /** Why a Secret does not serve: it must have a value in each of the keys. */

@@ -122,6 +122,10 @@ export interface Settings {
   imagePullSecrets: readonly string[]
   /** Release of the operator, as in package.json. */
   version: string
+  /** Whether namespaces may use clusters of others that do not say who may. */
+  crossNamespace: 'open' | 'closed'
+  /** Keys that sign Jobs: the hook tokens accepted at this moment, the current one first. */
+  jobKeys: readonly string[]
   /** Serve only these; empty serves all. */
   namespaces: string[]
   logLevel: string

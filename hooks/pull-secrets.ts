@@ -10,6 +10,7 @@ import { copiesFor, copiesToWrite, readCopies, type CopyPorts, type Original } f
 import { isUnfinished } from './job.ts'
 import type { HookRequest } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
+import { isSigned } from './signature.ts'
 
 export interface PullSecretPorts extends CopyPorts {
   /** A Secret of the operator's own namespace, at most 60 s old. */
@@ -28,8 +29,11 @@ export function withPullSecrets(room: Room, ports: PullSecretPorts): Room {
     async (request, context) => {
       const { uid } = (request as HookRequest<AnyParent>).parent.metadata
       const jobs = Object.values(request.children[JOBS] ?? {}) as Job[]
-      const names = context.settings.imagePullSecrets
-      cleaned.set(uid, await lookAfter(jobs, names, ports, cleaned.get(uid) ?? new Set()))
+      const { imagePullSecrets: names, jobKeys } = context.settings
+      cleaned.set(
+        uid,
+        await lookAfter(jobs, { names, keys: jobKeys }, ports, cleaned.get(uid) ?? new Set()),
+      )
       const desired = await decide(request, context)
       if (desired.finalized === true) cleaned.delete(uid)
       return desired
@@ -46,7 +50,7 @@ const JOBS = 'Job.batch/v1'
 /** Which of the Jobs have ended and left no copy behind. */
 async function lookAfter(
   jobs: Job[],
-  names: readonly string[],
+  { names, keys }: { names: readonly string[]; keys: readonly string[] },
   ports: PullSecretPorts,
   cleaned: ReadonlySet<string>,
 ): Promise<Set<string>> {
@@ -56,7 +60,7 @@ async function lookAfter(
     if (!isUnfinished(job)) {
       if (!cleaned.has(uid)) await takeBack(job, names, ports)
       clean.add(uid)
-    } else if (deletionTimestamp === undefined) await lend(job, names, ports)
+    } else if (deletionTimestamp === undefined && isSigned(job, keys)) await lend(job, names, ports)
   }
   return clean
 }

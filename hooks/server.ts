@@ -138,7 +138,8 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
     server.post(`/${room.plural}/${hook}`, route(hook, room.request), async (request) => {
       const body = request.body as unknown as HookRequest<AnyParent>
       if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
-      const context = { now: options.now(), settings: options.settings }
+      const settings = { ...options.settings, jobKeys: options.tokens() }
+      const context = { now: options.now(), settings }
       const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
       const answer = guard(body, desired, hook)
       options.metrics.decided?.(body, answer)

@@ -5,9 +5,12 @@
 import { SOON_SECONDS } from '../crds/limits.ts'
 import type { Job } from '../crds/kubernetes.ts'
 import type { Decided } from './carry-out.ts'
-import { copiesToWrite, type Original } from './copies.ts'
+import { copiesFor, copiesToWrite, type Original } from './copies.ts'
 import { endingOf } from './ending.ts'
+import { toStop } from './job.ts'
 import type { Lack } from './lack.ts'
+import type { Settings } from './protocol.ts'
+import { isSigned } from './signature.ts'
 import { hasReported, runningJob, watch, whyStuck } from './transfer.ts'
 import { ended, open, refused, soon, starting, waiting } from './transfer-answer.ts'
 import type { Telling, Turn } from './transfer-answer.ts'
@@ -15,9 +18,9 @@ import type { ObservedTransfer } from './transfer-observe.ts'
 
 export interface Transfer<Observed, Status> extends Telling<Observed, Status> {
   /** The first thing that is missing; undefined when a Job may be made. */
-  lackOf(observed: Observed): Lack | undefined
-  /** What copies of credentials are made from. */
-  originalsOf(observed: Observed): Original[]
+  lackOf(observed: Observed, settings: Settings): Lack | undefined
+  /** What copies of credentials are made from: nothing that this namespace is not allowed to use. */
+  originalsOf(observed: Observed, settings: Settings): Original[]
   /** Hash of the plan of this moment, where one can be made. */
   wantedHash(observed: Observed): string | undefined
   /** Whether its Leases, as far as they were read, are another's by now. */
@@ -43,7 +46,7 @@ export function transferSync<Observed extends ObservedTransfer, Status>(
   if (observed.liveJobs !== undefined && observed.liveJobs.length > 0) {
     return soon(turn, 'the Job was just made')
   }
-  const lack = kind.lackOf(observed)
+  const lack = kind.lackOf(observed, context.settings)
   if (lack?.isRefusal === true) return refused(turn, lack.message)
   if (lack !== undefined) return waiting(turn, lack)
   return kind.start(turn)
@@ -54,11 +57,16 @@ function whileRunning<Observed extends ObservedTransfer, Status>(
   job: Job,
 ): Decided<Status> {
   const { kind, observed, context } = turn
+  const { settings } = context
+  const lack = kind.lackOf(observed, settings)
+  if (lack?.reason === 'NotAllowed') return revoked(turn, job, lack)
   const { writes, ...answer } = watch(
     job,
     {
       reported: hasReported(observed, job),
-      writeCopies: copiesToWrite(kind.originalsOf(observed), observed.copies ?? {}, job),
+      writeCopies: isSigned(job, settings.jobKeys)
+        ? copiesToWrite(kind.originalsOf(observed, settings), observed.copies ?? {}, job)
+        : [],
       stuck: () => {
         const wanted = kind.wantedHash(observed)
         return whyStuck(job, { wanted, missedTurn: kind.missedTurn(observed) }, context)
@@ -67,4 +75,20 @@ function whileRunning<Observed extends ObservedTransfer, Status>(
     (message) => starting(turn, message),
   )
   return { ...open(turn, answer), ...writes }
+}
+
+/**
+ * The permission was withdrawn while the Job runs: it is stopped and loses its credentials. Once it is
+ * gone the resource is refused.
+ */
+function revoked<Observed extends ObservedTransfer, Status>(
+  turn: Turn<Observed, Status> & { kind: Transfer<Observed, Status> },
+  job: Job,
+  lack: Lack,
+): Decided<Status> {
+  return {
+    ...open(turn, { remark: lack, again: SOON_SECONDS }),
+    stop: toStop([job]),
+    deleteCopies: copiesFor(turn.kind.copied(turn.observed), job),
+  }
 }

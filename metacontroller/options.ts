@@ -31,6 +31,9 @@ export const USAGE = `Usage: vec-operator serve [options]
   --kubeconfig FILE   reach the API as this file says (default: the pod's own account, then KUBECONFIG)
   --port NUMBER       port of the hooks (PORT, 8080)
   --host ADDRESS      address to listen on (HOST, 0.0.0.0)
+  --cross-namespace open|closed
+                      whether clusters without the annotation allow-from serve other namespaces
+                      (CROSS_NAMESPACE, open)
   --insecure-hooks    serve without HOOK_TOKEN_FILE: whoever reaches the port may call the hooks
   --log-level LEVEL   DEBUG, INFO, WARNING or ERROR (LOG_LEVEL, INFO)
   --log-format FORMAT json or text (LOG_FORMAT, json)
@@ -45,6 +48,7 @@ const FLAGS = {
   kubeconfig: { type: 'string' },
   port: { type: 'string' },
   host: { type: 'string' },
+  'cross-namespace': { type: 'string' },
   'insecure-hooks': { type: 'boolean', default: false },
   'log-level': { type: 'string' },
   'log-format': { type: 'string' },
@@ -98,13 +102,21 @@ export function parseOptions(
       ...{ version, logLevel, logFormat },
       createNamespace: !inside,
       namespaces: flags.namespace ?? [],
+      crossNamespace: oneOf(
+        'CROSS_NAMESPACE',
+        ['open', 'closed'] as const,
+        flags['cross-namespace'] ?? env['CROSS_NAMESPACE'] ?? 'open',
+      ),
     }),
   }
 }
 
 function settingsOf(
   env: Environment,
-  known: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'createNamespace' | 'namespaces'>,
+  known: Pick<
+    Settings,
+    'version' | 'logLevel' | 'logFormat' | 'createNamespace' | 'namespaces' | 'crossNamespace'
+  >,
 ): Settings {
   return {
     ...known,
@@ -115,6 +127,8 @@ function settingsOf(
       env['IMAGE_PULL_POLICY'] ?? 'IfNotPresent',
     ),
     imagePullSecrets: pullSecrets(env),
+    // The server fills it in for each decision: tokens rotate.
+    jobKeys: [],
     chart: {
       name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
       repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',

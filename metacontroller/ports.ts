@@ -7,6 +7,7 @@ import { LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
+import { isSigned } from '../hooks/signature.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { commonPorts, hasStatus } from './common-ports.ts'
 import { leasePorts } from './leases.ts'
@@ -21,6 +22,8 @@ export interface PortTools {
   consensus: ClusterPorts['consensus']
   /** Those the service may read; empty means all. */
   namespaces: string[]
+  /** Keys that sign our Jobs (hooks/signature.ts). */
+  jobKeys: () => readonly string[]
   now: () => Date
   log: Log
 }
@@ -32,8 +35,13 @@ const HELM_JOBS_SECONDS = 5
 export function clusterPorts(tools: PortTools): ClusterPorts {
   const { kubernetes, namespaces, now } = tools
   const leases = leasePorts(kubernetes)
-  const unfinished = () =>
-    unfinishedJobs(kubernetes, served(jobs, namespaces), { [LABELS.component]: 'helm' })
+  // Others may label Jobs as ours: they must not use up the slots of the installation.
+  const unfinished = async () => {
+    const labelled = await unfinishedJobs(kubernetes, served(jobs, namespaces), {
+      [LABELS.component]: 'helm',
+    })
+    return labelled.filter((job) => isSigned(job, tools.jobKeys()))
+  }
   const helmJobs = remember(unfinished, HELM_JOBS_SECONDS, now)
   return {
     ...commonPorts(tools),
@@ -45,7 +53,7 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
   }
 }
 
-export function accessKeyPorts(tools: Omit<PortTools, 'consensus'>): AccessKeyPorts {
+export function accessKeyPorts(tools: Omit<PortTools, 'consensus' | 'jobKeys'>): AccessKeyPorts {
   return {
     secret: tools.secret,
     liveSecret: readSecret(tools.kubernetes),

@@ -29,6 +29,8 @@ export interface RoomTools {
   engineRoute: 'direct' | 'proxy'
   /** Those the service may read; empty means all. */
   namespaces: string[]
+  /** Keys that sign our Jobs (hooks/signature.ts). */
+  jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers
   metrics: ServiceMetrics
@@ -52,7 +54,9 @@ export function roomsOf(tools: RoomTools): Room[] {
   const buckets = { ...common, time: { now, sleep }, ...counted('bucket') }
   const writes = new WritesUnderWay()
   const rooms = [
-    clusterRoom(clusterPorts({ ...common, consensus: consensusPort(engines) })),
+    clusterRoom(
+      clusterPorts({ ...common, jobKeys: tools.jobKeys, consensus: consensusPort(engines) }),
+    ),
     collectionRoom(collectionPorts({ ...engines, timers, writes }), tools.inlineMs),
     accessKeyRoom(accessKeyPorts(common)),
     backupRoom(backupPorts(buckets)),

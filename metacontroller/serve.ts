@@ -49,7 +49,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     metrics.called('kubernetes', call),
   )
   const connections = new EngineConnections()
-  const rooms = roomsOf({ ...options, namespaces, kubernetes, connections, now, timers, metrics })
+  const rooms = roomsOf({
+    ...{ ...options, namespaces, kubernetes, connections, now, timers, metrics },
+    jobKeys: tokens,
+  })
   const crds = await watchCrdVersions({
     version: settings.version,
     plurals: rooms.map(({ plural }) => plural),

@@ -5,6 +5,7 @@ import type { Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/names.ts'
 import type { Observed } from '../hooks/cluster/observed.ts'
 import type { Context, Settings } from '../hooks/protocol.ts'
+import { signatureOf } from '../hooks/signature.ts'
 
 export const NOW = new Date('2026-03-01T12:00:00Z')
 
@@ -18,6 +19,8 @@ export const settings: Settings = {
   imagePullPolicy: 'IfNotPresent',
   imagePullSecrets: [],
   version: '0.1.0',
+  crossNamespace: 'open',
+  jobKeys: ['test-key'],
   namespaces: [],
   logLevel: 'INFO',
   logFormat: 'json',
@@ -164,7 +167,13 @@ export function jobOf(
       uid: `job-${run}`,
       creationTimestamp: ago(createdAgo),
       labels: { [LABELS.parent]: uid, [LABELS.verb]: verb },
-      ...(plan !== undefined && { annotations: { [ANNOTATIONS.plan]: plan } }),
+      annotations: {
+        [ANNOTATIONS.signature]: signatureOf(
+          { namespace, name: jobName(kind, verb, uid, run), parentUid: uid },
+          settings.jobKeys,
+        ),
+        ...(plan !== undefined && { [ANNOTATIONS.plan]: plan }),
+      },
       ...(parts.deletionTimestamp !== undefined && { deletionTimestamp: parts.deletionTimestamp }),
     },
     spec: { template: { spec: { containers: [{ image: parts.image ?? settings.image }] } } },

@@ -41,6 +41,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: [
       'spec.config.<entry> would bypass <field>: set that field',
       'spec.<field> holds "{{", which the chart would run as a template',
+      'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',
       '<field> is too large: <n> of <n> bytes compressed',
     ],

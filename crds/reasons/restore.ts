@@ -90,10 +90,10 @@ function alsoOfBackups(reason: Reason): Reason {
     ...reason,
     messages: [
       ...reason.messages,
-      'backup <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
+      'backup <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the backup',
     ],
     cause:
-      'The cluster, or the backup, of another namespace does not let this one use its credentials.',
-    cure: 'Add this namespace to that annotation of the VecCluster or VecBackup, and make another VecRestore.',
+      'The cluster or the backup is in another namespace and does not allow this one to use it.',
+    cure: 'Add this namespace to that annotation of the VecCluster or VecBackup, and create another VecRestore. A Job that was running is stopped.',
   }
 }

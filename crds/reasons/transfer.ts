@@ -39,11 +39,13 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
     },
     {
       reason: 'NotAllowed',
+      condition: NOT_COMPLETE,
       messages: [
-        'cluster <namespace>/<name> does not allow namespace <namespace>: its annotation vec-operator.dev/allow-from',
+        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster',
+        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
       ],
-      cause: 'The cluster of another namespace does not let this one use its key.',
-      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, and make another ${kind}.`,
+      cause: 'The cluster is in another namespace and does not allow this one to use it.',
+      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open, and create another ${kind}. A Job that was running is stopped.`,
     },
     {
       reason: 'SecretNotFound',
@@ -55,9 +57,13 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
     {
       reason: 'SecretNotUsable',
       condition: NOT_COMPLETE,
-      messages: ['Secret <namespace>/<name> has no value in key <key>'],
-      cause: 'The Secret lacks a key, or it is empty.',
-      cure: `Write the key, or name another one in a new ${kind}.`,
+      messages: [
+        'Secret <namespace>/<name> has no value in key <key>',
+        'Secret <namespace>/<name> is of type <type>, which is not used as credentials: put them into a Secret of type Opaque',
+      ],
+      cause:
+        'The Secret lacks a key, the key is empty, or the Secret is of a type that Kubernetes or Helm use for other purposes.',
+      cure: `Write the key, or name another Secret in a new ${kind}.`,
     },
     {
       reason: 'JobNotStarted',

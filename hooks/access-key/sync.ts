@@ -3,8 +3,8 @@ import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import { hasKey } from '../../crds/connection.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
 import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, keySecretName } from '../../crds/names.ts'
-import { allows } from '../allow.ts'
+import { keySecretName } from '../../crds/names.ts'
+import { clusterRefusal } from '../allow.ts'
 import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
@@ -96,10 +96,8 @@ function troubleOf(observed: Observed, { settings }: Context): Trouble | undefin
   }
   if (cluster === undefined)
     return pending('ClusterNotFound', `cluster ${namespace}/${name} not found`)
-  if (!allows(cluster, accessKey.metadata.namespace, '*')) {
-    const message = `cluster ${namespace}/${name} does not allow namespace ${accessKey.metadata.namespace}: its annotation ${ANNOTATIONS.allowFrom}`
-    return { phase: 'Failed', reason: 'NotAllowed', message }
-  }
+  const refusal = clusterRefusal(cluster, accessKey.metadata.namespace, settings)
+  if (refusal !== undefined) return { phase: 'Failed', ...refusal }
   if (!hasKey(cluster.spec)) {
     return pending('ApiKeyMissing', `cluster ${namespace}/${name} has no apiKey to sign with`)
   }
@@ -112,7 +110,10 @@ function troubleOf(observed: Observed, { settings }: Context): Trouble | undefin
   return undefined
 }
 
-/** The token that is there stays: it may still be good, and a Secret left out is deleted. */
+/**
+ * The token that is there stays while something is missing, for it may still be good. Where the cluster
+ * does not allow this namespace, it is deleted.
+ */
 function troubled(
   observed: Observed,
   { phase, reason, message }: Trouble,
@@ -122,14 +123,26 @@ function troubled(
   const held = observed.children.find(({ metadata }) => metadata.name === name)
   const status = {
     phase,
-    ...(held !== undefined && issuedAs(held)),
+    ...(held !== undefined && reason !== 'NotAllowed' && issuedAs(held)),
     ...(phase === 'Failed' && { error: message }),
   }
-  const desired = answer(observed, [], status, context, { status: 'False', reason, message })
+  const waiting = answer(observed, [], status, context, { status: 'False', reason, message })
+  const desired = reason === 'NotAllowed' ? withdrawn(waiting, observed) : waiting
   const isNews = conditionOf(observed.accessKey, 'Ready')?.message !== message
   if (WAITS.has(reason) || !isNews) return desired
   const event = { type: 'Warning' as const, reason, message, transition: message }
   return { ...desired, events: [eventOn(observed.accessKey, event, context.now)] }
+}
+
+function withdrawn(
+  desired: Desired<AccessKeyStatus>,
+  { children }: Observed,
+): Desired<AccessKeyStatus> {
+  const dropped = children.map(({ kind, metadata: { name } }) => ({
+    ...{ kind, name },
+    reason: 'the cluster does not allow this namespace',
+  }))
+  return { ...desired, children: [], ...(dropped.length > 0 && { dropped }) }
 }
 
 function answer(

@@ -1,5 +1,6 @@
 /** Which credentials of a cluster the Job of a backup needs as copies (hooks/copies.ts). */
 import type { VecBackup } from '../../crds/backup.ts'
+import type { CrossNamespace } from '../allow.ts'
 import {
   CLUSTER_CREDENTIALS,
   clusterOriginals,
@@ -18,7 +19,10 @@ export function copied({
 }
 
 /** What the copies are made from. */
-export function originalsOf({ backup, cluster, secrets }: Observed): Original[] {
+export function originalsOf(
+  { backup, cluster, secrets }: Observed,
+  settings: CrossNamespace,
+): Original[] {
   if (cluster === undefined || copied(backup).length === 0) return []
-  return clusterOriginals(cluster, secrets)
+  return clusterOriginals(cluster, secrets, { from: backup.metadata.namespace, settings })
 }

@@ -1,4 +1,5 @@
 /** What stops a helm run before it starts: settings that would do harm or cannot be applied. */
+import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
@@ -27,6 +28,7 @@ export function obstacleOf(
   return (
     bypassedField(cluster.spec.config) ??
     templateText(cluster.spec) ??
+    unsafeImage(cluster.spec) ??
     (statefulSet && changedSnapshotVolume(cluster, statefulSet))
   )
 }
@@ -60,6 +62,12 @@ function templateText({ config, affinity }: ClusterSpec): string | undefined {
     }
   }
   return undefined
+}
+
+/** Checked by the CRD too; an object that an older CRD admitted may hold anything. */
+function unsafeImage({ image }: ClusterSpec): string | undefined {
+  if (new RegExp(IMAGE_REPOSITORY).test(image.repository)) return undefined
+  return 'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML'
 }
 
 /** Volume templates of a StatefulSet never change; helm would fail with half of its work done. */

@@ -5,7 +5,7 @@
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
-import { allows } from '../allow.ts'
+import { allowedBy, clusterRefusal } from '../allow.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
 import { notServed, serves } from '../served.ts'
@@ -44,14 +44,17 @@ export async function observeEnd(
   const remaining = outOfReach(collection, settings)
   // Whether it is still there, nobody here can tell: it must not be left behind as if it were gone.
   if (remaining !== undefined) return { collection, isDone: false, remaining }
-  const cluster = await clusterToCall(collection, reach)
+  const cluster = await clusterToCall(collection, reach, settings)
   if (cluster === undefined) {
     await reach.ends.abort(uid)
     return { collection, isDone: true }
   }
   const shared = sharedEngine(cluster, reach)
   const attempt = async (signal: AbortSignal) => ({
-    remaining: await remove({ collection, shared, ports: reach.ports }, signal),
+    remaining: await remove(
+      { collection, shared, ports: reach.ports, isAllowed: allowedBy(cluster, settings) },
+      signal,
+    ),
   })
   const { value, againAfterSeconds } = await reach.ends.result(uid, now, attempt)
   if (value !== undefined && value.remaining === undefined) {
@@ -92,9 +95,11 @@ function outOfReach(collection: VecCollection, settings: Settings): string | und
 async function clusterToCall(
   collection: VecCollection,
   { ports }: Reach,
+  settings: Settings,
 ): Promise<VecCluster | undefined> {
   if (collection.spec.deletionPolicy === 'Retain') return undefined
   const cluster = await ports.cluster(clusterOf(collection))
   if (cluster === undefined) return undefined
-  return allows(cluster, collection.metadata.namespace, '*') ? cluster : undefined
+  const refusal = clusterRefusal(cluster, collection.metadata.namespace, settings)
+  return refusal === undefined ? cluster : undefined
 }

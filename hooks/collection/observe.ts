@@ -2,7 +2,7 @@
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import { connectionOf } from '../../crds/connection.ts'
-import { allows } from '../allow.ts'
+import { allowedBy, clusterRefusal } from '../allow.ts'
 import { clustersIn } from '../observations.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
@@ -38,8 +38,10 @@ export async function observe(
   const [cluster] = clustersIn(related)
   if (cluster === undefined) return { collection, againAfterSeconds: 0 }
   const { namespace } = cluster.metadata
-  if (!serves(settings, namespace) || !allows(cluster, collection.metadata.namespace, '*'))
+  const refusal = clusterRefusal(cluster, collection.metadata.namespace, settings)
+  if (!serves(settings, namespace) || refusal !== undefined) {
     return { collection, cluster, againAfterSeconds: 0 }
+  }
 
   const { uid } = collection.metadata
   const about = aboutOf(cluster)
@@ -48,7 +50,8 @@ export async function observe(
   const due = dueAt(collection, reach.passes.last(uid), about, firstSeen)
   const run = async (signal: AbortSignal) => {
     const shared = sharedEngine(cluster, reach)
-    const outcome = await reconcile({ collection, shared, ports: reach.ports }, signal)
+    const isAllowed = allowedBy(cluster, settings)
+    const outcome = await reconcile({ collection, shared, ports: reach.ports, isAllowed }, signal)
     const endedAt = reach.ports.now().getTime()
     return { outcome, generation: collection.metadata.generation, ...about, endedAt }
   }

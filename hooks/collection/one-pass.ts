@@ -15,7 +15,7 @@ export interface Pass {
   shared: SharedEngine
   writes: Writes
   signal: AbortSignal
-  /** All VecCollections of this cluster; asked once in a pass. */
+  /** All VecCollections that this cluster allows; listed once per pass. */
   others: () => Promise<VecCollection[]>
   /** Throws when the name belongs to an older resource. */
   refuseOwned: () => Promise<void>
@@ -24,16 +24,21 @@ export interface Pass {
   wait: (milliseconds: number) => Promise<void>
 }
 
-interface Parts {
+export interface Parts {
   collection: VecCollection
   shared: SharedEngine
   ports: CollectionPorts
+  /** Whether the cluster allows a namespace: what it refuses claims neither a name nor an alias. */
+  isAllowed: (namespace: string) => boolean
 }
 
-export function passOf({ collection, shared, ports }: Parts, signal: AbortSignal): Pass {
+export function passOf({ collection, shared, ports, isAllowed }: Parts, signal: AbortSignal): Pass {
   const name = collectionNameOf(collection)
   const cluster = clusterOf(collection)
-  const others = once(() => ports.collectionsOf(cluster, collection))
+  const others = once(async () => {
+    const all = await ports.collectionsOf(cluster, collection)
+    return all.filter(({ metadata }) => isAllowed(metadata.namespace))
+  })
   const refuseAlias = (aliases: Alias[]) => {
     const target = aliases.find(({ alias_name }) => alias_name === name)?.collection_name
     if (target !== undefined) throw new Rejected(`${name} is an alias of collection ${target}`)

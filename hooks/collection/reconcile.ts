@@ -12,17 +12,11 @@ import { ignoredBefore, patchDrift } from './align-config.ts'
 import { clusterOf, collectionNameOf } from './claims.ts'
 import { describe, immutableDifferences } from './mismatch.ts'
 import { retryAfter, seen, verdict, waiting, type Facts, type Outcome } from './outcome.ts'
-import { appears, passOf, type Pass } from './one-pass.ts'
-import type { CollectionPorts } from './ports.ts'
+import { appears, passOf, type Parts, type Pass } from './one-pass.ts'
 import { replicated } from './replicas.ts'
-import type { SharedEngine } from './shared.ts'
 import { isTransient } from './writes.ts'
 
-export interface Task {
-  collection: VecCollection
-  shared: SharedEngine
-  ports: CollectionPorts
-}
+export type Task = Parts
 
 export async function reconcile(task: Task, signal: AbortSignal): Promise<Outcome> {
   const pass = passOf(task, signal)

@@ -1,17 +1,11 @@
 /** Deletes a collection with its resource: the one place where data is meant to be lost. */
-import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/errors.ts'
-import { appears, passOf } from './one-pass.ts'
-import type { CollectionPorts } from './ports.ts'
-import type { SharedEngine } from './shared.ts'
+import { appears, passOf, type Parts } from './one-pass.ts'
 
 /** Why the collection is not deleted yet; undefined once there is nothing left to delete. */
 export type Remaining = string | undefined
 
-export async function remove(
-  task: { collection: VecCollection; shared: SharedEngine; ports: CollectionPorts },
-  signal: AbortSignal,
-): Promise<Remaining> {
+export async function remove(task: Parts, signal: AbortSignal): Promise<Remaining> {
   const pass = passOf(task, signal)
   try {
     const isThere = await pass.engine.collectionInfo(pass.name, signal)

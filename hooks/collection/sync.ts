@@ -2,8 +2,8 @@
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
-import { ANNOTATIONS, shortHash } from '../../crds/names.ts'
-import { allows } from '../allow.ts'
+import { shortHash } from '../../crds/names.ts'
+import { clusterRefusal } from '../allow.ts'
 import { conditionOf } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
@@ -26,9 +26,9 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
     const missing = waiting('ClusterNotFound', `${called} not found`)
     return answer(collection, missing, missing.againAfterSeconds, context)
   }
-  if (!allows(cluster, collection.metadata.namespace, '*')) {
-    const message = `${called} does not allow namespace ${collection.metadata.namespace}: its annotation ${ANNOTATIONS.allowFrom}`
-    const refused = verdict(collection, 'Failed', { reason: 'NotAllowed', message })
+  const refusal = clusterRefusal(cluster, collection.metadata.namespace, context.settings)
+  if (refusal !== undefined) {
+    const refused = verdict(collection, 'Failed', refusal)
     return answer(collection, refused, RETRY_SECONDS, context)
   }
   if (outcome !== undefined) return answer(collection, outcome, againAfterSeconds, context)

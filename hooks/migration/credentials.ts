@@ -7,9 +7,9 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
-import { allows } from '../allow.ts'
+import { clusterRefusal, type CrossNamespace } from '../allow.ts'
 import { CLUSTER_CREDENTIALS, CLUSTER_KEYS, type Original } from '../copies.ts'
-import { isSet, secretLack, type Lack } from '../lack.ts'
+import { isSet, secretLack, unsuitableSecret, type Lack } from '../lack.ts'
 import { sourceClusterOf, targetOf } from './places.ts'
 
 /** The clusters of a migration, as far as they exist. */
@@ -57,7 +57,10 @@ export function credentialLack(
   secrets: Secrets,
 ): Lack | undefined {
   for (const { credential, key, isRequired, ...place } of wantedCredentials(migration, clusters)) {
-    const lack = isRequired ? secretLack(place, [key], secrets[credential]) : undefined
+    const secret = secrets[credential]
+    const lack = isRequired
+      ? (unsuitableSecret(place, [key], secret) ?? secretLack(place, [key], secret))
+      : undefined
     if (lack !== undefined) return lack
   }
   return undefined
@@ -80,9 +83,11 @@ export function originalsOf(
   migration: VecMigration,
   { source, target }: Clusters,
   secrets: Secrets,
+  settings: CrossNamespace,
 ): Original[] {
+  const { namespace } = migration.metadata
   const allowed = (cluster: VecCluster | undefined) =>
-    cluster !== undefined && allows(cluster, migration.metadata.namespace, '*')
+    cluster !== undefined && clusterRefusal(cluster, namespace, settings) === undefined
   const clusters = {
     ...(allowed(source) && { source: source as VecCluster }),
     ...(allowed(target) && { target: target as VecCluster }),

@@ -1,26 +1,30 @@
 /** What a migration waits for before its Job can start, and what it will never get. */
-import { clusterLack, type Lack } from '../lack.ts'
+import type { CrossNamespace } from '../allow.ts'
+import { clusterLack, foremost, type Lack } from '../lack.ts'
 import { credentialLack } from './credentials.ts'
 import type { Observed } from './observed.ts'
 import { sourceClusterOf, targetOf } from './places.ts'
 
 /** The first thing that is missing; undefined when the Job may be made. */
-export function lackOf({ migration, clusters, secrets, isReady }: Observed): Lack | undefined {
-  const { namespace: from } = migration.metadata
+export function lackOf(
+  { migration, clusters, secrets, isReady }: Observed,
+  settings: CrossNamespace,
+): Lack | undefined {
+  const reader = { from: migration.metadata.namespace, settings }
   const source = sourceClusterOf(migration)
   const target = targetOf(migration)
-  return (
-    ofTarget(clusterLack(target, clusters.target, from)) ??
-    (source && clusterLack(source, clusters.source, from)) ??
-    credentialLack(migration, clusters, secrets) ??
+  return foremost([
+    ofTarget(clusterLack(target, clusters.target, reader)),
+    source && clusterLack(source, clusters.source, reader),
+    credentialLack(migration, clusters, secrets),
     // Asked only where nothing else is missing.
-    (isReady === false
+    isReady === false
       ? ofTarget({
           reason: 'ClusterNotReady',
           message: `cluster ${target.namespace}/${target.name} does not answer /readyz with 200`,
         })
-      : undefined)
-  )
+      : undefined,
+  ])
 }
 
 function ofTarget(lack: Lack | undefined): Lack | undefined {

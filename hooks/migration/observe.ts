@@ -37,7 +37,7 @@ export async function observe(
   const clusters = await readClusters(shown.migration, ports)
   const known = { ...shown, clusters }
   if (running !== undefined) return { ...known, ...(await originalsFor(known, running, ports)) }
-  return readAround(known, ports)
+  return readAround(known, ports, context)
 }
 
 export function fromRequest(request: HookRequest<VecMigration>): Observed {
@@ -66,7 +66,11 @@ async function readClusters(migration: VecMigration, ports: MigrationPorts): Pro
   return clustersOf(source, target)
 }
 
-async function readAround(shown: Observed, ports: MigrationPorts): Promise<Observed> {
+async function readAround(
+  shown: Observed,
+  ports: MigrationPorts,
+  { settings }: Context,
+): Promise<Observed> {
   const { migration, clusters } = shown
   const { namespace, uid } = migration.metadata
   const [secrets, liveJobs, writers] = await Promise.all([
@@ -77,7 +81,7 @@ async function readAround(shown: Observed, ports: MigrationPorts): Promise<Obser
   const observed = { ...shown, secrets, liveJobs, writers }
   // An engine is asked only when its answer could start a Job.
   if (liveJobs.length > 0 || clusters.target === undefined) return observed
-  if (lackOf(observed) !== undefined) return observed
+  if (lackOf(observed, settings) !== undefined) return observed
   return { ...observed, isReady: await ports.isReady(connectionOf(clusters.target)) }
 }
 

@@ -31,7 +31,8 @@ const MIGRATION: Transfer<Observed, MigrationStatus> = {
   starting: { reason: 'MigrationStarting' },
   eventsOf: ({ migration }, status, now) => eventsOf(migration, status, now),
   copied: ({ migration }) => copied(migration),
-  originalsOf: ({ migration, clusters, secrets }) => originalsOf(migration, clusters, secrets),
+  originalsOf: ({ migration, clusters, secrets }, settings) =>
+    originalsOf(migration, clusters, secrets, settings),
   wantedHash: ({ migration, clusters }) => wantedRun(migration, clusters)?.hash,
   // It holds no Lease: it only waits for those of others.
   givenBack: () => [],

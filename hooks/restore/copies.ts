@@ -3,7 +3,7 @@
  * another namespace, and those of the bucket where the backup is in another one.
  */
 import { keyChoices, type S3Source } from '../../crds/storage.ts'
-import { allows } from '../allow.ts'
+import { backupRefusal, type CrossNamespace } from '../allow.ts'
 import { CLUSTER_CREDENTIALS, clusterOriginals, type Original } from '../copies.ts'
 import type { Observed } from './observed.ts'
 import { bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
@@ -17,12 +17,13 @@ export function copied({ restore }: Pick<Observed, 'restore'>): string[] {
 }
 
 /** What the copies are made from. */
-export function originalsOf(observed: Observed): Original[] {
+export function originalsOf(observed: Observed, settings: CrossNamespace): Original[] {
   const { restore, backup, cluster, secrets } = observed
   const source = sourceOf(restore, backup)
   const { bucket } = secrets
+  const from = restore.metadata.namespace
   const all = [
-    ...(cluster === undefined ? [] : clusterOriginals(cluster, secrets)),
+    ...(cluster === undefined ? [] : clusterOriginals(cluster, secrets, { from, settings })),
     // One that was made anew under this name may allow less.
     ...(source === undefined || bucket === undefined || !isAllowed(observed)
       ? []
@@ -33,7 +34,7 @@ export function originalsOf(observed: Observed): Original[] {
 }
 
 function isAllowed({ restore, backup }: Observed): boolean {
-  return backup === undefined || allows(backup, restore.metadata.namespace, '')
+  return backup === undefined || backupRefusal(backup, restore.metadata.namespace) === undefined
 }
 
 function bucketKeys({ credentialsSecretRef }: S3Source): string[] {

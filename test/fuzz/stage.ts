@@ -67,6 +67,7 @@ export class Stage {
     const kubernetes = new PlainKubernetes(this.resources, (call) => this.engine(call))
     const rooms = roomsOf({
       ...{ kubernetes, connections: this.#connections, engineRoute: 'proxy', namespaces: [] },
+      jobKeys: () => [],
       ...{ now, timers: clock, metrics, log, inlineMs: INLINE_MS },
     })
     const tokens = () => []

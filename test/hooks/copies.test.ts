@@ -1,5 +1,5 @@
 import t from 'tap'
-import { KEY_SECRET_KEY } from '../../crds/names.ts'
+import { ANNOTATIONS, KEY_SECRET_KEY } from '../../crds/names.ts'
 import {
   clusterOriginals,
   copiesFor,
@@ -17,6 +17,8 @@ const tls = secret({ 'ca.crt': 'authority', 'tls.key': 'private' })
 const names = (secrets: { metadata: { name: string } }[]) =>
   secrets.map(({ metadata }) => metadata.name)
 
+const OPEN = { from: 'elsewhere', settings: { crossNamespace: 'open' } } as const
+
 t.test('a cluster has the credentials that it asks for and that are there', async (t) => {
   t.strictSame(credentialsOf(keyed, { engine, tls }), ['engine', 'tls'])
   t.strictSame(credentialsOf(cluster(), { engine }), [], 'a key that it does not ask for')
@@ -28,7 +30,11 @@ t.test('a cluster has the credentials that it asks for and that are there', asyn
 })
 
 t.test('a copy holds what is read of its source, and nothing private besides', async (t) => {
-  const [first, second, ...more] = copiesToWrite(clusterOriginals(keyed, { engine, tls }), {}, job)
+  const [first, second, ...more] = copiesToWrite(
+    clusterOriginals(keyed, { engine, tls }, OPEN),
+    {},
+    job,
+  )
   t.strictSame(more, [])
   t.strictSame(first?.data, engine.data)
   t.strictSame(Object.keys(second?.data ?? {}), ['ca.crt'])
@@ -39,19 +45,38 @@ t.test('a copy holds what is read of its source, and nothing private besides', a
   t.equal(first?.metadata.namespace, 'ns')
 })
 
+t.test('credentials are lent only to a namespace that the cluster allows now', async (t) => {
+  const lent = (from: string, crossNamespace: 'open' | 'closed', allowFrom?: string) => {
+    const annotations = allowFrom === undefined ? {} : { [ANNOTATIONS.allowFrom]: allowFrom }
+    const owner = { ...keyed, metadata: { ...keyed.metadata, annotations } }
+    return clusterOriginals(owner, { engine, tls }, { from, settings: { crossNamespace } }).length
+  }
+  t.equal(lent('far', 'open'), 2)
+  t.equal(lent('far', 'closed'), 0)
+  t.equal(lent('ns', 'closed'), 2, 'its own namespace')
+  t.equal(lent('far', 'closed', 'other, far'), 2)
+  t.equal(lent('far', 'open', 'other'), 0, 'a list is all there is')
+  t.equal(lent('far', 'open', ''), 0)
+  t.equal(lent('far', 'closed', '*'), 2)
+})
+
 t.test('a copy of a Secret that holds nothing holds nothing', async (t) => {
   const empty = secret({})
   delete empty.data
-  const [copy, ...more] = copiesToWrite(clusterOriginals(keyed, { engine: empty }), {}, job)
+  const [copy, ...more] = copiesToWrite(clusterOriginals(keyed, { engine: empty }, OPEN), {}, job)
   t.strictSame([copy?.data, more], [{}, []])
 })
 
 t.test('a copy that is as its source is not written again; one that differs is', async (t) => {
-  const originals = clusterOriginals(keyed, { engine, tls })
+  const originals = clusterOriginals(keyed, { engine, tls }, OPEN)
   const [one, other] = copiesToWrite(originals, {}, job)
   const there = { ...(one && { engine: one }), ...(other && { tls: other }) }
   t.strictSame(copiesToWrite(originals, there, job), [])
-  const rotated = clusterOriginals(keyed, { engine: secret({ [KEY_SECRET_KEY]: 'new' }), tls })
+  const rotated = clusterOriginals(
+    keyed,
+    { engine: secret({ [KEY_SECRET_KEY]: 'new' }), tls },
+    OPEN,
+  )
   t.strictSame(names(copiesToWrite(rotated, there, job)), names(one ? [one] : []))
 })
 

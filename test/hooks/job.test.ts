@@ -1,4 +1,5 @@
 /** The pod of every Job: what an installation sets, and what the strictest Pod Security Standard asks. */
+import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { encodePlan } from '../../crds/command.ts'
 import { copyName, shortHash } from '../../crds/names.ts'
@@ -52,7 +53,13 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
       kind: 'Job',
       metadata: {
         ...{ name, namespace: 'ns', labels: all },
-        annotations: { 'vec-operator.dev/plan': 'h' },
+        annotations: {
+          'vec-operator.dev/plan': 'h',
+          'vec-operator.dev/image': 'vec-operator:test',
+          'vec-operator.dev/signature': createHmac('sha256', 'test-key')
+            .update(JSON.stringify(['vec-operator job', 'ns', name, 'u']))
+            .digest('hex'),
+        },
       },
       spec: {
         backoffLimit: 6,

@@ -2,9 +2,10 @@
 import t from 'tap'
 import { KubernetesError } from '../../crds/errors.ts'
 import type { Job, Secret } from '../../crds/kubernetes.ts'
-import { copyName, pullCredential } from '../../crds/names.ts'
+import { ANNOTATIONS, LABELS, copyName, pullCredential } from '../../crds/names.ts'
 import { withPullSecrets, type PullSecretPorts } from '../../hooks/pull-secrets.ts'
 import { room } from '../../hooks/room.ts'
+import { signatureOf } from '../../hooks/signature.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { cluster, context, settings } from '../builders.ts'
 
@@ -25,6 +26,13 @@ function job(end?: 'Complete' | 'Failed', deletionTimestamp?: string): Job {
     metadata: {
       ...{ name: JOB, namespace: 'ns', uid: 'uid-job' },
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      labels: { [LABELS.parent]: 'uid-a' },
+      annotations: {
+        [ANNOTATIONS.signature]: signatureOf(
+          { namespace: 'ns', name: JOB, parentUid: 'uid-a' },
+          settings.jobKeys,
+        ),
+      },
     },
     ...(end !== undefined && { status: { conditions: [{ type: end, status: 'True' }] } }),
   }
@@ -108,6 +116,14 @@ t.test('what was remembered of a resource goes with it', async (t) => {
   await show(job('Complete'), 'finalize')
   await show(job('Complete'))
   t.equal(calls.length, 2)
+})
+
+t.test('a Job that this operator did not create is given nothing', async (t) => {
+  const { show, calls } = stage()
+  const forged = job()
+  forged.metadata.annotations = {}
+  await show(forged)
+  t.strictSame(calls, [])
 })
 
 t.test('a Job on its way out is given nothing any more', async (t) => {

@@ -17,6 +17,8 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
       logFormat: 'json',
       createNamespace: false,
       namespaces: [],
+      crossNamespace: 'open',
+      jobKeys: [],
       image: 'registry/vec-operator:0.1.0',
       imagePullPolicy: 'IfNotPresent',
       imagePullSecrets: [],
@@ -34,7 +36,10 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
 t.test('every variable and every argument has its effect', async (t) => {
   const amounts = { requests: { cpu: '1' }, limits: {} }
   const options = parseOptions(
-    ['--namespace', 'a', '--namespace', 'b', '--host', '::', '--log-level', 'DEBUG'],
+    [
+      ...['--namespace', 'a', '--namespace', 'b', '--host', '::', '--log-level', 'DEBUG'],
+      ...['--cross-namespace', 'closed'],
+    ],
     {
       ...inCluster,
       PORT: '9000',
@@ -62,6 +67,7 @@ t.test('every variable and every argument has its effect', async (t) => {
     engineRoute: 'proxy',
     settings: {
       namespaces: ['a', 'b'],
+      crossNamespace: 'closed',
       logLevel: 'DEBUG',
       logFormat: 'text',
       imagePullPolicy: 'Never',
@@ -103,6 +109,7 @@ for (const [what, args, env, message] of [
   ['a port that is a word', ['--port', 'http'], {}, /^PORT: "http" is not a whole number/],
   ['a port too high', [], { PORT: '65536' }, /^PORT: "65536"/],
   ['a lower-case level', [], { LOG_LEVEL: 'debug' }, /^LOG_LEVEL: "debug" is none of DEBUG, INFO/],
+  ['an unknown rule', [], { CROSS_NAMESPACE: 'half' }, /^CROSS_NAMESPACE: "half" is none of/],
   ['an unknown format', [], { LOG_FORMAT: 'xml' }, /^LOG_FORMAT: "xml" is none of json, text/],
   ['half a certificate', [], { TLS_KEY_FILE: '/k' }, /^TLS_CERT_FILE and TLS_KEY_FILE need/],
   ['resources that are no JSON', [], { JOB_RESOURCES: '{' }, /^JOB_RESOURCES is not JSON/],

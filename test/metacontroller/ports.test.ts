@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
-import { API_VERSION, LABELS } from '../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/names.ts'
 import { EngineConnections } from '../../jobs/clients/engine-route.ts'
 import { consensusOf, consensusPort } from '../../metacontroller/consensus.ts'
 import {
@@ -11,7 +11,8 @@ import {
   secretPort,
   servedClusters,
 } from '../../metacontroller/ports.ts'
-import { clusterSpec } from '../builders.ts'
+import { signatureOf } from '../../hooks/signature.ts'
+import { clusterSpec, settings } from '../builders.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
 
 const log = pino({ level: 'silent' })
@@ -36,6 +37,7 @@ async function ports(t: Test, namespaces: string[] = []) {
         freshSecret: secret,
       }),
       namespaces,
+      jobKeys: () => settings.jobKeys,
       now,
       log: {
         debug: () => undefined,
@@ -56,7 +58,15 @@ const secret = (value: string, namespace = 'ns') => ({
 const job = (name: string, labels: Record<string, string>, namespace = 'ns') => ({
   apiVersion: 'batch/v1',
   kind: 'Job',
-  metadata: { name, namespace, labels },
+  metadata: {
+    ...{ name, namespace, labels },
+    annotations: {
+      [ANNOTATIONS.signature]: signatureOf(
+        { namespace, name, parentUid: labels[LABELS.parent] ?? '' },
+        settings.jobKeys,
+      ),
+    },
+  },
   spec: {
     template: {
       spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'vec-operator:test' }] },
@@ -111,7 +121,9 @@ t.test('helm Jobs that have not ended are counted, at most 5 s late', async (t) 
   await end('done', 'Complete', 1)
   await api.create(job('failed', helm))
   await end('failed', 'Failed', 0)
-  t.equal(await port.unfinishedHelmJobs(), 2)
+  const forged = job('forged', helm)
+  await api.create({ ...forged, metadata: { ...forged.metadata, annotations: {} } })
+  t.equal(await port.unfinishedHelmJobs(), 2, 'of Jobs that others labelled none counts')
   await end('running', 'Complete', 1)
   t.equal(await port.unfinishedHelmJobs(), 2)
   clock.advance(5_000)

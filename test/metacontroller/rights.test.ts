@@ -167,7 +167,7 @@ t.test("the service's rights are those that its calls need, and no others", asyn
   const secret = secretPort(kubernetes, now)
   const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
   const engines = { connections, route: 'direct' as const, freshSecret: secret }
-  const tools = { ...common, consensus: async () => [] }
+  const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
   const writes = new WritesUnderWay()
   await use(clusterPorts(tools), ofCluster)
   await use(collectionPorts({ ...common, ...engines, timers: systemTimers, writes }), ofCollection)

@@ -5,7 +5,7 @@ import { ANNOTATIONS } from '../../../crds/names.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { sync } from '../../../hooks/access-key/sync.ts'
 import { fingerprintOf } from '../../../hooks/access-key/token.ts'
-import { NOW, ago, cluster, context, secret } from '../../builders.ts'
+import { NOW, ago, cluster, context, secret, settings } from '../../builders.ts'
 import { KEY, accessKey, jwtCluster, observed, settled, tokenIn, written } from './keys.ts'
 
 function said({ status }: Desired<AccessKeyStatus>) {
@@ -120,12 +120,25 @@ t.test('who is not allowed is told by which annotation, and once', async (t) => 
   const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec, annotations })
   const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
   const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
-  const message = `cluster other/a does not allow namespace ns: its annotation ${ANNOTATIONS.allowFrom}`
+  const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
   t.strictSame(said(desired), ['Failed', 'False', 'NotAllowed', message])
   t.equal(desired.status.error, message)
   t.match(desired.events, [{ type: 'Warning', reason: 'NotAllowed', message }])
   const told = { ...accessKey(spec), status: desired.status }
   t.strictSame(reasons(await sync(observed({ accessKey: told, cluster: theirs }), context)), [])
+})
+
+t.test('a namespace that is no longer allowed loses its token', async (t) => {
+  const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
+  const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec })
+  const parts = { accessKey: accessKey(spec), cluster: theirs }
+  const held = written(await sync(observed(parts), context))
+  const closed = { ...context, settings: { ...settings, crossNamespace: 'closed' as const } }
+  const refused = await sync(observed({ ...parts, children: [held] }), closed)
+  t.strictSame(refused.children, [])
+  t.match(refused.dropped, [{ kind: 'Secret', name: held.metadata.name }])
+  t.notOk('issuedAt' in refused.status, 'the status names no token that is gone')
+  t.match(refused.status.error, /or set the chart value crossNamespace to open$/)
 })
 
 t.test('a Secret that only another resource owns is not ours', async (t) => {

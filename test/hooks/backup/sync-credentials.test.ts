@@ -127,3 +127,48 @@ t.test(
     )
   },
 )
+
+/** A backup of another namespace's cluster while its Job runs, as far as credentials go. */
+function running(parts: { annotations?: Record<string, string>; isForged?: boolean }) {
+  const owner = runningCluster({
+    spec: secured,
+    ...(parts.annotations && { annotations: parts.annotations }),
+  })
+  const job = transferJob({ namespace: 'far' })
+  if (parts.isForged === true) job.metadata.annotations = {}
+  return ready({
+    ...{ backup: far, cluster: owner, secrets: credentials, jobs: [job], copies: {} },
+    progress: report(),
+  })
+}
+
+t.test('a Job that this operator did not create is lent no key, whatever it reports', async (t) => {
+  t.equal(sync(running({}), context).writeCopies?.length, 2)
+  t.equal(sync(running({ isForged: true }), context).writeCopies, undefined)
+})
+
+t.test('a permission that is withdrawn stops the Job and takes its credentials back', async (t) => {
+  const observed = running({ annotations: { 'vec-operator.dev/allow-from': 'others' } })
+  const decision = sync(observed, context)
+  const { name } = transferJob().metadata
+  t.equal(decision.writeCopies, undefined)
+  t.match(decision.stop, [{ namespace: 'far', name }])
+  t.strictSame(
+    decision.deleteCopies?.map((copy) => copy.name),
+    [`${name}-engine`, `${name}-tls`],
+  )
+  t.match(decision.status.conditions, [{ status: 'False', reason: 'NotAllowed' }])
+  t.equal(decision.children.length, observed.children.length, 'no child is lost')
+})
+
+t.test('an image that admission rewrote does not replace the Job', async (t) => {
+  const plan = wantedRun(far, runningCluster({ spec: secured }), undefined).hash
+  const image = 'mirror.example/vec-operator@sha256:0'
+  const job = transferJob({ namespace: 'far', plan, image })
+  const { settings } = context
+  Object.assign(job.metadata.annotations ?? {}, { 'vec-operator.dev/image': settings.image })
+  const { progress: _, ...observed } = running({})
+  t.equal(sync({ ...observed, jobs: [job] }, context).stop, undefined)
+  const upgraded = { ...context, settings: { ...settings, image: 'vec-operator:next' } }
+  t.equal(sync({ ...observed, jobs: [job] }, upgraded).stop?.length, 1, 'another release does')
+})

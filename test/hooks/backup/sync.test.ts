@@ -48,6 +48,14 @@ const missing: [string, Partial<Observed>, string, string][] = [
     'SecretNotUsable',
     'Secret ns/s3 has no value in key CLOUD_SECRET_ACCESS_KEY',
   ],
+  ...['kubernetes.io/service-account-token', 'kubernetes.io/tls', 'helm.sh/release.v1'].map(
+    (type): [string, Partial<Observed>, string, string] => [
+      `credentials, for the Secret is of type ${type}`,
+      { secrets: { bucket: { ...bucketKeys, type } } },
+      'SecretNotUsable',
+      `Secret ns/s3 is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,
+    ],
+  ),
   [
     "cluster's key",
     { cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }) },
@@ -107,7 +115,7 @@ t.test('a cluster that does not allow the namespace is refused with that reason'
   const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
   const observed = ready({ backup: far, children: [], cluster: runningCluster({ annotations }) })
   const decision = sync(observed, context)
-  const error = `cluster ns/a does not allow namespace far: its annotation ${ANNOTATIONS.allowFrom}`
+  const error = `cluster ns/a does not allow namespace far: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
   t.strictSame(decision.status, {
     phase: 'Failed',
     completionTime: '2026-03-01T12:00:00Z',

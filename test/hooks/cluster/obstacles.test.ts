@@ -49,6 +49,18 @@ t.test('config is evaluated by the chart: template text stops helm', async (t) =
   )
 })
 
+t.test('an image that YAML would read as more than an image stops helm', async (t) => {
+  const refused = ['x:1"\n      hostPID: true', 'a b', 'repo:tag-1', 'a@sha256:0', '', '-a', 'a//b']
+  for (const repository of refused) {
+    const image = { repository, pullPolicy: 'IfNotPresent' as const }
+    t.match(obstacleOf(cluster({ spec: { image } }), undefined), /^spec\.image\.repository must be/)
+  }
+  for (const repository of ['docker.io/qdrant/qdrant', 'localhost:5000/a/b_c', 'qdrant']) {
+    const image = { repository, pullPolicy: 'IfNotPresent' as const }
+    t.equal(obstacleOf(cluster({ spec: { image } }), undefined), undefined, repository)
+  }
+})
+
 type Volume = VecCluster['spec']['snapshotPersistence']
 const volumes: [title: string, wanted: Volume, live: string | undefined, message?: string][] = [
   [

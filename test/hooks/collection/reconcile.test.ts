@@ -6,7 +6,8 @@ import { SharedEngine } from '../../../hooks/collection/shared.ts'
 import { Stage } from './stage.ts'
 
 function taskOf({ engine, ports, parent }: Stage) {
-  return { collection: parent, shared: new SharedEngine(engine, () => ports.now()), ports }
+  const shared = new SharedEngine(engine, () => ports.now())
+  return { collection: parent, shared, ports, isAllowed: () => true }
 }
 
 t.test('a pass that was ended before its turn asks the engine for nothing', async (t) => {

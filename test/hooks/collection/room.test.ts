@@ -197,6 +197,22 @@ t.test('a cluster that names no namespaces may be used from all of them', async 
   t.notOk(stage.engine.collections.has('docs'))
 })
 
+t.test('a namespace that the cluster refuses claims neither a name nor an alias', async (t) => {
+  const claimed = collection({ aliases: ['live'] })
+  const rival = collection({ clusterRef: { name: 'a', namespace: 'ns' }, aliases: ['live'] })
+  Object.assign(rival.metadata, {
+    ...{ namespace: 'far', name: 'docs', uid: 'uid-rival' },
+    creationTimestamp: '2020-01-01T00:00:00Z',
+  })
+  const stage = new Stage(claimed)
+  stage.others = [rival]
+  stage.cluster = cluster({ annotations: { 'vec-operator.dev/allow-from': '' } })
+  t.match(await stage.settle(), { phase: 'Ready', aliases: ['live'] })
+  const open = new Stage(collection({ aliases: ['live'] }))
+  open.others = [rival]
+  t.match((await open.settle()).error, /belongs to VecCollection far\/docs/)
+})
+
 t.test('at most eight passes of a cluster are under way at once', async (t) => {
   const stage = new Stage(undefined, 1)
   let running = 0

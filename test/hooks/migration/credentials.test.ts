@@ -2,12 +2,13 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import {
+  credentialLack,
   copied,
   givenCredentials,
   originalsOf,
   wantedCredentials,
 } from '../../../hooks/migration/credentials.ts'
-import { secret, type ClusterParts } from '../../builders.ts'
+import { secret, settings, type ClusterParts } from '../../builders.ts'
 import { ENDPOINT, KEYED, migration, running } from './objects.ts'
 
 const SECURED = {
@@ -88,16 +89,16 @@ t.test('copies are made of what is foreign, and of nothing else', async (t) => {
   const original = (credential: keyof typeof secrets, key: string) => ({
     ...{ credential, keys: [key], secret: secrets[credential] },
   })
-  t.strictSame(originalsOf(fromFar, clusters, secrets), [
+  t.strictSame(originalsOf(fromFar, clusters, secrets, settings), [
     original('source-engine', 'api-key'),
     original('source-tls', 'ca.crt'),
   ])
-  t.strictSame(originalsOf(toFar, { source: running('b', KEYED), target: far('a') }, secrets), [
-    original('engine', 'api-key'),
-    original('tls', 'ca.crt'),
-  ])
-  t.strictSame(originalsOf(fromFar, clusters, {}), [])
-  t.strictSame(originalsOf(fromFar, {}, secrets), [], 'the clusters are gone')
+  t.strictSame(
+    originalsOf(toFar, { source: running('b', KEYED), target: far('a') }, secrets, settings),
+    [original('engine', 'api-key'), original('tls', 'ca.crt')],
+  )
+  t.strictSame(originalsOf(fromFar, clusters, {}, settings), [])
+  t.strictSame(originalsOf(fromFar, {}, secrets, settings), [], 'the clusters are gone')
 })
 
 t.test('a cluster made anew under its name may allow less: nothing of it is copied', async (t) => {
@@ -107,8 +108,29 @@ t.test('a cluster made anew under its name may allow less: nothing of it is copi
     'source-engine': secret({ 'api-key': 'b' }),
   }
   const originals = (parent: typeof here, found: Parameters<typeof originalsOf>[1]) =>
-    originalsOf(parent, found, secrets).map(({ credential }) => credential)
+    originalsOf(parent, found, secrets, settings).map(({ credential }) => credential)
   t.strictSame(originals(fromFar, { ...clusters, source: far('b', closed) }), [])
   t.strictSame(originals(toFar, { target: far('a', closed) }), [])
   t.strictSame(originals(toFar, { target: far('a') }), ['engine'])
+})
+
+t.test('Secrets of other purposes are no credentials of a source', async (t) => {
+  const parent = migration({ spec: { source: ENDPOINT } })
+  const lack = (type: string, authority = 'Opaque', key = 'bundle.pem') => {
+    const ref = { ...parent.spec.source.endpoint, caSecretRef: { name: 'old-ca', key } }
+    const spec = { ...parent.spec, source: { endpoint: { ...ref, url: 'https://db' } } }
+    return credentialLack(
+      { ...parent, spec },
+      { target: running('a') },
+      {
+        'source-engine': secret({ token: 'k' }, type),
+        'source-tls': secret({ [key]: 'c', 'tls.key': 'private' }, authority),
+      },
+    )
+  }
+  t.equal(lack('Opaque'), undefined)
+  t.match(lack('kubernetes.io/service-account-token')?.message, /^Secret ns\/old is of type kub/)
+  t.match(lack('kubernetes.io/tls')?.reason, 'SecretNotUsable')
+  t.equal(lack('Opaque', 'kubernetes.io/tls', 'ca.crt'), undefined, 'a CA of cert-manager')
+  t.match(lack('Opaque', 'kubernetes.io/tls', 'tls.key')?.reason, 'SecretNotUsable')
 })

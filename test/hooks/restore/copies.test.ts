@@ -3,7 +3,7 @@ import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import { copied, originalsOf } from '../../../hooks/restore/copies.ts'
 import type { Observed } from '../../../hooks/restore/observed.ts'
-import { secret } from '../../builders.ts'
+import { secret, settings } from '../../builders.ts'
 import { bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
 import { completedBackup, direct, ready, restore } from './objects.ts'
 
@@ -23,7 +23,7 @@ const secrets = { bucket: bucketKeys, engine: keySecret(), tls: secret({ 'ca.crt
 
 function originals(parts: Partial<Observed>) {
   const observed = ready({ secrets, cluster: secured, backup: allowing, ...parts })
-  return originalsOf(observed)
+  return originalsOf(observed, settings)
 }
 
 const BUCKET = {

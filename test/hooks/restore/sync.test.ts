@@ -98,7 +98,7 @@ const refusals: [string, Partial<Observed>, RegExp][] = [
       restore: restore({ spec: { backupRef: { name: 'b', namespace: 'other' } } }),
       backup: completedBackup({ namespace: 'other' }),
     },
-    /^backup other\/b does not allow namespace ns: its annotation .*allow-from$/,
+    /^backup other\/b does not allow namespace ns: add it to the annotation .*allow-from of the backup$/,
   ],
   [
     'a cluster of another namespace is written to only where its allow-from names ours',
