@@ -5,6 +5,7 @@ import { Aliases, CollectionInfo, type Alias } from '../../crds/rules/answers.ts
 import type { AliasAction, CollectionBody, IndexBody } from '../../crds/rules/bodies.ts'
 import { Done, Operation, type Placement } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
+import { collectionPath, segment } from './engine-path.ts'
 
 /** The engine answers at the end of its own limit; we must still be there. */
 const CREATE_CALL_MS = (CREATE_SECONDS + 5) * 1000
@@ -31,7 +32,7 @@ export class EngineCollections {
   /** Undefined when there is no such collection. By the name of an alias it is the alias's. */
   async collectionInfo(name: string, signal?: AbortSignal): Promise<CollectionInfo | undefined> {
     try {
-      return await this.#engine.call('GET', pathOf(name), CollectionInfo, { signal })
+      return await this.#engine.call('GET', collectionPath(name), CollectionInfo, { signal })
     } catch (error) {
       if (error instanceof EngineError && error.status === 404) return undefined
       throw error
@@ -44,7 +45,7 @@ export class EngineCollections {
 
   /** Waits for every replica: up to a minute. */
   async createCollection(name: string, body: CollectionBody, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(name)}?timeout=${CREATE_SECONDS}`
+    const path = `${collectionPath(name)}?timeout=${CREATE_SECONDS}`
     await this.#engine.call('PUT', path, Done, {
       body,
       timeoutMs: CREATE_CALL_MS,
@@ -53,26 +54,26 @@ export class EngineCollections {
   }
 
   async patchCollection(name: string, body: CollectionBody, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(name)}?timeout=${WRITE_SECONDS}`
+    const path = `${collectionPath(name)}?timeout=${WRITE_SECONDS}`
     await this.#engine.call('PATCH', path, Done, { body, signal })
   }
 
   /** One that is not there is fine: the engine answers `false`, or 404. */
   async deleteCollection(name: string, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(name)}?timeout=${WRITE_SECONDS}`
+    const path = `${collectionPath(name)}?timeout=${WRITE_SECONDS}`
     await unlessMissing(this.#engine.call('DELETE', path, Done, { signal }))
   }
 
   /** Answers once it is agreed on; it is built afterwards. */
   async putIndex(name: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
-    await this.#engine.call('PUT', `${pathOf(name)}/index?wait=false`, Operation, {
+    await this.#engine.call('PUT', `${collectionPath(name)}/index?wait=false`, Operation, {
       body,
       signal,
     })
   }
 
   async deleteIndex(name: string, field: string, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(name)}/index/${encodeURIComponent(field)}?wait=false`
+    const path = `${collectionPath(name)}/index/${segment(field)}?wait=false`
     await unlessMissing(this.#engine.call('DELETE', path, Operation, { signal }))
   }
 
@@ -89,8 +90,4 @@ async function unlessMissing(call: Promise<unknown>): Promise<void> {
   } catch (error) {
     if (!(error instanceof EngineError) || error.status !== 404) throw error
   }
-}
-
-function pathOf(collection: string): string {
-  return `/collections/${encodeURIComponent(collection)}`
 }

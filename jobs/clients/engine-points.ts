@@ -9,6 +9,7 @@ import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import { Operation } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
+import { collectionPath } from './engine-path.ts'
 import { orderOfIds } from './ids.ts'
 import { idAt, pageBefore, pageOf, type Page } from './page.ts'
 import { fieldsOf, itemsOf } from './raw-json.ts'
@@ -172,5 +173,5 @@ function raw(json: string): object {
 }
 
 function pathOf(collection: string): string {
-  return `/collections/${encodeURIComponent(collection)}/points`
+  return `${collectionPath(collection)}/points`
 }

@@ -17,6 +17,7 @@ import {
   Telemetry,
 } from './engine-recovery-answers.ts'
 import type { Engine } from './engine.ts'
+import { collectionPath } from './engine-path.ts'
 import { fileForm } from './multipart.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
@@ -60,14 +61,14 @@ export class EngineRecovery {
   }
 
   placement(collection: string, signal?: AbortSignal): Promise<MovingPlacement> {
-    const path = `${pathOf(collection)}/cluster`
+    const path = `${collectionPath(collection)}/cluster`
     return this.#engine.call('GET', path, MovingPlacement, { signal })
   }
 
   /** Undefined when there is no such collection. By the name of an alias it is the alias's. */
   async collection(name: string, signal?: AbortSignal): Promise<LiveCollection | undefined> {
     try {
-      return await this.#engine.call('GET', pathOf(name), LiveCollection, { signal })
+      return await this.#engine.call('GET', collectionPath(name), LiveCollection, { signal })
     } catch (error) {
       if (error instanceof EngineError && error.status === 404) return undefined
       throw error
@@ -76,7 +77,7 @@ export class EngineRecovery {
 
   /** Answers once it is built on every shard: at once, on a collection that is empty. */
   async buildIndex(collection: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(collection)}/index?wait=true`
+    const path = `${collectionPath(collection)}/index?wait=true`
     await this.#engine.call('PUT', path, Free, { body, timeoutMs: LONG_CALL_MS, signal })
   }
 
@@ -86,7 +87,7 @@ export class EngineRecovery {
     { key, shards, copies = 1 }: { key: ShardKey; shards: number; copies?: number | undefined },
     signal?: AbortSignal,
   ): Promise<void> {
-    const path = `${pathOf(collection)}/shards?timeout=${CREATE_SECONDS}`
+    const path = `${collectionPath(collection)}/shards?timeout=${CREATE_SECONDS}`
     const body = { shard_key: key, shards_number: shards, replication_factor: copies }
     await this.#engine.call('PUT', path, Done, {
       body,
@@ -97,7 +98,7 @@ export class EngineRecovery {
 
   /** With all points in it. */
   async deleteShardKey(collection: string, key: ShardKey, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(collection)}/shards/delete?timeout=${CREATE_SECONDS}`
+    const path = `${collectionPath(collection)}/shards/delete?timeout=${CREATE_SECONDS}`
     const body = { shard_key: key }
     await this.#engine.call('POST', path, Done, {
       body,
@@ -216,7 +217,7 @@ export class EngineRecovery {
   }
 
   async #change(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const path = `${pathOf(collection)}/cluster?timeout=${CREATE_SECONDS}`
+    const path = `${collectionPath(collection)}/cluster?timeout=${CREATE_SECONDS}`
     await this.#engine.call('POST', path, Done, {
       body,
       timeoutMs: AGREED_CALL_MS,
@@ -247,9 +248,7 @@ export function withoutQuery(text: string): string {
 }
 
 function takerPath({ collection, shard }: Taker): string {
-  return shard === undefined ? pathOf(collection) : `${pathOf(collection)}/shards/${shard}`
-}
-
-function pathOf(collection: string): string {
-  return `/collections/${encodeURIComponent(collection)}`
+  return shard === undefined
+    ? collectionPath(collection)
+    : `${collectionPath(collection)}/shards/${shard}`
 }

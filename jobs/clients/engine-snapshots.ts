@@ -6,6 +6,7 @@ import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import { Placement } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
+import { collectionPath, segment } from './engine-path.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
 /** A download may be of any size: an hour, and no slower than this on the whole. */
@@ -57,17 +58,19 @@ export class EngineSnapshots {
   }
 
   collection(name: string, signal?: AbortSignal): Promise<WholeCollection> {
-    return this.#engine.call('GET', pathOf(name), WholeCollection, { signal })
+    return this.#engine.call('GET', collectionPath(name), WholeCollection, { signal })
   }
 
   async aliases(name: string, signal?: AbortSignal): Promise<string[]> {
-    const path = `${pathOf(name)}/aliases`
+    const path = `${collectionPath(name)}/aliases`
     const { aliases } = await this.#engine.call('GET', path, Aliases, { signal })
     return aliases.map(({ alias_name }) => alias_name).sort()
   }
 
   placement(name: string, signal?: AbortSignal): Promise<SettlingPlacement> {
-    return this.#engine.call('GET', `${pathOf(name)}/cluster`, SettlingPlacement, { signal })
+    return this.#engine.call('GET', `${collectionPath(name)}/cluster`, SettlingPlacement, {
+      signal,
+    })
   }
 
   /** Points counted one by one; undefined where the collection does not allow it (strict mode). */
@@ -76,7 +79,7 @@ export class EngineSnapshots {
     signal?: AbortSignal,
     shardKey?: ShardKey,
   ): Promise<number | undefined> {
-    const path = `${pathOf(collection)}/points/count`
+    const path = `${collectionPath(collection)}/points/count`
     const body = { exact: true, ...(shardKey !== undefined && { shard_key: shardKey }) }
     const options = { body, timeoutMs: LONG_CALL_MS, signal }
     try {
@@ -89,19 +92,23 @@ export class EngineSnapshots {
 
   /** Files of this collection that this node keeps; of other nodes it knows nothing. */
   list(collection: string, signal?: AbortSignal): Promise<Snapshot[]> {
-    const path = `${pathOf(collection)}/snapshots`
+    const path = `${collectionPath(collection)}/snapshots`
     return this.#engine.call('GET', path, Snapshots, { signal })
   }
 
   /** Snapshots the shards this node holds; answers once the file is complete. */
   create(collection: string, signal?: AbortSignal): Promise<Snapshot> {
-    const path = `${pathOf(collection)}/snapshots?wait=true`
+    const path = `${collectionPath(collection)}/snapshots?wait=true`
     return this.#engine.call('POST', path, Snapshot, { timeoutMs: LONG_CALL_MS, signal })
   }
 
   download(collection: string, { name, size }: Snapshot, signal?: AbortSignal): Promise<Readable> {
     const timeoutMs = Math.min(LONG_CALL_MS + Math.ceil(size / LEAST_BYTES_PER_MS), LONGEST_MS)
-    return this.#engine.open(`${pathOf(collection)}/snapshots/${escaped(name)}`, timeoutMs, signal)
+    return this.#engine.open(
+      `${collectionPath(collection)}/snapshots/${segment(name)}`,
+      timeoutMs,
+      signal,
+    )
   }
 
   /**
@@ -110,19 +117,15 @@ export class EngineSnapshots {
    */
   streamShard(collection: string, shardId: number, signal?: AbortSignal): Promise<Readable> {
     // How long it takes nobody knows: one that stands still ends by itself.
-    return this.#engine.open(`${pathOf(collection)}/shards/${shardId}/snapshot`, LONGEST_MS, signal)
+    return this.#engine.open(
+      `${collectionPath(collection)}/shards/${shardId}/snapshot`,
+      LONGEST_MS,
+      signal,
+    )
   }
 
   async delete(collection: string, name: string, signal?: AbortSignal): Promise<void> {
-    const path = `${pathOf(collection)}/snapshots/${escaped(name)}?wait=true`
+    const path = `${collectionPath(collection)}/snapshots/${segment(name)}?wait=true`
     await this.#engine.call('DELETE', path, Type.Unknown(), { signal })
   }
-}
-
-function pathOf(collection: string): string {
-  return `/collections/${escaped(collection)}`
-}
-
-function escaped(name: string): string {
-  return encodeURIComponent(name)
 }

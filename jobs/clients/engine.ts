@@ -12,6 +12,7 @@ import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
 import { wordsOf } from './call.ts'
 import { flawIn } from './checked.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
+import { collectionPath } from './engine-path.ts'
 import type { EngineCall, Route } from './engine-route.ts'
 import type { StreamBody } from './multipart.ts'
 import { ownBytes } from './own-bytes.ts'
@@ -90,7 +91,7 @@ export class Engine {
 
   /** Where the shards of a collection are, as this node sees it. */
   collectionCluster(collection: string, signal?: AbortSignal): Promise<Placement> {
-    const path = `/collections/${encodeURIComponent(collection)}/cluster`
+    const path = `${collectionPath(collection)}/cluster`
     return this.call('GET', path, Placement, { signal })
   }
 
