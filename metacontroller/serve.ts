@@ -35,6 +35,8 @@ export interface Service {
   close(): Promise<void>
 }
 
+/** Engines are the tenants' own: what one of them answers must not cost the others their service. */
+const ENGINE_ANSWERS = { maxBytes: 2 * 1024 * 1024, budgetBytes: 8 * 1024 * 1024 }
 const STOP_WITHIN_MS = 20_000
 
 export async function startService(options: ServiceOptions): Promise<Service> {
@@ -48,7 +50,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const kubernetes = new CountedKubernetes(access, log, (call) =>
     metrics.called('kubernetes', call),
   )
-  const connections = new EngineConnections()
+  const connections = new EngineConnections(ENGINE_ANSWERS)
   const rooms = roomsOf({
     ...{ ...options, namespaces, kubernetes, connections, now, timers, metrics },
     jobKeys: tokens,

@@ -8,6 +8,7 @@ import { podEndpointOf, endpointOf, type Connection } from '../../crds/connectio
 import { EngineError } from '../../crds/errors.ts'
 import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
+import { ANSWER_BYTES, ByteBudget } from './byte-limit.ts'
 import { deadline, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
 import type { Kubernetes } from './kubernetes.ts'
 import { masked } from './masked.ts'
@@ -41,10 +42,25 @@ const CONNECT_MS = 10_000
 /** Certificate authorities are replaced now and then: what was used long ago is closed. */
 const MAX_POOLS = 256
 
+/** How many bytes of answers may be in memory: a Job has one tenant, the service has all of them. */
+export interface AnswerLimits {
+  maxBytes?: number
+  budgetBytes?: number
+}
+
 /** Connections to engines, one pool for each certificate authority, ten connections to each host. */
 export class EngineConnections {
   /** The one used last stands last. */
   readonly #pools = new Map<string, Agent>()
+  /** Of an answer that is read as a whole. */
+  readonly maxBytes: number
+  /** Of all of them together. */
+  readonly budget: ByteBudget | undefined
+
+  constructor({ maxBytes = ANSWER_BYTES, budgetBytes }: AnswerLimits = {}) {
+    this.maxBytes = maxBytes
+    this.budget = budgetBytes === undefined ? undefined : new ByteBudget(budgetBytes)
+  }
 
   pool(ca: string | undefined): Agent {
     const name = ca ?? ''
@@ -95,8 +111,12 @@ export function routeTo(base: string, connections: EngineConnections): Route {
     node,
     async send(call, ca) {
       const { method, path, signal } = call
+      const { maxBytes, budget } = connections
       try {
-        return await ask(base + path, { ...call, dispatcher: connections.pool(ca) })
+        return await ask(base + path, {
+          ...{ ...call, maxBytes, budget },
+          dispatcher: connections.pool(ca),
+        })
       } catch (cause) {
         throw noAnswer(`${method} ${node}${path}`, cause, signal)
       }

@@ -3,12 +3,12 @@
  * does transport, errors and checking for all of them.
  */
 import type { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { EngineError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
+import { ANSWER_BYTES, beginningOf, ERROR_BYTES } from './byte-limit.ts'
 import { wordsOf } from './call.ts'
 import { flawIn } from './checked.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
@@ -53,6 +53,10 @@ const SHORT_CALL_MS = SHORT_CALL_SECONDS * 1000
 const STALL_MS = 120_000
 /** What the engine says of a bad request may be long; a status has no room for it. */
 const MAX_MESSAGE = 1024
+/** A page before its tags are taken out. */
+const MAX_PAGE = 4 * MAX_MESSAGE
+/** One point may be long, but not endless. */
+const MAX_BYTES = 4 * ANSWER_BYTES
 
 export class Engine {
   readonly node: string
@@ -119,7 +123,7 @@ export class Engine {
     const call = { method: 'GET' as const, path, headers, timeoutMs, signal, stallMs: STALL_MS }
     const { status, body } = await route.open(call, ca)
     log.debug({ node: this.node, call: `GET ${path}`, status }, 'engine call')
-    if (status !== 200) this.#succeeded({ status, text: await text(body) }, `GET ${path}`)
+    if (status !== 200) this.#succeeded({ status, text: await beginningOf(body) }, `GET ${path}`)
     return body
   }
 
@@ -130,8 +134,9 @@ export class Engine {
   async bytes(
     method: EngineCall['method'],
     path: string,
-    { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes = Infinity }: BytesOptions,
+    { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes: most = ANSWER_BYTES }: BytesOptions,
   ): Promise<Buffer> {
+    const maxBytes = Math.min(most, MAX_BYTES)
     const { route, credentials, log } = this.#options
     const { key, ca } = await credentials()
     const headers = {
@@ -151,7 +156,8 @@ export class Engine {
       throw new EngineError(`${named} answered more than ${maxBytes} bytes`, { status: 413 })
     }
     if (status >= 400) {
-      this.#succeeded({ status, text: bytes.toString(), retryAfterSeconds }, `${method} ${path}`)
+      const text = bytes.toString('utf8', 0, ERROR_BYTES)
+      this.#succeeded({ status, text, retryAfterSeconds }, `${method} ${path}`)
     }
     return bytes
   }
@@ -215,7 +221,8 @@ function isRefused({ status, text }: Answer): boolean {
 }
 
 /** The engine's words: in an envelope, or plain text from its authentication (facts 0). */
-function errorOf(text: string): string {
+function errorOf(whole: string): string {
+  const text = whole.slice(0, ERROR_BYTES)
   const body = parsed(text)
   const message = Value.Check(ErrorEnvelope, body)
     ? body.status.error
@@ -227,9 +234,12 @@ function errorOf(text: string): string {
 
 /** What stands between us and the engine may answer with a page. */
 function withoutTags(text: string): string {
-  if (!text.trimStart().startsWith('<')) return text
-  const words = text.replace(/<[^>]*>/g, ' ')
-  return words.replace(/\s+/g, ' ').trim()
+  const page = text.slice(0, MAX_PAGE)
+  if (!page.trimStart().startsWith('<')) return page
+  return page
+    .replaceAll(/<[^<>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
 }
 
 function parsed(text: string): unknown {

@@ -5,14 +5,14 @@
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
+import type { Static, TSchema } from '@sinclair/typebox'
 import type { Logger } from 'pino'
 import { Agent, request, type Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
+import { AnswerTooLong } from './byte-limit.ts'
 import { deadline, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
-import { flawIn } from './checked.ts'
+import { check, checked, List, succeeded } from './kubernetes-answers.ts'
 import { ask, type Answer } from './whole-answer.ts'
 
 /** Where the API is, and how the next call proves who makes it. */
@@ -41,12 +41,23 @@ export interface Call {
   contentType?: string
   headers?: Record<string, string>
   timeoutMs?: number
+  /** The answer is not read past so many bytes. */
+  maxBytes?: number
   signal?: AbortSignal | undefined
 }
 
 /** Where the kubelet mounts the service account. */
 export const ACCOUNT_FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MERGE_PATCH = 'application/merge-patch+json'
+/** One object has at most 3 MiB in etcd; through the proxy, an engine answers. */
+const ANSWER_BYTES = 16 * 1024 * 1024
+/** Objects of a page of a list, and its bytes: with large objects there are fewer on a page. */
+const PAGE_OBJECTS = 250
+const PAGE_BYTES = 4 * 1024 * 1024
+/** A list has an end. */
+const MAX_PAGES = 4000
+/** The API server forgets where a list stands after some minutes: it is begun again. */
+const MAX_RESTARTS = 3
 
 /**
  * How a pod reaches the API: by its service account, or as the VEC_API_* variables say where there is
@@ -94,18 +105,69 @@ export class Kubernetes {
     schema: Schema,
     selection: Selection = {},
   ): Promise<Static<Schema>[]> {
-    const path = pathOf(collection) + queryOf({ ...selection })
-    const text = succeeded(await this.call('GET', path), `GET ${path}`)
-    const { kind, items } = checked(List, text, `GET ${path}`)
+    const call = `GET ${pathOf(collection)}`
+    return this.collect(collection, selection, (item) => {
+      check(schema, item, call)
+      return item
+    })
+  }
+
+  /**
+   * What `pick` makes of each object of a list, without those it makes `undefined` of. The list is read
+   * page by page, so that no more of it is in memory than what is kept.
+   */
+  async collect<Kept>(
+    collection: Collection,
+    selection: Selection,
+    pick: (object: object) => Kept | undefined,
+  ): Promise<Kept[]> {
+    for (let restarts = 0; ; restarts += 1) {
+      const kept: Kept[] = []
+      try {
+        for await (const items of this.#pages(collection, selection)) {
+          for (const item of items) {
+            const found = pick(item)
+            if (found !== undefined) kept.push(found)
+          }
+        }
+        return kept
+      } catch (error) {
+        const isExpired = error instanceof KubernetesError && error.status === 410
+        if (!isExpired || restarts >= MAX_RESTARTS) throw error
+      }
+    }
+  }
+
+  async *#pages(collection: Collection, selection: Selection): AsyncGenerator<object[]> {
     const { apiVersion } = collection
-    // The items of a list come without apiVersion and kind.
-    const named = (items ?? []).map((item) => ({
-      apiVersion,
-      kind: kind.replace(/List$/, ''),
-      ...item,
-    }))
-    for (const item of named) check(schema, item, `GET ${path}`)
-    return named
+    const at: Position = { limit: PAGE_OBJECTS, continue: undefined }
+    for (let page = 0; page < MAX_PAGES; page += 1) {
+      const { kind, items, metadata } = await this.#page(collection, selection, at)
+      // The items of a list come without apiVersion and kind.
+      const type = { apiVersion, kind: kind.replace(/List$/, '') }
+      yield (items ?? []).map((item) => ({ ...type, ...item }))
+      const next = metadata?.continue ?? ''
+      if (next === '') return
+      at.continue = next
+    }
+    throw new KubernetesError(`GET ${pathOf(collection)} has more than ${MAX_PAGES} pages`)
+  }
+
+  /** One page; where its objects are too large for the bytes of a page, with fewer of them. */
+  async #page(collection: Collection, selection: Selection, at: Position): Promise<List> {
+    for (;;) {
+      const { limit, continue: from } = at
+      const position = { limit: String(limit), ...(from !== undefined && { continue: from }) }
+      const path = pathOf(collection) + queryOf({ ...selection, ...position })
+      try {
+        const answer = await this.call('GET', path, { maxBytes: PAGE_BYTES })
+        return checked(List, succeeded(answer, `GET ${path}`), `GET ${path}`)
+      } catch (error) {
+        const isTooLong = error instanceof Error && error.cause instanceof AnswerTooLong
+        if (!isTooLong || limit === 1) throw error
+        at.limit = Math.ceil(limit / 4)
+      }
+    }
   }
 
   async create(collection: Collection, object: object): Promise<void> {
@@ -141,6 +203,7 @@ export class Kubernetes {
   /** Any call below the API server, its pod proxy included; the status is the caller's to judge. */
   async call(method: Dispatcher.HttpMethod, path: string, call: Call = {}): Promise<Answer> {
     const { body, contentType = 'application/json', timeoutMs = SHORT_CALL_SECONDS * 1000 } = call
+    const { maxBytes = ANSWER_BYTES } = call
     try {
       const { headers, dispatcher } = await this.#access.authorize()
       const answer = await ask(this.#access.server + path, {
@@ -154,6 +217,7 @@ export class Kubernetes {
         },
         body: isJson(body) ? JSON.stringify(body) : body,
         timeoutMs,
+        maxBytes,
         signal: call.signal,
       })
       this.#log.debug({ method, path, status: answer.status }, 'api call')
@@ -212,12 +276,11 @@ export function pathOf({ apiVersion, plural, namespace }: Collection, name?: str
   return `${root}${scope}/${plural}${object}`
 }
 
-const List = Type.Object({
-  kind: Type.String(),
-  items: Type.Union([Type.Array(Type.Object({})), Type.Null()]),
-})
-
-const Refusal = Type.Object({ message: Type.String() })
+/** Where a list goes on, and with how many objects. */
+interface Position {
+  limit: number
+  continue: string | undefined
+}
 
 function inClusterServer(env: NodeJS.ProcessEnv): string {
   const host = env['KUBERNETES_SERVICE_HOST']
@@ -236,45 +299,4 @@ async function bearer(file: string | undefined): Promise<Record<string, string>>
 function queryOf(parameters: Record<string, string>): string {
   const query = new URLSearchParams(parameters).toString()
   return query === '' ? '' : `?${query}`
-}
-
-function succeeded({ status, text }: Answer, call: string): string {
-  if (status < 400) return text
-  throw new KubernetesError(`${call} answered ${status}: ${refusalOf(text)}`, { status })
-}
-
-function refusalOf(text: string): string {
-  try {
-    const refusal: unknown = JSON.parse(text)
-    return Value.Check(Refusal, refusal) ? refusal.message : text
-  } catch {
-    return text
-  }
-}
-
-function checked<Schema extends TSchema>(
-  schema: Schema,
-  text: string,
-  call: string,
-): Static<Schema> {
-  const object = parsed(text, call)
-  check(schema, object, call)
-  return object
-}
-
-function parsed(text: string, call: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    // Without the text: it may be a Secret's.
-    throw new KubernetesError(`${call} answered something that is not JSON`)
-  }
-}
-
-/** Names the field, never its value: it may be a Secret's. */
-function check(schema: TSchema, object: unknown, call: string): void {
-  const flaw = flawIn(schema, object)
-  if (flaw !== undefined) {
-    throw new KubernetesError(`${call} answered without a valid ${flaw.path}: ${flaw.message}`)
-  }
 }

@@ -3,12 +3,14 @@
  * call is made again. The SDK's own retries are off, so that there is one rule, and one that tests
  * need not wait for.
  */
+import { Readable } from 'node:stream'
 import { getCACertificates } from 'node:tls'
 import { S3Client } from '@aws-sdk/client-s3'
 import type { Logger } from 'pino'
 import { StorageError } from '../../crds/errors.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { Time } from '../time.ts'
+import { limited } from './byte-limit.ts'
 import { deadline } from './call.ts'
 import type { BucketCredentials } from './s3-credentials.ts'
 import { isForbidden, isTransient, storageError } from './s3-errors.ts'
@@ -47,6 +49,8 @@ const ROTATION_POLL_MS = 5_000
 const CONNECT_MS = 10_000
 const SILENT_MS = 60_000
 const CALL_MS = 60_000
+/** Of an answer in XML: a page has a thousand keys of at most a KiB each, escaped. */
+const XML_BYTES = 4 * 1024 * 1024
 
 export class S3Connection {
   readonly target: BucketTarget
@@ -185,7 +189,7 @@ function clientOf(
   const agent = { keepAlive: true, maxSockets: 16 }
   // A private authority is trusted beside the known ones, not instead of them.
   const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
-  return new S3Client({
+  const client = new S3Client({
     region,
     forcePathStyle,
     ...(endpoint !== undefined && { endpoint }),
@@ -204,4 +208,27 @@ function clientOf(
       httpsAgent: { ...agent, ...trusted },
     },
   })
+  // Next to the wire: what comes is counted before any of it is parsed.
+  client.middlewareStack.add(limitBody, {
+    step: 'deserialize',
+    priority: 'low',
+    name: 'limitBody',
+  })
+  return client
+}
+
+/** The body of an object may be of any length; all else that a store says is short. */
+function limitBody<Args extends object, Output extends { response: unknown }>(
+  next: (args: Args) => Promise<Output>,
+  { commandName }: { commandName?: string },
+) {
+  return async (args: Args): Promise<Output> => {
+    const output = await next(args)
+    const response = output.response as { body?: unknown; statusCode: number }
+    const isObject = commandName === 'GetObjectCommand' && response.statusCode < 300
+    if (response.body instanceof Readable && !isObject) {
+      response.body = limited(response.body, XML_BYTES)
+    }
+    return output
+  }
 }

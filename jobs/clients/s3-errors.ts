@@ -1,5 +1,6 @@
 /** What a store's refusals mean: words for people, and whether to try again. */
 import { StorageError } from '../../crds/errors.ts'
+import { AnswerTooLong } from './byte-limit.ts'
 import { wordsOf } from './call.ts'
 
 /** Which call failed, on what; the message is made from it. */
@@ -31,14 +32,20 @@ const FULL = new Set(['XMinioStorageFull', 'InsufficientStorage', 'QuotaExceeded
 /** Some stores answer 404 where it is the access key that they do not find. */
 const UNKNOWN_KEY = new Set(['InvalidAccessKeyId', 'XAdminUserNotFound', 'NoSuchUser'])
 const MAX_MESSAGE = 512
+/** The store answers more than is read: it will do so again. */
+const TOO_LONG = 'AnswerTooLong'
 
 /** The error as one of ours: with bucket, key and cause, and without anything secret. */
 export function storageError(error: unknown, call: S3Call): StorageError {
   if (error instanceof StorageError) return error
-  const refusal = refusalIn(error)
   const where = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
+  if (error instanceof AnswerTooLong) {
+    return new StorageError(`${call.name} ${where}: ${error.message}`, { reason: TOO_LONG })
+  }
+  const refusal = refusalIn(error)
   if (refusal.status === undefined) {
-    const words = plainWords(wordsOf(error)).slice(0, MAX_MESSAGE) || refusal.name
+    const words =
+      plainWords(wordsOf(error).slice(0, 4 * MAX_MESSAGE)).slice(0, MAX_MESSAGE) || refusal.name
     return new StorageError(`${call.name} ${where} got no answer: ${words}${trustHint(error)}`, {
       cause: new Error(words),
     })
@@ -68,7 +75,7 @@ function plainWords(words: string): string {
 
 /** Whether the same call may well succeed a little later. */
 export function isTransient({ status, reason = '' }: StorageError): boolean {
-  if (reason === 'MissingCredentials') return false
+  if (reason === 'MissingCredentials' || reason === TOO_LONG) return false
   if (status === undefined || status === 429 || status === 408) return true
   if (isFull({ status, reason })) return false
   return (status >= 500 && status !== 501) || TRANSIENT.has(reason)

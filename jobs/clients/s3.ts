@@ -15,6 +15,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../crds/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../crds/limits.ts'
+import { ANSWER_BYTES, AnswerTooLong, ByteCount } from './byte-limit.ts'
 import { S3Connection, type ConnectionOptions } from './s3-connection.ts'
 import { uploadParts, type Upload } from './s3-upload.ts'
 
@@ -29,6 +30,9 @@ export interface OpenUpload {
 }
 
 const BIG_CALL_MS = 600_000
+/** A page has a thousand objects or uploads. */
+const MAX_LIST_PAGES = 10_000
+const MAX_UPLOAD_PAGES = 10
 /** An answer to HEAD has no words: the SDK calls its 404 NotFound. */
 const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
 /** Two writes of one key at one moment, on condition that there is none. */
@@ -74,15 +78,16 @@ export class Bucket {
     }
   }
 
-  /** The value of an object of JSON; undefined when there is no such object. */
-  async getJson(key: string, signal?: AbortSignal): Promise<unknown> {
+  /** The value of an object of JSON; undefined when there is no such object. One above `maxBytes` is not read. */
+  async getJson(key: string, signal?: AbortSignal, maxBytes = ANSWER_BYTES): Promise<unknown> {
     const text = await this.#optional(() =>
       this.#connection.call(
         'GET',
         { key, signal, timeoutMs: BIG_CALL_MS },
         async (client, abortSignal) => {
           const command = new GetObjectCommand({ Bucket: this.name, Key: key })
-          return (await client.send(command, { abortSignal })).Body?.transformToString()
+          const { Body } = await client.send(command, { abortSignal })
+          return textOf(Body as Readable, maxBytes)
         },
       ),
     )
@@ -158,12 +163,16 @@ export class Bucket {
   /** All objects whose keys start with the prefix. */
   async *each(prefix: string, signal?: AbortSignal): AsyncGenerator<StoredObject> {
     let token: string | undefined
-    do {
+    for (let count = 0; count < MAX_LIST_PAGES; count += 1) {
       const page = await this.list(prefix, { token, signal })
       yield* page.objects
+      if (page.next === undefined) return
       this.#refuseCircle(prefix, token, page.next)
       token = page.next
-    } while (token !== undefined)
+    }
+    throw new StorageError(
+      `LIST s3://${this.name}/${prefix} has more than ${MAX_LIST_PAGES} pages: remove what does not belong there`,
+    )
   }
 
   /** Deletes objects, one call for each thousand; one that is gone is fine. */
@@ -176,8 +185,8 @@ export class Bucket {
   /** Uploads under the prefix that were begun and neither completed nor aborted. */
   async openUploads(prefix: string, signal?: AbortSignal): Promise<OpenUpload[]> {
     const found: OpenUpload[] = []
-    let after: { KeyMarker?: string; UploadIdMarker?: string } | undefined = {}
-    while (after !== undefined) {
+    let after: { KeyMarker?: string; UploadIdMarker?: string } = {}
+    for (let count = 0; count < MAX_UPLOAD_PAGES; count += 1) {
       const input = { Bucket: this.name, Prefix: prefix, ...after }
       const page = await this.#connection.call(
         'LIST UPLOADS',
@@ -190,10 +199,13 @@ export class Bucket {
         found.push({ key: Key, uploadId: UploadId })
       }
       const next = nextUploads(page)
+      if (next === undefined) return found
       this.#refuseCircle(prefix, JSON.stringify(after), JSON.stringify(next))
       after = next
     }
-    return found
+    throw new StorageError(
+      `LIST UPLOADS s3://${this.name}/${prefix} has more than ${MAX_UPLOAD_PAGES} pages: abort the unfinished uploads there`,
+    )
   }
 
   async abortUpload({ key, uploadId }: OpenUpload, signal?: AbortSignal): Promise<void> {
@@ -249,6 +261,18 @@ export class Bucket {
       throw error
     }
   }
+}
+
+/** Throws `StorageError` on more bytes than that: asking again would change nothing. */
+async function textOf(body: Readable, maxBytes: number): Promise<string> {
+  const count = new ByteCount(maxBytes)
+  const chunks: Buffer[] = []
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    const error = count.add(chunk.length)
+    if (error instanceof AnswerTooLong) throw error
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
 }
 
 /** Somebody wrote that key before, or at the same moment. Stores have other conflicts besides. */

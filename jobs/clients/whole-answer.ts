@@ -5,6 +5,7 @@
  */
 import { Readable } from 'node:stream'
 import { getGlobalDispatcher, type Dispatcher } from 'undici'
+import { ANSWER_BYTES, ByteCount, type ByteBudget } from './byte-limit.ts'
 import { endedBy, retryAfterOf } from './call.ts'
 
 export interface Answer {
@@ -19,6 +20,10 @@ interface WholeCall {
   headers: Record<string, string>
   body?: string | Readable | undefined
   timeoutMs: number
+  /** The answer is not read past so many bytes: the call fails with `AnswerTooLong`. */
+  maxBytes?: number | undefined
+  /** Shared with other calls. */
+  budget?: ByteBudget | undefined
   signal?: AbortSignal | undefined
   dispatcher?: Dispatcher | undefined
 }
@@ -26,11 +31,13 @@ interface WholeCall {
 /** Rejects with the reason of the signal, or once the time is over. */
 export async function ask(
   url: string,
-  { method, headers, body, timeoutMs, signal, dispatcher = getGlobalDispatcher() }: WholeCall,
+  { method, headers, body, timeoutMs, signal, ...call }: WholeCall,
 ): Promise<Answer> {
   signal?.throwIfAborted()
+  const { maxBytes = ANSWER_BYTES, budget, dispatcher = getGlobalDispatcher() } = call
   const { origin, pathname, search } = new URL(url)
-  const incoming = new Incoming()
+  const count = new ByteCount(maxBytes, budget)
+  const incoming = new Incoming(count)
   const clear = endedBy(timeoutMs, signal, (reason) => incoming.end(reason))
   try {
     const path = pathname + search
@@ -42,6 +49,7 @@ export async function ask(
     throw error
   } finally {
     clear()
+    count.end()
   }
 }
 
@@ -49,10 +57,15 @@ export async function ask(
 class Incoming implements Dispatcher.DispatchHandler {
   readonly #settle = Promise.withResolvers<Answer>()
   readonly #chunks: Buffer[] = []
+  readonly #count: ByteCount
   #controller: Dispatcher.DispatchController | undefined
   #ended: Error | undefined
   #status = 0
   #retryAfter: string | string[] | undefined
+
+  constructor(count: ByteCount) {
+    this.#count = count
+  }
 
   get answer(): Promise<Answer> {
     return this.#settle.promise
@@ -61,6 +74,7 @@ class Incoming implements Dispatcher.DispatchHandler {
   /** A call that waits for a connection ends at once, and is not made when there is one. */
   end(reason: Error): void {
     this.#ended = reason
+    this.#chunks.length = 0
     this.#controller?.abort(reason)
     this.#settle.reject(reason)
   }
@@ -80,7 +94,10 @@ class Incoming implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#chunks.push(chunk)
+    if (this.#ended !== undefined) return
+    const error = this.#count.add(chunk.length)
+    if (error === undefined) this.#chunks.push(chunk)
+    else this.end(error)
   }
 
   onResponseEnd(): void {

@@ -74,11 +74,18 @@ export function answerTo(
 function list(resources: Resources, { route, query }: Question): object {
   const { kind, namespace } = route
   const selector = selectorOf(query.get('labelSelector'), query.get('fieldSelector'))
+  const from = query.get('continue')
+  const all = () => resources.store.list(kind, namespace).filter(selector)
+  const limit = Number(query.get('limit') ?? 0) || Infinity
+  const { items, revision, next } =
+    from === null
+      ? resources.pages.first(all(), limit, resources.store.revision)
+      : resources.pages.next(from, limit)
   return {
     kind: `${kind.kind}List`,
     apiVersion: apiVersionOf(kind),
-    metadata: { resourceVersion: String(resources.store.revision) },
-    items: resources.store.list(kind, namespace).filter(selector),
+    metadata: { resourceVersion: String(revision), ...(next !== undefined && { continue: next }) },
+    items,
   }
 }
 

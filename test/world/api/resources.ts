@@ -20,6 +20,7 @@ import {
 } from './metadata.ts'
 import { alreadyExists, conflict, forbidden, invalid, MODIFIED, notFound } from './refusal.ts'
 import { Refusal } from './refusal.ts'
+import { Pages } from './pages.ts'
 import { Store } from './store.ts'
 
 /** What an update writes: the object, its status, or the finalizers of a namespace's spec. */
@@ -27,6 +28,7 @@ export type Part = 'object' | 'status' | 'finalize'
 
 export class Resources {
   readonly store = new Store()
+  readonly pages = new Pages()
   readonly kinds = new Kinds()
   readonly #clock: Clock
 
