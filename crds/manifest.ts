@@ -139,6 +139,13 @@ const origin = {
   nodeCount: Type.Integer({ minimum: 1, description: 'Replicas of the source.' }),
   engineVersion: Type.String(),
   createdAt: Time({ description: 'When the backup started.' }),
+  manifestSha256: Type.Optional(
+    Type.String({
+      pattern: '^[0-9a-f]{64}$',
+      description:
+        'SHA-256 of this manifest without this field, in the canonical form of RFC 8785; absent in those of earlier releases.',
+    }),
+  ),
 }
 
 const COMPLETED = { description: 'Completed ones only.' }

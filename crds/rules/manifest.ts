@@ -8,11 +8,13 @@ import {
   NodeManifest,
   ShardManifest,
   type Manifest,
+  type ManifestCollection,
   type NodeCollection,
   type ShardCollection,
   type ShardKey,
   type ShardSnapshot,
 } from '../manifest.ts'
+import { checkChecksum } from './manifest-checksum.ts'
 
 const NEWEST = Math.max(...Object.values(MANIFEST_VERSION))
 
@@ -33,16 +35,19 @@ export function checkedManifest(value: unknown): Manifest {
   }
   if (manifestVersion === MANIFEST_VERSION.Shard) {
     const manifest = checked(byShard, value)
+    checkChecksum(manifest)
     manifest.collections.forEach(checkShards)
     return manifest
   }
   const manifest = checked(byNode, value)
+  checkChecksum(manifest)
   for (const collection of manifest.collections) checkNodes(collection, manifest.nodeCount)
   return manifest
 }
 
-/** One snapshot of each node, and every shard in one of them. */
-function checkNodes({ name, snapshots, shards }: NodeCollection, nodeCount: number): void {
+/** One snapshot of each node, and every shard the collection must have in one of them. */
+function checkNodes(collection: NodeCollection, nodeCount: number): void {
+  const { name, snapshots, shards } = collection
   const nodes = snapshots.map(({ nodeIndex }) => nodeIndex).sort((a, b) => a - b)
   if (nodes.length !== nodeCount || nodes.some((node, index) => node !== index)) {
     throw new Rejected(
@@ -58,6 +63,12 @@ function checkNodes({ name, snapshots, shards }: NodeCollection, nodeCount: numb
       throw new Rejected(`manifest.json: collection ${name} has no snapshot of shard ${shardId}`)
     }
   }
+  const held = new Set(
+    snapshots.flatMap(({ localShards }) => localShards.map((one) => one.shardId)),
+  )
+  const missing = expectedIds(collection, held.size).find((id) => !held.has(id))
+  if (missing === undefined) return
+  throw new Rejected(`manifest.json: collection ${name} has no snapshot of shard ${missing}`)
 }
 
 /**
@@ -72,7 +83,9 @@ function checkShards(collection: ShardCollection): void {
   const twin = repeated(shards)
   if (twin !== undefined) refuse(`lists shard ${twin} twice`)
   const keys = new Map(shards.map(({ shardId, shardKey }) => [shardId, shardKey]))
-  for (const id of expectedIds(collection)) if (!keys.has(id)) refuse(`lacks shard ${id}`)
+  for (const id of expectedIds(collection, shards.length)) {
+    if (!keys.has(id)) refuse(`lacks shard ${id}`)
+  }
   checkKeys(collection, keys, refuse)
   const doubled = repeated(snapshots)
   if (doubled !== undefined) refuse(`has two snapshots of shard ${doubled}`)
@@ -93,13 +106,13 @@ function checked<Schema extends TSchema>(
   throw new Rejected(`manifest.json: ${error.path || 'the whole of it'}: ${error.message}`)
 }
 
-/** Of the numbers a collection must have: under custom sharding those of its keys, else 0 and on. */
-function expectedIds({ config, shardKeys, shards }: ShardCollection): number[] {
+/** Ids of the shards a collection must have: under custom sharding those of its keys, else 0 and on. */
+function expectedIds({ config, shardKeys }: ManifestCollection, listed: number): number[] {
   const { sharding_method: method, shard_number: count } = config.params
   if (method === 'custom') return shardKeys.flatMap(({ shardIds }) => shardIds)
   if (typeof count !== 'number') return []
   // Of one more than are listed one is missing, however many more there should be.
-  return Array.from({ length: Math.min(count, shards.length + 1) }, (_, id) => id)
+  return Array.from({ length: Math.min(count, listed + 1) }, (_, id) => id)
 }
 
 function checkKeys(

@@ -8,6 +8,7 @@ import type { BackupPlan } from '../../crds/command.ts'
 import { StorageError } from '../../crds/errors.ts'
 import { backupFolder, manifestKey } from '../../crds/layout.ts'
 import { MANIFEST_VERSION, type ManifestCollection } from '../../crds/manifest.ts'
+import { withChecksum } from '../../crds/rules/manifest-checksum.ts'
 import { checkedManifest } from '../../crds/rules/manifest.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { isTold, reasonOf } from '../failures.ts'
@@ -157,7 +158,7 @@ async function writeManifest(
     createdAt: startedAt,
     collections,
   })
-  await bucket.putJson(manifestKey(folder), manifest, { signal: tools.signal })
+  await bucket.putJson(manifestKey(folder), withChecksum(manifest), { signal: tools.signal })
   tools.log.info({ key: manifestKey(folder), collections: collections.length }, 'manifest written')
 }
 

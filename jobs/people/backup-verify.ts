@@ -15,7 +15,7 @@ import {
 } from '../../crds/manifest.ts'
 import { checkedManifest } from '../../crds/rules/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
-import { ownerOf } from '../backup/owner.ts'
+import { ownerOf, type Owner } from '../backup/owner.ts'
 import { wordsOf } from '../clients/call.ts'
 import type { Bucket } from '../clients/s3.ts'
 import { Complaint, ENDS, isOn, textOf, type PeopleCall, type PeopleCommand } from './command.ts'
@@ -26,6 +26,7 @@ export const backupVerify: PeopleCommand = {
   takes: { least: 1, most: 1 },
   summary: 'prove a backup from its bucket alone: every object is read to its last byte',
   details: [
+    'Ends with 1 unless every collection that the backup was to hold is whole, also for a backup that failed; --collections asks for less.',
     'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. What is found is logged, a line for each object: LOG_FORMAT is text or json.',
   ],
   flags: {
@@ -34,11 +35,18 @@ export const backupVerify: PeopleCommand = {
     'path-style': { type: 'boolean', says: 'the bucket stands in the path' },
     ca: { type: 'string', value: 'FILE', says: 'certificate authority of the store, PEM' },
     'sizes-only': { type: 'boolean', says: 'compare sizes, and read no object' },
+    collections: {
+      type: 'string',
+      value: 'NAMES',
+      says: 'check only these, separated by commas',
+    },
   },
   run: verify,
 }
 
 const READ_ATTEMPTS = 3
+/** Names in a message. */
+const MAX_LISTED = 10
 
 async function verify(call: PeopleCall): Promise<number> {
   const [target = ''] = call.operands
@@ -50,6 +58,7 @@ async function verify(call: PeopleCall): Promise<number> {
         log,
         signal,
         sizesOnly: isOn(call, 'sizes-only'),
+        chosen: chosenIn(call),
       })
     } finally {
       bucket.close()
@@ -65,12 +74,18 @@ interface Check {
   log: Logger
   signal: AbortSignal
   sizesOnly: boolean
+  /** Names of the collections to check; undefined: all that the backup was to hold. */
+  chosen: ReadonlySet<string> | undefined
 }
 
-/** One line for each object, and a last one for all. */
+/** Logs a line for each object and a last one for all; answers with the exit code. */
 async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promise<number> {
-  const manifest = await readManifest(bucket, folder, check)
-  const problems: string[] = []
+  const { manifest, missing } = await readManifest(bucket, folder, check)
+  const problems = missing.map(
+    (name) =>
+      `collection ${name} is not in this backup: it failed, or was deleted during the backup`,
+  )
+  for (const problem of problems) check.log.error(problem)
   let bytes = 0
   for (const collection of manifest.collections) {
     for (const snapshot of collection.snapshots) {
@@ -87,10 +102,10 @@ async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promi
       }
     }
   }
-  return told(manifest, problems, bytes, check)
+  return report(manifest, problems, bytes, check)
 }
 
-function told(manifest: Manifest, problems: string[], bytes: number, check: Check): number {
+function report(manifest: Manifest, problems: string[], bytes: number, check: Check): number {
   const objects = manifest.collections.reduce((sum, { snapshots }) => sum + snapshots.length, 0)
   const fields = {
     backup: manifest.backupName,
@@ -102,7 +117,8 @@ function told(manifest: Manifest, problems: string[], bytes: number, check: Chec
     points: manifest.collections.reduce((sum, { pointsCount = 0 }) => sum + pointsCount, 0),
   }
   if (problems.length > 0) {
-    check.log.error(fields, `${problems.length} of ${objects} objects are not as they should be`)
+    const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
+    check.log.error(fields, `this backup is not whole: ${count}`)
     return ENDS.wrong
   }
   const how = check.sizesOnly ? 'have the right size' : 'are whole'
@@ -110,7 +126,14 @@ function told(manifest: Manifest, problems: string[], bytes: number, check: Chec
   return ENDS.fine
 }
 
-async function readManifest(bucket: Bucket, folder: string, check: Check): Promise<Manifest> {
+interface Found {
+  /** With the chosen collections only. */
+  manifest: Manifest
+  /** Chosen collections that it does not hold. */
+  missing: string[]
+}
+
+async function readManifest(bucket: Bucket, folder: string, check: Check): Promise<Found> {
   const key = manifestKey(folder)
   const found = await bucket.getJson(key, check.signal)
   if (found === undefined) {
@@ -118,21 +141,49 @@ async function readManifest(bucket: Bucket, folder: string, check: Check): Promi
     throw new Rejected(`there is no s3://${bucket.name}/${key}: ${why}`)
   }
   const manifest = checkedManifest(found)
+  if (manifest.manifestSha256 === undefined) {
+    check.log.warn(
+      { key },
+      'written by an earlier release without a checksum of itself: its own fields cannot be proved',
+    )
+  }
   const owner = await ownerOf(bucket, folder, check.signal)
   if (owner?.uid !== manifest.uid) {
     throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not that of this manifest`)
   }
-  const missing = owner.collections.filter(
-    (name) => !manifest.collections.some((collection) => collection.name === name),
-  )
-  if (missing.length > 0) {
-    const shown = missing.slice(0, 10).join(', ')
-    check.log.warn({ missing: missing.length }, `not in this backup, for they failed: ${shown}`)
-  }
   if (!isByShard(manifest)) {
     for (const collection of manifest.collections) warnOfEmptyNodes(collection, check.log)
   }
-  return manifest
+  return choose(manifest, owner, check)
+}
+
+/** Refuses names that neither the manifest nor the list of what was to be backed up has. */
+function choose(manifest: Manifest, { collections }: Owner, { chosen }: Check): Found {
+  const held = new Set(manifest.collections.map(({ name }) => name))
+  const expected = new Set([...collections, ...held])
+  const unknown = [...(chosen ?? [])].find((name) => !expected.has(name))
+  if (unknown !== undefined) {
+    throw new Rejected(
+      `--collections names ${unknown}, which is no collection of this backup: it has ${listed([...expected])}`,
+    )
+  }
+  const names = chosen ?? expected
+  const missing = [...names].filter((name) => !held.has(name))
+  if (chosen === undefined) return { manifest, missing }
+  return { manifest: withOnly(manifest, chosen), missing }
+}
+
+function withOnly(manifest: Manifest, chosen: ReadonlySet<string>): Manifest {
+  const isChosen = ({ name }: { name: string }) => chosen.has(name)
+  return isByShard(manifest)
+    ? { ...manifest, collections: manifest.collections.filter(isChosen) }
+    : { ...manifest, collections: manifest.collections.filter(isChosen) }
+}
+
+function listed(names: string[]): string {
+  if (names.length === 0) return 'none'
+  const more = names.length > MAX_LISTED ? ` and ${names.length - MAX_LISTED} more` : ''
+  return `${names.slice(0, MAX_LISTED).join(', ')}${more}`
 }
 
 function warnOfEmptyNodes({ name, snapshots }: NodeCollection, log: Logger): void {
@@ -179,6 +230,14 @@ async function hashOf(bucket: Bucket, key: string, { log, signal }: Check): Prom
       log.warn({ key, reason: wordsOf(error) }, 'broke off: reads it again')
     }
   }
+}
+
+function chosenIn(call: PeopleCall): ReadonlySet<string> | undefined {
+  const text = textOf(call, 'collections')
+  if (text === undefined) return undefined
+  const names = text.split(',').filter((name) => name !== '')
+  if (names.length > 0) return new Set(names)
+  throw new Complaint('--collections names no collection', ENDS.usage)
 }
 
 async function openBucket(target: string, call: PeopleCall) {

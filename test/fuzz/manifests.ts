@@ -5,9 +5,12 @@ import { shardSnapshotKey } from '../../crds/layout.ts'
 import {
   NodeManifest,
   ShardManifest,
+  type Manifest,
+  type ManifestCollection,
   type NodeCollection,
   type ShardCollection,
 } from '../../crds/manifest.ts'
+import { withChecksum } from '../../crds/rules/manifest-checksum.ts'
 import { checkedManifest } from '../../crds/rules/manifest.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { chosen } from '../../jobs/restore/source.ts'
@@ -100,14 +103,21 @@ function rejected<Result>(read: () => Result, words: RegExp): Result | undefined
   }
 }
 
-/** With snapshots of all that the manifest lists, so that it can be read. */
-function whole<Collection, Manifest extends { nodeCount: number; collections: Collection[] }>(
+interface Fillable<Collection> {
+  nodeCount: number
+  collections: Collection[]
+  manifestSha256?: string
+}
+
+/** With snapshots of all that the manifest lists, so that it can be read, and with its own checksum if it has one. */
+function whole<Collection extends ManifestCollection, M extends Fillable<Collection> & Manifest>(
   completed: (collection: Collection, nodes: number) => Collection,
 ) {
-  return (manifest: Manifest): Manifest => {
+  return (manifest: M): M => {
     const nodeCount = 1 + (manifest.nodeCount % 3)
     const all = manifest.collections.map((collection) => completed(collection, nodeCount))
-    return { ...manifest, nodeCount, collections: all }
+    const filled: M = { ...manifest, nodeCount, collections: all }
+    return manifest.manifestSha256 === undefined ? filled : withChecksum(filled)
   }
 }
 

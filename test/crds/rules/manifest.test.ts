@@ -1,6 +1,8 @@
 /** What no schema can say of a manifest by shard: that it is complete, and that no shard is taken for another. */
+import { createHash } from 'node:crypto'
 import t from 'tap'
 import { isByShard, type ShardCollection, type ShardManifest } from '../../../crds/manifest.ts'
+import { withChecksum } from '../../../crds/rules/manifest-checksum.ts'
 import { checkedManifest } from '../../../crds/rules/manifest.ts'
 
 const SHA256 = '0'.repeat(64)
@@ -193,12 +195,13 @@ function byNode(
   nodes: number[],
   shards: { shardId: number; nodes: number[] }[],
   held?: number[],
+  more: object = {},
 ): object {
   const snapshots = nodes.map((nodeIndex) => ({
     ...{ nodeIndex, key: `nightly/b/docs/node-${nodeIndex}/s`, snapshotName: 's', sizeBytes: 10 },
     ...{ sha256: SHA256, localShards: (held ?? [nodeIndex]).map((shardId) => ({ shardId })) },
   }))
-  const docs = { ...collection([undefined]), shards, snapshots }
+  const docs = { ...collection([undefined]), config: { params: {} }, shards, snapshots, ...more }
   const nodeCount = held === undefined ? 3 : nodes.length
   return { ...manifest(collection([])), manifestVersion: 1, nodeCount, collections: [docs] }
 }
@@ -240,4 +243,61 @@ t.test('a manifest by node that lacks a shard where it is said to be is refused'
     const value = byNode([0, 1, 2], [...EACH, shard])
     t.throws(() => checkedManifest(value), { code: 'Rejected', message })
   }
+})
+
+t.test('a manifest by node that lacks a shard altogether is refused', async (t) => {
+  const auto = { params: { shard_number: 3 } }
+  const custom = { params: { sharding_method: 'custom', shard_number: 1 } }
+  const shardKeys = [{ key: 'a', shardIds: [0, 2] }]
+  for (const more of [{ config: auto }, { config: custom, shardKeys }]) {
+    const value = byNode([0, 1, 2], EACH.slice(0, 2), [0, 1], more)
+    const message = 'manifest.json: collection docs has no snapshot of shard 2'
+    t.throws(() => checkedManifest(value), { code: 'Rejected', message })
+    t.ok(checkedManifest(byNode([0, 1, 2], EACH, [0, 1, 2], more)))
+  }
+})
+
+t.test('the checksum of a manifest does not depend on the order of its fields', async (t) => {
+  const written = withChecksum(manifest(collection([undefined, undefined])))
+  t.match(written.manifestSha256, /^[0-9a-f]{64}$/)
+  const { collections: all, ...rest } = written
+  t.ok(checkedManifest(JSON.parse(JSON.stringify({ collections: all, ...rest }))))
+})
+
+t.test('a manifest any value of which changed is refused', async (t) => {
+  const written = withChecksum(manifest(collection(['a', 'b'])))
+  const text = JSON.stringify(written)
+  const changes: [string, string][] = [
+    ['"engineVersion":"1.18.3"', '"engineVersion":"1.18.4"'],
+    ['"shard_number":2', '"shard_number":2.5'],
+    ['"replicationFactor":2', '"replicationFactor":3'],
+    ['"aliases":[]', '"aliases":["x"]'],
+    ['"payloadIndexes":{}', '"payloadIndexes":{"f":{"dataType":"keyword"}}'],
+  ]
+  for (const [before, after] of changes) {
+    const changed = text.replace(before, after)
+    t.not(changed, text)
+    t.throws(() => checkedManifest(JSON.parse(changed)), { message: /manifestSha256 is/ }, after)
+  }
+})
+
+t.test('the canonical form is that of RFC 8785', async (t) => {
+  const empty = manifest(collection([]))
+  const config = { params: { 'b"': 1e21, a: [0.000001, 'é\n', null, true], 10: 1, 9: {} } }
+  const docs = { ...collection([]), config }
+  const canonicalConfig = '{"params":{"10":1,"9":{},"a":[0.000001,"é\\n",null,true],"b\\"":1e+21}}'
+  const canonical =
+    `{"backupName":"b","cluster":{"name":"a","namespace":"ns"},"collections":[{"aliases":[],` +
+    `"config":${canonicalConfig},"name":"docs","payloadIndexes":{},"replicationFactor":2,` +
+    `"shardKeys":[],"shards":[],"snapshots":[]}],"createdAt":"2030-01-01T00:00:00Z",` +
+    `"engineVersion":"1.18.3","manifestVersion":2,"method":"Shard","nodeCount":3,"uid":"uid"}`
+  const { manifestSha256 } = withChecksum({ ...empty, collections: [docs] })
+  t.equal(manifestSha256, createHash('sha256').update(canonical).digest('hex'))
+})
+
+t.test('a manifest that is nested too deep is refused, not a crash', async (t) => {
+  const deep: unknown = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000))
+  const docs = { ...collection([]), config: { params: { deep } } }
+  const value = { ...manifest(docs), manifestSha256: SHA256 }
+  t.throws(() => checkedManifest(value), { message: /nested more than 100 levels deep/ })
 })

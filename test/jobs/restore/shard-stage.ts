@@ -67,9 +67,10 @@ export async function shardStage(t: Test, options: ShardStageOptions = {}) {
     store,
     world,
     manifest,
-    /** As somebody may have edited it. */
+    /** As somebody may have edited it, who then removed its checksum. */
     rewrite: (change: (manifest: ShardManifest) => unknown) => {
       const changed = manifest()
+      delete changed.manifestSha256
       change(changed)
       store().put(MANIFEST, Buffer.from(JSON.stringify(changed)))
     },

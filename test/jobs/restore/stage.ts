@@ -70,9 +70,10 @@ export async function stage(t: Test, options: StageOptions = {}) {
     world,
     store,
     manifest: () => JSON.parse(store().text(MANIFEST) ?? '{}') as NodeManifest,
-    /** As somebody may have edited it. */
+    /** As somebody may have edited it, who then removed its checksum. */
     rewrite: (change: (manifest: NodeManifest) => unknown) => {
       const manifest = JSON.parse(store().text(MANIFEST) ?? '{}') as NodeManifest
+      delete manifest.manifestSha256
       change(manifest)
       store().put(MANIFEST, Buffer.from(JSON.stringify(manifest)))
     },
