@@ -29,6 +29,38 @@ export function ownerKey(folder: string): string {
   return `${folder}owner.json`
 }
 
+/** Folders that contain this one, outermost first. The bucket itself is nobody's. */
+export function enclosingFolders(folder: string): string[] {
+  const parts = folder.split('/').filter((part) => part !== '')
+  return parts.slice(1).map((_, index) => `${parts.slice(0, index + 1).join('/')}/`)
+}
+
+/** How the keys of all restores that read this backup begin. */
+export function readersFolder(folder: string): string {
+  return `${folder}readers/`
+}
+
+/** That a restore reads this backup, and since when; renewed while it runs. */
+export function readerKey(folder: string, restoreUid: string): string {
+  return `${readersFolder(folder)}${segment(restoreUid)}.json`
+}
+
+/** Below its folder: what a backup writes, and what restores that read it write. */
+const LAYOUT =
+  /^(manifest\.json|readers\/[^/]+\.json|[^/]+\/(collection\.json|(node|shard)-[0-9]+\/[^/]+))$/
+
+/**
+ * Whether a backup with this folder can have written this key. owner.json is not among them, wherever it
+ * is: it tells whose a folder is.
+ */
+export function isWrittenByBackup(folder: string, key: string): boolean {
+  if (!key.startsWith(folder)) return false
+  const rest = key.slice(folder.length)
+  const file = rest.slice(rest.lastIndexOf('/') + 1)
+  const isNested = rest.includes('/') && OUR_FILES.has(file)
+  return !isNested && LAYOUT.test(rest)
+}
+
 export function collectionFolder(folder: string, collection: string): string {
   return `${folder}${segment(collection)}/`
 }

@@ -22,6 +22,8 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'Backed up <n>/<n> collections: <error>',
       'Job crashed <n> times',
       'prefix holds another backup<whose>: s3://<bucket>/<folder>',
+      's3://<bucket>/<folder> is inside the folder of another backup (<owner>, s3://<bucket>/<folder>): use another prefix or name',
+      's3://<bucket>/<folder> contains the folder of another backup (<owner>, s3://<bucket>/<folder>): use another prefix or name',
       'there is no collection <name>: it was deleted, or is an alias',
       'collection <name> was deleted during the backup',
     ],

@@ -5,8 +5,9 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { Rejected } from '../../crds/errors.ts'
-import { ownerKey } from '../../crds/layout.ts'
+import type { Logger } from 'pino'
+import { Rejected, StorageError } from '../../crds/errors.ts'
+import { enclosingFolders, ownerKey } from '../../crds/layout.ts'
 import { Time } from '../../crds/schema.ts'
 import type { Bucket } from '../clients/s3.ts'
 
@@ -34,30 +35,145 @@ export async function ownerOf(
   throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not an owner.json of a backup`)
 }
 
-/** Takes the folder; throws `Rejected` when it is another's. Answers with what stands there then. */
-export async function claim(
-  bucket: Bucket,
-  folder: string,
-  owner: Owner,
-  signal: AbortSignal,
-): Promise<Owner> {
-  if ((await ownerOf(bucket, folder, signal)) === undefined) {
-    await refuseStrangers(bucket, folder, signal)
-    await bucket.putJson(ownerKey(folder), owner, { onlyNew: true, signal })
-  }
-  // Read in any case: two may have written at the same moment.
-  const found = await ownerOf(bucket, folder, signal)
-  if (found?.uid === owner.uid) return found
-  const whose = found === undefined ? '' : ` (VecBackup ${found.namespace}/${found.name})`
-  throw new Rejected(`prefix holds another backup${whose}: s3://${bucket.name}/${folder}`)
+interface Folder {
+  bucket: Bucket
+  /** `<prefix>/<name>/` */
+  folder: string
+  /** uid of the backup that claims it. */
+  uid: string
+  signal: AbortSignal
+  log: Pick<Logger, 'warn'>
 }
 
-/** Deleting this backup would delete them too. */
-async function refuseStrangers(bucket: Bucket, folder: string, signal: AbortSignal): Promise<void> {
-  const { objects } = await bucket.list(folder, { max: 1, signal })
-  const [first] = objects
-  if (first === undefined) return
+/**
+ * The claim of one backup to its folder. Nobody else's backup may be in the folder, inside it or around
+ * it: purging one would delete objects of the other. Of two that claim at the same moment at least one
+ * sees the other, because each looks once more after it has written.
+ */
+export class Claim {
+  readonly #of: Folder
+  /** Enclosing folders the credentials may not read. */
+  readonly #unreadable = new Set<string>()
+
+  constructor(of: Folder) {
+    this.#of = of
+  }
+
+  /**
+   * Takes the folder, or goes on with one that this backup took before. Throws `Rejected` with the name
+   * of the other owner. `newOwner` is asked only when nobody owns the folder.
+   */
+  async take(newOwner: () => Promise<Owner>): Promise<Owner> {
+    const { bucket, folder, signal } = this.#of
+    await this.#refuseOuter()
+    if ((await ownerOf(bucket, folder, signal)) === undefined) {
+      await refuseObjects(this.#of)
+      const owner = await newOwner()
+      const isOurs = await bucket.putJson(ownerKey(folder), owner, { onlyNew: true, signal })
+      if (isOurs) await this.#refuseLate()
+    }
+    const owner = await this.confirm()
+    await refuseInner(this.#of)
+    return owner
+  }
+
+  /** The owner that is in the bucket; throws `Rejected` when it is another one, or one around it. */
+  async confirm(): Promise<Owner> {
+    const { bucket, folder, uid, signal } = this.#of
+    const found = await ownerOf(bucket, folder, signal)
+    if (found?.uid !== uid) {
+      const whose = found === undefined ? '' : ` (${nameOf(found)})`
+      throw new Rejected(`prefix holds another backup${whose}: s3://${bucket.name}/${folder}`)
+    }
+    await this.#refuseOuter()
+    return found
+  }
+
+  async #refuseOuter(): Promise<void> {
+    const { bucket, folder, uid, signal, log } = this.#of
+    for (const outer of enclosingFolders(folder)) {
+      if (this.#unreadable.has(outer)) continue
+      try {
+        const found = await bucket.getJson(ownerKey(outer), signal)
+        if (!Value.Check(Owner, found) || found.uid === uid) continue
+        throw new Rejected(
+          `${addressOf(this.#of)} is inside the folder of another backup (${nameOf(found)}, s3://${bucket.name}/${outer}): use another prefix or name`,
+        )
+      } catch (error) {
+        if (!isNoOwner(error)) throw error
+        this.#unreadable.add(outer)
+        log.warn({ reason: error.message }, 'cannot check whether another backup owns this folder')
+      }
+    }
+  }
+
+  /**
+   * Stores that ignore If-None-Match let the later of two writes win. Who finds objects after its own
+   * write has replaced the owner.json of a backup that works there: nobody may purge them by it.
+   */
+  async #refuseLate(): Promise<void> {
+    const { bucket, folder, uid, signal } = this.#of
+    try {
+      await refuseObjects(this.#of)
+    } catch (error) {
+      if (!(error instanceof Rejected)) throw error
+      const found = await ownerOf(bucket, folder, signal)
+      if (found?.uid === uid) await bucket.delete([ownerKey(folder)], signal)
+      throw error
+    }
+  }
+}
+
+/** Objects in a folder without an owner are not ours, whoever wrote them. */
+async function refuseObjects(of: Folder): Promise<void> {
+  const { bucket, folder, signal } = of
+  const { objects } = await bucket.list(folder, { max: 2, signal })
+  const other = objects.find(({ key }) => key !== ownerKey(folder))
+  if (other === undefined) return
+  await refuseOwnersAround(other.key, of)
   throw new Rejected(
-    `prefix holds another backup, or other objects: s3://${bucket.name}/${first.key}`,
+    `prefix holds another backup, or other objects: s3://${bucket.name}/${other.key}`,
   )
+}
+
+/** Of a folder that was claimed before, all keys are looked at: an inner one may be among its own. */
+async function refuseInner(of: Folder): Promise<void> {
+  const { bucket, folder, signal } = of
+  for await (const { key } of bucket.each(folder, signal)) {
+    if (!key.endsWith('/owner.json') || key === ownerKey(folder)) continue
+    await refuseOwnersAround(key, of)
+  }
+}
+
+/** Looks for the owner of a folder that holds this key and is inside ours. */
+async function refuseOwnersAround(key: string, of: Folder): Promise<void> {
+  const { bucket, folder, signal } = of
+  for (const inner of enclosingFolders(`${key}/`)) {
+    if (!inner.startsWith(folder) || inner === folder) continue
+    try {
+      const found = await bucket.getJson(ownerKey(inner), signal)
+      if (!Value.Check(Owner, found)) continue
+      throw new Rejected(
+        `${addressOf(of)} contains the folder of another backup (${nameOf(found)}, s3://${bucket.name}/${inner}): use another prefix or name`,
+      )
+    } catch (error) {
+      if (!isNoOwner(error)) throw error
+    }
+  }
+}
+
+/** What cannot be read, or is not JSON, names no owner: its purge deletes nothing of ours either. */
+function isNoOwner(error: unknown): error is StorageError {
+  if (!(error instanceof StorageError)) return false
+  return error.status === FORBIDDEN || error.cause instanceof SyntaxError
+}
+
+const FORBIDDEN = 403
+
+function addressOf({ bucket, folder }: Folder): string {
+  return `s3://${bucket.name}/${folder}`
+}
+
+function nameOf({ namespace, name }: Owner): string {
+  return `VecBackup ${namespace}/${name}`
 }

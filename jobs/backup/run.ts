@@ -16,7 +16,7 @@ import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { backUpCollection } from './collection.ts'
-import { claim, ownerOf, type Owner } from './owner.ts'
+import { Claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
 import { backUpByShard } from './shards/collection.ts'
 import { agreedVersion, chosenCollections, pointsOf } from './source.ts'
@@ -49,14 +49,19 @@ async function attempt(
   const folder = backupFolder({ prefix: plan.storage.prefix, name: plan.name })
   const patience = new Patience()
   const work: Work = { plan, tools, bucket, folder, tally, patience, leftBehind: [] }
+  const { signal, log } = tools
+  const claim = new Claim({ bucket, folder, uid: plan.uid, signal, log })
   try {
-    const owner = await own(work)
+    const owner = await own(work, claim)
     tally.plans(owner)
     const engineVersion = await agreedVersion(work)
     tally.expect(await pointsOf(owner.collections, work))
     const taken = await backUpAll(owner, work)
     await tools.reporter.confirm()
+    // Read before and after: a store that ignores If-None-Match may have let another owner in.
+    await claim.confirm()
     await writeManifest(owner, engineVersion, taken, work)
+    await claim.confirm()
     return endOf(work)
   } catch (error) {
     tools.signal.throwIfAborted()
@@ -72,26 +77,25 @@ async function attempt(
 }
 
 /** Owner first; what an earlier attempt decided stands. */
-async function own(work: Work): Promise<Owner> {
-  const { plan, tools, bucket, folder } = work
+async function own(work: Work, claim: Claim): Promise<Owner> {
+  const { plan, tools } = work
   const { uid, namespace, name, cluster } = plan
-  const known = await ownerOf(bucket, folder, tools.signal)
-  if (known?.uid === uid) {
-    tools.log.info({ startedAt: known.startedAt }, 'goes on with what an earlier attempt began')
-    return known
+  const newOwner = async (): Promise<Owner> => {
+    const collection = { apiVersion: API_VERSION, plural: plan.resource, namespace }
+    const backup = await tools.kubernetes.get(collection, name, Own)
+    if (backup === undefined) throw new Gone(`vecbackups ${namespace}/${name} is gone`)
+    return {
+      uid,
+      namespace,
+      name,
+      cluster: { namespace: cluster.namespace, name: cluster.name },
+      startedAt: tools.time.now().toISOString(),
+      collections: await chosenCollections(backup.spec.collections, work),
+    }
   }
-  const collection = { apiVersion: API_VERSION, plural: plan.resource, namespace }
-  const backup = await tools.kubernetes.get(collection, name, Own)
-  if (backup === undefined) throw new Gone(`vecbackups ${namespace}/${name} is gone`)
-  const owner: Owner = {
-    uid,
-    namespace,
-    name,
-    cluster: { namespace: cluster.namespace, name: cluster.name },
-    startedAt: tools.time.now().toISOString(),
-    collections: known === undefined ? await chosenCollections(backup.spec.collections, work) : [],
-  }
-  return claim(bucket, folder, owner, tools.signal)
+  const owner = await claim.take(newOwner)
+  tools.log.info({ startedAt: owner.startedAt }, 'owner.json claims the folder')
+  return owner
 }
 
 async function backUpAll({ collections }: Owner, work: Work): Promise<ManifestCollection[]> {

@@ -87,7 +87,8 @@ export function perform(store: BucketStore, call: S3Call): S3Answer {
 }
 
 function put(store: BucketStore, { key, headers, body }: S3Call): S3Answer {
-  if (headers['if-none-match'] === '*' && store.objects.has(key)) {
+  const isConditional = headers['if-none-match'] === '*' && !store.ignoresConditions
+  if (isConditional && store.objects.has(key)) {
     const words = 'At least one of the pre-conditions you specified did not hold'
     throw new S3Refusal(412, 'PreconditionFailed', words)
   }

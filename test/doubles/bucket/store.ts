@@ -25,6 +25,8 @@ export class BucketStore {
   readonly objects = new Map<string, StoredObject>()
   readonly uploads = new Map<string, StoredUpload>()
   checksums: Checksums = 'kept'
+  /** Some stores ignore If-None-Match: the later of two writes wins. */
+  ignoresConditions = false
   #count = 0
 
   put(key: string, body: Buffer): StoredObject {
