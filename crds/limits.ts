@@ -62,6 +62,10 @@ export const LEASE_SECONDS = 300
 export const LEASE_MARGIN_SECONDS = 60
 /** A restore that holds the Leases looks once more, after so long, who is at work on the cluster. */
 export const SECOND_LOOK_SECONDS = 15
+/** A restore that records in the bucket that it reads a backup renews that so often. */
+export const READER_RENEWAL_SECONDS = 300
+/** A purge waits for such a restore for so long after its last renewal. */
+export const READER_SECONDS = 1800
 /** In a namespace that ends, a purge gives up after so long. */
 export const PURGE_TIMEOUT_SECONDS = 600
 

@@ -1,10 +1,10 @@
 /** What the VecBackup room reads and writes, by the real clients of jobs/clients. */
-import type { BackupPorts, ObjectIdentity, ObjectName } from '../hooks/backup/ports.ts'
+import type { BackupPorts, ObjectIdentity } from '../hooks/backup/ports.ts'
 import { purge } from '../jobs/backup/purge.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { openBucket, type BucketTools } from './buckets.ts'
 import { backups } from './places.ts'
-import { restoresOf } from './restores.ts'
+import { restoresOf, type Backup } from './restores.ts'
 import { transferPorts } from './transfer-ports.ts'
 
 export interface BackupTools extends BucketTools {
@@ -19,11 +19,12 @@ export function backupPorts(tools: BackupTools): BackupPorts {
     ...transferPorts(tools),
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
-    restoresOf: (backup: ObjectName) => restoresOf(kubernetes, namespaces, backup),
-    async purge({ namespace, name, uid, storage, left }, signal) {
+    restoresOf: (backup: Backup) => restoresOf(kubernetes, namespaces, backup),
+    async purge({ namespace, name, uid, storage, survey }, signal) {
       const bucket = await openBucket(tools, namespace, storage)
       try {
-        return await purge(bucket, { prefix: storage.prefix, name, uid }, { signal, left })
+        const target = { prefix: storage.prefix, name, uid }
+        return await purge(bucket, target, { signal, survey, now: tools.time.now() })
       } finally {
         bucket.close()
       }

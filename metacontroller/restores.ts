@@ -1,31 +1,65 @@
-/** Which VecRestores read a backup: its objects stay while one of them is at work. */
+/** Which VecRestores read a backup, by its name or by its place in a bucket: a purge waits for them. */
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../crds/kubernetes.ts'
-import { VecRestore } from '../crds/restore.ts'
+import { backupFolder } from '../crds/layout.ts'
+import type { S3Target } from '../crds/storage.ts'
 import type { ObjectIdentity, ObjectName } from '../hooks/backup/ports.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { listed } from './common-ports.ts'
 import { restores, served } from './places.ts'
 
+const Optional = Type.Optional(Type.String())
+
 /** No more than tells what it reads: one that an older CRD let in may be at work too. */
 const Reader = Type.Object({
   ...AnyObject.properties,
-  spec: Type.Pick(VecRestore.schema.properties.spec, ['backupRef']),
+  spec: Type.Object({
+    backupRef: Type.Optional(Type.Object({ name: Type.String(), namespace: Optional })),
+    source: Type.Optional(
+      Type.Object({
+        s3: Type.Object({ bucket: Type.String(), path: Type.String(), endpoint: Optional }),
+      }),
+    ),
+  }),
 })
 type Reader = Static<typeof Reader>
 
-/** VecRestores of the namespaces served that name this backup, read live. */
+export interface Backup extends ObjectName {
+  storage: S3Target
+}
+
+/** VecRestores of the namespaces served that read this backup, read live. */
 export async function restoresOf(
   kubernetes: Kubernetes,
   namespaces: string[],
-  backup: ObjectName,
+  backup: Backup,
 ): Promise<ObjectIdentity[]> {
   const all = await listed(kubernetes, served(restores, namespaces), Reader)
   return all.filter((restore) => reads(restore, backup)).map(identity)
 }
 
-function reads({ metadata, spec: { backupRef } }: Reader, { namespace, name }: ObjectName) {
-  return backupRef?.name === name && (backupRef.namespace ?? metadata.namespace) === namespace
+function reads({ metadata, spec }: Reader, backup: Backup): boolean {
+  const { backupRef, source } = spec
+  if (source !== undefined) return isPlaceOf(source.s3, backup)
+  const namespace = backupRef?.namespace ?? metadata.namespace
+  return backupRef?.name === backup.name && namespace === backup.namespace
+}
+
+/** One store may have several addresses: a restore by another one records itself in the bucket. */
+function isPlaceOf(
+  { bucket, path, endpoint }: NonNullable<Reader['spec']['source']>['s3'],
+  { name, storage }: Backup,
+): boolean {
+  return (
+    bucket === storage.bucket &&
+    backupFolder({ prefix: path, name: '' }) === backupFolder({ prefix: storage.prefix, name }) &&
+    addressOf(endpoint) === addressOf(storage.endpoint)
+  )
+}
+
+/** Without what makes no difference: the case of the host, and slashes at its end. */
+function addressOf(endpoint: string | undefined): string {
+  return (endpoint ?? '').toLowerCase().replace(/[/]+$/, '')
 }
 
 function identity({ metadata: { namespace = '', name, uid = '' } }: Reader): ObjectIdentity {

@@ -69,9 +69,22 @@ export const BACKUP_REASONS: readonly Reason[] = [
   {
     reason: 'WaitingForRestore',
     condition: NOT_PURGED,
-    messages: ['waits for <kind> <namespace>/<name>'],
-    cause: 'A restore reads these objects at this moment.',
-    cure: 'Wait for it to end, or delete it.',
+    messages: [
+      'waits for <kind> <namespace>/<name>',
+      'waits for VecRestore <namespace>/<name>, which recorded in the bucket that it reads s3://<bucket>/<folder>: until <time> unless it renews that',
+    ],
+    cause: 'A restore reads these objects at this moment, here or from another Kubernetes cluster.',
+    cure: 'Wait for it to end, or delete it. What one recorded that was killed counts for 30 minutes.',
+  },
+  {
+    reason: 'OtherObjectsKept',
+    event: 'Warning',
+    messages: [
+      's3://<bucket>/<folder>: <n> objects that this backup did not write stay, such as s3://<bucket>/<key>',
+    ],
+    cause:
+      'The backup was deleted, and its folder holds objects of others: of another backup inside it, or files that somebody put there.',
+    cure: 'Look at them; delete those that nobody needs with a tool of the store.',
   },
   {
     reason: 'Purging',

@@ -100,7 +100,12 @@ export function finalize(end: End, { now }: Context): Decision {
     const message = `Secret ${namespace}/${name} not found: the objects in ${s3PathOf(backup)} stay`
     return releasedWith(end, { reason: 'CredentialsMissing', message }, now)
   }
-  if (purge?.done === true) return released(end)
+  if (purge?.done === true) return purged(end, purge, now)
+  if (purge?.reader !== undefined) {
+    const { namespace: from, name, until } = purge.reader
+    const message = `waits for VecRestore ${from}/${name}, which recorded in the bucket that it reads ${s3PathOf(backup)}: until ${until} unless it renews that`
+    return waiting(end, 'WaitingForRestore', message, RETRY_SECONDS, now)
+  }
   if (purge?.error !== undefined) {
     const message = `${s3PathOf(backup)}: ${purge.error} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`
     return waiting(end, 'PurgeFailed', message, RETRY_SECONDS, now)
@@ -133,10 +138,11 @@ function isOverdue({ backup, namespaceEnds }: End, now: Date): boolean {
 }
 
 async function readerOf(
-  { metadata: { namespace, name } }: VecBackup,
+  { metadata: { namespace, name }, spec }: VecBackup,
   ports: BackupPorts,
 ): Promise<string | undefined> {
-  for (const restore of await ports.restoresOf({ namespace, name })) {
+  const storage = spec.storage.s3
+  for (const restore of await ports.restoresOf({ namespace, name, storage })) {
     const jobs = await ports.jobsOf(restore.namespace, restore.uid)
     if (jobs.some(isUnfinished)) return `VecRestore ${restore.namespace}/${restore.name}`
   }
@@ -165,6 +171,14 @@ function waiting(
 
 function released({ backup, children }: End): Decision {
   return { status: backup.status ?? {}, children: children.map(kept), finalized: true }
+}
+
+/** What this backup did not write is not ours to delete: its owner learns where it is. */
+function purged(end: End, { others }: Purge, now: Date): Decision {
+  if (others === undefined) return released(end)
+  const { bucket } = end.backup.spec.storage.s3
+  const message = `${s3PathOf(end.backup)}: ${others.count} objects that this backup did not write stay, such as s3://${bucket}/${others.example}`
+  return releasedWith(end, { reason: 'OtherObjectsKept', message }, now)
 }
 
 /** Objects stay behind that nobody asked to keep: that is told where people look. */

@@ -13,24 +13,29 @@ export interface ObjectIdentity extends ObjectName {
   uid: string
 }
 
-/** The objects of one backup: those under `<prefix>/<name>/`, as long as its uid owns that prefix. */
+/** The objects that one backup wrote under `<prefix>/<name>/`, as long as its uid owns that prefix. */
 export interface PurgeTarget extends ObjectIdentity {
   storage: S3Target
-  /** What the batch before this one left. */
-  left?: ObjectCount | undefined
+  /** Of the batch before this one. */
+  survey?: PurgeSurvey | undefined
 }
 
 export interface PurgeResult {
-  /** A listing shows nothing of this backup any more. */
+  /** A listing shows nothing that this backup wrote any more. */
   done: boolean
-  /** Objects that are left, where that is known. */
-  left?: ObjectCount
+  survey?: PurgeSurvey
+  /** Objects in the folder that this backup did not write. They stay. */
+  others?: { count: number; example: string }
+  /** A restore that recorded in the bucket that it reads the backup: nothing is deleted before it ends. */
+  reader?: ObjectName & { until: string }
 }
 
-export interface ObjectCount {
-  count: number
-  /** There are more, which were not counted. */
-  isLeast: boolean
+/** What need not be looked for again at the next batch. */
+export interface PurgeSurvey {
+  /** Objects that are left. */
+  left: number
+  /** Folders inside that belong to other backups. */
+  inner: string[]
 }
 
 export interface BackupPorts extends TransferPorts {
@@ -39,8 +44,11 @@ export interface BackupPorts extends TransferPorts {
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
   /** Deletes the resource of exactly this uid; one that is gone is fine. */
   deleteBackup(backup: ObjectIdentity): Promise<void>
-  /** VecRestores that name this backup, read live, from all namespaces served; none without the kind. */
-  restoresOf(backup: ObjectName): Promise<ObjectIdentity[]>
+  /**
+   * VecRestores that read this backup, by its name or by its place in the bucket, read live, from all
+   * namespaces served; none without the kind.
+   */
+  restoresOf(backup: ObjectName & { storage: S3Target }): Promise<ObjectIdentity[]>
   /** Whether a namespace is being deleted, or is gone. */
   namespaceEnds(name: string): Promise<boolean>
   /**

@@ -17,7 +17,7 @@ export async function purgeBatch(
 ): Promise<Purge> {
   const { namespace, name, uid } = metadata
   try {
-    const target = { storage: spec.storage.s3, namespace, name, uid, left: last?.left }
+    const target = { storage: spec.storage.s3, namespace, name, uid, survey: last?.survey }
     return await ports.purge(target, signal)
   } catch (error) {
     if (error instanceof StorageError || error instanceof Rejected) {
@@ -27,10 +27,9 @@ export async function purgeBatch(
   }
 }
 
-/** What is left of the objects, for people; empty where it is not known. */
-export function leftOf({ left }: Purge): string {
-  if (left === undefined) return ''
-  return `, ${left.isLeast ? 'more than ' : ''}${left.count} objects are left`
+/** How many objects are left, for the condition; empty where that is not known. */
+export function leftOf({ survey }: Purge): string {
+  return survey === undefined ? '' : `, ${survey.left} objects are left`
 }
 
 /** Annotated to keep its objects when it goes; a schedule writes this on the backups it makes. */

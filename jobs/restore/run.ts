@@ -8,6 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import { API_VERSION } from '../../crds/names.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
+import { recordReader } from '../backup/readers.ts'
 import type { Bucket } from '../clients/s3.ts'
 import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained } from '../patience.ts'
@@ -33,14 +34,22 @@ import type { Wanted } from './wanted.ts'
 export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
   // What speaks to buckets is loaded while the API answers.
   const [bucket, spec] = await Promise.all([tools.bucketAt(plan.source), specOf(plan, tools)])
+  // Before the manifest is read: a purge that begins then sees it.
+  const reading = await recordReader(readingOf(plan, tools, bucket))
   try {
     const report = await attempt({ plan, spec, tools, bucket })
     tools.log.info({ state: report.state, error: report.restore?.error }, report.message ?? '')
     await tools.reporter.ended(report)
     return report.state
   } finally {
+    await reading.end()
     bucket.close()
   }
+}
+
+function readingOf(plan: RestorePlan, { time, log, signal }: Tools, bucket: Bucket) {
+  const { uid, namespace, name } = plan
+  return { bucket, folder: folderOf(plan), restore: { uid, namespace, name }, time, log, signal }
 }
 
 type End = Report & { state: 'Done' | 'Failed' }

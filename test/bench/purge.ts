@@ -76,7 +76,7 @@ function fill({ buckets }: BucketServer): void {
   }
   const put = (key: string, body: string) => buckets.get('store')?.put(key, Buffer.from(body))
   put(ownerKey(FOLDER), JSON.stringify(owner))
-  for (let index = 1; index < OBJECTS; index += 1) put(`${FOLDER}docs/${index}`, 'x')
+  for (let index = 1; index < OBJECTS; index += 1) put(`${FOLDER}docs/node-0/${index}`, 'x')
 }
 
 interface Finalized {
@@ -91,8 +91,8 @@ interface Finalized {
 async function finalized(bucket: Bucket): Promise<Finalized> {
   const { ports } = portsOf({
     secret: async () => bucketKeys,
-    purge: ({ uid, left }, signal) =>
-      purge(bucket, { prefix: 'daily', name: 'b', uid }, { signal, left }),
+    purge: ({ uid, survey }, signal) =>
+      purge(bucket, { prefix: 'daily', name: 'b', uid }, { signal, survey, now: new Date() }),
   })
   const room = backupRoom(ports)
   const parent = backup({ deletionTimestamp: ago(1), status: { startTime: ago(600) } })

@@ -83,7 +83,11 @@ async function open(): Promise<Check<ListingCase>> {
     async holds(one) {
       store.show(one)
       try {
-        const { done } = await purge(bucket, { prefix: 'p', name: 'b', uid: UID })
+        const { done } = await purge(
+          bucket,
+          { prefix: 'p', name: 'b', uid: UID },
+          { now: new Date() },
+        )
         return done ? 'done' : 'to be gone on with'
       } catch (error) {
         const isTold = error instanceof StorageError || error instanceof Rejected

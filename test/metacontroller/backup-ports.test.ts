@@ -100,20 +100,17 @@ t.test('cluster, backup and restores are none where their kinds are gone', async
   const { ports } = await stage(t, { crds: false })
   t.equal(await ports.cluster('ns', 'a'), undefined)
   t.equal(await ports.backup('ns', 'b'), undefined)
-  t.strictSame(await ports.restoresOf(BACKUP), [])
+  t.strictSame(await ports.restoresOf({ ...BACKUP, storage: storage() }), [])
 })
 
-t.test('restores of a backup are those that name it, from every namespace', async (t) => {
+t.test('restores of a backup name it, or its place in the bucket', async (t) => {
   const { api, ports } = await stage(t)
   const { name } = BACKUP
   await makeRestore(api, 'here', 'ns', { backupRef: { name } })
   await makeRestore(api, 'across', 'other', { backupRef: { name, namespace: 'ns' } })
   await makeRestore(api, 'namesake', 'other', { backupRef: { name } })
   await makeRestore(api, 'another', 'ns', { backupRef: { name: 'b-2' } })
-  const { bucket, credentialsSecretRef } = storage()
-  const s3 = { bucket, credentialsSecretRef, path: 'p/b' }
-  await makeRestore(api, 'direct', 'ns', { source: { s3 } })
-  const found = await ports.restoresOf(BACKUP)
+  const found = await ports.restoresOf({ ...BACKUP, storage: storage() })
   t.strictSame(found.map(({ namespace, name: one }) => `${namespace}/${one}`).sort(), [
     'ns/here',
     'other/across',
@@ -121,11 +118,37 @@ t.test('restores of a backup are those that name it, from every namespace', asyn
   t.ok(found.every(({ uid }) => uid !== ''))
 })
 
+t.test(
+  'a restore by spec.source reads the backup whose bucket, store and path it names',
+  async (t) => {
+    const { api, ports } = await stage(t)
+    const here = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' }, path: 'p/b' }
+    const endpoint = 'https://S3.example.com/'
+    const sources: [string, object][] = [
+      ['same', here],
+      ['slashes', { ...here, path: '/p//b/' }],
+      ['neighbour', { ...here, path: 'p/b-2' }],
+      ['inside', { ...here, path: 'p/b/c' }],
+      ['bucket', { ...here, bucket: 'archive' }],
+      ['store', { ...here, endpoint }],
+    ]
+    for (const [name, s3] of sources) await makeRestore(api, name, 'other', { source: { s3 } })
+    const namesOf = async (at?: string) => {
+      const found = await ports.restoresOf({ ...BACKUP, storage: storage(at) })
+      return found.map(({ name }) => name).sort()
+    }
+    t.strictSame(await namesOf(), ['same', 'slashes'])
+    t.strictSame(await namesOf('https://s3.example.com'), ['store'])
+  },
+)
+
 t.test('a service of one namespace sees the restores of that one', async (t) => {
   const { api, ports } = await stage(t, { namespaces: ['other'] })
   await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
   await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
-  t.match(await ports.restoresOf(BACKUP), [{ namespace: 'other', name: 'across' }])
+  t.match(await ports.restoresOf({ ...BACKUP, storage: storage() }), [
+    { namespace: 'other', name: 'across' },
+  ])
 })
 
 t.test('what stands in a namespace that is not served is not there', async (t) => {
@@ -143,7 +166,7 @@ t.test('what stands in a namespace that is not served is not there', async (t) =
 t.test('restores that cannot be listed are not none', async (t) => {
   const { ports, server } = await stage(t)
   await server.close()
-  await t.rejects(ports.restoresOf(BACKUP), { code: 'KubernetesError' })
+  await t.rejects(ports.restoresOf({ ...BACKUP, storage: storage() }), { code: 'KubernetesError' })
 })
 
 t.test("a purge empties the backup's own folder, with AWS_* as the second choice", async (t) => {
@@ -168,11 +191,11 @@ t.test('a purge deletes one batch at a call and goes on at the next', async (t) 
   await makeSecret()
   t.strictSame(await ports.purge(target, signal), {
     done: false,
-    deleted: 1000,
-    left: { count: 2, isLeast: false },
+    deleted: 1001,
+    survey: { left: 1, inner: [] },
   })
   t.ok(store?.objects.has('p/b/owner.json'))
-  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 1 })
   t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
 })
 

@@ -115,12 +115,18 @@ const ofTransfer: Uses<TransferPorts> = {
   writeEvent: (ports) => ports.writeEvent(event),
 }
 
+/** Nobody reads from there. */
+const STORAGE = {
+  ...{ bucket: 'store', region: 'us-east-1', prefix: '', forcePathStyle: true },
+  credentialsSecretRef: { name: 's3', accessKeyIdKey: 'id', secretAccessKeyKey: 'key' },
+}
+
 const ofBackup: Uses<BackupPorts> = {
   ...ofTransfer,
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
-  restoresOf: (ports) => ports.restoresOf(NAME),
+  restoresOf: (ports) => ports.restoresOf({ ...NAME, storage: STORAGE }),
   namespaceEnds: (ports) => ports.namespaceEnds('ns'),
   purge: () => 'asks the bucket',
   warn: (ports) => ports.warn(NAME, 'the objects stay'),

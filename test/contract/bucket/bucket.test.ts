@@ -140,7 +140,8 @@ async function examine(t: Test, subject: Subject) {
     await bucket.putJson('p/b/owner.json', owner)
     for (const key of ['p/b/c/node-0/x', 'p/b/manifest.json', 'p/b-c/x'])
       await bucket.putJson(key, {})
-    t.match(await purge(bucket, { prefix: 'p', name: 'b', uid: 'u' }), { done: true })
+    const now = new Date()
+    t.match(await purge(bucket, { prefix: 'p', name: 'b', uid: 'u' }, { now }), { done: true })
     t.strictSame(await keysOf(bucket, 'p/'), ['p/b-c/x'])
   })
   await t.test('a part whose checksum is not that of its bytes is refused', async (t) => {

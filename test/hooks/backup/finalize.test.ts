@@ -73,19 +73,19 @@ t.test('a Lease that cannot be read does not keep a backup from going', async (t
 t.test(
   'the purge is bounded per call, tells what is left and goes on at the next one',
   async (t) => {
-    const counted = [
-      { count: 20_000, isLeast: true },
-      { count: 1_000, isLeast: false },
+    const surveys = [
+      { left: 20_000, inner: [] },
+      { left: 1_000, inner: [] },
     ]
     const known: unknown[] = []
-    const purge: BackupPorts['purge'] = async ({ left: before }) => {
+    const purge: BackupPorts['purge'] = async ({ survey: before }) => {
       known.push(before)
-      const left = counted[known.length - 1]
-      return left === undefined ? { done: true } : { done: false, left }
+      const survey = surveys[known.length - 1]
+      return survey === undefined ? { done: true } : { done: false, survey }
     }
     const { ports } = portsOf({ ...secretThere, purge })
     const room = backupRoom(ports)
-    for (const left of ['more than 20000', '1000']) {
+    for (const left of ['20000', '1000']) {
       const answer = (await room.finalize?.(requestOf(ending()), context)) as Desired<BackupStatus>
       t.equal(answer.finalized, undefined)
       t.equal(answer.resyncAfterSeconds, 1)
@@ -96,7 +96,7 @@ t.test(
       })
     }
     t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
-    t.strictSame(known, [undefined, ...counted])
+    t.strictSame(known, [undefined, ...surveys])
   },
 )
 
@@ -314,6 +314,49 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
   })
   const over = { ...answers, restoresOf: async () => restores.slice(0, 2) }
   t.equal((await answered('finalize', requestOf(ending()), over)).desired.finalized, true)
+})
+
+t.test(
+  'a restore is asked for by the name of the backup and by its place in the bucket',
+  async (t) => {
+    const asked: unknown[] = []
+    const restoresOf: BackupPorts['restoresOf'] = async (of) => {
+      asked.push(of)
+      return []
+    }
+    const parent = ending()
+    await answered('finalize', requestOf(parent), { ...secretThere, restoresOf })
+    t.strictSame(asked, [{ namespace: 'ns', name: 'b', storage: parent.spec.storage.s3 }])
+  },
+)
+
+t.test('a purge waits for a restore that recorded itself in the bucket', async (t) => {
+  const reader = { namespace: 'far', name: 'drill', until: '2026-03-01T12:30:00.000Z' }
+  const { desired } = await answered('finalize', requestOf(ending()), {
+    ...secretThere,
+    purge: async () => ({ done: false, reader }),
+  })
+  t.equal(desired.finalized, undefined)
+  t.equal(desired.resyncAfterSeconds, 30)
+  t.match(desired.status.conditions?.at(-1), {
+    type: 'Purged',
+    reason: 'WaitingForRestore',
+    message:
+      'waits for VecRestore far/drill, which recorded in the bucket that it reads s3://store/daily/b: until 2026-03-01T12:30:00.000Z unless it renews that',
+  })
+})
+
+t.test('objects that this backup did not write stay, and an Event says where', async (t) => {
+  const others = { count: 3, example: 'daily/b/nightly/owner.json' }
+  const { desired, written } = await answered('finalize', requestOf(ending()), {
+    ...secretThere,
+    purge: async () => ({ done: true, others }),
+  })
+  t.equal(desired.finalized, true)
+  t.strictSame(written, [
+    'event OtherObjectsKept',
+    'warn s3://store/daily/b: 3 objects that this backup did not write stay, such as s3://store/daily/b/nightly/owner.json',
+  ])
 })
 
 t.test('what has ended without its status yet is purged like any other', async (t) => {

@@ -1,6 +1,6 @@
 /** Purge: batch by batch, only under the own uid, and never outside of `<prefix>/<name>/`. */
 import t, { type Test } from 'tap'
-import { purge } from '../../../jobs/backup/purge.ts'
+import { purge as purgeAt, type PurgeOptions } from '../../../jobs/backup/purge.ts'
 import { Bucket } from '../../../jobs/clients/s3.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
@@ -13,6 +13,16 @@ const OWNER = {
   cluster: { namespace: 'ns', name: 'c' },
   startedAt: '2030-01-01T00:00:00Z',
   collections: [],
+}
+
+const NOW = new Date('2030-01-02T00:00:00Z')
+
+function purge(
+  bucket: Bucket,
+  target: Parameters<typeof purgeAt>[1],
+  options: Partial<PurgeOptions> = {},
+) {
+  return purgeAt(bucket, target, { now: NOW, ...options })
 }
 
 async function bucketOf(t: Test) {
@@ -59,30 +69,137 @@ t.test(
   },
 )
 
-t.test('a batch tells how many objects are left, and they are counted once', async (t) => {
+t.test('a batch tells how many objects are left, and the folder is surveyed once', async (t) => {
   const { s3, bucket, put } = await bucketOf(t)
   put('a/owner.json', OWNER)
-  for (let index = 0; index < 2_500; index += 1) put(`a/c/${index}`)
+  for (let index = 0; index < 2_500; index += 1) put(`a/c/node-0/${index}`)
   const target = { prefix: '', name: 'a', uid: 'u' }
   const first = await purge(bucket, target)
-  t.strictSame(first.left, { count: 1_501, isLeast: false })
+  t.strictSame(first.survey, { left: 1_501, inner: [] })
   s3.calls.length = 0
-  const second = await purge(bucket, target, { left: first.left })
-  t.strictSame(second.left, { count: 501, isLeast: false })
+  const second = await purge(bucket, target, { survey: first.survey })
+  t.strictSame(second.survey, { left: 501, inner: [] })
   t.equal(s3.calls.filter(({ operation }) => operation === 'ListObjectsV2').length, 1)
-  t.match(await purge(bucket, target, { left: second.left }), { done: true, left: undefined })
+  t.match(await purge(bucket, target, { survey: second.survey }), { done: true, survey: undefined })
 })
 
-t.test('of very many objects, more than 20000 are left, until those are gone', async (t) => {
-  const { bucket, put } = await bucketOf(t)
+/** As backups by node and by shard write them. */
+const WRITTEN = [
+  'manifest.json',
+  'owner.json',
+  ...['collection.json', 'node-0/part.json', 'node-0/docs-1.snapshot'].map((key) => `docs/${key}`),
+  ...['collection.json', 'shard-12/part.json', 'shard-12/x-12.snapshot'].map((key) => `x/${key}`),
+  'node-1/node-0/part.json',
+  '%6Fwner.json/collection.json',
+]
+
+t.test('what this backup can have written goes, and all else stays and is told', async (t) => {
+  const { bucket, store, put } = await bucketOf(t)
+  for (const key of WRITTEN) put(`p/a/${key}`, key === 'owner.json' ? OWNER : 'x')
+  const others = [
+    ...['README', 'docs/notes.txt', 'docs/node-0/sub/file', 'docs/node-x/file', 'docs/shard-/x'],
+    ...['node-0/file', 'docs/node-0/manifest.json', 'other.json', 'readers/a/b.json'],
+  ].map((key) => `p/a/${key}`)
+  for (const key of others) put(key)
+  const open = store.begin('p/a/docs/node-0/open')
+  const foreign = store.begin('p/a/video.mp4')
+  const target = { prefix: 'p', name: 'a', uid: 'u' }
+  t.match(await purge(bucket, target), {
+    done: true,
+    deleted: WRITTEN.length,
+    others: { count: others.length, example: 'p/a/README' },
+  })
+  t.strictSame(store.keys(), others.toSorted())
+  t.notOk(store.uploads.has(open))
+  t.ok(store.uploads.has(foreign), 'the upload of somebody else goes on')
+  t.match(await purge(bucket, target), {
+    done: true,
+    deleted: 0,
+    others: { count: others.length },
+  })
+})
+
+for (const inner of ['a/nightly/', 'a/nightly/node-0/', 'a/zz/']) {
+  t.test(`nothing below an inner folder with its own owner is deleted: ${inner}`, async (t) => {
+    const { bucket, store, put } = await bucketOf(t)
+    put('a/owner.json', OWNER)
+    for (let index = 0; index < 1_500; index += 1) put(`a/m/node-0/${index}`)
+    const theirs = [
+      ...['owner.json', 'manifest.json', 'collection.json', 'node-0/collection.json'],
+      ...['node-0/1.snapshot', 'docs/node-0/part.json', 'shard-1/x'],
+    ].map((key) => inner + key)
+    for (const key of theirs) put(key, { ...OWNER, uid: 'other' })
+    const open = store.begin(`${inner}node-0/open`)
+    const target = { prefix: '', name: 'a', uid: 'u' }
+    const first = await purge(bucket, target)
+    t.strictSame(first, { done: false, deleted: 1000, survey: { left: 501, inner: [inner] } })
+    t.match(await purge(bucket, target, { survey: first.survey }), {
+      done: true,
+      deleted: 501,
+      others: { count: theirs.length },
+    })
+    t.strictSame(store.keys(), theirs.toSorted())
+    t.ok(store.uploads.has(open))
+  })
+}
+
+function reader(at: string, uid = '3e6f1c9e-0000-4000-8000-000000000001') {
+  return { uid, namespace: 'far', name: 'drill', at }
+}
+
+const READER = 'a/readers/3e6f1c9e-0000-4000-8000-000000000001.json'
+
+t.test('a restore that recorded itself holds the purge until half an hour after', async (t) => {
+  const { bucket, store, put } = await bucketOf(t)
   put('a/owner.json', OWNER)
-  for (let index = 0; index < 21_500; index += 1) put(`a/c/${index}`)
+  put('a/manifest.json')
+  put('a/docs/node-0/1.snapshot')
+  put('a/readers/0.json', 'not JSON')
+  put('a/readers/1.json', { uid: 'x' })
+  put(READER, reader('2030-01-01T23:40:00Z'))
+  const keys = store.keys()
   const target = { prefix: '', name: 'a', uid: 'u' }
-  const { left } = await purge(bucket, target)
-  t.strictSame(left, { count: 20_000, isLeast: true })
-  const next = (count: number) => purge(bucket, target, { left: { count, isLeast: true } })
-  t.strictSame((await next(20_000)).left, { count: 19_000, isLeast: true })
-  t.strictSame((await next(1_000)).left, { count: 18_501, isLeast: false })
+  const held = { namespace: 'far', name: 'drill', until: '2030-01-02T00:10:00.000Z' }
+  t.strictSame(await purge(bucket, target), { done: false, deleted: 0, reader: held })
+  t.strictSame(store.keys(), keys)
+  for (const at of ['2030-01-01T23:30:00Z', '2030-01-02T00:30:00Z']) {
+    put(READER, reader(at))
+    for (const [key, value] of [['a/owner.json', OWNER]] as const) put(key, value)
+    put('a/manifest.json')
+    t.match(await purge(bucket, target), { done: true }, `a clock that says ${at}`)
+    t.strictSame(store.keys(), [])
+  }
+})
+
+t.test('a restore that comes while the purge begins is seen, or finds no manifest', async (t) => {
+  const { s3, bucket, store, put } = await bucketOf(t)
+  put('a/owner.json', OWNER)
+  put('a/manifest.json')
+  put('a/docs/node-0/1.snapshot')
+  s3.misbehave(({ operation }) => {
+    if (operation === 'DeleteObjects') put(READER, reader('2030-01-02T00:00:00Z'))
+    return undefined
+  })
+  const target = { prefix: '', name: 'a', uid: 'u' }
+  t.match(await purge(bucket, target), { done: false, deleted: 1, reader: { name: 'drill' } })
+  t.strictSame(store.keys(), ['a/docs/node-0/1.snapshot', 'a/owner.json', READER])
+})
+
+t.test('a store that lists in circles ends a purge with an error', async (t) => {
+  const { s3, bucket, put } = await bucketOf(t)
+  put('a/owner.json', OWNER)
+  const list = bucket.list.bind(bucket)
+  let pages = 0
+  bucket.list = async (...of) => {
+    const { objects } = await list(...of)
+    pages += 1
+    return { objects, next: `page-${pages % 2}` }
+  }
+  await t.rejects(purge(bucket, { prefix: '', name: 'a', uid: 'u' }), {
+    code: 'StorageError',
+    message: /LIST s3:\/\/backups\/a\/ gives the same page again and again/,
+  })
+  t.ok(s3.calls.length < 10)
 })
 
 for (const prefix of ['', 'p', '/p/', 'p//q']) {
@@ -131,11 +248,11 @@ t.test('a bucket that is gone is done; any other refusal is an error that names 
 t.test('a purge that is ended goes on at the next call', async (t) => {
   const { bucket, store, put } = await bucketOf(t)
   put('a/owner.json', OWNER)
-  for (let index = 0; index < 30; index += 1) put(`a/${index}`)
+  for (let index = 0; index < 30; index += 1) put(`a/c/node-0/${index}`)
   const target = { prefix: '', name: 'a', uid: 'u' }
   t.strictSame(await purge(bucket, target, { maxKeys: 20 }), {
     ...{ done: false, deleted: 20 },
-    left: { count: 11, isLeast: false },
+    survey: { left: 11, inner: [] },
   })
   t.equal(store.objects.size, 11)
   const ended = AbortSignal.abort(new Error('time is up'))

@@ -70,7 +70,8 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
     t.strictSame(await filesOf('one'), [], 'the engine keeps no file of it')
     bad()
     const bucket = bucketOf(t, gate.url)
-    const { done } = await purge(bucket, { prefix: 'later', name: 'b', uid: world.uid })
+    const later = { prefix: 'later', name: 'b', uid: world.uid }
+    const { done } = await purge(bucket, later, { now: new Date() })
     t.ok(done)
     t.equal((await world.verify(FIRST)).code, EXIT.done, 'the failed one took nothing with it')
   })

@@ -58,6 +58,25 @@ t.test('each address is signed just before its call, and never shown', async (t)
   t.notMatch(JSON.stringify(await restore.progress()), /X-Amz|Signature/)
 })
 
+t.test('a restore is recorded beside its backup while it reads that, and no longer', async (t) => {
+  const { world, lose, s3, store } = await stage(t)
+  lose('docs')
+  const restore = await world.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const isRecord = ({ key }: { key: string }) => key.startsWith('nightly/b/readers/')
+  const [first] = s3.calls
+  t.match(first, { operation: 'PutObject' })
+  t.ok(first !== undefined && isRecord(first), 'before anything is read')
+  t.strictSame(
+    store()
+      .keys()
+      .filter((key) => isRecord({ key })),
+    [],
+  )
+  t.match(s3.calls.at(-1), { operation: 'DeleteObjects' })
+})
+
 t.test('a restore tells where it stands: collection, nodes, bytes, points', async (t) => {
   const { world, lose } = await stage(t, { made: ['a', 'b'], snapshotBytes: 5000 })
   lose('a', 'b')

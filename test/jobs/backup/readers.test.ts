@@ -1,0 +1,80 @@
+/** A restore records in the bucket that it reads a backup, for purges that cannot see it otherwise. */
+import t, { type Test } from 'tap'
+import { activeReader, recordReader } from '../../../jobs/backup/readers.ts'
+import { Bucket } from '../../../jobs/clients/s3.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { instantTime } from '../job-world.ts'
+
+const RESTORE = { uid: 'uid-r', namespace: 'far', name: 'drill' }
+const KEY = 'p/a/readers/uid-r.json'
+
+async function stage(t: Test) {
+  const s3 = await startBucketServer()
+  const lines: object[] = []
+  const bucket = new Bucket({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    time: instantTime(),
+    log: jobLog({ LOG_LEVEL: 'FATAL' }),
+    attempts: 1,
+  })
+  t.teardown(async () => {
+    bucket.close()
+    await s3.close()
+  })
+  const store = s3.buckets.get('backups')
+  if (store === undefined) throw new Error('there is no bucket')
+  const clock = { now: new Date('2030-01-01T00:00:00Z') }
+  const time = { now: () => clock.now, sleep: async () => undefined }
+  let next: () => void = () => undefined
+  const signal = new AbortController().signal
+  const pause = (aborted: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      next = resolve
+      aborted.addEventListener('abort', () => reject(new Error('ended')))
+    })
+  const log = { warn: (fields: object, words: string) => void lines.push({ ...fields, words }) }
+  const reading = { bucket, folder: 'p/a/', restore: RESTORE, time, log, signal, pause }
+  const renewed = async () => {
+    const writes = () => s3.calls.filter(({ operation }) => operation === 'PutObject').length
+    const before = writes()
+    next()
+    while (writes() === before) await new Promise((resolve) => setImmediate(resolve))
+  }
+  return { s3, bucket, store, clock, lines, renewed, record: () => recordReader(reading) }
+}
+
+t.test('it is recorded before the first read, renewed, and taken back at the end', async (t) => {
+  const { bucket, store, clock, renewed, record, lines } = await stage(t)
+  const reading = await record()
+  const told = () => JSON.parse(store.text(KEY) ?? '{}') as unknown
+  t.strictSame(told(), { ...RESTORE, at: '2030-01-01T00:00:00.000Z' })
+  clock.now = new Date('2030-01-01T00:05:00Z')
+  await renewed()
+  const active = await activeReader(bucket, 'p/a/', new Date('2030-01-01T00:34:59Z'))
+  t.strictSame(active, { namespace: 'far', name: 'drill', until: '2030-01-01T00:35:00.000Z' })
+  t.equal(await activeReader(bucket, 'p/a/', new Date('2030-01-01T00:35:00Z')), undefined)
+  t.equal(await activeReader(bucket, 'p/a-b/', clock.now), undefined)
+  await reading.end()
+  t.strictSame(store.keys(), [])
+  t.strictSame(lines, [])
+})
+
+t.test('credentials that may only read are enough, and the log says what is lost', async (t) => {
+  const { s3, store, record, lines } = await stage(t)
+  s3.misbehave(({ operation }) =>
+    operation === 'GetObject' ? undefined : { status: 403, code: 'AccessDenied' },
+  )
+  const reading = await record()
+  await reading.end()
+  t.strictSame(store.keys(), [])
+  t.match(lines, [
+    {
+      reason: /403 AccessDenied/,
+      words:
+        'cannot record this restore in the bucket: a purge from another Kubernetes cluster does not wait for it',
+    },
+    { words: 'cannot remove the record of this restore from the bucket' },
+  ])
+})
