@@ -46,6 +46,12 @@ export const PRESIGNED_URL_SECONDS = 3600
 export const GREEN_POLL_SECONDS = 5
 export const GREEN_TIMEOUT_SECONDS = 3600
 export const PROGRESS_EVERY_BATCHES = 20
+/** Up to here points are counted exactly: the engine holds about 260 MB of ids for so many. */
+export const MAX_EXACT_POINTS = 5_000_000
+/** So long a count may take; what it then has not counted is not known. */
+export const COUNT_SECONDS = 30
+/** The engine's own limit for reads that name none. */
+export const ENGINE_TIMEOUT_SECONDS = 60
 
 /** A Job that has reported nothing for so long is deleted and made again (design: a plan is frozen). */
 export const SILENT_JOB_SECONDS = 600

@@ -101,6 +101,13 @@ const described = {
         minItems: 1,
         description: 'Ordinals of the pods that held an Active copy of it.',
       }),
+      exactPointsCount: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          description:
+            'Points of it counted one by one, where no copy of it took a write from before the first snapshot until after the last: its snapshot holds exactly these.',
+        }),
+      ),
     }),
   ),
   pointsCount: Type.Optional(
@@ -109,7 +116,8 @@ const described = {
   exactPointsCount: Type.Optional(
     Type.Integer({
       minimum: 0,
-      description: 'Points counted one by one, where it was the same before and after.',
+      description:
+        'Points counted one by one, where it was the same before and after. Points that were replaced meanwhile may be missing in the snapshots: it is compared, and proves nothing.',
     }),
   ),
 }
@@ -148,12 +156,23 @@ const origin = {
   ),
 }
 
+const Alias = Type.Object({ alias: Type.String(), collection: Type.String() })
+
+/** Of one moment, so that an alias that moved meanwhile belongs to one collection. */
+const aliases = Type.Optional(
+  Type.Array(Alias, {
+    description:
+      'Aliases as they were just before the manifest was written, all in one reading. Absent in manifests of earlier operators: then those of each collection hold.',
+  }),
+)
+
 const COMPLETED = { description: 'Completed ones only.' }
 
 export const NodeManifest = Type.Object(
   {
     manifestVersion: Type.Literal(MANIFEST_VERSION.Node),
     ...origin,
+    aliases,
     collections: Type.Array(NodeCollection, COMPLETED),
   },
   {
@@ -168,6 +187,7 @@ export const ShardManifest = Type.Object(
     manifestVersion: Type.Literal(MANIFEST_VERSION.Shard),
     method: Type.Literal('Shard'),
     ...origin,
+    aliases,
     collections: Type.Array(ShardCollection, COMPLETED),
   },
   {

@@ -1,7 +1,7 @@
 /** One collection: the snapshots of all its nodes, which must be of one shape. */
 import { EngineError } from '../../crds/errors.ts'
 import { NodeCollection, type NodeSnapshot } from '../../crds/manifest.ts'
-import { countOf } from './counting.ts'
+import { countsBetween, readAfter, readBefore } from './counting.ts'
 import { finish, finishedEarlier } from './finished.ts'
 import { backUpNode } from './node.ts'
 import { look, settledShape, type Shape } from './shape.ts'
@@ -14,16 +14,15 @@ export async function backUpCollection(name: string, work: Work): Promise<NodeCo
   await refuseUnknown(name, work)
   for (let round = 1; round <= ROUNDS; round += 1) {
     const shape = await settledShape(name, work)
-    const before = await countOf(name, work)
+    const before = await readBefore(name, shape.described, work)
     const snapshots: NodeSnapshot[] = []
     for (const ordinal of ordinals(work)) {
       snapshots.push(await backUpNode({ collection: name, ordinal }, shape, work))
     }
     if (await isStill(shape, name, work)) {
-      const count = await countOf(name, work)
-      // Written to meanwhile, it has no one number: the snapshots are of several moments.
-      const exact = count !== undefined && count === before && { exactPointsCount: count }
-      return finish({ name, snapshots, ...shape.described, ...exact }, work)
+      const after = await readAfter(name, shape.described, work)
+      const counts = countsBetween(shape.described, before, after)
+      return finish({ name, snapshots, ...shape.described, ...counts }, work)
     }
     work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
   }

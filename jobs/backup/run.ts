@@ -15,6 +15,7 @@ import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
+import { aliasChanges, readAliases, withAliases, type Aliases } from './aliases.ts'
 import { backUpCollection } from './collection.ts'
 import { Claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
@@ -34,6 +35,9 @@ export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
     bucket.close()
   }
 }
+
+/** Changed aliases that are named; the manifest has them all. */
+const MAX_CHANGES = 5
 
 type End = Report & { state: 'Done' | 'Failed' }
 
@@ -55,14 +59,16 @@ async function attempt(
     const owner = await own(work, claim)
     tally.plans(owner)
     const engineVersion = await agreedVersion(work)
+    const aliases = await readAliases(work)
     tally.expect(await pointsOf(owner.collections, work))
     const taken = await backUpAll(owner, work)
     await tools.reporter.confirm()
+    const after = await readAliases(work)
     // Read before and after: a store that ignores If-None-Match may have let another owner in.
     await claim.confirm()
-    await writeManifest(owner, engineVersion, taken, work)
+    await writeManifest(owner, { engineVersion, aliases: after }, taken, work)
     await claim.confirm()
-    return endOf(work)
+    return endOf(work, aliasChanges(aliases, after))
   } catch (error) {
     tools.signal.throwIfAborted()
     if (!isTold(error)) throw error
@@ -147,7 +153,7 @@ async function closedFor(error: unknown, work: Work): Promise<StorageError | und
 
 async function writeManifest(
   { startedAt, cluster }: Owner,
-  engineVersion: string,
+  { engineVersion, aliases }: { engineVersion: string; aliases: Aliases },
   collections: ManifestCollection[],
   { plan, bucket, folder, tools }: Work,
 ): Promise<void> {
@@ -160,19 +166,20 @@ async function writeManifest(
     nodeCount: plan.cluster.replicas,
     engineVersion,
     createdAt: startedAt,
-    collections,
+    aliases,
+    collections: withAliases(collections, aliases),
   })
   await bucket.putJson(manifestKey(folder), withChecksum(manifest), { signal: tools.signal })
   tools.log.info({ key: manifestKey(folder), collections: collections.length }, 'manifest written')
 }
 
-function endOf({ tally, leftBehind }: Work): End {
+function endOf({ tally, leftBehind }: Work, changes: string[]): End {
   const backup = tally.result()
   const rest =
     leftBehind.length === 0
       ? ''
       : `; the engine still has ${leftBehind.length} files of it, such as ${leftBehind[0] ?? ''}`
-  const message = tally.summary() + rest
+  const message = [tally.summary() + rest, ...changes.slice(0, MAX_CHANGES)].join('; ')
   if (backup.failed === 0) return { state: 'Done', message, backup }
   return { state: 'Failed', reason: 'BackupFailed', message, backup }
 }

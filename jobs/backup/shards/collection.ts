@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../../crds/errors.ts'
 import { ShardCollection } from '../../../crds/manifest.ts'
 import { patiently } from '../../patience.ts'
-import { countOf } from '../counting.ts'
+import { countsBetween, readAfter, readBefore } from '../counting.ts'
 import { finish, finishedEarlier } from '../finished.ts'
 import { settledShape, shardPrint, type Shape } from '../shape.ts'
 import { refuseUnknown } from '../source.ts'
@@ -19,12 +19,13 @@ export async function backUpByShard(name: string, work: Work): Promise<ShardColl
   for (let round = 1; round <= ROUNDS; round += 1) {
     const shape = await settledShape(name, work)
     work.tally.follows(shape.shards.length)
-    const before = await countsOf(name, shape, work)
+    const before = await readBefore(name, shape.described, work)
     const snapshots = await takeShards(name, shape, work)
     if (snapshots.length === shape.shards.length && (await isSame(shape, name, work))) {
       await removeStrays(name, shape.shards, work)
-      const counted = inBoth(before, await countsOf(name, shape, work))
-      return finish({ name, ...describedBy(shape, counted), snapshots }, work)
+      const after = await readAfter(name, shape.described, work)
+      const counts = countsBetween(shape.described, before, after)
+      return finish({ name, ...describedBy(shape), ...counts, snapshots }, work)
     }
     work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
   }
@@ -46,36 +47,7 @@ async function isSame(shape: Shape, name: string, work: Work): Promise<boolean> 
   return isDeepStrictEqual(then.sort(), is.sort())
 }
 
-/** Exact counts: of all points, and of those under each key. */
-interface Counts {
-  all?: number | undefined
-  byKey: Map<string | number, number | undefined>
-}
-
-async function countsOf(name: string, { described }: Shape, work: Work): Promise<Counts> {
-  const byKey: Counts['byKey'] = new Map()
-  for (const { key } of described.shardKeys) byKey.set(key, await countOf(name, work, key))
-  return { all: await countOf(name, work), byKey }
-}
-
-/** Written to meanwhile, it has no one number: the streams are of several moments. */
-function inBoth(before: Counts, after: Counts): Counts {
-  const same = (one?: number, other?: number) => (one === other ? one : undefined)
-  const keys = [...before.byKey]
-  return {
-    all: same(before.all, after.all),
-    byKey: new Map(keys.map(([key, count]) => [key, same(count, after.byKey.get(key))])),
-  }
-}
-
-function describedBy({ described }: Shape, { all, byKey }: Counts) {
+function describedBy({ described }: Shape) {
   const { replication_factor: factor } = described.config.params
-  const exact = (count: number | undefined) =>
-    count === undefined ? {} : { exactPointsCount: count }
-  return {
-    ...described,
-    ...exact(all),
-    shardKeys: described.shardKeys.map((one) => ({ ...one, ...exact(byKey.get(one.key)) })),
-    replicationFactor: typeof factor === 'number' ? factor : 1,
-  }
+  return { ...described, replicationFactor: typeof factor === 'number' ? factor : 1 }
 }

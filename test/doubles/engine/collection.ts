@@ -16,6 +16,10 @@ export interface Shard {
   arriving?: { from: number; to: number; until: number }[]
   /** What only some nodes take for a copy, by ordinal of who does. */
   phantoms?: Record<number, number[]>
+  /** How many writes it has taken: every copy gives them the same numbers. */
+  operations?: number
+  /** How many points a copy lacks, by the ordinal of its node. */
+  lost?: Record<number, number>
 }
 
 export type ShardKey = string | number

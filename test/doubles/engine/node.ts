@@ -19,6 +19,7 @@ import { pointRoutes } from './routes/points.ts'
 import { recoveryRoutes } from './routes/recovery.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { shardKeyRoutes } from './routes/shard-keys.ts'
+import { shardPointRoutes } from './routes/shard-points.ts'
 import { shardSnapshotRoutes } from './routes/shard-snapshots.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 
@@ -135,6 +136,7 @@ export function answerAs(
       pointRoutes(request, cluster) ??
       (await recoveryRoutes(request, cluster, ordinal)) ??
       snapshotRoutes(request, cluster, ordinal) ??
+      shardPointRoutes(request, cluster, ordinal) ??
       shardSnapshotRoutes(request, cluster, ordinal) ??
       shardKeyRoutes(request, cluster) ??
       (await collectionRoutes(request, cluster, ordinal)) ??

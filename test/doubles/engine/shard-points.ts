@@ -8,6 +8,19 @@ export function pointsIn(collection: Collection, shard: Shard): Point[] {
   return collection.points.filter((point) => shardOf(collection, point) === shard)
 }
 
+/** Numbers a write in each shard that takes part in it. */
+export function countWrite(collection: Collection, points: readonly Point[]): void {
+  const written = new Set(points.map((point) => shardOf(collection, point)))
+  for (const shard of written) {
+    if (shard !== undefined) shard.operations = (shard.operations ?? 0) + 1
+  }
+}
+
+/** Points of the copy on one node. */
+export function pointsOn(collection: Collection, shard: Shard, ordinal: number): number {
+  return Math.max(0, pointsIn(collection, shard).length - (shard.lost?.[ordinal] ?? 0))
+}
+
 /** Wherever they come from: nobody looks whether they belong there (facts 6.6). */
 export function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
   const others = collection.points.filter((point) => shardOf(collection, point) !== shard)

@@ -21,6 +21,12 @@ export function checkExact(collection: Collection, exact: boolean): void {
   }
 }
 
+export function checkTimeout(collection: Collection, seconds: string | undefined): void {
+  if (seconds !== undefined) {
+    checkLimit(limitOf(collection, 'max_timeout'), Number(seconds), 'timeout')
+  }
+}
+
 export function checkBatch(collection: Collection, points: number): void {
   checkLimit(limitOf(collection, 'upsert_max_batchsize'), points, 'upsert limit')
   const perMinute = limitOf(collection, 'write_rate_limit')

@@ -14,7 +14,7 @@ import { CreateCollection, UpdateCollection } from '../bodies/collection.ts'
 import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
-import { pointsIn } from '../shard-points.ts'
+import { pointsOn } from '../shard-points.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 
@@ -159,7 +159,7 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
     return [...peers, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
       copy: { ...shard, state: stateOf(each, peer_id) },
-      points_count: pointsIn(collection, each).length,
+      points_count: pointsOn(collection, each, ordinal),
     }))
   })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id

@@ -12,7 +12,8 @@ import {
   type Filter,
   type Point,
 } from '../points.ts'
-import { checkBatch, checkExact, checkPage } from '../strict.ts'
+import { countWrite } from '../shard-points.ts'
+import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
 
 interface Selection {
@@ -51,6 +52,7 @@ export function pointRoutes(
     case 'POST query':
       return ok(sampled(found(cluster, name), selection))
     case 'POST count':
+      checkTimeout(found(cluster, name), query['timeout'])
       checkExact(found(cluster, name), selection.exact ?? true)
       return ok({ count: selected(found(cluster, name), selection).length })
     case 'POST scroll':
@@ -63,6 +65,7 @@ export function pointRoutes(
 function upsert(collection: Collection, body: unknown): void {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)
+  countWrite(collection, written)
   const isWritten = ({ id, shard_key: key }: Point) =>
     written.some((point) => point.shard_key === key && sameId(point.id, id))
   collection.points = [...collection.points.filter((point) => !isWritten(point)), ...written]
@@ -70,9 +73,10 @@ function upsert(collection: Collection, body: unknown): void {
 }
 
 function remove(collection: Collection, { points, filter }: Selection): void {
-  collection.points = collection.points.filter((point) =>
-    points === undefined ? !matches(point, filter) : !points.some((id) => sameId(id, point.id)),
-  )
+  const isMeant = (point: Point) =>
+    points === undefined ? matches(point, filter) : points.some((id) => sameId(id, point.id))
+  countWrite(collection, collection.points.filter(isMeant))
+  collection.points = collection.points.filter((point) => !isMeant(point))
 }
 
 function selected(collection: Collection, { filter, shard_key: key }: Selection): Point[] {

@@ -23,7 +23,7 @@ export async function recoveryRoutes(
   if (isOfShard(path)) return ofShard(request, cluster, ordinal)
   switch (`${method} ${path.length} ${root} ${part} ${verb}`.trim()) {
     case 'GET 1 telemetry':
-      return ok(telemetry(cluster))
+      return ok(telemetry(request, cluster, ordinal))
     case 'PUT 4 collections snapshots recover':
       return recover(request, cluster, { ordinal, name })
     case 'POST 4 collections snapshots upload':
@@ -151,10 +151,28 @@ function dropReplica(shard: Shard, peer: number): void {
   shard.peers = shard.peers.filter((other) => other !== peer)
 }
 
-function telemetry({ collections }: EngineCluster): object {
+function telemetry({ query }: EngineRequest, cluster: EngineCluster, ordinal: number): object {
+  const { collections } = cluster
   const idle = { running_snapshots: 0, running_snapshot_recovery: 0, total_snapshot_creations: 0 }
+  const isDetailed = Number(query['details_level'] ?? 0) >= 3
   return {
     app: { name: 'qdrant', system: { disk_size: DISK_KIB } },
-    collections: { snapshots: [...collections.keys()].map((id) => ({ id, ...idle })) },
+    collections: {
+      snapshots: [...collections.keys()].map((id) => ({ id, ...idle })),
+      ...(isDetailed && {
+        collections: [...collections].map(([id, { shards }]) => ({
+          id,
+          shards: shards.map((shard) => replicaSet(cluster, shard, ordinal)),
+        })),
+      }),
+    },
   }
+}
+
+/** `local` is null on a node that holds no copy. */
+function replicaSet(cluster: EngineCluster, shard: Shard, ordinal: number): object {
+  const { id, key = null, peers, operations } = shard
+  const isHere = !cluster.enabled || peers.includes(cluster.peer(ordinal).id)
+  const local = { update_queue: { length: 0, op_num: operations ?? null } }
+  return { id, key, local: isHere ? local : null, remote: [] }
 }
