@@ -10,7 +10,7 @@ import { BackupMethod, BackupPhase } from './backup.ts'
 import { VecCluster } from './cluster.ts'
 import { Connection } from './connection.ts'
 import { Rejected } from './errors.ts'
-import { MAX_PLAN_BYTES } from './limits.ts'
+import { MAX_PLAN_BYTES, MAX_REPORT_MESSAGE } from './limits.ts'
 import { MigrationResult } from './migration-command.ts'
 import { planBase } from './plan.ts'
 import { RestoreResult } from './restore-command.ts'
@@ -146,24 +146,29 @@ export const BackupResult = Type.Object({
 })
 export type BackupResult = Static<typeof BackupResult>
 
+/** A name, a uid or a hash: whoever may patch the resource writes the report, and it is kept in memory. */
+function Word() {
+  return Type.String({ maxLength: 253 })
+}
+
 /** What a Job reports. A resource shows one report at a time: that of its newest Job. */
 export const Progress = Type.Object({
   /** uid of the resource; a report with another uid belongs to a namesake and is ignored. */
-  uid: Type.String(),
-  verb: Type.String(),
+  uid: Word(),
+  verb: Word(),
   run: Type.Integer({ minimum: 1 }),
   /** uid of the Job. */
-  job: Type.String(),
+  job: Word(),
   /** uid of the pod that works; another pod that reads it stops. */
-  runner: Type.String(),
+  runner: Word(),
   /** Hash of the plan. */
-  plan: Type.String(),
+  plan: Word(),
   state: OneOf(['Started', 'Done', 'Failed', 'Refused']),
   at: Time(),
   startedAt: Time(),
   /** A word for the state Failed or Refused, such as HelmFailed or ShardsWouldBeLost. */
-  reason: Type.Optional(Type.String()),
-  message: Type.Optional(Type.String()),
+  reason: Type.Optional(Word()),
+  message: Type.Optional(Type.String({ maxLength: MAX_REPORT_MESSAGE })),
   /** VecCluster: carried over from report to report. */
   applied: Type.Optional(Applied),
   /** VecBackup. */

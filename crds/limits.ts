@@ -79,6 +79,8 @@ export const PURGE_TIMEOUT_SECONDS = 600
 export const MAX_PLAN_BYTES = 96 * 1024
 /** The progress annotation is a summary: all annotations together may have 256 KiB. */
 export const MAX_PROGRESS_BYTES = 64 * 1024
+/** Characters of the message in it. */
+export const MAX_REPORT_MESSAGE = 2048
 
 /** Names in a list of collections; with 255 characters each they fit an object of etcd. */
 export const MAX_COLLECTIONS = 1000

@@ -4,6 +4,7 @@
  * Job is all a person may have left of it.
  */
 import { destination, pino, type DestinationStream, type Logger } from 'pino'
+import { printable } from './printable.ts'
 
 const LEVELS: Record<string, string> = {
   DEBUG: 'debug',
@@ -37,10 +38,20 @@ export function standardOutput(): DestinationStream {
 function asText(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>
   const rest = Object.entries(fields).map(([key, value]) => ` ${key}=${plain(value)}`)
-  const failure = err === undefined ? '' : `\n${plain((err as { stack?: unknown }).stack)}`
+  const failure = err === undefined ? '' : `\n${indented((err as { stack?: unknown }).stack)}`
   return `${plain(time)} ${plain(level)} ${plain(msg)}${rest.join('')}${failure}\n`
 }
 
+/** On one line: what others say must not look like a line of ours. */
 function plain(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value)
+  return printable(typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+/** A stack has lines of its own; none of them begins like a line of the log. */
+function indented(stack: unknown): string {
+  return typeof stack === 'string' ? stack.split('\n').map(indentedLine).join('\n') : plain(stack)
+}
+
+function indentedLine(line: string): string {
+  return `  ${printable(line)}`
 }

@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox'
 import type { Logger } from 'pino'
 import { parseProgress, type Progress } from '../crds/command.ts'
 import { KubernetesError } from '../crds/errors.ts'
-import { MAX_PROGRESS_BYTES, REPORT_TIMEOUT_SECONDS } from '../crds/limits.ts'
+import { MAX_PROGRESS_BYTES, MAX_REPORT_MESSAGE, REPORT_TIMEOUT_SECONDS } from '../crds/limits.ts'
 import { ANNOTATIONS, API_VERSION } from '../crds/names.ts'
 import type { Kubernetes } from './clients/kubernetes.ts'
 import type { Time } from './time.ts'
@@ -60,7 +60,6 @@ interface Options {
 const THROTTLE_MS = 5_000
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
-const MAX_MESSAGE = 2048
 /** All annotations of an object together may have 256 KiB. */
 const MAX_ANNOTATION = 128 * 1024
 
@@ -195,7 +194,7 @@ export class Reporter {
       at: time.now().toISOString(),
       startedAt: this.#startedAt,
       ...report,
-      ...(report.message !== undefined && { message: cut(report.message, MAX_MESSAGE) }),
+      ...(report.message !== undefined && { message: cut(report.message, MAX_REPORT_MESSAGE) }),
     }
   }
 

@@ -3,6 +3,7 @@
  * resources are, and the process itself. Labels come from closed sets; where a resource is named, only
  * so many are (census.ts).
  */
+import { STATUS_CODES } from 'node:http'
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
 import { RESOURCES } from '../crds/resources.ts'
 import type { HookMetrics } from '../hooks/server.ts'
@@ -32,8 +33,8 @@ const HOOK_BUCKETS = [
 /** To the time-out of a short call. */
 const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** What Jobs do for a resource of each kind. */
-const VERBS: Record<string, readonly string[]> = {
+/** What Jobs do for a resource of each kind; what else a label or a report says counts as `other`. */
+const VERBS_OF: Record<string, readonly string[]> = {
   VecCluster: ['upgrade', 'uninstall'],
   VecBackup: ['run'],
   VecRestore: ['run'],
@@ -104,8 +105,14 @@ function callCounters(registry: Registry): ServiceMetrics['called'] {
     },
   })
   return (system, { method, status, seconds }) => {
-    answered({ system, method }, status ?? 'none', seconds)
+    answered({ system, method }, codeOf(status), seconds)
   }
+}
+
+/** An engine or a store may answer any number: of those without a meaning only the first digit counts. */
+function codeOf(status: number | undefined): string {
+  if (status === undefined) return 'none'
+  return STATUS_CODES[status] === undefined ? `${Math.floor(status / 100)}xx` : String(status)
 }
 
 interface Named {
@@ -149,7 +156,7 @@ function reportCounters(registry: Registry): ConstructorParameters<typeof Report
     registers,
   })
   // Prometheus sees no increase in a series that starts with its first count.
-  for (const [kind, verbs] of Object.entries(VERBS)) {
+  for (const [kind, verbs] of Object.entries(VERBS_OF)) {
     for (const verb of verbs) {
       for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
     }
@@ -158,7 +165,8 @@ function reportCounters(registry: Registry): ConstructorParameters<typeof Report
   points.inc({ kind: 'VecMigration' }, 0)
   return {
     jobEnded: (run) => {
-      runs.inc({ ...run })
+      const isKnown = VERBS_OF[run.kind]?.includes(run.verb) === true
+      runs.inc({ ...run, verb: isKnown ? run.verb : 'other' })
     },
     bytesMoved: (kind, amount) => {
       bytes.inc({ kind }, amount)

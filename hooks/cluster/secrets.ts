@@ -61,18 +61,28 @@ function problemOf({ keys, kind }: SecretUse, secret: Secret | undefined): strin
     return `is of type ${secret.type ?? 'Opaque'}, not kubernetes.io/tls`
   }
   for (const key of keys) {
-    const value = contentOf(secret, key)
-    if (value === undefined) return `has no key ${key}`
+    const encoded = secret.data?.[key]
+    if (encoded === undefined) return `has no key ${key}`
+    if (encoded === '') return `has an empty key ${key}`
+    if (kind === 'certificate') continue
+    // Before it is decoded, and once more to the byte.
+    const value = encoded.length > 2 * MAX_KEY_BYTES ? encoded : decoded(encoded)
+    if (value.length > MAX_KEY_BYTES) return `has a key ${key} of more than ${MAX_KEY_BYTES} bytes`
     if (value === '') return `has an empty key ${key}`
-    const unfit = kind === 'key' ? unfitForYaml(value) : undefined
+    const unfit = unfitForYaml(value)
     if (unfit !== undefined) return `has a key ${key} ${unfit}`
   }
   return undefined
 }
 
+/** Parsing a megabyte would take minutes. */
+const MAX_KEY_BYTES = 4096
+const UNFIT = 'that YAML would not read as the same text: use letters and digits'
+
 /** The chart writes the key into a YAML file as it is, without quotes. */
 function unfitForYaml(text: string): string | undefined {
   if (/[\r\n]/.test(text)) return 'that holds a line break'
+  if (!/^[\x21-\x7e]+$/.test(text) || text.includes('{{')) return UNFIT
   const readsAsText = (['1.1', '1.2'] as const).every((version) => {
     try {
       return (parse(`key: ${text}`, { version }) as { key: unknown }).key === text
@@ -80,15 +90,17 @@ function unfitForYaml(text: string): string | undefined {
       return false
     }
   })
-  return readsAsText && /^[\x21-\x7e]+$/.test(text) && !text.includes('{{')
-    ? undefined
-    : 'that YAML would not read as the same text: use letters and digits'
+  return readsAsText ? undefined : UNFIT
 }
 
 /** One value of a Secret, decoded. */
 export function contentOf(secret: Secret, key: string): string | undefined {
   const encoded = secret.data?.[key]
-  return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
+  return encoded === undefined ? undefined : decoded(encoded)
+}
+
+function decoded(encoded: string): string {
+  return Buffer.from(encoded, 'base64').toString()
 }
 
 /** First sixteen hex digits of a SHA-256 over the values in use, by the name of the Secret. */

@@ -9,6 +9,7 @@ import { wordsOf } from '../clients/call.ts'
 import { Kubernetes } from '../clients/kubernetes.ts'
 import { peopleAccess } from '../clients/kubernetes-service.ts'
 import type { Time } from '../time.ts'
+import { printable } from '../printable.ts'
 import { backupNow } from './backup-now.ts'
 import { backupVerify } from './backup-verify.ts'
 import { Complaint, ENDS, textOf, type PeopleCall, type PeopleCommand } from './command.ts'
@@ -48,7 +49,8 @@ export async function serve(surroundings: Surroundings): Promise<number> {
     return await command.run(callOf(command, rest, surroundings))
   } catch (error) {
     if (!isForPeople(error)) throw error
-    complain(`${PROGRAM}: ${wordsOf(error)}\n`)
+    const lines = wordsOf(error).split('\n')
+    complain(`${PROGRAM}: ${lines.map(printable).join('\n')}\n`)
     return error instanceof Complaint ? error.exitCode : ENDS.wrong
   }
 }

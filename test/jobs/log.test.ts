@@ -22,7 +22,7 @@ t.test('LOG_FORMAT json writes one JSON object a line', async (t) => {
 t.test('LOG_FORMAT text writes lines for people', async (t) => {
   const [waits, crashed] = written({ LOG_FORMAT: 'text' })
   t.match(waits, /^\S+Z INFO waits release=vec-a pods=\["p"\]\n$/)
-  t.match(crashed, /^\S+Z ERROR crashed\nError: broken\n {4}at /)
+  t.match(crashed, /^\S+Z ERROR crashed\n {2}Error: broken\n {6}at /)
 })
 
 t.test('LOG_LEVEL decides what is written, in any case of letters', async (t) => {

@@ -227,6 +227,33 @@ t.test('what Jobs report is counted once: bytes moved, and how a run ended', asy
   ])
 })
 
+t.test('a verb that a tenant makes up is counted as other, and long ones not at all', async (t) => {
+  const told = metrics()
+  const see = (more: object) =>
+    told.decided?.(shown({ kind: 'VecBackup', annotations: report('Done', -MINUTE, more) }), {
+      status: {},
+      children: [],
+    })
+  for (let at = 0; at < 50; at += 1) see({ verb: `made-up-${at}`, job: `j${at}` })
+  see({ verb: 'x'.repeat(200_000), job: 'long' })
+  see({ verb: 'run', job: 'j'.repeat(200_000) })
+  t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [
+    'vec_operator_job_runs_total{kind="VecBackup",verb="other",outcome="Done"} 50',
+  ])
+})
+
+t.test('statuses without a meaning are counted by their first digit', async (t) => {
+  const told = metrics()
+  for (let status = 200; status < 300; status += 1) {
+    told.called('engine', { method: 'GET', status, seconds: 1 })
+  }
+  const codes = (await samples(told, 'vec_operator_outside_calls_total')).map((line) => {
+    return /code="(\w+)"/.exec(line)?.[1]
+  })
+  const known = ['200', '201', '202', '203', '204', '205', '206', '207', '208', '226', '2xx']
+  t.strictSame(codes.toSorted(), known)
+})
+
 t.test('what was reported before the service started is not counted again', async (t) => {
   const told = metrics()
   const see = (annotations: Record<string, string>) =>

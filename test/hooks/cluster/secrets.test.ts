@@ -44,6 +44,16 @@ t.test('a key Secret that does not exist stops helm', async (t) => {
   t.equal(secretProblem(keyUses, new Map()), 'spec.apiKey.secretRef: Secret key does not exist')
 })
 
+t.test('a key of more than 4096 bytes stops helm, and is not parsed', async (t) => {
+  for (const api of ['&a '.repeat(300_000), 'a'.repeat(4097)]) {
+    const found = secretProblem(keyUses, new Map([['key', secret({ api })]]))
+    const problem = 'Secret key has a key api of more than 4096 bytes'
+    t.equal(found, `spec.apiKey.secretRef: ${problem}`)
+  }
+  const longest = new Map([['key', secret({ api: 'a'.repeat(4096) })]])
+  t.equal(secretProblem(keyUses, longest), undefined)
+})
+
 t.test('a key of letters, digits and harmless signs is used', async (t) => {
   const secrets = new Map([['key', secret({ api: 'aZ09-._~aZ09-._~aZ09-._~aZ09-._~' })]])
   t.equal(secretProblem(keyUses, secrets), undefined)
