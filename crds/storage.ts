@@ -41,6 +41,12 @@ const s3Fields = {
         default: 'CLOUD_SECRET_ACCESS_KEY',
         description: 'Key within the Secret that holds the secret access key.',
       }),
+      sessionTokenKey: Type.Optional(
+        SecretKey({
+          description:
+            'Key within the Secret that holds the session token of temporary credentials. Default: AWS_SESSION_TOKEN beside AWS_ACCESS_KEY_ID, CLOUD_SESSION_TOKEN beside CLOUD_ACCESS_KEY_ID, where the Secret has it.',
+        }),
+      ),
     },
     { description: 'Secret with the credentials of the bucket.' },
   ),
@@ -92,6 +98,25 @@ export type Storage = Static<typeof Storage>
 const SECOND_CHOICE: Record<string, string> = {
   CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
   CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
+}
+
+/** The session token that belongs to an access key of a default name; it is used if the Secret has it. */
+const SESSION_TOKEN: Record<string, string> = {
+  CLOUD_ACCESS_KEY_ID: 'CLOUD_SESSION_TOKEN',
+  AWS_ACCESS_KEY_ID: 'AWS_SESSION_TOKEN',
+}
+
+/** Key of the session token that goes with the access key in `accessKeyIdKey`; undefined: there is none by default. */
+export function sessionTokenKeyOf(accessKeyIdKey: string): string | undefined {
+  return SESSION_TOKEN[accessKeyIdKey]
+}
+
+/** Every key of a Secret that credentials of a bucket may be read from. */
+export function credentialKeys(reference: S3Target['credentialsSecretRef']): string[] {
+  const { accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = reference
+  const ids = keyChoices(accessKeyIdKey)
+  const tokens = sessionTokenKey === undefined ? ids.map(sessionTokenKeyOf) : [sessionTokenKey]
+  return [...ids, ...keyChoices(secretAccessKeyKey), ...tokens.filter((key) => key !== undefined)]
 }
 
 /** The keys of a Secret that a value is looked for in, one after the other. */

@@ -52,11 +52,12 @@ export function bucketLack(
   namespace: string,
   secret: Secret | undefined,
 ): Lack | undefined {
-  const { name, accessKeyIdKey, secretAccessKeyKey } = credentialsSecretRef
+  const { name, accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = credentialsSecretRef
   const unsuitable = unsuitableSecret({ namespace, name }, [accessKeyIdKey], secret)
   if (unsuitable !== undefined) return unsuitable
   const data = secret?.data ?? {}
-  const missing = [accessKeyIdKey, secretAccessKeyKey].filter(
+  const named = sessionTokenKey === undefined ? [] : [sessionTokenKey]
+  const missing = [accessKeyIdKey, secretAccessKeyKey, ...named].filter(
     (key) => !keyChoices(key).some((choice) => isSet(data[choice])),
   )
   return secretLack({ namespace, name }, missing, secret)

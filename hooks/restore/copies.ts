@@ -2,7 +2,7 @@
  * Which credentials the Job of a restore needs as copies (hooks/copies.ts): those of a target in
  * another namespace, and those of the bucket where the backup is in another one.
  */
-import { keyChoices, type S3Source } from '../../crds/storage.ts'
+import { credentialKeys, type S3Source } from '../../crds/storage.ts'
 import { backupRefusal, type CrossNamespace } from '../allow.ts'
 import { CLUSTER_CREDENTIALS, clusterOriginals, type Original } from '../copies.ts'
 import type { Observed } from './observed.ts'
@@ -38,6 +38,5 @@ function isAllowed({ restore, backup }: Observed): boolean {
 }
 
 function bucketKeys({ credentialsSecretRef }: S3Source): string[] {
-  const { accessKeyIdKey, secretAccessKeyKey } = credentialsSecretRef
-  return [...[accessKeyIdKey, secretAccessKeyKey].flatMap(keyChoices), 'ca.crt']
+  return [...credentialKeys(credentialsSecretRef), 'ca.crt']
 }

@@ -185,7 +185,7 @@ function clientOf(
   silentMs: number,
 ): S3Client {
   const { region, endpoint, forcePathStyle } = target
-  const { accessKeyId, secretAccessKey, ca } = credentials
+  const { accessKeyId, secretAccessKey, sessionToken, ca } = credentials
   const agent = { keepAlive: true, maxSockets: 16 }
   // A private authority is trusted beside the known ones, not instead of them.
   const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
@@ -193,7 +193,11 @@ function clientOf(
     region,
     forcePathStyle,
     ...(endpoint !== undefined && { endpoint }),
-    credentials: { accessKeyId, secretAccessKey },
+    credentials: {
+      accessKeyId,
+      secretAccessKey,
+      ...(sessionToken !== undefined && { sessionToken }),
+    },
     maxAttempts: 1,
     followRegionRedirects: false,
     // All is signed with its SHA-256 already; an upload offers checksums only to stores that know them.

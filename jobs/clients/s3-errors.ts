@@ -29,8 +29,15 @@ const TRANSIENT = new Set([
   'IncompleteBody',
 ])
 const FULL = new Set(['XMinioStorageFull', 'InsufficientStorage', 'QuotaExceeded'])
-/** Some stores answer 404 where it is the access key that they do not find. */
-const UNKNOWN_KEY = new Set(['InvalidAccessKeyId', 'XAdminUserNotFound', 'NoSuchUser'])
+/** Refused credentials that come without a 401 or 403: an access key as 404, a session token as 400. */
+const REFUSED_CREDENTIALS = new Set([
+  'InvalidAccessKeyId',
+  'XAdminUserNotFound',
+  'NoSuchUser',
+  'ExpiredToken',
+  'InvalidToken',
+  'TokenRefreshRequired',
+])
 const MAX_MESSAGE = 512
 /** The store answers more than is read: it will do so again. */
 const TOO_LONG = 'AnswerTooLong'
@@ -86,12 +93,12 @@ export function isForbidden({
   status,
   reason = '',
 }: Pick<StorageError, 'status' | 'reason'>): boolean {
-  return status === 401 || status === 403 || UNKNOWN_KEY.has(reason)
+  return status === 401 || status === 403 || REFUSED_CREDENTIALS.has(reason)
 }
 
 /** What stores answer to a header that they do not know, and to some other things. */
 export function isUnknownHeader(error: unknown): boolean {
-  if (!(error instanceof StorageError) || isTransient(error)) return false
+  if (!(error instanceof StorageError) || isTransient(error) || isForbidden(error)) return false
   return error.status === 400 || error.status === 501
 }
 

@@ -27,7 +27,7 @@ export const backupVerify: PeopleCommand = {
   summary: 'prove a backup from its bucket alone: every object is read to its last byte',
   details: [
     'Ends with 1 unless every collection that the backup was to hold is whole, also for a backup that failed; --collections asks for less.',
-    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. What is found is logged, a line for each object: LOG_FORMAT is text or json.',
+    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for temporary ones also CLOUD_SESSION_TOKEN or AWS_SESSION_TOKEN. What is found is logged, a line for each object: LOG_FORMAT is text or json.',
   ],
   flags: {
     endpoint: { type: 'string', value: 'URL', says: 'of an S3-compatible store' },

@@ -1,6 +1,6 @@
 /** What a Job waits for before it can start. */
 import t from 'tap'
-import { secretLack } from '../../hooks/lack.ts'
+import { bucketLack, secretLack } from '../../hooks/lack.ts'
 import { secret } from '../builders.ts'
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {
@@ -20,4 +20,18 @@ t.test('a Secret serves only with a value in each of the keys', async (t) => {
   const bare = secret({})
   delete bare.data
   t.strictSame(lack(bare), without('one'), 'one without data has none')
+})
+
+t.test('a session token that is named must be in the Secret; by default it may be', async (t) => {
+  const reference = { name: 's', accessKeyIdKey: 'id', secretAccessKeyKey: 'secret' }
+  const lack = (sessionTokenKey: string | undefined, data: Record<string, string>) => {
+    const named = { ...reference, ...(sessionTokenKey !== undefined && { sessionTokenKey }) }
+    return bucketLack({ credentialsSecretRef: named }, 'ns', secret(data))
+  }
+  t.equal(lack(undefined, { id: '1', secret: '2' }), undefined)
+  t.equal(lack('token', { id: '1', secret: '2', token: '3' }), undefined)
+  t.strictSame(lack('token', { id: '1', secret: '2' }), {
+    reason: 'SecretNotUsable',
+    message: 'Secret ns/s has no value in key token',
+  })
 })

@@ -50,6 +50,10 @@ export interface BucketServer {
   buckets: Map<string, BucketStore>
   /** Replaces the keys that are known. */
   keys: Map<string, string>
+  /** Session token by access key id: such a key is good only with its token. */
+  tokens: Map<string, string>
+  /** Session tokens whose time is over. */
+  expired: Set<string>
   /** `payload`: the SHA-256 its signature names, or why it names none. */
   calls: { operation: Operation; bucket: string; key: string; payload: string }[]
   misbehave(misbehave?: S3Misbehave): void
@@ -60,6 +64,8 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
   const { tls, region = 'us-east-1', now = () => new Date() } = options
   const buckets = new Map((options.buckets ?? ['backups']).map((name) => [name, new BucketStore()]))
   const keys = new Map(Object.entries(options.keys ?? { id: 'secretsecret' }))
+  const tokens = new Map<string, string>()
+  const expired = new Set<string>()
   const calls: BucketServer['calls'] = []
   let misbehave: S3Misbehave | undefined
 
@@ -80,7 +86,7 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
     if (bad !== undefined && 'after' in bad) await bad.after
     if (bad !== undefined && 'status' in bad) throw refusalOf(bad)
     const { method = 'GET', url = '/', headers } = request
-    checkSignature({ method, target: url, headers, body }, { keys, region, now })
+    checkSignature({ method, target: url, headers, body }, { keys, tokens, expired, region, now })
     if (call.operation === 'CreateBucket') make(buckets, call.bucket)
     const store = buckets.get(call.bucket)
     if (store === undefined) {
@@ -114,6 +120,8 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
     url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
     buckets,
     keys,
+    tokens,
+    expired,
     calls,
     misbehave: (next) => (misbehave = next),
     close: () =>

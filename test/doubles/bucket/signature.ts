@@ -2,6 +2,8 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { S3Refusal } from './xml.ts'
 
+const TOKEN_HEADER = 'x-amz-security-token'
+
 export interface SignedCall {
   method: string
   /** As it came, path and query. */
@@ -13,6 +15,10 @@ export interface SignedCall {
 export interface Trust {
   /** Secret by access key id. */
   keys: ReadonlyMap<string, string>
+  /** Session token by access key id, of temporary keys. */
+  tokens: ReadonlyMap<string, string>
+  /** Session tokens whose time is over. */
+  expired: ReadonlySet<string>
   region: string
   now: () => Date
 }
@@ -24,16 +30,22 @@ interface Signature {
   signedHeaders: string[]
   signature: string
   payload: string
+  /** Session token, where one came. */
+  token: string | undefined
   /** Seconds; of a presigned URL. */
   expires?: number
 }
 
 /** Throws what S3 answers to a call it does not trust. */
-export function checkSignature(call: SignedCall, { keys, region, now }: Trust): void {
+export function checkSignature(
+  call: SignedCall,
+  { keys, tokens, expired, region, now }: Trust,
+): void {
   const given = signatureOf(call)
   if (given === undefined) throw new S3Refusal(403, 'AccessDenied', 'Access Denied')
   const secret = keys.get(given.id)
-  if (secret === undefined) {
+  // A temporary key without its token is one that nobody knows.
+  if (secret === undefined || (tokens.has(given.id) && given.token === undefined)) {
     const words = 'The AWS Access Key Id you provided does not exist in our records.'
     throw new S3Refusal(403, 'InvalidAccessKeyId', words)
   }
@@ -51,6 +63,13 @@ export function checkSignature(call: SignedCall, { keys, region, now }: Trust): 
     const words =
       'The request signature we calculated does not match the signature you provided. Check your key and signing method.'
     throw new S3Refusal(403, 'SignatureDoesNotMatch', words)
+  }
+  if (given.token !== undefined && expired.has(given.token)) {
+    throw new S3Refusal(400, 'ExpiredToken', 'The provided token has expired.')
+  }
+  if (given.token !== tokens.get(given.id)) {
+    const words = 'The provided token is malformed or otherwise invalid.'
+    throw new S3Refusal(400, 'InvalidToken', words)
   }
   const isHashed = /^[0-9a-f]{64}$/.test(given.payload)
   if (isHashed && given.payload !== sha256(call.body)) {
@@ -71,6 +90,7 @@ function signatureOf({ target, headers }: SignedCall): Signature | undefined {
       signedHeaders: (query.get('X-Amz-SignedHeaders') ?? '').split(';'),
       signature: query.get('X-Amz-Signature') ?? '',
       payload: 'UNSIGNED-PAYLOAD',
+      token: query.get('X-Amz-Security-Token') ?? undefined,
       expires: Number(query.get('X-Amz-Expires')),
     }
   }
@@ -81,7 +101,13 @@ function signatureOf({ target, headers }: SignedCall): Signature | undefined {
   if (found === null) return undefined
   const [, id = '', scope = '', names = '', signature = ''] = found
   const date = String(headers['x-amz-date'] ?? '')
-  return { id, scope, date, signedHeaders: names.split(';'), signature, payload }
+  const signedHeaders = names.split(';')
+  // One that is not signed could be anybody's.
+  const token = signedHeaders.includes(TOKEN_HEADER) ? headers[TOKEN_HEADER] : undefined
+  return {
+    ...{ id, scope, date, signedHeaders, signature, payload },
+    token: token === undefined ? undefined : String(token),
+  }
 }
 
 function signed(call: SignedCall, given: Signature, secret: string): string {

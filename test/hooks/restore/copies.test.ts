@@ -31,6 +31,7 @@ const BUCKET = {
   keys: [
     ...['CLOUD_ACCESS_KEY_ID', 'AWS_ACCESS_KEY_ID'],
     ...['CLOUD_SECRET_ACCESS_KEY', 'AWS_SECRET_ACCESS_KEY'],
+    ...['CLOUD_SESSION_TOKEN', 'AWS_SESSION_TOKEN'],
     'ca.crt',
   ],
   secret: bucketKeys,
