@@ -127,7 +127,8 @@ export const VecCluster = resource({
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Replicas', type: 'integer', jsonPath: '.spec.replicas' },
     { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas' },
-    { name: 'Version', type: 'string', jsonPath: '.spec.version' },
+    { name: 'Version', type: 'string', jsonPath: '.status.version' },
+    { name: 'Desired Version', type: 'string', jsonPath: '.spec.version', priority: 1 },
     AGE,
   ],
   rules: rule(

@@ -92,6 +92,52 @@ export const StatefulSet = Type.Object({
 export type StatefulSet = Static<typeof StatefulSet>
 
 /** A Secret as the API returns it: every value in base64. */
+const ContainerState = Type.Object({
+  waiting: Type.Optional(
+    Type.Object({
+      reason: Type.Optional(Type.String()),
+      message: Type.Optional(Type.String()),
+    }),
+  ),
+  terminated: Type.Optional(
+    Type.Object({
+      exitCode: Type.Integer(),
+      reason: Type.Optional(Type.String()),
+      message: Type.Optional(Type.String()),
+    }),
+  ),
+})
+
+const ContainerStatus = Type.Object({
+  name: Type.String(),
+  ready: Type.Optional(Type.Boolean()),
+  state: Type.Optional(ContainerState),
+  lastState: Type.Optional(ContainerState),
+})
+export type ContainerStatus = Static<typeof ContainerStatus>
+
+/** A pod, as far as it tells why it is not ready. */
+export const Pod = Type.Object({
+  ...AnyObject.properties,
+  status: Type.Optional(
+    Type.Object({
+      conditions: Type.Optional(
+        Type.Array(
+          Type.Object({
+            type: Type.String(),
+            status: Type.String(),
+            reason: Type.Optional(Type.String()),
+            message: Type.Optional(Type.String()),
+          }),
+        ),
+      ),
+      initContainerStatuses: Type.Optional(Type.Array(ContainerStatus)),
+      containerStatuses: Type.Optional(Type.Array(ContainerStatus)),
+    }),
+  ),
+})
+export type Pod = Static<typeof Pod>
+
 export const Secret = Type.Object({
   apiVersion: Type.Literal('v1'),
   kind: Type.Literal('Secret'),

@@ -207,6 +207,8 @@ export interface Column {
   name: string
   type: 'string' | 'integer' | 'date'
   jsonPath: string
+  /** 1: only with `-o wide`. */
+  priority?: 0 | 1
 }
 
 export const AGE: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }

@@ -33,6 +33,10 @@ export function clusterLack(
     return { reason: 'ClusterNotFound', message: `${called} is being deleted` }
   }
   const phase = cluster.status?.phase ?? 'not installed'
+  const consensus = cluster.status?.conditions?.find(({ type }) => type === 'Consensus')
+  if (phase === 'Running' && consensus?.status === 'False') {
+    return { reason: 'ClusterNotReady', message: `${called}: ${consensus.message}` }
+  }
   if (phase === 'Running') return undefined
   return { reason: 'ClusterNotReady', message: `${called} is ${phase}, not Running` }
 }

@@ -1,5 +1,6 @@
 /** A room: the hooks of one kind, seen by the server without its types. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Condition } from '../crds/schema.ts'
 import {
   SyncRequest,
   type Context,
@@ -34,11 +35,12 @@ export interface AnyParent {
     name: string
     namespace: string
     uid: string
+    generation: number
     creationTimestamp: string
     deletionTimestamp?: string
     annotations?: Record<string, string>
   }
-  status?: { phase?: string }
+  status?: { phase?: string; conditions?: Condition[] }
 }
 
 type Decision = (request: HookRequest<unknown>, context: Context) => Promise<Desired<unknown>>

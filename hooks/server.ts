@@ -16,7 +16,14 @@ import fastify, {
 import { KubernetesError } from '../crds/errors.ts'
 import { Connections, TIME_LIMITS } from './connections.ts'
 import { GuardRefusal, guardOf } from './guard.ts'
-import { TryLater, type HookAnswer, type HookRequest, type Settings } from './protocol.ts'
+import { withKstatus } from './kstatus.ts'
+import {
+  TryLater,
+  type Desired,
+  type HookAnswer,
+  type HookRequest,
+  type Settings,
+} from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
 import { serves } from './served.ts'
 
@@ -141,12 +148,19 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
       const settings = { ...options.settings, jobKeys: options.tokens() }
       const context = { now: options.now(), settings }
       const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
-      const answer = guard(body, desired, hook)
+      const answer = guard(body, complete(body.parent, desired, context.now), hook)
       options.metrics.decided?.(body, answer)
       logDecision(request.log, body.parent, hook, desired.dropped ?? [])
       return answer
     })
   }
+}
+
+/** What every kind's status has besides that which its decision says. */
+function complete<T>(parent: AnyParent, desired: Desired<T>, now: Date): Desired<object> {
+  const { status } = desired
+  if (typeof status !== 'object' || status === null) return desired as Desired<object>
+  return { ...desired, status: withKstatus(parent, status, now) }
 }
 
 function CustomizeRequest(room: Room) {

@@ -11,6 +11,7 @@ import type { Collection } from '../jobs/clients/kubernetes.ts'
 export type Place = (namespace?: string) => Collection
 
 export const namespaces = place('v1', 'namespaces')
+export const pods = place('v1', 'pods')
 export const secrets = place('v1', 'secrets')
 export const events = place('v1', 'events')
 export const jobs = place('batch/v1', 'jobs')

@@ -2,7 +2,8 @@
  * What the rooms read and write outside of Metacontroller's requests, by the real clients of
  * jobs/clients. Reads that many resources repeat are answered from a short memory.
  */
-import { AnyObject, Secret } from '../crds/kubernetes.ts'
+import { KubernetesError } from '../crds/errors.ts'
+import { AnyObject, Pod, Secret } from '../crds/kubernetes.ts'
 import { LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
@@ -11,7 +12,7 @@ import { isSigned } from '../hooks/signature.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { commonPorts, hasStatus } from './common-ports.ts'
 import { leasePorts } from './leases.ts'
-import { clusters, definitions, jobs, secrets, served } from './places.ts'
+import { clusters, definitions, jobs, pods, secrets, served } from './places.ts'
 import { remember } from './remember.ts'
 import type { Log } from './start-mark.ts'
 import { unfinishedJobs } from './unfinished.ts'
@@ -47,6 +48,7 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
     ...commonPorts(tools),
     secret: tools.secret,
     consensus: tools.consensus,
+    pods: (namespace, release) => podsOf(tools, namespace, release),
     jobsOf: (namespace, parentUid) => leases.jobsOf(namespace, parentUid),
     writeHolder: (cluster) => holderNow(cluster, 'write', leases, now()),
     unfinishedHelmJobs: async () => (await helmJobs())?.length ?? 0,
@@ -58,6 +60,18 @@ export function accessKeyPorts(tools: Omit<PortTools, 'consensus' | 'jobKeys'>):
     secret: tools.secret,
     liveSecret: readSecret(tools.kubernetes),
     writeEvent: commonPorts(tools).writeEvent,
+  }
+}
+
+/** Why a pod is not ready is a help, not a need: where pods cannot be listed there are none. */
+async function podsOf({ kubernetes, log }: PortTools, namespace: string, release: string) {
+  const labelSelector = `app.kubernetes.io/instance=${release}`
+  try {
+    return await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  } catch (error) {
+    if (!(error instanceof KubernetesError)) throw error
+    log.warn({ err: error, namespace, release }, 'pods cannot be listed')
+    return []
   }
 }
 

@@ -179,15 +179,20 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     reason: 'ReplicasNotReady',
     condition: { type: 'Ready', status: 'False' },
     event: 'Warning',
-    messages: ['<n>/<n> replicas ready'],
-    cause: 'A pod is starting, or was lost.',
-    cure: 'Look at the pods of StatefulSet vec-<name>.',
+    messages: ['<n>/<n> replicas ready', '<n>/<n> replicas ready: <cause>'],
+    cause:
+      'A pod is starting, cannot start, or was lost. The cause is that of the scheduler, the kubelet or the container.',
+    cure: 'Fix what the cause names; without one, look at the pods of StatefulSet vec-<name>.',
   },
   {
     reason: 'ConsensusWorking',
     condition: { type: 'Consensus', status: 'True' },
-    messages: ['consensus works on <n> nodes'],
-    cause: 'Every pod says that its consensus thread works.',
+    messages: [
+      'consensus works on <n> nodes',
+      'consensus works on <n> nodes; peers without a pod: <peer ids>',
+    ],
+    cause:
+      'Every pod answers, knows every other pod, and knows a leader. A peer without a pod still counts in every majority.',
     cure: NOTHING_TO_DO,
   },
   {
@@ -205,5 +210,32 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     cause:
       'The consensus thread of a pod has ended: it serves, but takes no change of collections.',
     cure: 'Read the log of that pod. Do not restart pods at random, that can make it worse; where it does not recover, restore a backup into a new cluster.',
+  },
+  {
+    reason: 'SplitBrain',
+    condition: { type: 'Consensus', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'the pods form <n> separate clusters: <pods>; backups, restores and helm runs wait until they are one',
+    ],
+    cause:
+      'Pods behind one Service are in different clusters of the engine: usually pod 0 lost its volume, started empty and founded a cluster of its own. Requests reach either.',
+    cure: 'Stop writers. Compare the collections of each group (GET /cluster and /collections on each pod). Keep the group that has the data; delete the pods and volumes of the others, the pod that founded the new cluster last, or restore a backup into a new cluster.',
+  },
+  {
+    reason: 'PeersMissing',
+    condition: { type: 'Consensus', status: 'False' },
+    event: 'Warning',
+    messages: ['<pod> does not know <pods>'],
+    cause: 'A pod that should be in the cluster has not joined it, or was removed from it.',
+    cure: 'Read the log of the pod that is not known: it must reach the others on the p2p port (6335 by default).',
+  },
+  {
+    reason: 'NoLeader',
+    condition: { type: 'Consensus', status: 'False' },
+    event: 'Warning',
+    messages: ['no leader is known to <pods>'],
+    cause: 'The majority of the nodes knows no leader: nodes are down, or cannot reach each other.',
+    cure: 'Bring the missing pods back; check network policies for the p2p port (6335 by default).',
   },
 ]

@@ -33,7 +33,10 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
     {
       reason: 'ClusterNotReady',
       condition: NOT_COMPLETE,
-      messages: ['cluster <namespace>/<name> is <phase>, not Running'],
+      messages: [
+        'cluster <namespace>/<name> is <phase>, not Running',
+        'cluster <namespace>/<name>: <message of its condition Consensus>',
+      ],
       cause: `A ${noun} needs every node of the cluster.`,
       cure: `Look at the VecCluster; the ${noun} goes on by itself.`,
     },

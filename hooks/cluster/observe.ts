@@ -1,7 +1,7 @@
 /** Reads all that a decision about a VecCluster may know: from the request, and through ports the rest. */
 import { connectionOf } from '../../crds/connection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { endOf, type Secret, type StatefulSet } from '../../crds/kubernetes.ts'
+import { endOf, type Pod, type Secret, type StatefulSet } from '../../crds/kubernetes.ts'
 import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { releaseName } from '../../crds/names.ts'
 import { secondsSince } from '../conditions.ts'
@@ -14,7 +14,7 @@ import type { ClusterPorts, PodConsensus } from './ports.ts'
 import type { Turns } from './turns.ts'
 import { dueRun } from './plan.ts'
 import { usedSecrets } from './secrets.ts'
-import { isRolledOut } from './status.ts'
+import { lacksPods, mayAskPods } from './status.ts'
 import type { Observed } from './observed.ts'
 
 export interface Reach {
@@ -41,7 +41,8 @@ export async function observe(
     // The cache may lag behind the last report; only the resource itself tells a crash from that.
     await readReport(observed, cluster, (...of) => ports.cluster(...of))
   }
-  if (cluster.spec.cluster.enabled && isRolledOut(observed)) {
+  if (lacksPods(observed)) observed.pods = await podsOf(observed, ports)
+  if (cluster.spec.cluster.enabled && mayAskPods(observed)) {
     // The pods there are, which may be fewer or more than the spec wants by now.
     const replicas = statefulSet?.spec.replicas ?? 1
     const connection = { ...connectionOf(cluster), replicas }
@@ -102,6 +103,12 @@ function relatedStatefulSet({ parent, related }: HookRequest<VecCluster>): State
   return objectsOf<StatefulSet>(related, 'StatefulSet.apps/v1').find(
     ({ metadata }) => metadata.name === name,
   )
+}
+
+async function podsOf({ cluster }: Observed, ports: ClusterPorts): Promise<Pod[]> {
+  const release = releaseName(cluster.metadata.name)
+  const pods = await ports.pods(cluster.metadata.namespace, release)
+  return pods.filter(({ metadata: { name } }) => /^[0-9]+$/.test(name.slice(release.length + 1)))
 }
 
 async function readSecrets(

@@ -1,13 +1,15 @@
 /** All that a decision about a VecCluster knows. */
 import type { UpgradePlan } from '../../crds/command.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { Job, Pod, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import type { ShownJobs } from '../observations.ts'
 import type { PodConsensus } from './ports.ts'
 
 export interface Observed extends ShownJobs {
   cluster: VecCluster
   statefulSet?: StatefulSet
+  /** The pods of the StatefulSet; only where some are not ready. */
+  pods?: Pod[]
   /** The Secrets the spec names, as far as they exist. */
   secrets: ReadonlyMap<string, Secret>
   /** What the pods say of consensus; absent before the first answer. */

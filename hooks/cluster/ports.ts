@@ -1,14 +1,24 @@
 /** What the VecCluster room needs from outside; metacontroller/ports.ts implements it. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/connection.ts'
-import type { Job, KubernetesEvent, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { Job, KubernetesEvent, Pod, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 
-/** What one pod says of its consensus thread; `unknown` when it could not be asked. */
+/** What one pod reports of consensus; `unknown` when it could not be asked. */
 export interface PodConsensus {
   ordinal: number
   state: 'working' | 'stopped' | 'unknown'
   /** The engine's own words when it stopped. */
   error?: string
+  /** Of a node in distributed mode: its id, whom it knows (itself included), and whether one leads. */
+  peerId?: number
+  peers?: Peer[]
+  hasLeader?: boolean
+}
+
+export interface Peer {
+  id: number
+  /** Of the pod at the peer's address; absent where that is no pod of this cluster. */
+  ordinal?: number
 }
 
 export interface ClusterPorts {
@@ -23,6 +33,8 @@ export interface ClusterPorts {
   /** The resource itself, read live. */
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
+  /** The pods of a release, as far as they can be listed; those of the StatefulSet are among them. */
+  pods(namespace: string, release: string): Promise<Pod[]>
   /** Whether a namespace is being deleted, or is gone. */
   namespaceEnds(name: string): Promise<boolean>
   /** Asks every pod for `GET /cluster`; a pod that does not answer is `unknown`. */

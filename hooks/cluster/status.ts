@@ -2,9 +2,12 @@
 import { connectionOf, endpointOf } from '../../crds/connection.ts'
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/names.ts'
+import type { Condition } from '../../crds/schema.ts'
 import { conditionOf, conditionsOf, type Finding } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
+import { consensusFinding, isConsensusLost } from './consensus.ts'
 import type { Observed } from './observed.ts'
+import { causeOf } from './pods.ts'
 
 /** Why the release is not, or not yet, as the spec wants it; absent when it is. */
 export interface Shortfall {
@@ -21,9 +24,10 @@ export function clusterStatus(
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
+  const consensus = consensusFinding(observed)
   const findings = [
     ...(applied === undefined ? [] : [progressing(observed), ready(observed)]),
-    ...consensus(observed),
+    ...(consensus === undefined ? [] : [consensus]),
     appliedFinding(cluster.metadata.generation, shortfall),
   ]
   return {
@@ -37,8 +41,32 @@ export function clusterStatus(
       appliedGeneration: applied.generation,
       appliedRun: applied.run,
     }),
-    conditions: conditionsOf(cluster, findings, now),
+    conditions: conditionsOf(cluster, findings, now).map((condition) =>
+      ofGeneration(condition, shownGeneration(observed)),
+    ),
   }
+}
+
+/** Conditions about the pods, not about the spec. */
+const ABOUT_PODS = new Set(['Ready', 'Progressing', 'Consensus'])
+
+/**
+ * `kubectl wait --for=condition=Ready` compares the generation of the condition with that of the
+ * resource: a change that is not rolled out yet, or refused, is not Ready.
+ */
+function ofGeneration(condition: Condition, generation: number | undefined): Condition {
+  if (!ABOUT_PODS.has(condition.type) || generation === undefined) return condition
+  return { ...condition, observedGeneration: generation }
+}
+
+/** The generation that the pods run: that of the last helm run once it is rolled out, else the former. */
+function shownGeneration(observed: Observed): number | undefined {
+  const { cluster, progress } = observed
+  const before = conditionOf(cluster, 'Ready')?.observedGeneration
+  if (before === undefined || (isRolledOut(observed) && !isJustApplied(observed))) {
+    return progress?.applied?.generation
+  }
+  return before
 }
 
 /** The helm run of the last report has not been shown in the status yet. */
@@ -49,10 +77,10 @@ export function isJustApplied({ cluster, progress }: Observed): boolean {
 function phaseOf(observed: Observed): ClusterStatus['phase'] {
   const { cluster, progress } = observed
   const before = cluster.status?.phase
-  if (progress?.applied === undefined) return before
+  if (progress?.applied === undefined) return before ?? 'Pending'
   const wasRunning = before === 'Running' || before === 'Upgrading'
   if (isJustApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
-  if (isRolledOut(observed) && stoppedPods(observed).length === 0) return 'Running'
+  if (isRolledOut(observed) && !isConsensusLost(observed)) return 'Running'
   // A pod that is lost later leaves Running, and the condition Ready tells of it.
   if (before === 'Running' && !isRolling(observed)) return 'Running'
   return wasRunning ? 'Upgrading' : 'Pending'
@@ -71,6 +99,20 @@ export function isRolledOut(observed: Observed): boolean {
   )
 }
 
+/** Pods are missing or not ready, so why is worth a question. */
+export function lacksPods({ statefulSet, progress }: Observed): boolean {
+  if (statefulSet === undefined || progress?.applied === undefined) return false
+  return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
+}
+
+/** The pods are those of one revision; while a cluster that was Running lost some, the others are asked. */
+export function mayAskPods(observed: Observed): boolean {
+  if (isRolledOut(observed)) return true
+  const { statefulSet, cluster } = observed
+  const isServing = (statefulSet?.status?.readyReplicas ?? 0) > 0
+  return isServing && cluster.status?.phase === 'Running' && !isRolling(observed)
+}
+
 /** The StatefulSet has not caught up with what was applied. */
 function isRolling({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined) return false
@@ -80,7 +122,8 @@ function isRolling({ statefulSet, progress }: Observed): boolean {
     generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
     (status.observedGeneration ?? 0) < generation ||
     status.currentRevision !== status.updateRevision ||
-    (status.replicas ?? 0) !== (spec.replicas ?? 1)
+    // Fewer are pods that were lost, not a rollout.
+    (status.replicas ?? 0) > (spec.replicas ?? 1)
   )
 }
 
@@ -103,58 +146,22 @@ function progressing(observed: Observed): Finding {
       }
 }
 
-function ready({ cluster, statefulSet }: Observed): Finding {
-  const wanted = cluster.spec.replicas
+/** Speaks of the pods that run what was applied last, which may be fewer or more than the spec asks for. */
+function ready({ cluster, statefulSet, pods = [] }: Observed): Finding {
+  const release = releaseName(cluster.metadata.name)
+  const wanted = statefulSet?.spec.replicas ?? cluster.spec.replicas
   const count = statefulSet?.status?.readyReplicas ?? 0
-  const all = count >= wanted
+  const message = `${count}/${wanted} replicas ready`
+  if (statefulSet !== undefined && wanted > 0 && count === wanted) {
+    return { type: 'Ready', status: 'True', reason: 'AllReplicasReady', message }
+  }
+  const cause = statefulSet === undefined ? `StatefulSet ${release} does not exist` : causeOf(pods)
   return {
     type: 'Ready',
-    status: all ? 'True' : 'False',
-    reason: all ? 'AllReplicasReady' : 'ReplicasNotReady',
-    message: `${count}/${wanted} replicas ready`,
+    status: 'False',
+    reason: 'ReplicasNotReady',
+    message: cause === undefined ? message : `${message}: ${cause}`,
   }
-}
-
-/** `/readyz` stays 200 when the consensus thread of a pod has stopped, so the pods are asked. */
-function consensus(observed: Observed): Finding[] {
-  const { cluster } = observed
-  if (observed.consensus === undefined) {
-    const before = conditionOf(cluster, 'Consensus')
-    return before === undefined ? [] : [before]
-  }
-  const stopped = stoppedPods(observed)
-  const silent = observed.consensus.filter(({ state }) => state === 'unknown')
-  const name = (ordinal: number) => `${releaseName(cluster.metadata.name)}-${ordinal}`
-  const said = stopped.map(({ ordinal, error }) => `${name(ordinal)}: ${error ?? 'stopped'}`)
-  if (stopped.length > 0) {
-    return [
-      {
-        type: 'Consensus',
-        status: 'False',
-        reason: 'ConsensusStopped',
-        message: said.join('; ').slice(0, 1000),
-      },
-    ]
-  }
-  return [
-    silent.length > 0
-      ? {
-          type: 'Consensus',
-          status: 'Unknown',
-          reason: 'PodsNotAnswering',
-          message: `no answer from ${silent.map(({ ordinal }) => name(ordinal)).join(', ')}`,
-        }
-      : {
-          type: 'Consensus',
-          status: 'True',
-          reason: 'ConsensusWorking',
-          message: `consensus works on ${observed.consensus.length} nodes`,
-        },
-  ]
-}
-
-function stoppedPods({ consensus: pods = [] }: Observed) {
-  return pods.filter(({ state }) => state === 'stopped')
 }
 
 function appliedFinding(generation: number, shortfall: Shortfall | undefined): Finding {

@@ -203,7 +203,10 @@ t.test('each pod is asked for its consensus with the key the pods run', async (t
   const enabled = (consensus: object) => ({
     status: 'enabled',
     peer_id: 1,
-    peers: {},
+    peers: {
+      1: { uri: 'http://vec-a-0.vec-a-headless:6335/' },
+      2: { uri: 'http://elsewhere:6335/' },
+    },
     raft_info: { leader: 1 },
     consensus_thread_status: consensus,
   })
@@ -243,7 +246,13 @@ t.test('each pod is asked for its consensus with the key the pods run', async (t
     key: { secret: 'key', key: 'k' },
   }
   t.strictSame(await port.consensus(connection, new AbortController().signal), [
-    { ordinal: 0, state: 'working' },
+    {
+      ordinal: 0,
+      state: 'working',
+      peerId: 1,
+      peers: [{ id: 1, ordinal: 0 }, { id: 2 }],
+      hasLeader: true,
+    },
     { ordinal: 1, state: 'stopped', error: 'it hurt' },
     { ordinal: 2, state: 'unknown' },
     { ordinal: 3, state: 'unknown' },
@@ -269,12 +278,17 @@ t.test('inside the cluster pods are asked by their names', async (t) => {
 t.test(
   'a node that runs alone has no consensus to lose; what is new to us is unknown',
   async (t) => {
-    t.strictSame(consensusOf({ status: 'disabled' }), { state: 'working' })
+    t.strictSame(consensusOf({ status: 'disabled' }, { name: 'a' }), { state: 'working' })
     const view = { status: 'enabled' as const, peer_id: 1, peers: {}, raft_info: {} }
     const thread = { consensus_thread_status: 'dreaming' }
-    t.strictSame(consensusOf({ ...view, consensus_thread_status: thread }), { state: 'unknown' })
+    t.strictSame(consensusOf({ ...view, consensus_thread_status: thread }, { name: 'a' }), {
+      state: 'unknown',
+    })
     t.strictSame(
-      consensusOf({ ...view, consensus_thread_status: { consensus_thread_status: 'stopped' } }),
+      consensusOf(
+        { ...view, consensus_thread_status: { consensus_thread_status: 'stopped' } },
+        { name: 'a' },
+      ),
       { state: 'stopped' },
     )
   },

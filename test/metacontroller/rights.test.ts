@@ -72,6 +72,7 @@ const ofCluster: Uses<ClusterPorts> = {
   unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs(),
   cluster: (ports) => ports.cluster('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  pods: (ports) => ports.pods('ns', 'vec-a'),
   namespaceEnds: (ports) => ports.namespaceEnds('ns'),
   consensus: () => 'asks the engine',
   deleteJob: (ports) => ports.deleteJob(IDENTITY),

@@ -92,6 +92,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     },
     othersAt: async () => withoutLease(world),
     isReady: async () => world.engine.isReady,
+    pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],
     writeHolder: (cluster) => holderNow(cluster, 'write', leases, new Date(world.now)),
     unfinishedHelmJobs: async () => unfinished(world).filter(isHelm).length,

@@ -20,6 +20,7 @@ export function portsOf(answers: Partial<ClusterPorts> = {}): {
     unfinishedHelmJobs: async () => 0,
     cluster: async () => undefined,
     statefulSet: async () => undefined,
+    pods: async () => [],
     namespaceEnds: async () => false,
     consensus: async () => [{ ordinal: 0, state: 'working' }],
     deleteJob: async ({ name }) => void written.deleted.push(name),

@@ -290,3 +290,57 @@ t.test('a pod that is lost or is back is an Event, at most once a minute each', 
   const later = new Date(context.now.getTime() + 60_000)
   t.not(readyEvents(0, 'True', later)[0]?.metadata.name, lost?.metadata.name)
 })
+
+t.test('Ready speaks of the generation that is rolled out, not of one that waits', async (t) => {
+  const generations = (parts: Partial<Observed>, generation: number, before?: number) => {
+    const conditions =
+      before === undefined
+        ? []
+        : [
+            {
+              ...{ type: 'Ready', status: 'True' as const, reason: 'x', message: '' },
+              ...{ lastTransitionTime: ago(60), observedGeneration: before },
+            },
+          ]
+    const status = { phase: 'Running' as const, appliedRun: 1, conditions }
+    const { status: told } = sync(
+      running({ cluster: cluster({ generation, status }), ...parts }),
+      context,
+    )
+    const of = (type: string) =>
+      told.conditions?.find((one) => one.type === type)?.observedGeneration
+    return [of('Ready'), of('Progressing'), of('Applied')]
+  }
+  t.strictSame(generations({}, 2, 1), [1, 1, 2], 'the change has not been applied')
+  const progressed = progress({ applied: applied({ generation: 2 }), state: 'Done' })
+  t.strictSame(generations({ progress: progressed }, 2, 1), [2, 2, 2], 'rolled out')
+  const rolling = statefulSet(1, { updateRevision: 'r2' })
+  t.strictSame(
+    generations({ progress: progressed, statefulSet: rolling }, 2, 1),
+    [1, 1, 2],
+    'applied, and pods of the former revision are still ready',
+  )
+})
+
+t.test('replicas that are not ready say why, and the StatefulSet counts', async (t) => {
+  const pod = {
+    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'vec-a-0', namespace: 'ns' } },
+    status: {
+      containerStatuses: [{ name: 'qdrant', state: { waiting: { reason: 'ErrImagePull' } } }],
+    },
+  }
+  const lost = { statefulSet: statefulSet(1, { readyReplicas: 0 }), pods: [pod] }
+  t.equal(
+    condition(sync(running(lost), context), 'Ready')?.[2],
+    '0/1 replicas ready: vec-a-0: container qdrant: ErrImagePull',
+  )
+  const { statefulSet: _, ...gone } = running({})
+  t.strictSame(condition(sync(gone, context), 'Ready'), [
+    'False',
+    'ReplicasNotReady',
+    '0/1 replicas ready: StatefulSet vec-a does not exist',
+  ])
+  const fewer = cluster({ spec: { replicas: 2 }, status: { phase: 'Running', appliedRun: 1 } })
+  const refused = sync(running({ cluster: fewer, statefulSet: statefulSet(3) }), context)
+  t.equal(condition(refused, 'Ready')?.[2], '3/3 replicas ready', 'a refused change of replicas')
+})

@@ -21,7 +21,7 @@ t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t)
   const failed = { state: 'Failed', reason: 'HelmFailed', message: 'no chart', plan } as const
   const early = sync(ready({ jobs, progress: progress({ ...failed, at: ago(10) }) }), context)
   t.equal(jobIn(early), undefined)
-  t.equal(early.status.phase, undefined)
+  t.equal(early.status.phase, 'Pending')
   t.strictSame(condition(early, 'Applied'), ['False', 'HelmFailed', 'no chart'])
   t.equal(early.resyncAfterSeconds, 20)
   t.match(early.events, [{ type: 'Warning', reason: 'HelmFailed', message: 'no chart' }])

@@ -11,7 +11,7 @@ t.test('a Job must not start before it may report: the rights come first', async
     desired.children.map(({ kind }) => kind),
     ['ServiceAccount', 'Role', 'RoleBinding', 'RoleBinding'],
   )
-  t.equal(desired.status.phase, undefined)
+  t.equal(desired.status.phase, 'Pending')
   t.equal(desired.resyncAfterSeconds, 2)
   t.strictSame(condition(desired, 'Applied'), [
     'False',
