@@ -43,8 +43,8 @@ function annotations(): string {
       [
         [
           `\`${ANNOTATIONS.acceptRisk}\``,
-          'VecCluster',
-          'Risks that are accepted, separated by commas: shard-loss, version-skip, downgrade.',
+          'VecCluster, VecCollection',
+          'Risks that are accepted, separated by commas: shard-loss, version-skip, downgrade. On a VecCollection: empty-collection.',
         ],
         [
           `\`${ANNOTATIONS.allowFrom}\``,

@@ -113,6 +113,25 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     cure: 'Nothing; it goes on once what it names has ended.',
   },
   {
+    reason: 'CollectionMissing',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'collection <name> is gone from the engine; it had <n> points. Restore a backup, or set the annotation vec-operator.dev/accept-risk to empty-collection to have it created empty',
+    ],
+    cause:
+      'A collection that had points was deleted in the engine, or the node that answers lost its volume. It is not replaced by an empty one.',
+    cure: 'Look at the condition Consensus of the VecCluster first. Restore a backup with a VecRestore; where the points are not needed, set the annotation.',
+  },
+  {
+    reason: 'CollectionRecreated',
+    event: 'Warning',
+    messages: ['collection <name> was gone from the engine and was created again, empty'],
+    cause:
+      'The collection was deleted in the engine. It had no points when it was last looked at, or the annotation vec-operator.dev/accept-risk allows it.',
+    cure: 'Find out who deleted it.',
+  },
+  {
     reason: 'IndexesPending',
     condition: NOT_READY,
     messages: [

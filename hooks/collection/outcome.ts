@@ -19,6 +19,8 @@ export interface Outcome {
   /** What was seen and done; absent where the pass did not get so far. */
   facts?: Facts
   replicated?: Finding
+  /** It had been there, was gone, and was created again. */
+  recreated?: true
   againAfterSeconds: number
 }
 

@@ -5,6 +5,7 @@
 import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/errors.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import { ANNOTATIONS } from '../../crds/names.ts'
 import { createBody } from '../../crds/rules/bodies.ts'
 import { putAliasesRight } from './align-aliases.ts'
 import { putIndexesRight } from './align-indexes.ts'
@@ -18,6 +19,9 @@ import { isTransient } from './writes.ts'
 
 export type Task = Parts
 
+/** Value of the annotation accept-risk on a VecCollection. */
+const EMPTY_COLLECTION = 'empty-collection'
+
 export async function reconcile(task: Task, signal: AbortSignal): Promise<Outcome> {
   const pass = passOf(task, signal)
   const learned: Learned = {}
@@ -30,7 +34,7 @@ export async function reconcile(task: Task, signal: AbortSignal): Promise<Outcom
 }
 
 /** What a pass found out before it went wrong: what the engine ignores must not be tried again. */
-type Learned = Pick<Outcome, 'facts'>
+type Learned = Pick<Outcome, 'facts' | 'recreated'>
 
 async function steps(pass: Pass, learned: Learned): Promise<Outcome> {
   const { collection, name, shared, engine, signal } = pass
@@ -42,7 +46,9 @@ async function steps(pass: Pass, learned: Learned): Promise<Outcome> {
   const found = await engine.collectionInfo(name, signal)
   // Once it was adopted, who came first matters again only before a write.
   if (!isAdopted(collection)) await pass.refuseOwned()
+  if (found === undefined && wasFilled(collection)) return missing(pass)
   const live = found ?? (await create(pass, version))
+  if (found === undefined && wasSeen(collection)) learned.recreated = true
 
   const fixed = immutableDifferences(collection.spec, live.config)
   if (fixed.length > 0) {
@@ -71,7 +77,11 @@ async function steps(pass: Pass, learned: Learned): Promise<Outcome> {
   const facts: Facts = { ...learned.facts, aliases: aliases.managed }
   learned.facts = facts
   const problems = [...ignoredProblem(paths, version), ...indexes.problems, ...aliases.problems]
-  return withReplicas(pass, { ...conclusion(pass, problems, indexes.pending), facts })
+  const { recreated } = learned
+  return withReplicas(pass, {
+    ...conclusion(pass, problems, indexes.pending),
+    ...{ facts, ...(recreated !== undefined && { recreated }) },
+  })
 }
 
 interface Problem {
@@ -97,6 +107,28 @@ function conclusion(pass: Pass, problems: Problem[], pending: Outcome | undefine
   if (pending !== undefined) return pending
   const message = 'collection, indexes and aliases match spec'
   return verdict(pass.collection, 'Ready', { reason: 'CollectionReady', message })
+}
+
+/** Health is known of what an earlier pass found. */
+function wasSeen({ status }: VecCollection): boolean {
+  return status?.health !== undefined
+}
+
+/** It had points, and nobody has accepted that it comes back empty. */
+function wasFilled({ metadata, status }: VecCollection): boolean {
+  const accepted = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
+  if (accepted.some((risk) => risk.trim() === EMPTY_COLLECTION)) return false
+  return (status?.pointsCount ?? 0) > 0
+}
+
+/** An empty collection in its place would look as if nothing had happened. */
+async function missing(pass: Pass): Promise<Outcome> {
+  // A restore that replaces it holds the cluster, and who is older owns the name.
+  await pass.writes.check()
+  const { collection, name } = pass
+  const count = collection.status?.pointsCount ?? 0
+  const message = `collection ${name} is gone from the engine; it had ${count} points. Restore a backup, or set the annotation ${ANNOTATIONS.acceptRisk} to ${EMPTY_COLLECTION} to have it created empty`
+  return verdict(collection, 'Failed', { reason: 'CollectionMissing', message })
 }
 
 async function create(pass: Pass, version: string): Promise<CollectionInfo> {

@@ -4,14 +4,17 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
 import { shortHash } from '../../crds/names.ts'
 import { clusterRefusal } from '../allow.ts'
-import { conditionOf } from '../conditions.ts'
+import { conditionOf, timestamp } from '../conditions.ts'
 import { eventOn } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { notServed, serves } from '../served.ts'
-import { clusterOf } from './claims.ts'
+import { clusterOf, collectionNameOf } from './claims.ts'
 import type { Observed } from './observe.ts'
 import { verdict, waiting, type Outcome } from './outcome.ts'
 import { collectionStatus } from './status.ts'
+
+/** `2026-11-21T16`, of an instant. */
+const TO_THE_HOUR = 13
 
 export function sync(observed: Observed, context: Context): Desired<CollectionStatus> {
   const { collection, cluster, outcome, againAfterSeconds } = observed
@@ -52,8 +55,18 @@ function answer(
   { now }: Context,
 ): Desired<CollectionStatus> {
   const status = collectionStatus(collection, outcome, now)
-  const events = outcome.phase === undefined ? [] : eventsOf(collection, status, now)
+  const events = [
+    ...(outcome.phase === undefined ? [] : eventsOf(collection, status, now)),
+    ...(outcome.recreated === true ? [recreatedEvent(collection, now)] : []),
+  ]
   return { status, children: [], resyncAfterSeconds, ...(events.length > 0 && { events }) }
+}
+
+/** Once an hour: the result of a pass is shown more than once. */
+function recreatedEvent(collection: VecCollection, now: Date): KubernetesEvent {
+  const message = `collection ${collectionNameOf(collection)} was gone from the engine and was created again, empty`
+  const event = { type: 'Warning' as const, reason: 'CollectionRecreated', message }
+  return eventOn(collection, { ...event, transition: timestamp(now).slice(0, TO_THE_HOUR) }, now)
 }
 
 /** One Event for each verdict that says something new. Who waits tells so in the condition only. */

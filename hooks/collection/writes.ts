@@ -10,6 +10,8 @@ import type { ClusterName, CollectionEngine, CollectionPorts } from './ports.ts'
 export type Doubt = EngineError | undefined
 
 export interface Writes {
+  /** Throws as a write would that may not be made now. */
+  check(): Promise<Doubt>
   create(body: CollectionBody): Promise<Doubt>
   patch(body: CollectionBody): Promise<Doubt>
   delete(): Promise<Doubt>
@@ -31,6 +33,7 @@ export function writesTo(collection: string, permission: Permission): Writes {
   const { engine, signal } = permission
   const write = (call: () => Promise<void>) => careful(permission, call)
   return {
+    check: () => write(async () => undefined),
     create: (body) => write(() => engine.createCollection(collection, body, signal)),
     patch: (body) => write(() => engine.patchCollection(collection, body, signal)),
     delete: () => write(() => engine.deleteCollection(collection, signal)),

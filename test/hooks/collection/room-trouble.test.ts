@@ -234,3 +234,49 @@ t.test('a collection deleted by hand while it is patched is made again', async (
   stage.engine.before = () => undefined
   t.equal((await stage.nextPass()).phase, 'Ready')
 })
+
+t.test('a collection with points that is gone is said, and not created empty', async (t) => {
+  const stage = new Stage()
+  await stage.settle()
+  Object.assign(stage.parent.status ?? {}, { pointsCount: 242 })
+  stage.engine.collections.clear()
+  stage.time += 120_000
+  const { status, events = [] } = await stage.sync()
+  t.match(status, {
+    phase: 'Failed',
+    pointsCount: 242,
+    conditions: [{ type: 'Ready', status: 'False', reason: 'CollectionMissing' }],
+  })
+  t.match(status.error, /is gone from the engine; it had 242 points/)
+  t.match(
+    events.map(({ reason }) => reason),
+    ['CollectionMissing'],
+  )
+  t.equal(stage.engine.collections.size, 0)
+})
+
+t.test('an empty collection that is gone is created again, with a Warning', async (t) => {
+  const recreated = async (pointsCount: number, annotations: Record<string, string>) => {
+    const stage = new Stage(collection({}, { annotations }))
+    await stage.settle()
+    Object.assign(stage.parent.status ?? {}, { pointsCount })
+    stage.engine.collections.clear()
+    stage.time += 120_000
+    const { status, events = [] } = await stage.sync()
+    return [status.phase, stage.engine.collections.size, ...events.map(({ reason }) => reason)]
+  }
+  const again = ['Ready', 1, 'CollectionRecreated']
+  t.strictSame(await recreated(0, {}), again)
+  const accepted = { 'vec-operator.dev/accept-risk': 'x, empty-collection' }
+  t.strictSame(await recreated(5, accepted), again, 'where the loss is accepted')
+})
+
+t.test('while a restore holds the cluster a missing collection is waited for', async (t) => {
+  const stage = new Stage()
+  await stage.settle()
+  Object.assign(stage.parent.status ?? {}, { pointsCount: 242 })
+  stage.engine.collections.clear()
+  stage.holder = 'VecRestore ns/r'
+  stage.time += 120_000
+  t.match((await stage.sync()).status, { phase: 'Ready', conditions: [{ reason: 'Waiting' }] })
+})
