@@ -84,5 +84,7 @@ export const MAX_REPORT_MESSAGE = 2048
 
 /** Names in a list of collections; with 255 characters each they fit an object of etcd. */
 export const MAX_COLLECTIONS = 1000
+/** Collections one VecMigration copies: its report has room for a few bytes of each. */
+export const MAX_MIGRATED_COLLECTIONS = 5000
 /** Dimensions the engine allows for a dense vector. */
 export const MAX_VECTOR_SIZE = 65_536

@@ -63,7 +63,7 @@ export const MigrationPosition = Type.Object({
   collection: Type.String(),
   /** True once this migration was about to make the collection: nobody else's points are in it. */
   isOurs: Type.Boolean(),
-  /** Points that were in the target collection before the first batch. */
+  /** Points in the target collection before the first batch: 0 where there were none, else about as many. */
   before: Points,
   /** What is begun and not at its end; absent before the first page. */
   lanes: Type.Optional(Type.Array(MigrationLane)),
@@ -96,6 +96,8 @@ export const MigrationResult = Type.Object({
     failed: Type.Integer({ minimum: 0 }),
     pending: Type.Integer({ minimum: 0 }),
   }),
+  /** Fingerprints of the completed ones that are not in the list: those are never copied again. */
+  finished: Type.Optional(Type.String()),
   position: Type.Optional(MigrationPosition),
 })
 export type MigrationResult = Static<typeof MigrationResult>

@@ -1,7 +1,7 @@
 /** How a Job that moves data tells where it stands, without waiting for the API and within bounds. */
 
 /** Leaves room for the rest of the report: MAX_PROGRESS_BYTES in all. */
-const MAX_LIST_BYTES = 48 * 1024
+export const MAX_LIST_BYTES = 48 * 1024
 
 /** One report in the background at a time. */
 export class Teller {
@@ -32,9 +32,10 @@ export class Teller {
 export function withRoom<Item extends { status: string }>(
   all: readonly Item[],
   order: readonly Item['status'][],
+  maxBytes = MAX_LIST_BYTES,
 ): Set<Item> {
   const listed = new Set<Item>()
-  let left = MAX_LIST_BYTES
+  let left = maxBytes
   for (const status of order) {
     for (const item of all) {
       if (item.status !== status) continue

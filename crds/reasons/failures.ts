@@ -207,19 +207,44 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: '`collectionMapping`',
     },
     {
-      words: ['the source has n points, the target m'],
-      cause: 'points were written or deleted meanwhile',
-      cure: 'stop writing, and copy again',
+      words: ['n missing on the target', 'n different on the target'],
+      cause: 'they were written faster than they could be copied again',
+      cure: 'stop writing, and make another VecMigration',
+    },
+    {
+      words: ['n on the target only', 'shard keys on the target only'],
+      cause: 'deleted on the source meanwhile, or written to the target',
+      cure: 'delete them on the target',
+    },
+    {
+      words: ['shard keys not compared: ...'],
+      cause: 'the source creates shard keys all the time',
+      cure: 'make another VecMigration',
+    },
+    {
+      words: ['n of about m points of ... cannot be read'],
+      cause: 'deferred until they are indexed (`prevent_unoptimized`)',
+      cure: 'pause writing until the collection is green',
+    },
+    {
+      words: ['the source counts about n points and shows m'],
+      cause: 'hidden until they are indexed, or being resharded',
+      cure: 'wait until it is green and resharding has ended',
+    },
+    {
+      words: ['... was created on the source while others ...'],
+      cause: 'the source creates collections all the time',
+      cure: 'make another VecMigration',
+    },
+    {
+      words: ['the source has n collections, and one VecMigration copies ...'],
+      cause: 'its report has no room for more',
+      cure: 'name them in `spec.collections` of several',
     },
     {
       words: ['collection ... was deleted at the ...'],
       cause: 'as it says; the other collections are copied',
       cure: 'make another VecMigration',
-    },
-    {
-      words: ['... points compared are not the same, such as ...'],
-      cause: 'likewise, or somebody writes to the target',
-      cure: 'likewise',
     },
     {
       words: ['the point ... has n bytes, more than the target takes'],

@@ -39,8 +39,12 @@ export const MIGRATION_REASONS: readonly Reason[] = [
   {
     reason: 'MigrationRunning',
     condition: NOT_COMPLETE,
-    messages: ['collection <n> of <n> (<name>): <n> of <n> points<how fast>'],
-    cause: 'The Job works; its message tells how far it is.',
+    messages: [
+      'collection <n> of <n> (<name>): <n> of <n> points<how fast>',
+      'collection <n> of <n> (<name>): <n> of <n> points compared with the target<how fast>',
+      'waiting for <n> of about <n> points of <name> at the <source or target>, which cannot be read until they are indexed',
+    ],
+    cause: 'The Job copies points, compares both sides, or waits for points that are deferred.',
     cure: 'Nothing; `kubectl logs job/<name>` has each step.',
   },
   {

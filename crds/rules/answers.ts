@@ -18,12 +18,21 @@ export const CollectionConfig = Type.Object({
 })
 export type CollectionConfig = Static<typeof CollectionConfig>
 
+/** Of engines since 1.17; points are deferred since 1.17.1, with `prevent_unoptimized` only. */
+const UpdateQueue = Type.Object({
+  /** Writes that are acknowledged and not applied yet. */
+  length: Type.Integer(),
+  /** Points that are written and not indexed yet: no read shows them. */
+  deferred_points: Counted,
+})
+
 /** `GET /collections/{c}`. */
 export const CollectionInfo = Type.Object({
   status: Type.String(),
   points_count: Counted,
   indexed_vectors_count: Counted,
   segments_count: Counted,
+  update_queue: Type.Optional(Type.Union([UpdateQueue, Type.Null()])),
   config: CollectionConfig,
   payload_schema: Type.Record(Type.String(), IndexInfo),
 })

@@ -3,7 +3,6 @@
  * (facts 7). Points pass as the bytes they came in: ids have 64 bits, and no number may be rounded.
  */
 import { Readable } from 'node:stream'
-import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
@@ -16,8 +15,6 @@ import { fieldsOf, itemsOf } from './raw-json.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
 
-const Count = Type.Object({ count: Type.Integer() })
-
 export interface PageWanted {
   limit: number
   /** Id, as JSON. */
@@ -28,6 +25,21 @@ export interface PageWanted {
   /** Ids alone, without payload and vectors. */
   bare?: true
   /** One that is larger is not read to its end: the error has the status 413. */
+  maxBytes?: number
+}
+
+export interface Written {
+  shardKey?: ShardKey | undefined
+  /**
+   * False: answered once the points are durable, and applied later. A collection with `prevent_unoptimized`
+   * would otherwise answer only when they are indexed.
+   */
+  wait?: boolean
+}
+
+export interface Retrieved {
+  shardKey?: ShardKey | undefined
+  /** A larger answer is not read to its end: the error has the status 413. */
   maxBytes?: number
 }
 
@@ -66,11 +78,11 @@ export class EnginePoints {
     })
   }
 
-  /** Writes an array of points, given in pieces; answers once all of it is applied. */
+  /** Writes an array of points, given in pieces; answers once all of it is applied, unless told otherwise. */
   async upsert(
     collection: string,
     points: readonly Uint8Array[],
-    shardKey?: ShardKey,
+    { shardKey, wait = true }: Written = {},
     signal?: AbortSignal,
   ): Promise<void> {
     const key = shardKey === undefined ? '' : `,"shard_key":${JSON.stringify(shardKey)}`
@@ -79,7 +91,7 @@ export class EnginePoints {
     const source = Readable.from(pieces, { objectMode: false })
     const stream = { contentType: 'application/json', contentLength, source }
     const options = { stream, timeoutMs: LONG_CALL_MS, signal }
-    await this.#engine.call('PUT', `${pathOf(collection)}?wait=true`, Operation, options)
+    await this.#engine.call('PUT', `${pathOf(collection)}?wait=${wait}`, Operation, options)
   }
 
   /** None where sharding is not custom. */
@@ -91,15 +103,6 @@ export class EnginePoints {
       keys.set(shard_key, (keys.get(shard_key) ?? new Set()).add(shard_id))
     }
     return [...keys].map(([key, ids]) => ({ key, shards: ids.size }))
-  }
-
-  /** Every point, counted one by one. */
-  async count(collection: string, shardKey?: ShardKey, signal?: AbortSignal): Promise<number> {
-    const path = `${pathOf(collection)}/count`
-    const body = { exact: true, ...(shardKey !== undefined && { shard_key: shardKey }) }
-    const options = { body, timeoutMs: LONG_CALL_MS, signal }
-    const { count } = await this.#engine.call('POST', path, Count, options)
-    return count
   }
 
   /** Ids, as JSON, of points chosen at random; fewer where there are fewer. */
@@ -129,7 +132,7 @@ export class EnginePoints {
   async retrieve(
     collection: string,
     ids: readonly string[],
-    shardKey?: ShardKey,
+    { shardKey, maxBytes }: Retrieved = {},
     signal?: AbortSignal,
   ): Promise<Map<string, Buffer>> {
     const path = pathOf(collection)
@@ -139,7 +142,7 @@ export class EnginePoints {
       with_vector: true,
       ...(shardKey !== undefined && { shard_key: shardKey }),
     }
-    const options = { body, timeoutMs: LONG_CALL_MS, signal }
+    const options = { body, timeoutMs: LONG_CALL_MS, signal, maxBytes }
     const answer = await this.#engine.bytes('POST', path, options)
     return this.#read(path, () => {
       const result = fieldsOf(answer).get('result')

@@ -1,6 +1,6 @@
 /** A page of points, cut out of the answer of a scroll: the array stays as it came, for it is forwarded. */
 import { orderOfIds } from './ids.ts'
-import { fieldsOf, itemsOf } from './raw-json.ts'
+import { fieldsOf, itemsOf, valueAt } from './raw-json.ts'
 
 export interface Page {
   /** A JSON array of points: one piece, or two where it was cut. */
@@ -47,9 +47,14 @@ export function pageBefore({ points }: Page, until: string): Page {
   return { points: cut, bytes: lengthOf(cut), count: before.length }
 }
 
+/** As the engine begins each point. */
+const FIRST_FIELD = Buffer.from('{"id":')
+
 /** Id of the point that begins at an offset, as JSON. */
 export function idAt(text: Buffer, start: number): string {
-  const id = fieldsOf(text, start).get('id')
+  const behind = start + FIRST_FIELD.length
+  const isFirst = text.subarray(start, behind).equals(FIRST_FIELD)
+  const id = isFirst ? valueAt(text, behind) : fieldsOf(text, start).get('id')
   if (id === undefined) throw new SyntaxError('a point without id')
   return text.toString('utf8', id.start, id.end)
 }

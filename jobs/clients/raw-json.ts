@@ -45,22 +45,49 @@ export function fieldsOf(text: Buffer, start = 0): Map<string, Span> {
   return fields
 }
 
+/** The value that begins at an offset. */
+export function valueAt(text: Buffer, start: number): Span {
+  return { start, end: endOf(text, start) }
+}
+
 /** Where the value that begins at an offset ends. */
 function endOf(text: Buffer, start: number): number {
   const first = text[start]
   if (first === QUOTE) return endOfString(text, start)
   if (first !== OPEN_BRACKET && first !== OPEN_BRACE) return endOfWord(text, start)
   let depth = 0
+  let bracket = start
   for (let at = start; at < text.length; at += 1) {
     const byte = text[at]
     if (byte === QUOTE) at = endOfString(text, at) - 1
-    else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) depth += 1
-    else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) {
+    else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
+      if (byte === OPEN_BRACKET && bracket <= at) bracket = closingBracket(text, at)
+      if (byte === OPEN_BRACE || !isPlain(text, at, bracket)) depth += 1
+      else if (depth === 0) return bracket + 1
+      else at = bracket
+    } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) {
       depth -= 1
       if (depth === 0) return at + 1
     }
   }
   throw new SyntaxError('the text ends within a value')
+}
+
+/** The first one behind an offset. */
+function closingBracket(text: Buffer, at: number): number {
+  const found = text.indexOf(CLOSE_BRACKET, at + 1)
+  return found === -1 ? text.length : found
+}
+
+/**
+ * Whether an array holds numbers alone, so that its end needs no reading byte by byte. The search ends at
+ * the next opening bracket, so no byte is searched for two arrays.
+ */
+function isPlain(text: Buffer, open: number, close: number): boolean {
+  const inside = text.subarray(open + 1, close)
+  return (
+    close < text.length && ![OPEN_BRACKET, QUOTE, OPEN_BRACE].some((byte) => inside.includes(byte))
+  )
 }
 
 /** A text may be long: it is searched for its end, not read. */

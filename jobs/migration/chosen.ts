@@ -1,5 +1,6 @@
 /** Which collections are copied, and what can never work is refused before anything is. */
 import { Rejected } from '../../crds/errors.ts'
+import { MAX_MIGRATED_COLLECTIONS } from '../../crds/limits.ts'
 import type { MigratedCollection } from '../../crds/migration-command.ts'
 import { paced } from './pace.ts'
 import { targetNameOf, type Work } from './work.ts'
@@ -20,9 +21,37 @@ export async function chosenCollections(
   if (missing.length > 0) {
     throw new Rejected(`Collections not present in source: ${missing.join(', ')}`)
   }
+  if (wanted.length > MAX_MIGRATED_COLLECTIONS) throw tooMany(wanted.length)
   refuseTwins(wanted, work)
+  return counted(wanted, work)
+}
+
+/** Those that were created on the source since it was listed; none where collections are named. */
+export async function newCollections(work: Work): Promise<MigratedCollection[]> {
+  const { order, source, tally, tools } = work
+  if (order.collections !== undefined) return []
+  const listed = await paced(work, () => source.engine.collections(tools.signal))
+  const added = listed.filter((name) => !tally.has(name)).toSorted()
+  if (added.length === 0) return []
+  const { total } = tally.result()
+  if (total + added.length > MAX_MIGRATED_COLLECTIONS) throw tooMany(total + added.length)
+  return counted(added, work)
+}
+
+/** Throws where a collection would be copied to a name that another one is copied to. */
+export function refuseTwin(name: string, work: Work): void {
+  const targetName = targetNameOf(name, work.order)
+  const twin = work.tally
+    .names()
+    .find((other) => other !== name && targetNameOf(other, work.order) === targetName)
+  if (twin !== undefined) refuseTwins([twin, name], work)
+}
+
+/** Each with its points as the source counts them, approximately. */
+async function counted(names: readonly string[], work: Work): Promise<MigratedCollection[]> {
+  const { order, source, tools } = work
   const chosen: MigratedCollection[] = []
-  for (const name of wanted) {
+  for (const name of names) {
     const info = await paced(work, () => source.collections.collectionInfo(name, tools.signal))
     chosen.push({
       name,
@@ -33,6 +62,12 @@ export async function chosenCollections(
     })
   }
   return chosen
+}
+
+function tooMany(count: number): Rejected {
+  return new Rejected(
+    `the source has ${count} collections, and one VecMigration copies ${MAX_MIGRATED_COLLECTIONS}: name them in spec.collections of several`,
+  )
 }
 
 /** Points of two collections, or of one onto itself, would overwrite each other. */

@@ -22,6 +22,7 @@ export async function copyPoints(
   const course = new Course(position, open, work.tally)
   const stop = new AbortController()
   const shared: Shared = {
+    wait: load.wait,
     room: new Room(),
     size: new PageSize(load.most),
     inFlight: new InFlight(),
@@ -43,7 +44,8 @@ export async function copyPoints(
   return course.copied
 }
 
-function until({ signal: stopped }: AbortController, work: Work): Work {
+/** The same work, which also ends where a part of it fails. */
+export function until({ signal: stopped }: AbortController, work: Work): Work {
   const { tools } = work
   return { ...work, tools: { ...tools, signal: AbortSignal.any([tools.signal, stopped]) } }
 }

@@ -25,6 +25,8 @@ export interface Load {
   /** As the source counts them, approximately. */
   points: number
   most: number
+  /** Whether a write is answered once it is applied. */
+  wait: boolean
 }
 
 export interface Lanes {
@@ -42,7 +44,7 @@ export async function lanesFrom(
 ): Promise<Lanes> {
   const { places } = load
   const { lanes, begun } = recorded(position)
-  if (lanes === undefined) return fresh(load, work)
+  if (lanes === undefined) return freshLanes(load, work)
   // A key that was deleted meanwhile has no points any more.
   const open = places.flatMap((place) =>
     lanes
@@ -66,7 +68,8 @@ function recorded({ lanes, begun, shardKey, offset }: MigrationPosition): Record
   return isOlder ? { lanes: [{ shardKey, offset }], begun: shardKey } : { lanes, begun }
 }
 
-async function fresh({ places, points, most }: Load, work: Work): Promise<Lanes> {
+/** All of what the places hold. */
+export async function freshLanes({ places, points, most }: Load, work: Work): Promise<Lanes> {
   const pages = points / most / Math.max(1, places.length)
   const parts = Math.min(Math.floor(MAX_LANES / places.length), Math.floor(pages / LEAST_PAGES))
   if (parts < 2) return { open: [], waiting: [...places] }

@@ -8,22 +8,26 @@ import { IN_FLIGHT_BYTES, type InFlight } from './in-flight.ts'
 import { isTooLarge, paced } from './pace.ts'
 import type { Work } from './work.ts'
 
-/** A page of this many bytes costs two calls hardly more than their bytes. */
+/**
+ * A page of this many bytes costs two calls hardly more than their bytes; one that turns out twice as large
+ * is asked for again, with fewer points.
+ */
 const PAGE_BYTES = 4 * 1024 * 1024
-/** A page that turns out larger is asked for anew, with fewer points. */
-const MOST_BYTES = 2 * PAGE_BYTES
 /** Nothing is known of the size of the first point. */
 const FIRST_LIMIT = 1
 const GROWTH = 4
 
 export class PageSize {
   readonly #most: number
+  readonly #bytes: number
   #limit: number
-  #room = MOST_BYTES
+  #room: number
 
-  /** At most so many points. */
-  constructor(most: number) {
+  /** At most so many points, and about so many bytes. */
+  constructor(most: number, bytes = PAGE_BYTES) {
     this.#most = most
+    this.#bytes = bytes
+    this.#room = 2 * bytes
     this.#limit = Math.min(most, FIRST_LIMIT)
   }
 
@@ -40,8 +44,8 @@ export class PageSize {
   took({ count, bytes }: Page): void {
     if (count === 0) return
     // A point that is larger than a page is to be is seldom alone.
-    this.#room = Math.min(Math.max(MOST_BYTES, 2 * (bytes / count)), IN_FLIGHT_BYTES)
-    const fitting = Math.floor((PAGE_BYTES * count) / bytes)
+    this.#room = Math.min(Math.max(2 * this.#bytes, 2 * (bytes / count)), IN_FLIGHT_BYTES)
+    const fitting = Math.floor((this.#bytes * count) / bytes)
     this.#limit = clamp(Math.min(fitting, this.#limit * GROWTH), this.#most)
   }
 

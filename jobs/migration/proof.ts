@@ -1,123 +1,211 @@
 /**
- * The proof at the end: points counted one by one under every shard key on both sides, and a random
- * sample of them compared whole. What changed on the source meanwhile shows here, as a difference.
+ * The proof: every point of the source is read again and is equal on the target. What differs is copied
+ * again, in rounds: a source that takes writes is caught up with, or the rest is told by kind and number.
  */
-import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
-import { giveBack } from '../clients/own-bytes.ts'
-import { countPoints } from './counting.ts'
+import type { MigrationPosition } from '../../crds/migration-command.ts'
+import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import { compareAll, type Amount, type Comparison } from './compare.ts'
+import { untilReadable } from './deferred.ts'
+import { Differences } from './differences.ts'
 import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
-import { samePoint } from './same-point.ts'
-import { sampleIds } from './sample.ts'
-import type { Work } from './work.ts'
+import { recheck } from './recheck.ts'
+import { deleted, limitsOf, placesOf, readShape, type Limits, type Shape } from './shape.ts'
+import { addShardKeys } from './target.ts'
+import { tolerancesOf } from './tolerance.ts'
+import { targetNameOf, type Work } from './work.ts'
 
 export interface Proof {
-  /** For people. */
+  /** What was compared, for the status. */
   said: string
   /** What is not the same on both sides. */
   difference?: string
 }
 
-/** Points that are compared whole, over all shard keys. */
-const SAMPLE = 100
-/** So much of them is read at once, on each side. */
-const SAMPLE_BYTES = 8 * 1024 * 1024
-/** A point that was written a moment ago may be counted a moment later. */
-const SECOND_LOOK_MS = 2_000
+const MAX_ROUNDS = 5
+const PAUSE_MS = 1_000
+/** So many points may be written or deleted while both numbers are read. */
+const COUNT_MARGIN = 0.05
+const LEAST_MARGIN = 100
 
-export async function prove(
-  places: readonly Place[],
-  { before }: MigrationPosition,
-  work: Work,
-): Promise<Proof> {
-  const counted = await countAll(places, before, work)
-  const compared = await compareAll(places, work)
-  const differences = [...counted.differences, ...differenceOf(compared)]
-  const said = `${counted.said}; ${compared.total} compared whole`
-  return differences.length === 0
-    ? { said }
-    : { said, difference: `${differences.join('; ')} (were points written or deleted meanwhile?)` }
+/** What is known after some rounds. */
+interface Findings {
+  pending: Differences
+  amount: Amount
+  /** Differed at first and were copied again. */
+  rewritten: number
+  /** Whether what differed was looked at again. */
+  isRechecked: boolean
+  /** Why all is to be read once more. */
+  unread?: string | undefined
 }
 
-interface Counted {
-  said: string
+export async function prove(name: string, position: MigrationPosition, work: Work): Promise<Proof> {
+  const { time } = work.tools
+  const began = time.now()
+  const compared = new Set<ShardKey | undefined>()
+  const findings: Findings = {
+    ...{ pending: new Differences(), amount: { points: 0, bytes: 0 } },
+    ...{ rewritten: 0, isRechecked: true },
+  }
+  for (let round = 1; ; round += 1) {
+    const shape = await readAgain(name, work)
+    const places = placesOf(shape, work).filter(({ shardKey }) => !compared.has(shardKey))
+    const isOver = places.length === 0 && isEqual(findings)
+    if (isOver || round > MAX_ROUNDS) {
+      const unseen = places.flatMap(({ shardKey }) => shardKey ?? [])
+      const differences = await differencesOf(findings, { shape, unseen, position }, work)
+      return proofOf(findings, { began, position, differences }, work)
+    }
+    if (round > 2) await time.sleep(PAUSE_MS, work.tools.signal)
+    await nextRound({ shape, places, compared, position }, findings, work)
+  }
+}
+
+interface Round {
+  shape: Shape
+  /** Not compared yet. */
+  places: Place[]
+  compared: Set<ShardKey | undefined>
+  position: MigrationPosition
+}
+
+/** Looks again at what differed, and compares what was not compared yet. */
+async function nextRound(round: Round, findings: Findings, work: Work): Promise<void> {
+  const { shape, compared, position } = round
+  const { pending } = findings
+  const limits = await limitsOf(shape, work)
+  const isAnew = findings.unread !== undefined || !pending.areKnown('missing', 'different')
+  const places = isAnew ? placesOf(shape, work) : round.places
+  const comparison = comparisonOf({ shape, places, limits, position })
+  const found = isAnew ? new Differences() : await recheck(pending, comparison, work)
+  await addShardKeys(targetNameOf(shape.name, work.order), shape, work)
+  const again = found.count('missing', 'different')
+  const amount = await compareAll(comparison, found, work)
+  for (const { shardKey } of places) compared.add(shardKey)
+  findings.pending = found
+  findings.isRechecked = places.length === 0
+  findings.rewritten += found.count('missing', 'different') - again
+  findings.amount = isAnew ? amount : sumOf(findings.amount, amount)
+  findings.unread = await unreadPoints(shape, findings.amount, work)
+}
+
+/** What is on the target only is looked at once more, and then told: it is not taken away. */
+function isEqual({ pending, unread, isRechecked }: Findings): boolean {
+  const isCaughtUp = pending.count('missing', 'different') === 0
+  return isCaughtUp && unread === undefined && (pending.count('extra') === 0 || isRechecked)
+}
+
+function comparisonOf({
+  shape,
+  places,
+  limits,
+  position,
+}: Pick<Round, 'shape' | 'places' | 'position'> & { limits: Limits }): Comparison {
+  const { wait, compared: most } = limits
+  return {
+    load: { places, points: shape.info.points_count ?? 0, most, wait },
+    tolerances: tolerancesOf(shape.info.config.params),
+    isWhole: position.before === 0,
+    wait,
+  }
+}
+
+/** The source as it is now, with every point of both sides in the reach of readers. */
+async function readAgain(name: string, work: Work): Promise<Shape> {
+  const { source, target, order } = work
+  if ((await untilReadable(source, name, work)) === undefined) throw deleted(name, source)
+  await untilReadable(target, targetNameOf(name, order), work)
+  return readShape(name, work)
+}
+
+/**
+ * Whether the source has far more points than it shows. Those of a collection whose `prevent_unoptimized`
+ * was switched off stay hidden until they are indexed, and no engine tells how many they are.
+ */
+async function unreadPoints(
+  { name, info: before }: Shape,
+  { points }: Amount,
+  work: Work,
+): Promise<string | undefined> {
+  const { source, tools } = work
+  const after = await paced(work, () => source.collections.collectionInfo(name, tools.signal))
+  const [one, other] = [before, after].map((info?: CollectionInfo) => info?.points_count ?? 0)
+  const counted = Math.min(one ?? 0, other ?? 0)
+  if (counted - points <= Math.max(LEAST_MARGIN, COUNT_MARGIN * counted)) return undefined
+  return `the source counts about ${counted} points and shows ${points}: are the others not indexed yet, or is the collection being resharded?`
+}
+
+interface Remains {
+  shape: Shape
+  /** Shard keys that appeared in the last round. */
+  unseen: ShardKey[]
+  position: MigrationPosition
+}
+
+async function differencesOf(
+  { pending, unread }: Findings,
+  { shape, unseen, position }: Remains,
+  work: Work,
+): Promise<string[]> {
+  const foreign = position.before === 0 ? await foreignKeys(shape, work) : []
+  const extra = pending.count('extra') > 0 || foreign.length > 0
+  return [
+    ...(unread === undefined ? [] : [unread]),
+    ...pending.words(),
+    ...(foreign.length === 0 ? [] : [`shard keys on the target only: ${foreign.join(', ')}`]),
+    ...(extra ? ['what was deleted on the source during the migration stays on the target'] : []),
+    ...(unseen.length === 0 ? [] : [`shard keys not compared: ${unseen.join(', ')}`]),
+  ]
+}
+
+/** Keys of the target that the source has no more. */
+async function foreignKeys({ name, keys }: Shape, work: Work): Promise<ShardKey[]> {
+  const { target, tools, order } = work
+  if (keys.length === 0) return []
+  const there = await paced(work, () =>
+    target.points.shardKeys(targetNameOf(name, order), tools.signal),
+  )
+  return there.map(({ key }) => key).filter((key) => !keys.some((own) => own.key === key))
+}
+
+interface End {
+  began: Date
+  position: MigrationPosition
   differences: string[]
 }
 
-async function countAll(places: readonly Place[], before: number, work: Work): Promise<Counted> {
-  let source = 0
-  let target = 0
-  const differences: string[] = []
-  for (const place of places) {
-    const counts = await countBoth(place, before, work)
-    source += counts.source
-    target += counts.target
-    if (counts.fit) continue
-    const under = place.shardKey === undefined ? '' : ` under shard key ${keyName(place.shardKey)}`
-    differences.push(`the source has ${counts.source} points${under}, the target ${counts.target}`)
+function proofOf(findings: Findings, { began, position, differences }: End, work: Work): Proof {
+  const { amount, rewritten } = findings
+  const ended = work.tools.time.now()
+  const from = began.toISOString()
+  const seconds = Math.round((ended.getTime() - began.getTime()) / 1000)
+  const cost = `${Math.ceil(amount.bytes / 1e6)} MB in ${seconds} s`
+  work.tools.log.info({ ...amount, rewritten, seconds, differences }, 'comparison ended')
+  const window = `compared whole from ${from} to ${ended.toISOString()} (${cost})`
+  if (differences.length > 0) {
+    return {
+      said: window,
+      difference: `${differences.join('; ')}; ${amount.points} points ${window}`,
+    }
   }
-  const said =
-    before === 0 && source === target
-      ? `${source} points on both sides`
-      : `${source} points at the source, ${target} at the target${before === 0 ? '' : `, ${before} of them before`}`
-  return { said, differences }
+  const { before } = position
+  const parts = [
+    before === 0
+      ? `${amount.points} points on both sides, each equal`
+      : `${amount.points} points of the source, each equal on the target`,
+    window,
+    ...(rewritten === 0
+      ? []
+      : [`${rewritten} differed at first and were copied again: the source takes writes`]),
+    ...(before === 0
+      ? []
+      : [`the target had about ${before} points before, and what else it has was not compared`]),
+  ]
+  return { said: parts.join('; ') }
 }
 
-/** Twice, where they differ at first. */
-async function countBoth({ name, targetName, shardKey }: Place, before: number, work: Work) {
-  const { source, target, tools } = work
-  for (let look = 1; ; look += 1) {
-    const [atSource, atTarget] = await Promise.all([
-      countPoints(source, { name, shardKey }, work),
-      countPoints(target, { name: targetName, shardKey }, work),
-    ])
-    const counts = { source: atSource, target: atTarget }
-    // What the target held before may have been overwritten, or not.
-    const fit = counts.target >= counts.source && counts.target <= counts.source + before
-    if (fit || look > 1) return { ...counts, fit }
-    await tools.time.sleep(SECOND_LOOK_MS, tools.signal)
-  }
-}
-
-interface Compared {
-  total: number
-  different: string[]
-}
-
-async function compareAll(places: readonly Place[], work: Work): Promise<Compared> {
-  const compared: Compared = { total: 0, different: [] }
-  const share = Math.ceil(SAMPLE / Math.max(1, places.length))
-  for (const place of places) {
-    if (compared.total >= SAMPLE) break
-    const { total, different } = await compareSample(place, share, work)
-    compared.total += total
-    compared.different.push(...different)
-  }
-  return compared
-}
-
-async function compareSample(place: Place, share: number, work: Work): Promise<Compared> {
-  const { source, target, tools, tally } = work
-  const { name, targetName, shardKey } = place
-  const fitting = Math.max(1, Math.floor(SAMPLE_BYTES / (tally.pointBytes() ?? 1)))
-  const ids = await sampleIds(place, Math.min(share, fitting), work)
-  if (ids.length === 0) return { total: 0, different: [] }
-  const ones = await paced(work, () => source.points.retrieve(name, ids, shardKey, tools.signal))
-  const others = await paced(work, () =>
-    target.points.retrieve(targetName, ids, shardKey, tools.signal),
-  )
-  const different = [...ones].filter(([id, point]) => !samePoint(point, others.get(id)))
-  for (const point of [...ones.values(), ...others.values()]) giveBack(point)
-  return { total: ones.size, different: different.map(([id]) => id) }
-}
-
-function differenceOf({ total, different }: Compared): string[] {
-  const [first] = different
-  if (first === undefined) return []
-  return [`${different.length} of ${total} points compared are not the same, such as ${first}`]
-}
-
-function keyName(key: ShardKey): string {
-  return JSON.stringify(key)
+function sumOf(one: Amount, other: Amount): Amount {
+  return { points: one.points + other.points, bytes: one.bytes + other.bytes }
 }

@@ -14,11 +14,12 @@ import { isTold, reasonOf } from '../failures.ts'
 import { Patience, isFull, isUntrusted, patiently } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
-import { chosenCollections } from './chosen.ts'
+import { chosenCollections, newCollections, refuseTwin } from './chosen.ts'
 import { copyPoints } from './copy.ts'
-import { whileHeldBack } from './held-back.ts'
+import { untilReadable } from './deferred.ts'
+import { isFinished } from './finished.ts'
 import { prove, type Proof } from './proof.ts'
-import { mostPoints, placesOf, readShape, refuseDeleted, type Shape } from './shape.ts'
+import { limitsOf, placesOf, readShape, refuseDeleted, type Shape } from './shape.ts'
 import { Tally } from './tally.ts'
 import { prepareTarget } from './target.ts'
 import { Order, sidesOf, targetNameOf, type Work } from './work.ts'
@@ -46,6 +47,7 @@ async function attempt(plan: MigrationPlan, tools: Tools): Promise<End> {
     const work: Work = { ...start, tally }
     await tally.noted()
     for (const collection of collections) await migrate(collection, work)
+    await migrateNew(work)
     await tally.told()
     return endOf(tally)
   } catch (error) {
@@ -87,11 +89,36 @@ async function begin(work: Work): Promise<MigratedCollection[]> {
   )
   work.tally.asks(calledSource(work))
   const chosen = await chosenCollections(work, known)
+  const { finished } = tools.reporter.earlier?.migration ?? {}
   return chosen.map((collection) => {
     const before = known.get(collection.name)
-    return before !== undefined && isOver(before) ? before : collection
+    if (before !== undefined && isOver(before)) return before
+    if (!isFinished(collection.name, finished)) return collection
+    return { ...collection, status: 'Completed', pointsCopied: collection.pointsTotal ?? 0 }
   })
 }
+
+/** A source that makes collections all the time never ends. */
+const MAX_LISTINGS = 10
+
+/** Collections that were created on the source meanwhile. */
+async function migrateNew(work: Work): Promise<void> {
+  const { tally, tools } = work
+  for (let listing = 1; ; listing += 1) {
+    const added = await newCollections(work)
+    if (added.length === 0) return
+    const names = added.map(({ name }) => name)
+    tools.log.info({ collections: names }, 'collections were created on the source meanwhile')
+    tally.add(added)
+    for (const collection of added) {
+      if (listing < MAX_LISTINGS) await migrate(collection, work)
+      else tally.failed(collection.name, `${collection.name}: ${TOO_LATE}`)
+    }
+    if (listing === MAX_LISTINGS) return
+  }
+}
+
+const TOO_LATE = 'it was created on the source while others that were created meanwhile were copied'
 
 /** A cluster by its name, another engine by its address. */
 function calledSource({ plan, source }: Work): string {
@@ -109,6 +136,7 @@ async function migrate(collection: MigratedCollection, work: Work): Promise<void
   const { name } = collection
   const { tally, tools } = work
   try {
+    refuseTwin(name, work)
     const proof = await copyAndProve(name, work)
     tools.log.info({ collection: name }, `collection ${name}: ${proof}`)
     tally.completed(name, proof)
@@ -128,6 +156,7 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
   const stood = tools.reporter.earlier?.migration?.position
   const seen = [{ side: work.source, name }]
   try {
+    await untilReadable(work.source, name, work)
     const shape = await readShape(name, work)
     const position = await prepareTarget(
       shape,
@@ -135,9 +164,7 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
       work,
     )
     seen.push({ side: work.target, name: targetNameOf(name, order) })
-    const made = { name: targetNameOf(name, order), config: shape.info.config }
-    const copy = () => copyFrom(position, shape, work)
-    const { said, difference } = await (position.isOurs ? whileHeldBack(made, work, copy) : copy())
+    const { said, difference } = await copyFrom(position, shape, work)
     if (difference !== undefined) throw new EngineError(difference)
     return said
   } catch (error) {
@@ -152,9 +179,12 @@ async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): 
   const places = placesOf(shape, work)
   tally.begin(position)
   tools.log.info({ ...position }, tally.line())
-  const load = { places, points: shape.info.points_count ?? 0, most: await mostPoints(shape, work) }
-  tally.copied(shape.name, await copyPoints(position, load, work))
-  return prove(places, position, work)
+  const { copied: most, wait } = await limitsOf(shape, work)
+  const load = { places, points: shape.info.points_count ?? 0, most, wait }
+  const copied = await copyPoints(position, load, work)
+  tally.copied(shape.name, copied)
+  tools.log.info({ collection: shape.name, points: copied }, 'points copied')
+  return prove(shape.name, position, work)
 }
 
 /** What a person can do about it, where the words do not say. */

@@ -4,6 +4,7 @@ import type { ShardKey } from '../../crds/manifest.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import type { Plain } from '../../crds/rules/objects.ts'
 import type { ShardKeyShards } from '../clients/engine-points.ts'
+import { isDeferring } from './deferred.ts'
 import { methodOf } from './fit.ts'
 import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
@@ -33,14 +34,27 @@ export function placesOf({ name, info, keys }: Shape, work: Work): Place[] {
   return keys.map(({ key }) => ({ ...place, shardKey: key }))
 }
 
-/** The most points for a page and a batch: as the spec says, or less where an engine allows less. */
-export async function mostPoints(shape: Shape, work: Work): Promise<number> {
+/** How much is read and written at once: as the spec says, or less where an engine allows less. */
+export interface Limits {
+  /** Points of a page that is written as it came. */
+  copied: number
+  /** Points of a page that is read from both sides. */
+  compared: number
+  /** Whether a write is answered once it is applied: what the target defers would take until it is indexed. */
+  wait: boolean
+}
+
+export async function limitsOf(shape: Shape, work: Work): Promise<Limits> {
   const { target, tools, order } = work
   const name = targetNameOf(shape.name, order)
   const live = await paced(work, () => target.collections.collectionInfo(name, tools.signal))
-  const read = limitOf(shape.info, 'max_query_limit')
-  const written = live === undefined ? Infinity : limitOf(live, 'upsert_max_batchsize')
-  return Math.max(1, Math.min(order.batchSize, read, written))
+  const pages = [shape.info, live].map((info) => limitOf(info, 'max_query_limit'))
+  const most = (...limits: number[]) => Math.max(1, Math.min(order.batchSize, ...limits))
+  return {
+    copied: most(limitOf(shape.info, 'max_query_limit'), limitOf(live, 'upsert_max_batchsize')),
+    compared: most(...pages),
+    wait: live === undefined || !isDeferring(live),
+  }
 }
 
 /** A 404 under way is for good where a collection that was seen on a side is not listed there any more. */
@@ -54,12 +68,13 @@ export async function refuseDeleted(
   if (!names.includes(name)) throw deleted(name, side)
 }
 
-function deleted(name: string, { called }: Side): Rejected {
+/** The source or target has it no more. */
+export function deleted(name: string, { called }: Side): Rejected {
   return new Rejected(`collection ${name} was deleted at the ${called} during the migration`)
 }
 
-function limitOf({ config }: CollectionInfo, field: string): number {
-  const strict: Plain = config.strict_mode_config ?? {}
+function limitOf(info: CollectionInfo | undefined, field: string): number {
+  const strict: Plain = info?.config.strict_mode_config ?? {}
   const limit = strict[field]
   return strict['enabled'] === true && typeof limit === 'number' ? limit : Infinity
 }

@@ -9,8 +9,9 @@ import type {
   MigrationResult,
 } from '../../crds/migration-command.ts'
 import { PROGRESS_EVERY_BATCHES } from '../../crds/limits.ts'
-import { Teller, withRoom } from '../telling.ts'
+import { MAX_LIST_BYTES, Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
+import { FINGERPRINT_BYTES, fingerprints } from './finished.ts'
 
 const MAX_ERROR = 512
 const LINE_EVERY_MS = 5_000
@@ -31,6 +32,8 @@ export class Tally {
   readonly #since: number
   #toldAt = 0
   #asked: string | undefined
+  /** What was read for the comparison of the collection at work, once its points are copied. */
+  #compared: { points: number; bytes: number; since: number } | undefined
 
   constructor(tools: TallyTools, startedAt: string, collections: MigratedCollection[] = []) {
     this.#tools = tools
@@ -43,6 +46,7 @@ export class Tally {
   /** The collection is at work, from this position on. */
   begin(position: MigrationPosition): void {
     this.#position = position
+    this.#compared = undefined
     this.#set(position.collection, { status: 'Running', pointsCopied: position.copied })
   }
 
@@ -69,21 +73,43 @@ export class Tally {
     this.tell()
   }
 
+  /** Collections that were found after the start. */
+  add(collections: readonly MigratedCollection[]): void {
+    for (const collection of collections) this.#collections.set(collection.name, collection)
+  }
+
+  has(name: string): boolean {
+    return this.#collections.has(name)
+  }
+
+  names(): string[] {
+    return [...this.#collections.keys()]
+  }
+
+  /** So much of a collection was read on both sides; throws when a report said that this pod must stop. */
+  compared({ points, bytes }: { points: number; bytes: number }): void {
+    this.#teller.check()
+    this.#compared = { since: this.#compared?.since ?? this.#now(), points, bytes }
+    if (this.#now() - this.#toldAt < LINE_EVERY_MS) return
+    this.#toldAt = this.#now()
+    this.#tools.log.info({ points, bytes }, this.line())
+    this.tell()
+  }
+
+  /** Why nothing is copied or compared for a while. */
+  waiting(message: string): void {
+    this.#teller.tell(() => this.#tools.reporter.progress(message, { migration: this.result() }))
+  }
+
   completed(name: string, proof: string): void {
-    this.#position = undefined
+    this.#leave()
     this.#set(name, { status: 'Completed', proof })
   }
 
   failed(name: string, error: string): void {
-    this.#position = undefined
+    this.#leave()
     this.#firstError ??= error
     this.#set(name, { status: 'Failed', error: error.slice(0, MAX_ERROR) })
-  }
-
-  /** Bytes of a point, on the average of what was written; undefined before the first. */
-  pointBytes(): number | undefined {
-    const { points, bytes } = this.#moved
-    return points === 0 ? undefined : bytes / points
   }
 
   /** Nothing can be told before this one has said what there is to copy. */
@@ -127,10 +153,19 @@ export class Tally {
     const at = all[number]
     if (at === undefined) return this.summary()
     const { pointsCopied = 0, pointsTotal = 0 } = at
-    const place = `collection ${number + 1} of ${all.length} (${at.name}): ${pointsCopied} of ${pointsTotal} points`
+    const named = `collection ${number + 1} of ${all.length} (${at.name})`
+    const place = `${named}: ${pointsCopied} of ${pointsTotal} points`
+    if (this.#compared !== undefined) return `${named}: ${this.#comparing(pointsTotal)}`
     const { pointsPerSecond, megabytesPerSecond, secondsLeft } = this.#pace()
     if (pointsPerSecond === 0) return place
     return `${place}, ${pointsPerSecond} points/s, ${megabytesPerSecond} MB/s, ${secondsLeft} s left`
+  }
+
+  #comparing(total: number): string {
+    const { points, bytes, since } = this.#compared ?? { points: 0, bytes: 0, since: this.#now() }
+    const seconds = Math.max(1, this.#now() - since) / 1000
+    const speed = `${Math.round(points / seconds)} points/s, ${Math.round(bytes / seconds / 1e5) / 10} MB/s`
+    return `${points} of ${total} points compared with the target, ${speed}`
   }
 
   /** How it ended, for the condition. */
@@ -141,8 +176,9 @@ export class Tally {
 
   result(): MigrationResult {
     const all = [...this.#collections.values()]
-    const listed = withRoom(all, ['Failed', 'Running', 'Completed', 'Pending'])
+    const listed = listedOf(all)
     const rest = all.filter((collection) => !listed.has(collection))
+    const finished = rest.filter((collection) => collection.status === 'Completed')
     const error = this.#firstError?.slice(0, MAX_ERROR)
     return {
       startedAt: this.#startedAt,
@@ -154,12 +190,18 @@ export class Tally {
       ...(error !== undefined && { error }),
       collections: all.filter((collection) => listed.has(collection)),
       unlisted: {
-        completed: count('Completed', rest),
+        completed: finished.length,
         failed: count('Failed', rest),
         pending: count('Pending', rest) + count('Running', rest),
       },
+      ...(finished.length > 0 && { finished: fingerprints(finished.map(({ name }) => name)) }),
       ...(this.#position !== undefined && { position: this.#position }),
     }
+  }
+
+  #leave(): void {
+    this.#position = undefined
+    this.#compared = undefined
   }
 
   #set(name: string, change: Partial<MigratedCollection>): void {
@@ -181,6 +223,14 @@ export class Tally {
   #now(): number {
     return this.#tools.time.now().getTime()
   }
+}
+
+/** Those that have room, beside the fingerprints of those that have not. */
+function listedOf(all: readonly MigratedCollection[]): Set<MigratedCollection> {
+  const order = ['Failed', 'Running', 'Completed', 'Pending'] as const
+  const listed = withRoom(all, order)
+  if (listed.size === all.length) return listed
+  return withRoom(all, order, MAX_LIST_BYTES - FINGERPRINT_BYTES * count('Completed', all))
 }
 
 function count(status: State, all: readonly MigratedCollection[]): number {

@@ -8,9 +8,7 @@ import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import type { Plain } from '../../crds/rules/objects.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
-import { countPoints } from './counting.ts'
 import { methodOf, misfits } from './fit.ts'
-import { holdBack, withHeldBack } from './held-back.ts'
 import { paced } from './pace.ts'
 import type { Shape } from './shape.ts'
 import { targetNameOf, type Work } from './work.ts'
@@ -24,7 +22,7 @@ export async function prepareTarget(
   earlier: MigrationPosition | undefined,
   work: Work,
 ): Promise<MigrationPosition> {
-  const { order, tally, target } = work
+  const { order, tally } = work
   const name = targetNameOf(shape.name, order)
   await refuseAlias(name, work)
   const live = await liveTarget(name, work)
@@ -43,10 +41,18 @@ export async function prepareTarget(
   }
   await addShardKeys(name, shape, work)
   if (earlier !== undefined) return earlier
-  const position = { ...begin, isOurs: false, before: await countPoints(target, { name }, work) }
+  const position = { ...begin, isOurs: false, before: await pointsBefore(live, name, work) }
   tally.begin(position)
   await tally.noted()
   return position
+}
+
+/** 0 where there is none at all; otherwise about as many as there are. */
+async function pointsBefore(live: CollectionInfo, name: string, work: Work): Promise<number> {
+  const { target, tools } = work
+  const wanted = { limit: 1, bare: true } as const
+  const first = await paced(work, () => target.points.scroll(name, wanted, tools.signal))
+  return first.count === 0 ? 0 : Math.max(1, live.points_count ?? 1)
 }
 
 async function liveTarget(name: string, work: Work): Promise<CollectionInfo | undefined> {
@@ -81,7 +87,6 @@ async function makeTarget(
   const { target, tools } = work
   const { collections } = target
   if (live === undefined) await createTarget(name, shape, work)
-  else await holdBack({ name, config: shape.info.config }, work)
   await addShardKeys(name, shape, work)
   const fanOut = fanOutBody(shape.info.config)
   if (fanOut !== undefined) {
@@ -106,7 +111,7 @@ async function createTarget(name: string, shape: Shape, work: Work): Promise<voi
     replication_factor: replicationFactor,
     write_consistency_factor: writeConsistencyFactor,
   }
-  const body = recreateBody(withHeldBack(shape.info.config), wished)
+  const body = recreateBody(shape.info.config, wished)
   tools.log.info({ collection: name }, `creates collection ${name} as it is at the source`)
   await paced(work, async () => {
     try {
@@ -118,7 +123,8 @@ async function createTarget(name: string, shape: Shape, work: Work): Promise<voi
   })
 }
 
-async function addShardKeys(name: string, { keys }: Shape, work: Work): Promise<void> {
+/** Makes those that the target lacks. */
+export async function addShardKeys(name: string, { keys }: Shape, work: Work): Promise<void> {
   if (keys.length === 0) return
   const { order, target, tools } = work
   const there = await paced(work, () => target.points.shardKeys(name, tools.signal))

@@ -8,7 +8,6 @@ import { giveBack } from '../clients/own-bytes.ts'
 import { itemsOf } from '../clients/raw-json.ts'
 import { isHeldUp, isTooLarge, paced } from './pace.ts'
 import type { HeldPage, Place, Reading } from './pages.ts'
-import type { Work } from './work.ts'
 
 const MAX_WRITES = 2
 
@@ -18,6 +17,8 @@ const HELD_UP_BEFORE_HALVES = 2
 /** What all lanes of a collection share. */
 export interface Shared extends Reading {
   room: Room
+  /** Whether a write is answered once it is applied: what is deferred until it is indexed would take hours. */
+  wait: boolean
 }
 
 /** Room for what is written at once. */
@@ -100,24 +101,36 @@ export class Writes {
   }
 }
 
+/** Writes points that nobody reads on behind. */
+export async function writeNow(page: Page, place: Place, shared: Shared): Promise<void> {
+  if (page.count === 0) return
+  await shared.room.enter(shared.work.tools.signal)
+  try {
+    await writePage(page, place, shared)
+  } finally {
+    shared.room.leave()
+  }
+}
+
 /** In as many calls as the target makes necessary. */
-async function writePage(page: Page, place: Place, { size, work }: Shared): Promise<void> {
+async function writePage(page: Page, place: Place, shared: Shared): Promise<void> {
+  const { size, work } = shared
   const { points, bytes, count } = page
   if (count === 0) return
   try {
-    await write(points, place, work, count)
+    await write(points, place, shared, count)
     for (const piece of points) giveBack(piece)
   } catch (error) {
     if (!isDivisible(error, bytes, count)) throw error
     if (count === 1) throw tooLarge(Buffer.concat(points), error)
     size.halve()
-    await writeParts(Buffer.concat(points), place, work)
+    await writeParts(Buffer.concat(points), place, shared)
   }
   work.tally.wrote({ points: count, bytes })
 }
 
 /** The points of an array, in halves of halves. */
-async function writeParts(points: Buffer, place: Place, work: Work): Promise<void> {
+async function writeParts(points: Buffer, place: Place, shared: Shared): Promise<void> {
   const items = itemsOf(points)
   const parts: [from: number, to: number][] = [[0, items.length]]
   for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
@@ -126,7 +139,7 @@ async function writeParts(points: Buffer, place: Place, work: Work): Promise<voi
     const bytes = points.subarray(items[from]?.start, items[to - 1]?.end)
     const isOne = to - from === 1
     try {
-      await write([OPENING, bytes, CLOSING], place, work, to - from)
+      await write([OPENING, bytes, CLOSING], place, shared, to - from)
     } catch (error) {
       if (!isDivisible(error, bytes.length, to - from)) throw error
       if (isOne) throw tooLarge(bytes, error)
@@ -146,11 +159,11 @@ function isDivisible(error: unknown, bytes: number, count: number): boolean {
 async function write(
   points: readonly Uint8Array[],
   { targetName, shardKey }: Place,
-  work: Work,
+  { work, wait }: Shared,
   count: number,
 ): Promise<void> {
   const { target, tools } = work
-  const call = () => target.points.upsert(targetName, points, shardKey, tools.signal)
+  const call = () => target.points.upsert(targetName, points, { shardKey, wait }, tools.signal)
   await (count > 1 ? paced(work, call, HELD_UP_BEFORE_HALVES) : paced(work, call))
 }
 

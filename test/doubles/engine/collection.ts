@@ -39,6 +39,10 @@ export interface Collection {
   config: Config
   payloadSchema: Record<string, Fields>
   points: Point[]
+  /** Points that are written and not indexed yet, with `prevent_unoptimized`: no read shows them. */
+  deferred?: Point[]
+  /** Of `points`, those that an index was built of: they make room for others that need not be deferred. */
+  indexed?: number
   /** What readers still see for a moment after a PATCH, and until when. */
   stale?: { config: Config; until: number }
   /** Nodes have not applied the last change before that moment (milliseconds). */

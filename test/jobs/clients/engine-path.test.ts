@@ -38,7 +38,7 @@ const CALLS: [string, (engine: Engine, name: string) => Promise<unknown>][] = [
         { url: 'http://127.0.0.1/x', priority: 'snapshot', checksum: '0' },
       ),
   ],
-  ['count of points', async (engine, name) => new EnginePoints(engine).count(name)],
+  ['retrieved points', async (engine, name) => new EnginePoints(engine).retrieve(name, ['1'])],
 ]
 
 for (const [what, call] of CALLS) {

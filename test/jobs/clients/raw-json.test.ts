@@ -70,3 +70,22 @@ for (const text of ['', '[]', '{"a"', '{"a" 1}', '{"a":}', '{"a":1 "b":2}']) {
     t.throws(() => fieldsOf(Buffer.from(text)), SyntaxError)
   })
 }
+
+t.test('arrays of numbers, which are searched and not read, end where they end', async () => {
+  const numbers = fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }))
+  const { tree } = fc.letrec((tie) => ({
+    tree: fc.oneof(
+      { depthSize: 'small' },
+      numbers,
+      fc.array(tie('tree')),
+      fc.record({ a: tie('tree'), 'x]': fc.constant('[') }),
+    ),
+  }))
+  fc.assert(
+    fc.property(fc.array(tree), (trees) => {
+      const text = JSON.stringify(trees)
+      const cuts = itemsOf(Buffer.from(text)).map(({ start, end }) => text.slice(start, end))
+      return cuts.join('|') === trees.map((value) => JSON.stringify(value)).join('|')
+    }),
+  )
+})

@@ -65,30 +65,42 @@ async function withLargePoints(side: StageSide, bytes: number): Promise<void> {
   }
 }
 
-/** Pages that were asked for and are not written yet, at most. */
+/** Pages that were asked for and are not written yet, at most; and those read at once to be compared. */
 function watched({ source, target }: Awaited<ReturnType<typeof stage>>, delayMs: number) {
-  const pages = { now: 0, most: 0 }
-  source.node.misbehave(({ path }) => {
-    if (path[3] === 'scroll') pages.most = Math.max(pages.most, (pages.now += 1))
-    return undefined
-  })
+  const copied = { now: 0, most: 0 }
+  const compared = { now: 0, most: 0 }
+  let isComparing = false
+  const read = () => {
+    if (!isComparing) {
+      copied.most = Math.max(copied.most, (copied.now += 1))
+      return undefined
+    }
+    compared.most = Math.max(compared.most, (compared.now += 1))
+    setTimeout(() => (compared.now -= 1), delayMs)
+    return { delayMs }
+  }
+  source.node.misbehave(({ path }) => (path[3] === 'scroll' ? read() : undefined))
   target.node.misbehave(({ method, path }) => {
+    isComparing ||= path[3] === 'scroll'
+    if (path[3] === 'scroll') return read()
     if (method !== 'PUT' || path[2] !== 'points') return undefined
-    setTimeout(() => (pages.now -= 1), delayMs)
+    setTimeout(() => (copied.now -= 1), delayMs)
     return { delayMs }
   })
-  return pages
+  return { copied, compared }
 }
 
 t.test('RSS under 256 MiB at any collection size: bytes of all lanes are bounded', async (t) => {
   const bytes = 7 * MIB
   const stood = await stage(t)
   await withLargePoints(stood.source, bytes)
-  const pages = watched(stood, 300)
+  const { copied, compared } = watched(stood, 300)
   const { code, log } = await stood.world.run()
   t.equal(code, EXIT.done, log)
-  t.ok(pages.most > 1, 'side by side')
-  t.ok(pages.most * bytes <= IN_FLIGHT_BYTES, `${pages.most} pages at once`)
+  t.ok(copied.most > 1, 'side by side')
+  for (const { most } of [copied, compared]) {
+    t.ok(most * bytes <= IN_FLIGHT_BYTES, `${most} pages at once`)
+  }
   t.match(await stood.world.result(), { pointsCopied: KEYS.length * POINTS_OF_KEY })
 })
 

@@ -70,7 +70,7 @@ t.test('ids are read in several ranges at once, within a bound, and none twice',
   t.equal(await target.points('docs'), await source.points('docs'))
   t.match(await world.result(), {
     pointsCopied: MANY,
-    collections: [{ proof: `${MANY} points on both sides; 100 compared whole` }],
+    collections: [{ proof: new RegExp(`^${MANY} points on both sides, each equal;`) }],
   })
 })
 
@@ -129,12 +129,13 @@ async function endedAt({ target, world }: Stage, upsert: number): Promise<Migrat
   return position
 }
 
-/** What the next pod reads and writes. */
+/** What the next pod copies: which pages it reads until it compares, and how many points it writes. */
 async function goneOnWith({ source, target, world }: Stage) {
   const asked = new Set<string>()
   const upserts: EngineRequest[] = []
+  let isComparing = false
   source.node.misbehave((request) => {
-    if (!isScroll(request)) return undefined
+    if (!isScroll(request) || isComparing) return undefined
     const { offset, shard_key: key } = request.body as { offset?: unknown; shard_key?: unknown }
     const id = integerText(offset) ?? (offset === undefined ? 'start' : JSON.stringify(offset))
     asked.add(`${String(key)} ${id}`)
@@ -142,6 +143,7 @@ async function goneOnWith({ source, target, world }: Stage) {
   })
   target.node.misbehave((request) => {
     if (isUpsert(request)) upserts.push(request)
+    isComparing ||= isScroll(request)
     return undefined
   })
   const { code, log } = await world.run({ pod: 'pod-2' })
@@ -176,10 +178,9 @@ t.test('what is told of a hundred shard keys stays small', async (t) => {
   const position = await endedAt(scene, 70)
   t.ok(JSON.stringify(position).length < 512, JSON.stringify(position))
   t.match(position, { begun: /^tenant-/ })
-  const { code, log, asked, upserts } = await goneOnWith(scene)
+  const { code, log, upserts } = await goneOnWith(scene)
   t.equal(code, EXIT.done, log)
-  t.equal(asked.includes('tenant-000 start'), false, 'keys at their end are not read again')
-  t.equal(upserts, 200 - position.copied)
+  t.equal(upserts, 200 - position.copied, 'keys at their end are not copied again')
   const last = keys.at(-1)
   t.equal(await target.points('docs', last), await source.points('docs', last))
 })

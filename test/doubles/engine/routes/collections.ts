@@ -69,18 +69,23 @@ function list({ access }: EngineRequest, { collections }: EngineCluster): Engine
 
 function read(cluster: EngineCluster, name: string): EngineAnswer {
   const collection = found(cluster, name)
-  const { stale, config, points, payloadSchema, shards } = collection
+  const { stale, config, points, payloadSchema, shards, deferred = [] } = collection
   const isStale = stale !== undefined && stale.until > Date.now()
   if (!isStale) delete collection.stale
   return ok({
     status: 'green',
     optimizer_status: 'ok',
     indexed_vectors_count: 0,
-    points_count: points.length,
+    points_count: points.length + deferred.length,
     segments_count: 2 * shards.length,
     config: isStale ? stale.config : config,
     payload_schema: payloadSchema,
-    update_queue: { length: 0 },
+    update_queue: {
+      length: 0,
+      ...(config.optimizer_config['prevent_unoptimized'] === true && {
+        deferred_points: deferred.length,
+      }),
+    },
   })
 }
 

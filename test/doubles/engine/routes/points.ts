@@ -12,6 +12,7 @@ import {
   type Filter,
   type Point,
 } from '../points.ts'
+import { isDeferring, keep, write } from '../deferred.ts'
 import { countWrite } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
@@ -42,7 +43,7 @@ export function pointRoutes(
   const status = query['wait'] === 'true' ? 'completed' : 'acknowledged'
   switch (`${method} ${verb ?? ''}`) {
     case 'PUT ':
-      upsert(found(cluster, name), body)
+      upsert(found(cluster, name), body, status === 'completed')
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST delete':
       remove(found(cluster, name), selection)
@@ -62,21 +63,22 @@ export function pointRoutes(
   }
 }
 
-function upsert(collection: Collection, body: unknown): void {
+/** Who waits for points that are deferred waits for their index: longer than the engine itself waits. */
+function upsert(collection: Collection, body: unknown, wait: boolean): void {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)
   countWrite(collection, written)
-  const isWritten = ({ id, shard_key: key }: Point) =>
-    written.some((point) => point.shard_key === key && sameId(point.id, id))
-  collection.points = [...collection.points.filter((point) => !isWritten(point)), ...written]
-  collection.points.sort((one, other) => compareIds(one.id, other.id))
+  write(collection, written)
+  if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
+  const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
+  refuse(408, `Timeout error: ${words}`)
 }
 
 function remove(collection: Collection, { points, filter }: Selection): void {
   const isMeant = (point: Point) =>
     points === undefined ? matches(point, filter) : points.some((id) => sameId(id, point.id))
   countWrite(collection, collection.points.filter(isMeant))
-  collection.points = collection.points.filter((point) => !isMeant(point))
+  keep(collection, (point) => !isMeant(point))
 }
 
 function selected(collection: Collection, { filter, shard_key: key }: Selection): Point[] {
