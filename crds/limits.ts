@@ -55,6 +55,8 @@ export const ENGINE_TIMEOUT_SECONDS = 60
 
 /** A Job that has reported nothing for so long is deleted and made again (design: a plan is frozen). */
 export const SILENT_JOB_SECONDS = 600
+/** A Job that has reported repeats its report every minute; without any for so long it is said to be silent. */
+export const SILENT_REPORT_SECONDS = 600
 /** Past a Job's end, so long is waited for the report that tells how it ended. */
 export const END_REPORT_SECONDS = 30
 /** A refusal by the engine's state is asked again after so long. */

@@ -35,6 +35,7 @@ export function transferEvents(
   const { reason, message } = complete
   switch (reason) {
     case failed:
+    case 'JobSilent':
     case 'JobNotStarted': {
       const said = status.error === undefined ? message : `${message}: ${status.error}`
       return [...events, warning(resource, { reason, message: said }, now)]

@@ -11,7 +11,7 @@ import { toStop } from './job.ts'
 import type { Lack } from './lack.ts'
 import type { Settings } from './protocol.ts'
 import { isSigned } from './signature.ts'
-import { hasReported, runningJob, watch, whyStuck } from './transfer.ts'
+import { hasReported, runningJob, silenceOf, watch, whyStuck } from './transfer.ts'
 import { ended, open, refused, soon, starting, waiting } from './transfer-answer.ts'
 import type { Telling, Turn } from './transfer-answer.ts'
 import type { ObservedTransfer } from './transfer-observe.ts'
@@ -64,6 +64,7 @@ function whileRunning<Observed extends ObservedTransfer, Status>(
     job,
     {
       reported: hasReported(observed, job),
+      silent: silenceOf(job, observed.progress, context),
       writeCopies: isSigned(job, settings.jobKeys)
         ? copiesToWrite(kind.originalsOf(observed, settings), observed.copies ?? {}, job)
         : [],

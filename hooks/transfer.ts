@@ -8,6 +8,7 @@ import {
   READINESS_CHECK_SECONDS,
   RETRY_SECONDS,
   SILENT_JOB_SECONDS,
+  SILENT_REPORT_SECONDS,
   SOON_SECONDS,
 } from '../crds/limits.ts'
 import { secondsSince } from './conditions.ts'
@@ -63,6 +64,24 @@ export function whyStuck(
   return silent < SILENT_JOB_SECONDS ? undefined : `reported nothing for ${SILENT_JOB_SECONDS} s`
 }
 
+/**
+ * A Job that has reported and does so no more. It is not replaced: nobody knows whether its pod, on a
+ * node that cannot be reached, still works. The words do not change while that lasts.
+ */
+export function silenceOf(
+  job: Job,
+  progress: Progress | undefined,
+  { now }: Context,
+): Remark | undefined {
+  if (progress === undefined || progress.job !== job.metadata.uid) return undefined
+  if (secondsSince(progress.at, now) < SILENT_REPORT_SECONDS) return undefined
+  const minutes = SILENT_REPORT_SECONDS / 60
+  return {
+    reason: 'JobSilent',
+    message: `Job ${job.metadata.name} has not reported for more than ${minutes} minutes: look at its pods and their nodes`,
+  }
+}
+
 /** What is to be done while a Job has not ended, besides the status. */
 export interface Watch {
   remark?: Remark
@@ -79,14 +98,26 @@ export function watch(
   job: Job,
   {
     reported,
+    silent,
     writeCopies,
     stuck,
-  }: { reported: boolean; writeCopies: Secret[]; stuck: () => string | undefined },
+  }: {
+    reported: boolean
+    silent?: Remark | undefined
+    writeCopies: Secret[]
+    stuck: () => string | undefined
+  },
   starting: (message: string) => Remark,
 ): Watch {
   const { namespace = '', name, uid = '' } = job.metadata
   const writes = writeCopies.length > 0 ? { writeCopies } : {}
-  if (reported) return { again: READINESS_CHECK_SECONDS, writes }
+  if (reported) {
+    return {
+      again: READINESS_CHECK_SECONDS,
+      writes,
+      ...(silent !== undefined && { remark: silent }),
+    }
+  }
   const why = stuck()
   if (why === undefined) {
     const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS

@@ -26,7 +26,7 @@ import { Engine } from './clients/engine.ts'
 import { Helm } from './clients/helm.ts'
 import { Kubernetes, podAccess } from './clients/kubernetes.ts'
 import { jobLog, standardOutput } from './log.ts'
-import { Gone, Reporter, type Subject } from './report.ts'
+import { HEARTBEAT_MS, Gone, Reporter, type Subject } from './report.ts'
 import { systemTime, type Time } from './time.ts'
 import type { Outcome, Tools } from './tools.ts'
 
@@ -131,10 +131,25 @@ function command<Schema extends TSchema>(
       const { hash, run: number } = subject
       tools.log.info({ target, run: number, plan: hash }, `${verb} starts`)
       const [earlier, run] = await Promise.all([tools.reporter.started(), load()])
-      if (earlier === undefined || earlier.state === 'Started') return run(plan, tools)
+      if (earlier === undefined || earlier.state === 'Started') {
+        return withHeartbeat(tools.reporter, () => run(plan, tools))
+      }
       tools.log.info({ state: earlier.state }, 'an earlier pod of this Job has reported its end')
       return earlier.state
     },
+  }
+}
+
+/** A command that learns from its own reports that it must stop has no need to learn it here. */
+async function withHeartbeat<Result>(
+  reporter: Reporter,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const timer = setInterval(() => void reporter.beat().catch(() => undefined), HEARTBEAT_MS)
+  try {
+    return await work()
+  } finally {
+    clearInterval(timer)
   }
 }
 

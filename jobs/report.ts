@@ -56,8 +56,17 @@ interface Options {
   signal: AbortSignal
 }
 
+interface WriteOptions {
+  /** Written on the resource at the same moment. */
+  annotations?: Record<string, string>
+  /** What the last report said of the work stays, its message included. */
+  repeats?: boolean
+}
+
 /** Between two reports that are not the last one, at least so long. */
 const THROTTLE_MS = 5_000
+/** Without other reports the last one is repeated so often. */
+export const HEARTBEAT_MS = 60_000
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
 /** All annotations of an object together may have 256 KiB. */
@@ -77,6 +86,7 @@ export class Reporter {
   /** True once this pod stands in the annotation: another runner there is then a newer one. */
   #written = false
   #writtenAt = 0
+  #writing: Promise<void> = Promise.resolve()
 
   constructor(options: Options) {
     this.#options = options
@@ -116,6 +126,20 @@ export class Reporter {
     await this.#persist(() => this.#write({ state: 'Started', message, ...parts }))
   }
 
+  /**
+   * Repeats the last report of this pod with the time of now, so that a Job in the middle of a long call
+   * is not taken for one that hangs. A refusal does no harm: the next beat comes.
+   */
+  async beat(): Promise<void> {
+    const isRecent = this.#options.time.now().getTime() - this.#writtenAt < HEARTBEAT_MS / 2
+    if (!this.#written || isRecent) return
+    try {
+      await this.#write({ state: 'Started' }, { repeats: true })
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+    }
+  }
+
   /** Throws when this pod should not go on: its resource is gone, or another pod works. */
   async confirm(): Promise<void> {
     await this.#persist(() => this.#read())
@@ -123,7 +147,7 @@ export class Reporter {
 
   /** The last report, with what else is to be written on the resource at the same moment. */
   async ended(report: Report, annotations: Record<string, string> = {}): Promise<void> {
-    await this.#persist(() => this.#write(report, annotations))
+    await this.#persist(() => this.#write(report, { annotations }))
   }
 
   /** Repeats a call until it is accepted; gives up after REPORT_TIMEOUT_SECONDS. */
@@ -146,10 +170,23 @@ export class Reporter {
     }
   }
 
-  async #write(report: Report, annotations: Record<string, string> = {}): Promise<void> {
+  /** One write at a time: each rests on what it reads. */
+  #write(report: Report, options: WriteOptions = {}): Promise<void> {
+    const written = this.#writing.then(() => this.#writeNow(report, options))
+    this.#writing = written.catch(() => undefined)
+    return written
+  }
+
+  async #writeNow(
+    report: Report,
+    { annotations = {}, repeats = false }: WriteOptions,
+  ): Promise<void> {
     const { kubernetes, subject, time } = this.#options
     const found = await this.#read()
-    const progress = this.#progressOf({ ...carriedOver(found), ...report })
+    // The end was reported while this waited for its turn.
+    if (repeats && found?.state !== 'Started') return
+    const before = repeats ? partsOf(found) : carriedOver(found)
+    const progress = this.#progressOf({ ...before, ...report })
     // The uid makes the API refuse the patch where a namesake was made meanwhile.
     const metadata = {
       uid: subject.uid,
@@ -206,6 +243,15 @@ export class Reporter {
   #subjectName(): string {
     const { resource, namespace, name } = this.#options.subject
     return `${resource} ${namespace}/${name}`
+  }
+}
+
+function partsOf({ message, reason, backup, ...rest }: Partial<Progress> = {}): Partial<Report> {
+  return {
+    ...carriedOver(rest),
+    ...(message !== undefined && { message }),
+    ...(reason !== undefined && { reason }),
+    ...(backup !== undefined && { backup }),
   }
 }
 

@@ -115,6 +115,17 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     cure: 'Set the next minor version, wait for Running, then the one after it.',
   },
   {
+    reason: 'JobSilent',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'Job <name> has not reported for more than 10 minutes: look at its pods and their nodes',
+    ],
+    cause:
+      'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
+    cure: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
+  },
+  {
     reason: 'JobNotStarted',
     condition: NOT_APPLIED,
     event: 'Warning',

@@ -69,6 +69,17 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
       cure: `Write the key, or name another Secret in a new ${kind}.`,
     },
     {
+      reason: 'JobSilent',
+      condition: NOT_COMPLETE,
+      event: 'Warning',
+      messages: [
+        'Job <name> has not reported for more than 10 minutes: look at its pods and their nodes',
+      ],
+      cause:
+        'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
+      cure: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
+    },
+    {
       reason: 'JobNotStarted',
       condition: NOT_COMPLETE,
       event: 'Warning',

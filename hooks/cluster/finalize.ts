@@ -10,6 +10,7 @@ import { secondsSince } from '../conditions.ts'
 import { isUnfinished, kept, nextRun, staying, toStop } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
+import { hasReported, silenceOf, whyStuck } from '../transfer.ts'
 import { clusterRights, uninstallJob } from './children.ts'
 import { failureOf } from './failure.ts'
 import type { Observed } from './observed.ts'
@@ -31,9 +32,8 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
   }
   // Nothing can be made in a namespace that ends, and all that helm would remove goes with it.
   if (observed.namespaceEnds === true) return finished(observed, context)
-  if (unfinished.length > 0) {
-    return waiting(observed, context, 'helm uninstall is under way', UNINSTALL_CHECK_SECONDS)
-  }
+  const [running] = unfinished
+  if (running !== undefined) return whileUninstalling(observed, running, context)
   if (isNeverInstalled(observed)) return finished(observed, context)
   if (progress?.verb === 'uninstall' && progress.state === 'Done')
     return finished(observed, context)
@@ -45,6 +45,22 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
     if (left > 0) return answer(observed, context, failure, left)
   }
   return uninstall(observed, context)
+}
+
+/** A Job that cannot start (an image, a quota, full nodes) is made again, as that of an upgrade is. */
+function whileUninstalling(observed: Observed, job: Job, context: Context): Desired<ClusterStatus> {
+  const { hash: wanted } = uninstallRun(observed.cluster)
+  const stuck = hasReported(observed, job)
+    ? undefined
+    : whyStuck(job, { wanted, missedTurn: false }, context)
+  if (stuck !== undefined) {
+    const message = `Job ${job.metadata.name} ${stuck}: it is made again`
+    const shortfall = { reason: 'JobNotStarted', message }
+    return { ...answer(observed, context, shortfall, SOON_SECONDS), stop: toStop([job]) }
+  }
+  const silent = silenceOf(job, observed.progress, context)
+  if (silent !== undefined) return answer(observed, context, silent, UNINSTALL_CHECK_SECONDS)
+  return waiting(observed, context, 'helm uninstall is under way', UNINSTALL_CHECK_SECONDS)
 }
 
 function uninstall(observed: Observed, context: Context): Desired<ClusterStatus> {

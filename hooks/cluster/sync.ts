@@ -15,6 +15,7 @@ import { outlived } from '../history.ts'
 import { imageOf, isUnfinished, newestOf, nextRun, planOf, runOf, staying } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
+import { silenceOf } from '../transfer.ts'
 import { clusterRights, upgradeJob } from './children.ts'
 import { eventsOf } from './events.ts'
 import { failureOf, formerFailure } from './failure.ts'
@@ -111,7 +112,7 @@ function whileRunning(observed: Observed, job: Job, context: Context): Desired<C
   }
   const running = { reason: 'HelmRunning', message: underWay(runOf(job)) }
   return answer(observed, context, {
-    shortfall: formerFailure(cluster) ?? running,
+    shortfall: silenceOf(job, progress, context) ?? formerFailure(cluster) ?? running,
     again: reported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
   })
 }

@@ -190,3 +190,59 @@ t.test('a report stays within its bounds', async (t) => {
   await reporter.ended({ state: 'Done' }, { spec: 'y'.repeat(200_000) })
   t.notOk('spec' in resource.metadata.annotations)
 })
+
+t.test('a heartbeat repeats the last report with the time of now', async (t) => {
+  const time = movable()
+  const { reporterOf, progress, patches } = await reporting(t, { time })
+  const reporter = reporterOf('pod')
+  await reporter.beat()
+  t.equal(patches().length, 0, 'before it has taken over it says nothing')
+  await reporter.started()
+  const backup = { startedAt: START.toISOString(), total: 2, completed: 1, failed: 0, bytes: 7 }
+  const parts = { backup: { ...backup, collections: [], unlisted: NONE } }
+  time.advance(10_000)
+  await reporter.progress('half-way', parts)
+  const before = progress()
+  time.advance(20_000)
+  await reporter.beat()
+  t.strictSame(progress(), before, 'the last report is recent')
+  time.advance(60_000)
+  await reporter.beat()
+  t.strictSame(progress(), { ...before, at: time.now().toISOString() })
+})
+
+t.test('a heartbeat never follows the end, and one write waits for another', async (t) => {
+  const time = movable()
+  const { reporterOf, progress } = await reporting(t, { time })
+  const reporter = reporterOf('pod')
+  await reporter.started()
+  time.advance(120_000)
+  await Promise.all([reporter.ended({ state: 'Done', message: 'all' }), reporter.beat()])
+  t.match(progress(), { state: 'Done', message: 'all' })
+  time.advance(120_000)
+  await reporter.beat()
+  t.match(progress(), { state: 'Done', message: 'all' })
+})
+
+t.test('a heartbeat that the API refuses does no harm', async (t) => {
+  const time = movable()
+  let refused = false
+  const refuse = () => (refused ? { status: 500, body: {} } : undefined)
+  const { reporterOf } = await reporting(t, { time, refuse })
+  const reporter = reporterOf('pod')
+  await reporter.started()
+  refused = true
+  time.advance(120_000)
+  await reporter.beat()
+})
+
+const NONE = { completed: 0, failed: 0, pending: 0 }
+
+function movable(): Time & { advance(ms: number): void } {
+  let now = START.getTime()
+  return {
+    now: () => new Date(now),
+    advance: (ms) => void (now += ms),
+    sleep: async (ms) => void (now += ms),
+  }
+}

@@ -150,3 +150,18 @@ t.test('the same pass twice gives the same answer', async (t) => {
   const later = { ...context, now: new Date(NOW.getTime() + 60_000) }
   t.strictSame(sync(again, later).status, first.status)
 })
+
+t.test('a Job that reported and then fell silent is said, and not replaced', async (t) => {
+  const silent = (secondsAgo: number) =>
+    sync(ready({ jobs: [transferJob()], progress: report({ at: ago(secondsAgo) }) }), context)
+  t.equal(said(silent(599))[1], 'BackupRunning')
+  const decision = silent(600)
+  t.strictSame(said(decision), [
+    'InProgress',
+    'JobSilent',
+    `Job ${transferJob().metadata.name} has not reported for more than 10 minutes: look at its pods and their nodes`,
+  ])
+  t.equal(decision.stop, undefined)
+  t.ok(decision.events?.some(({ reason, type }) => reason === 'JobSilent' && type === 'Warning'))
+  t.strictSame(said(silent(6000))[2], said(decision)[2], 'the words do not change with time')
+})

@@ -68,8 +68,31 @@ t.test('the rights of the uninstall come first when they are gone', async (t) =>
   t.strictSame(said(desired), ['Uninstalling', 'the rights of the uninstall are being made'])
 })
 
+t.test('an uninstall that cannot start is replaced, also by a newer image', async (t) => {
+  const stuck = (parts: Parameters<typeof helmJob>[0]) => {
+    const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ...parts })]
+    const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
+    return [said(desired)?.[0], desired.stop?.length, desired.finalized]
+  }
+  t.strictSame(stuck({ createdAgo: 600 }), ['JobNotStarted', 1, undefined])
+  t.strictSame(stuck({ image: 'vec-operator:old' }), ['JobNotStarted', 1, undefined])
+  t.strictSame(stuck({ createdAgo: 599 }), ['Uninstalling', undefined, undefined])
+})
+
+t.test('an uninstall that reported goes on, and says so when it falls silent', async (t) => {
+  const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 900 })]
+  const reported = (secondsAgo: number) => {
+    const started = { run: 2, job: 'job-2', verb: 'uninstall', state: 'Started' as const }
+    const report = progress({ ...started, at: ago(secondsAgo) })
+    const desired = finalize(ending({ jobs, liveJobs: jobs, progress: report }), context)
+    return [said(desired)?.[0], desired.stop]
+  }
+  t.strictSame(reported(60), ['Uninstalling', undefined])
+  t.strictSame(reported(600), ['JobSilent', undefined])
+})
+
 t.test('an uninstall under way is waited for', async (t) => {
-  const jobs = [helmJob({ verb: 'uninstall', run: 2 })]
+  const jobs = [helmJob({ verb: 'uninstall', run: 2, plan })]
   const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
   t.equal(desired.stop, undefined)
   t.equal(desired.finalized, undefined)
