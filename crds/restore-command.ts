@@ -48,6 +48,18 @@ const Current = Type.Object({
   /** Of a backup by shard: ids of the shards that are back, and how many there are in all. */
   shardsDone: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }))),
   shards: Type.Optional(Type.Integer({ minimum: 0 })),
+  /**
+   * Recoveries that a node may be at, for their answer has not come: by node, or a shard on it. Absent in
+   * reports of releases that did not record them.
+   */
+  running: Type.Optional(
+    Type.Array(
+      Type.Object({
+        node: Type.Integer({ minimum: 0 }),
+        shard: Type.Optional(Type.Integer({ minimum: 0 })),
+      }),
+    ),
+  ),
   /** True once this restore was about to make the collection: nobody else's data is in it. */
   isOurs: Type.Boolean(),
   /** What is being done, for people. */

@@ -163,6 +163,15 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cause: 'somebody writes to the target',
       cure: 'stop writing, and restore again',
     },
+    {
+      words: [
+        'no answer came from node n whether ...',
+        'node n has been recovering ...',
+        'an earlier release of the operator began ...',
+      ],
+      cause: 'a node may still be at a recovery whose client has gone',
+      cure: 'restart the pod, which ends it, and restore again',
+    },
     JOB_CRASHED,
   ],
   VecMigration: [

@@ -1,5 +1,16 @@
 /** What every call to the outside has: an end in time, and words for what went wrong. */
 import type { Readable } from 'node:stream'
+import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
+
+/** The least throughput that is waited for: 1 MiB/s on average. */
+const LEAST_BYTES_PER_MS = 1024
+/** A timer cannot be set to more. */
+export const LONGEST_MS = 2 ** 31 - 1
+
+/** The time limit of a call that moves so many bytes: an hour, and what they take at the least throughput. */
+export function longCallMs(bytes = 0): number {
+  return Math.min(LONG_CALL_SECONDS * 1000 + Math.ceil(bytes / LEAST_BYTES_PER_MS), LONGEST_MS)
+}
 
 /** A call's end, which is put off for ever once the call has been answered. */
 export interface Deadline {

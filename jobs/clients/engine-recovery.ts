@@ -5,9 +5,10 @@
 import type { Readable } from 'node:stream'
 import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
-import { CREATE_SECONDS, LONG_CALL_SECONDS } from '../../crds/limits.ts'
+import { CREATE_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { IndexBody } from '../../crds/rules/bodies.ts'
+import { longCallMs } from './call.ts'
 import { Done } from './engine-answers.ts'
 import {
   Free,
@@ -20,7 +21,6 @@ import type { Engine } from './engine.ts'
 import { collectionPath } from './engine-path.ts'
 import { fileForm } from './multipart.ts'
 
-const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
 /** The engine answers at the end of its own limit; we must still be there. */
 const AGREED_CALL_MS = (CREATE_SECONDS + 5) * 1000
 const PROBE_MS = 20_000
@@ -38,8 +38,24 @@ export interface Taker {
 
 export interface Recovery {
   priority: SnapshotPriority
+  /** Bytes of the snapshot: they set the time limit of the call. */
+  size: number
+}
+
+/** A snapshot that the node downloads. */
+export interface Download extends Recovery {
+  url: string
   /** Hex SHA-256 of the snapshot. */
   checksum: string
+}
+
+/** A snapshot that is sent to the node. */
+export interface Upload extends Recovery {
+  /** Name of the file in the form. */
+  file: string
+  source: Readable
+  /** Awaited once all bytes have been sent: before it resolves, the engine cannot begin. */
+  beforeEnd: () => Promise<void>
 }
 
 /** A shard's way from one peer to another. */
@@ -76,9 +92,13 @@ export class EngineRecovery {
   }
 
   /** Answers once it is built on every shard: at once, on a collection that is empty. */
-  async buildIndex(collection: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
+  async buildIndex(
+    collection: string,
+    { body, bytes }: { body: IndexBody; bytes: number },
+    signal?: AbortSignal,
+  ): Promise<void> {
     const path = `${collectionPath(collection)}/index?wait=true`
-    await this.#engine.call('PUT', path, Free, { body, timeoutMs: LONG_CALL_MS, signal })
+    await this.#engine.call('PUT', path, Free, { body, timeoutMs: longCallMs(bytes), signal })
   }
 
   /** Its shards get the next ids there are, one after the other, each on so many nodes: one. */
@@ -114,10 +134,11 @@ export class EngineRecovery {
    */
   async recover(
     taker: Taker,
-    { url, priority, checksum }: Recovery & { url: string },
+    { url, priority, checksum, size }: Download,
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#recoverFrom(taker, { location: url, priority, checksum }, LONG_CALL_MS, signal)
+    const body = { location: url, priority, checksum }
+    await this.#recoverFrom(taker, body, longCallMs(size), signal)
   }
 
   /** Why this node cannot fetch from an address; undefined when it can. Nothing is changed. */
@@ -144,35 +165,31 @@ export class EngineRecovery {
 
   /**
    * The same as `recover`, of bytes that are sent. A file of this name stays in the snapshots folder of
-   * a collection; of one shard none does.
+   * a collection; of one shard none does. The engine takes nothing of a body that breaks off. It is given
+   * no checksum: while it compares one, no telemetry tells that a recovery is to follow. So `source` has
+   * to compare the bytes itself, and to fail before its end where they are not those of the snapshot.
    */
   async upload(
     taker: Taker,
-    {
-      file,
-      source,
-      size,
-      priority,
-      checksum,
-    }: Recovery & { file: string; source: Readable; size: number },
+    { file, source, size, priority, beforeEnd }: Upload,
     signal?: AbortSignal,
   ): Promise<void> {
-    const query = new URLSearchParams({ wait: 'true', priority, checksum })
+    const query = new URLSearchParams({ wait: 'true', priority })
     const path = `${takerPath(taker)}/snapshots/upload?${query.toString()}`
-    const stream = fileForm({ field: 'snapshot', file, source, size })
+    const stream = fileForm({ field: 'snapshot', file, source, size, beforeEnd })
     // True for a collection, null for a shard.
-    await this.#engine.call('POST', path, Type.Unknown(), {
-      stream,
-      timeoutMs: LONG_CALL_MS,
-      signal,
-    })
+    const options = { stream, timeoutMs: longCallMs(size), signal }
+    await this.#engine.call('POST', path, Type.Unknown(), options)
   }
 
-  /** Whether this node still takes a snapshot: it goes on when nobody waits for it any more. */
-  async isRecovering(collection: string, signal?: AbortSignal): Promise<boolean> {
-    const { collections } = await this.#telemetry(signal)
-    const found = collections.snapshots?.find(({ id }) => id === collection)
-    return (found?.running_snapshot_recovery ?? 0) > 0
+  /**
+   * How many snapshots of a collection this node is recovering, whoever asked for that: it goes on when
+   * the client has gone. Undefined from engines before 1.16, which do not tell.
+   */
+  async recoveries(collection: string, signal?: AbortSignal): Promise<number | undefined> {
+    const { snapshots } = (await this.#telemetry(signal)).collections
+    if (snapshots === undefined) return undefined
+    return snapshots.find(({ id }) => id === collection)?.running_snapshot_recovery ?? 0
   }
 
   /** All disks of this node together, in bytes; undefined where the engine does not tell. */
@@ -228,6 +245,14 @@ export class EngineRecovery {
   #telemetry(signal: AbortSignal | undefined): Promise<Telemetry> {
     return this.#engine.call('GET', '/telemetry?details_level=2', Telemetry, { signal })
   }
+}
+
+/** Statuses of what stands between us and the engine, which may still be at work. */
+const OF_PROXIES = [408, 502, 503, 504]
+
+/** Whether a recovery has ended with this error; if not, the node may still be at it. */
+export function isOver({ status }: EngineError): boolean {
+  return status !== undefined && !OF_PROXIES.includes(status)
 }
 
 /**

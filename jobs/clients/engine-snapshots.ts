@@ -4,15 +4,12 @@ import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
+import { LONGEST_MS, longCallMs } from './call.ts'
 import { Placement } from './engine-answers.ts'
 import type { Engine } from './engine.ts'
 import { collectionPath, segment } from './engine-path.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
-/** A download may be of any size: an hour, and no slower than this on the whole. */
-const LEAST_BYTES_PER_MS = 1024
-/** A timer cannot be set to more. */
-const LONGEST_MS = 2 ** 31 - 1
 
 export const Snapshot = Type.Object({
   name: Type.String({ minLength: 1 }),
@@ -103,12 +100,8 @@ export class EngineSnapshots {
   }
 
   download(collection: string, { name, size }: Snapshot, signal?: AbortSignal): Promise<Readable> {
-    const timeoutMs = Math.min(LONG_CALL_MS + Math.ceil(size / LEAST_BYTES_PER_MS), LONGEST_MS)
-    return this.#engine.open(
-      `${collectionPath(collection)}/snapshots/${segment(name)}`,
-      timeoutMs,
-      signal,
-    )
+    const path = `${collectionPath(collection)}/snapshots/${segment(name)}`
+    return this.#engine.open(path, longCallMs(size), signal)
   }
 
   /**

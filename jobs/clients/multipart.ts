@@ -16,9 +16,11 @@ interface FormFile {
   source: Readable
   /** Bytes of `source`. */
   size: number
+  /** Awaited once all bytes of the file have been sent, before the line that completes the form. */
+  beforeEnd?: () => Promise<void>
 }
 
-export function fileForm({ field, file, source, size }: FormFile): StreamBody {
+export function fileForm({ field, file, source, size, beforeEnd }: FormFile): StreamBody {
   const boundary = `vec-operator-${randomUUID()}`
   const head = Buffer.from(
     `--${boundary}\r\nContent-Disposition: form-data; name="${field}"; filename="${file}"\r\n` +
@@ -26,14 +28,22 @@ export function fileForm({ field, file, source, size }: FormFile): StreamBody {
   )
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
   return {
-    source: Readable.from(framed(head, source, tail), { objectMode: false }),
+    source: Readable.from(framed({ head, source, tail, beforeEnd }), { objectMode: false }),
     contentType: `multipart/form-data; boundary=${boundary}`,
     contentLength: head.length + size + tail.length,
   }
 }
 
-async function* framed(head: Buffer, source: Readable, tail: Buffer): AsyncGenerator<Uint8Array> {
+interface Parts {
+  head: Buffer
+  source: Readable
+  tail: Buffer
+  beforeEnd: (() => Promise<void>) | undefined
+}
+
+async function* framed({ head, source, tail, beforeEnd }: Parts): AsyncGenerator<Uint8Array> {
   yield head
   for await (const chunk of source) yield chunk as Uint8Array
+  await beforeEnd?.()
   yield tail
 }

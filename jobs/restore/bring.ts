@@ -1,6 +1,8 @@
 /**
- * How a snapshot comes to a node: the node fetches it from an address that was signed just before, or,
- * where it cannot, the Job streams the object to it. Nothing touches our disk.
+ * How a snapshot comes to a node. That of a whole node is downloaded by the node from an address signed
+ * just before or, where the node cannot, sent by the Job. That of a shard is always sent: the engine shows
+ * a recovery of a shard only after its download, so one whose answer is lost could replace the shard long
+ * after everything else has ended. Bytes that are sent stop with the Job. Nothing touches our disk.
  */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -8,25 +10,30 @@ import { EngineError, StorageError } from '../../crds/errors.ts'
 import { manifestKey } from '../../crds/layout.ts'
 import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import { wordsOf } from '../clients/call.ts'
-import { cannotFetch, type Taker } from '../clients/engine-recovery.ts'
+import { cannotFetch, isOver, type Taker } from '../clients/engine-recovery.ts'
+import type { Recovery } from './current.ts'
 import { ordinals, recoveryOn, snapshotsOn, type Work } from './work.ts'
 
 type Way = 'fetch' | 'upload'
 
 const CLEAN_UP_MS = 20_000
 
-/** One snapshot, and who takes it. */
+/** One snapshot, and the node that takes it. */
 export interface Delivery {
   node: number
   taker: Taker
   snapshot: ManifestSnapshot
-  /** Hex SHA-256 that the engine compares with what it got. */
+  /** Hex SHA-256 that the engine compares with what it has downloaded. */
   checksum: string
 }
 
 /** Answers how it came once the node has taken it. */
 export async function bring(delivery: Delivery, work: Work): Promise<Way> {
   const { node, taker } = delivery
+  if (taker.shard !== undefined) {
+    await upload(delivery, work)
+    return 'upload'
+  }
   const way = work.ways.get(node) ?? (await wayTo(taker.collection, node, work))
   if (way === 'fetch') {
     const refusal = await fetched(delivery, work)
@@ -70,11 +77,15 @@ async function fetched(
   { node, taker, snapshot, checksum }: Delivery,
   work: Work,
 ): Promise<string | undefined> {
-  const { bucket, priority, tools } = work
+  const { bucket, priority, tools, tally } = work
+  const { key, sizeBytes: size } = snapshot
   // Signed now: a restore may take longer than an address lasts.
-  const url = await bucket.presignedUrl(snapshot.key, tools.signal)
+  const url = await bucket.presignedUrl(key, tools.signal)
+  await tally.recoveryBegins({ node })
   try {
-    await recoveryOn(work, node).recover(taker, { url, priority, checksum }, tools.signal)
+    await answered({ node }, work, () =>
+      recoveryOn(work, node).recover(taker, { url, priority, checksum, size }, tools.signal),
+    )
     return undefined
   } catch (error) {
     if (error instanceof EngineError && cannotFetch(error)) return error.message
@@ -82,18 +93,24 @@ async function fetched(
   }
 }
 
-async function upload(delivery: Delivery, work: Work): Promise<void> {
+async function upload({ node, taker, snapshot }: Delivery, work: Work): Promise<void> {
   const { bucket, priority, tools, plan, tally } = work
-  const { node, taker, snapshot, checksum } = delivery
   const { key, sizeBytes: size } = snapshot
   const file = `${plan.uid}-${node}.snapshot`
+  const recovery = { node, ...(taker.shard !== undefined && { shard: taker.shard }) }
   tally.starts(key)
   const bytes = await bucket.read(key, tools.signal)
   const broken = { reason: undefined as unknown }
   const source = Readable.from(checkedBytes(bytes, snapshot, broken, tally), { objectMode: false })
+  const beforeEnd = () => tally.recoveryBegins(recovery)
   try {
-    const recovery = { file, source, size, priority, checksum }
-    await recoveryOn(work, node).upload(taker, recovery, tools.signal)
+    await answered(recovery, work, () =>
+      recoveryOn(work, node).upload(
+        taker,
+        { file, source, size, priority, beforeEnd },
+        tools.signal,
+      ),
+    )
   } catch (error) {
     tools.signal.throwIfAborted()
     // That the call broke off is only what followed from it.
@@ -102,6 +119,21 @@ async function upload(delivery: Delivery, work: Work): Promise<void> {
     bytes.destroy()
     if (taker.shard === undefined) await removeFile(taker.collection, { node, file }, work)
   }
+}
+
+/** An answer of the engine itself, be it an error, ends the recovery; without one it may go on. */
+async function answered(
+  recovery: Recovery,
+  { tally }: Pick<Work, 'tally'>,
+  call: () => Promise<void>,
+): Promise<void> {
+  try {
+    await call()
+  } catch (error) {
+    if (error instanceof EngineError && isOver(error)) tally.recoveryIsOver(recovery)
+    throw error
+  }
+  tally.recoveryIsOver(recovery)
 }
 
 /** The bytes as they pass; ends with an error where they are not those of the manifest. */

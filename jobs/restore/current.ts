@@ -5,6 +5,9 @@ import type { Wanted } from './wanted.ts'
 
 export type Current = NonNullable<RestoreResult['current']>
 
+/** A recovery that a node may be at: of all it holds, or of one shard. */
+export type Recovery = NonNullable<Current['running']>[number]
+
 /** Ids of shards there is room for; those beyond are taken once more after a kill. */
 const MAX_SHARDS = 2000
 
@@ -14,13 +17,28 @@ export interface Left {
   /** Ids of the shards that are back, of a backup by shard. */
   shardsDone: number[]
   isOurs: boolean
+  /** Recoveries that its nodes may still be at; `unknown`: its release did not record them. */
+  running: Recovery[] | 'unknown'
 }
 
 /** Nothing was done of another collection. */
 export function leftIn(current: Current | undefined, collection: string): Left {
-  if (current?.collection !== collection) return { nodesDone: 0, shardsDone: [], isOurs: false }
+  if (current?.collection !== collection) {
+    return { nodesDone: 0, shardsDone: [], isOurs: false, running: [] }
+  }
   const { nodesDone, shardsDone = [], isOurs } = current
-  return { nodesDone, shardsDone, isOurs }
+  return { nodesDone, shardsDone, isOurs, running: runningIn(current) }
+}
+
+/** Before these steps of its release had passed, no node was asked for a recovery. */
+const FIRST_STEPS = ['begins', 'places its shards']
+
+function runningIn({ running, step }: Current): Recovery[] | 'unknown' {
+  return running ?? (FIRST_STEPS.includes(step) ? [] : 'unknown')
+}
+
+export function isSame(one: Recovery, other: Recovery): boolean {
+  return one.node === other.node && one.shard === other.shard
 }
 
 export function isBegun(left: Left): boolean {

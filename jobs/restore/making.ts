@@ -6,27 +6,30 @@ import { EngineError } from '../../crds/errors.ts'
 import type { ManifestCollection, ShardKey } from '../../crds/manifest.ts'
 import { recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
 import { isPassing, patiently } from '../patience.ts'
+import { untilIdle } from './attempts.ts'
 import { existing } from './fitting.ts'
 import { settled } from './settled.ts'
 import { firstCopies, type Sight } from './sight.ts'
 import { collectionsOn, recoveryOn, type Work } from './work.ts'
-import type { Wanted } from './wanted.ts'
+import { bytesOf, type Wanted } from './wanted.ts'
 
 /** Of keys that are made to skip ids, and deleted again. */
 const GAP = '__vec_operator_gap'
 
 /** Steps 1 to 4 of facts 6.4. What an earlier attempt had only begun to make is made anew. */
 export async function makeReady(wanted: Wanted, work: Work, isOurs: boolean): Promise<void> {
-  const { source, name } = wanted
+  const { name } = wanted
   const { log } = work.tools
   if (isOurs) {
     log.info({ collection: name }, 'removes what an earlier attempt began to make')
+    // A deletion waits for a recovery that runs, and every other change of the cluster for the deletion.
+    await untilIdle(wanted, work)
     await patiently(work, () => collectionsOn(work, 0).deleteCollection(name, work.tools.signal))
   }
   const found = await patiently(work, () => existing(name, work))
   if (found === undefined) await make(wanted, work)
   else await singleCopies(name, found.live.config.params['replication_factor'], work)
-  await buildIndexes(name, source, work)
+  await buildIndexes(wanted, work)
   refuseOtherShards(wanted, await settled(name, work))
 }
 
@@ -114,15 +117,15 @@ async function singleCopies(name: string, factor: unknown, work: Work): Promise<
 }
 
 /** The engine shows the indexes of a snapshot, but knows only those that it was told of. */
-async function buildIndexes(
-  name: string,
-  { payloadIndexes }: ManifestCollection,
-  work: Work,
-): Promise<void> {
-  for (const [field, index] of Object.entries(payloadIndexes)) {
+async function buildIndexes({ name, source }: Wanted, work: Work): Promise<void> {
+  // What is restored over may be as large as the backup, or larger.
+  const bytes = bytesOf(source)
+  for (const [field, index] of Object.entries(source.payloadIndexes)) {
     const { dataType, params } = index
     const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
-    await patiently(work, () => recoveryOn(work, 0).buildIndex(name, body, work.tools.signal))
+    await patiently(work, () =>
+      recoveryOn(work, 0).buildIndex(name, { body, bytes }, work.tools.signal),
+    )
   }
 }
 

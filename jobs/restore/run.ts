@@ -14,6 +14,7 @@ import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
+import { endEarlier } from './attempts.ts'
 import { findWays } from './bring.ts'
 import { makeCopies } from './copies.ts'
 import { holdsSome, isBegun, type Left } from './current.ts'
@@ -148,8 +149,10 @@ async function restore(wanted: Wanted, work: Work): Promise<void> {
   await succeeds(
     name,
     async () => {
+      await endEarlier(wanted, left, work)
       const made = holdsSome(left) ? undefined : makeReady(wanted, work, left.isOurs)
-      await Promise.all([made, findWays(name, work)])
+      const ways = wanted.method === 'Node' ? findWays(name, work) : undefined
+      await Promise.all([made, ways])
       await recover(wanted, work, left)
       await makeCopies(wanted, work)
       tally.completed(name, await finish(wanted, work))

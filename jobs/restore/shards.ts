@@ -5,6 +5,7 @@
 import { EngineError } from '../../crds/errors.ts'
 import type { ShardSnapshot } from '../../crds/manifest.ts'
 import { inLanes } from '../lanes.ts'
+import { patiently } from '../patience.ts'
 import { attempted, untilIdle } from './attempts.ts'
 import { bring } from './bring.ts'
 import { refuseOtherShards } from './making.ts'
@@ -14,7 +15,7 @@ import { firstCopies, type Copies } from './sight.ts'
 import { recoveryOn, type Work } from './work.ts'
 import type { ShardWanted } from './wanted.ts'
 
-/** Nodes at once. Where they cannot fetch, so many streams pass through the memory of the Job. */
+/** Nodes at once: as many streams pass through the memory of the Job. */
 const AT_ONCE = 8
 /** A count is of one moment, and may be behind what was taken. */
 const COUNT_TRIES = 6
@@ -38,14 +39,20 @@ export async function recoverShards(
   await inLanes(lanes, AT_ONCE, async ({ snapshot, node }) => {
     const called = `${snapshot.shardId} on node ${node}`
     const begins = () => work.tally.step(`takes shards ${[...underWay.add(called)].join(', ')}`)
+    const before = { points: undefined as number | undefined }
+    const taking = { snapshot, node, begins, before }
     await attempted(
-      { collection: name, node, shard: snapshot.shardId },
-      () => recoverShard(wanted, { snapshot, node, begins }, work),
+      {
+        ...{ collection: name, node, shard: snapshot.shardId, bytes: snapshot.sizeBytes },
+        act: () => recoverShard(wanted, taking, work),
+        isDone: () => isRecovered(name, taking, work),
+      },
       work,
     )
     underWay.delete(called)
     await work.tally.shardDone(snapshot)
   })
+  await untilIdle(wanted, work)
   const places = new Map([...homes].map(([shard, node]) => [shard, [node]]))
   await settled(name, work, (copies) => strayed(places, copies))
 }
@@ -65,18 +72,21 @@ interface Taking {
   snapshot: ShardSnapshot
   node: number
   begins: () => void
+  /** Points of the shard at the target before its first recovery. */
+  before: { points: number | undefined }
 }
 
 async function recoverShard(
   wanted: ShardWanted,
-  { snapshot, node, begins }: Taking,
+  { snapshot, node, begins, before }: Taking,
   work: Work,
 ): Promise<void> {
   const { log, time } = work.tools
   const { name } = wanted
   const { shardId: shard, sizeBytes, sha256 } = snapshot
-  await untilIdle(name, node, work)
-  await refuseElsewhere(name, snapshot, node, work)
+  await untilIdle(wanted, work, [node])
+  const points = await refuseElsewhere(name, snapshot, node, work)
+  before.points ??= points
   begins()
   const begun = time.now().getTime()
   const taker = { collection: name, shard }
@@ -86,13 +96,36 @@ async function recoverShard(
   await compareCount(wanted, snapshot, node, work)
 }
 
-/** Looked at just before: a node that does not hold the shard would become a second holder of it. */
+/**
+ * Whether a recovery whose answer was lost has succeeded: the shard had another number of points before,
+ * and has that of its snapshot now. What cannot be proved is recovered again.
+ */
+async function isRecovered(
+  name: string,
+  { snapshot, node, before }: Taking,
+  work: Work,
+): Promise<boolean> {
+  const { shardId, pointsCount } = snapshot
+  if (pointsCount === undefined || before.points === undefined) return false
+  if (before.points === pointsCount) return false
+  const { signal } = work.tools
+  const { local_shards } = await patiently(work, () =>
+    recoveryOn(work, node).placement(name, signal),
+  )
+  const shard = local_shards.find(({ shard_id }) => shard_id === shardId)
+  return shard?.state === 'Active' && shard.points_count === pointsCount
+}
+
+/**
+ * Looked at just before: a node that does not hold the shard would become a second holder of it. Answers
+ * how many points the shard has.
+ */
 async function refuseElsewhere(
   name: string,
   { shardId, shardKey }: ShardSnapshot,
   node: number,
   work: Work,
-): Promise<void> {
+): Promise<number> {
   const { local_shards } = await recoveryOn(work, node).placement(name, work.tools.signal)
   const shard = local_shards.find(({ shard_id }) => shard_id === shardId)
   if (shard === undefined) {
@@ -100,7 +133,7 @@ async function refuseElsewhere(
       status: 409,
     })
   }
-  if ((shard.shard_key ?? undefined) === shardKey) return
+  if ((shard.shard_key ?? undefined) === shardKey) return shard.points_count
   throw new EngineError(`shard ${shardId} of ${name} is there under another shard key`, {
     status: 409,
   })

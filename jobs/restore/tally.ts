@@ -7,7 +7,17 @@ import type { RestoredCollection, RestoreResult } from '../../crds/restore-comma
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
-import { bounded, bytesBack, doneIn, doneOf, leftIn, type Current, type Left } from './current.ts'
+import {
+  bounded,
+  bytesBack,
+  doneIn,
+  doneOf,
+  isSame,
+  leftIn,
+  type Current,
+  type Left,
+  type Recovery,
+} from './current.ts'
 import { Flow } from './flow.ts'
 import { bytesOf, type Wanted } from './wanted.ts'
 
@@ -72,7 +82,12 @@ export class Tally {
     if (entry !== undefined) entry.told = { ...entry.told, status: 'Restoring' }
     const number = [...this.#entries.keys()].indexOf(name) + 1
     const place = { collection: name, number, nodes, ...doneIn(wanted, left) }
-    this.#current = { ...place, isOurs: left.isOurs, step: 'begins' }
+    this.#current = {
+      ...place,
+      isOurs: left.isOurs,
+      step: 'begins',
+      ...(left.running !== 'unknown' && { running: left.running }),
+    }
     this.#flow.begin(bytesBack(wanted, left))
   }
 
@@ -80,6 +95,25 @@ export class Tally {
   async begun(): Promise<void> {
     if (this.#current !== undefined) this.#current.isOurs = true
     await this.#noted()
+  }
+
+  /** From now on the node may be at it, whatever becomes of us: a pod that comes after a kill must know. */
+  async recoveryBegins(recovery: Recovery): Promise<void> {
+    if (this.#current === undefined) return
+    this.recoveryIsOver(recovery)
+    this.#current.running = [...(this.#current.running ?? []), recovery]
+    await this.#noted()
+  }
+
+  /** The node has answered, or was seen to have ended it. */
+  recoveryIsOver(recovery: Recovery): void {
+    if (this.#current === undefined) return
+    const { running = [] } = this.#current
+    this.#current.running = running.filter((one) => !isSame(one, recovery))
+  }
+
+  mayBeRunning(recovery: Recovery): boolean {
+    return this.#current?.running?.some((one) => isSame(one, recovery)) ?? false
   }
 
   step(step: string): void {

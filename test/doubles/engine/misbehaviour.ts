@@ -14,6 +14,8 @@ export type Misbehaviour =
   | { cut: 'short' }
   /** What was asked is done, and the answer is lost. */
   | { cut: 'after' }
+  /** The connection is cut once the request is there; what was asked is done all the same. */
+  | { cut: 'meanwhile' }
 
 /** Decides call by call; undefined lets it pass. */
 export type Misbehave = (request: EngineRequest) => Misbehaviour | undefined

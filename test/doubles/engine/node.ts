@@ -11,9 +11,10 @@ import type { EngineConfig } from './config.ts'
 import { accessOf } from './credentials.ts'
 import { parseJson } from './json.ts'
 import type { Misbehave, Misbehaviour } from './misbehaviour.ts'
+import { isStuck } from './running.ts'
 import { aliasRoutes } from './routes/aliases.ts'
 import { clusterRoutes } from './routes/cluster.ts'
-import { collectionRoutes } from './routes/collections.ts'
+import { collectionRoutes, notApplied, timeoutOf } from './routes/collections.ts'
 import { indexRoutes } from './routes/indexes.ts'
 import { pointRoutes } from './routes/points.ts'
 import { recoveryRoutes } from './routes/recovery.ts'
@@ -81,6 +82,8 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     if (state.delay > 0) await setTimeout(state.delay, undefined, { ref: false })
     if (bad !== undefined && 'delayMs' in bad)
       await setTimeout(bad.delayMs, undefined, { ref: false })
+    // What was asked goes on all the same.
+    if (bad !== undefined && 'cut' in bad && bad.cut === 'meanwhile') incoming.socket.destroy()
     if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
     else if (bad !== undefined && 'status' in bad) write(response, bad)
     else {
@@ -129,6 +132,7 @@ export function answerAs(
   return refusals(async () => {
     checkAccess(request, cluster)
     if (isMetadataWrite(request) && cluster.consensusError(ordinal) !== undefined) return DEAD
+    if (isMetadataWrite(request) && isStuck(cluster)) return notApplied(timeoutOf(request))
     return (
       clusterRoutes(request, cluster, ordinal) ??
       aliasRoutes(request, cluster) ??
@@ -204,7 +208,7 @@ function cut(
   { status, body }: EngineAnswer,
   { cut }: Extract<Misbehaviour, { cut: string }>,
 ): void {
-  if (cut === 'after') {
+  if (cut === 'after' || cut === 'meanwhile') {
     response.destroy()
     return
   }

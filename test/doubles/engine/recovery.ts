@@ -48,12 +48,8 @@ export function contentOf(cluster: EngineCluster, ordinal: number, name: string)
 
 /** Takes a snapshot as this node's own; what is wrong with it is said before anything is touched. */
 export function takeSnapshot(cluster: EngineCluster, taking: Taking): void {
-  const { ordinal, name, bytes, priority, checksum } = taking
-  const content = readContent(bytes)
-  const actual = createHash('sha256').update(bytes).digest('hex')
-  if (checksum !== undefined && checksum !== actual) {
-    refuse(400, `Wrong input: Snapshot checksum mismatch: expected ${checksum}, got ${actual}`)
-  }
+  const { ordinal, name, priority } = taking
+  const content = checkedContent(taking)
   const known = cluster.find(name)
   if (known !== undefined) refuseOther(known.config, content.config)
   const collection = known ?? cluster.addRecovered(name, content.config, content.payloadSchema)
@@ -69,6 +65,16 @@ export function takeSnapshot(cluster: EngineCluster, taking: Taking): void {
     place(cluster, { collection, shard, ordinal, priority, isHasty })
   }
   collection.unsettledUntil = Date.now() + cluster.settleMs
+}
+
+/** What is in the bytes, unless they are not those that the call speaks of. */
+export function checkedContent({ bytes, checksum }: Pick<Taking, 'bytes' | 'checksum'>): Content {
+  const content = readContent(bytes)
+  const actual = createHash('sha256').update(bytes).digest('hex')
+  if (checksum !== undefined && checksum !== actual) {
+    refuse(400, `Wrong input: Snapshot checksum mismatch: expected ${checksum}, got ${actual}`)
+  }
+  return content
 }
 
 interface Placing {

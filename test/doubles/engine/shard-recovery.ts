@@ -1,9 +1,8 @@
 /** Snapshots of one shard: what is in them, and what a node makes of one that it takes (facts 6.6). */
-import { createHash } from 'node:crypto'
 import { refuse } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { Shard } from './collection.ts'
-import { contentOf, readContent, type Taking } from './recovery.ts'
+import { checkedContent, contentOf, type Taking } from './recovery.ts'
 import { replacePoints } from './shard-points.ts'
 
 /** After so long the copies of a small shard are the same again. */
@@ -29,11 +28,7 @@ export function takeShardSnapshot(
   const shard =
     collection.shards.find((one) => one.id === id) ??
     refuse(404, `Not found: shard ${id} not found`)
-  const { shards } = readContent(bytes)
-  const actual = createHash('sha256').update(bytes).digest('hex')
-  if (checksum !== undefined && checksum !== actual) {
-    refuse(400, `Wrong input: Snapshot checksum mismatch: expected ${checksum}, got ${actual}`)
-  }
+  const { shards } = checkedContent({ bytes, checksum })
   replacePoints(collection, shard, shards.find(({ points }) => points !== undefined)?.points ?? [])
   if (cluster.enabled) hold(cluster, shard, ordinal)
 }

@@ -35,7 +35,7 @@ const CALLS: [string, (engine: Engine, name: string) => Promise<unknown>][] = [
     async (engine, collection) =>
       new EngineRecovery(engine).recover(
         { collection },
-        { url: 'http://127.0.0.1/x', priority: 'snapshot', checksum: '0' },
+        { url: 'http://127.0.0.1/x', priority: 'snapshot', checksum: '0', size: 1 },
       ),
   ],
   ['retrieved points', async (engine, name) => new EnginePoints(engine).retrieve(name, ['1'])],

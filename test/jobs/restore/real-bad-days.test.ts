@@ -99,7 +99,7 @@ function suite(): void {
     const { code, log } = await (await world.restore()).run(real)
     await restarted
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.match(log, /tries again/)
+    t.match(log, /retrying recovery/)
     t.strictSame(await portrait(urls, 'docs'), before)
     t.notMatch(log, /X-Amz-Signature|X-Amz-Credential/)
   })

@@ -14,6 +14,7 @@ import { CreateCollection, UpdateCollection } from '../bodies/collection.ts'
 import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
+import { deleteLater, isHeld } from '../running.ts'
 import { pointsOn } from '../shard-points.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
@@ -35,7 +36,7 @@ export async function collectionRoutes(
     case 'PATCH ':
       return patch(request, cluster, name)
     case 'DELETE ':
-      return ok(cluster.removeCollection(name))
+      return remove(request, cluster, name)
     case 'GET exists':
       return ok({ exists: cluster.find(name) !== undefined })
     case 'GET cluster':
@@ -87,6 +88,14 @@ function read(cluster: EngineCluster, name: string): EngineAnswer {
       }),
     },
   })
+}
+
+/** A recovery that runs is waited for, longer than the caller is kept waiting. */
+function remove(request: EngineRequest, cluster: EngineCluster, name: string): EngineAnswer {
+  const seconds = timeoutOf(request)
+  if (!isHeld(cluster, name)) return ok(cluster.removeCollection(name))
+  deleteLater(cluster, name)
+  return notApplied(seconds)
 }
 
 async function create(
@@ -142,6 +151,11 @@ async function answered(
 ): Promise<EngineAnswer> {
   if (!hangs || !enabled) return ok(true)
   await setTimeout(seconds * 1000, undefined, { ref: false })
+  return notApplied(seconds)
+}
+
+/** What a change answers that was agreed on and not applied in its time. */
+export function notApplied(seconds: number): EngineAnswer {
   const words = `Waiting for consensus operation commit failed. Timeout set at: ${seconds} seconds`
   return failed(500, `Service internal error: ${words}`)
 }

@@ -4,7 +4,8 @@ import { ChangeCluster, RecoverSnapshot } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Shard } from '../collection.ts'
 import { readBody } from '../read.ts'
-import { takeSnapshot, type Priority } from '../recovery.ts'
+import { checkedContent, takeSnapshot, type Priority } from '../recovery.ts'
+import { counted, holding, snapshotTelemetry, stage } from '../running.ts'
 import { takeShardSnapshot } from '../shard-recovery.ts'
 import { snapshotFiles } from '../snapshots.ts'
 import { found, timeoutOf } from './collections.ts'
@@ -50,21 +51,54 @@ async function ofShard(
   switch (`${request.method} ${verb}`) {
     case 'PUT recover': {
       const { location, checksum } = addressed(request)
-      const bytes = await fetched(location)
-      if (!Buffer.isBuffer(bytes)) return bytes
-      takeShardSnapshot(cluster, { ...place, bytes, checksum })
-      return ok(true)
+      // Telemetry says nothing of it before all bytes are there, and yet it holds the collection.
+      return holding(cluster, name, async () => {
+        const bytes = await fetched(location, cluster, place)
+        if (!Buffer.isBuffer(bytes)) return bytes
+        await takeShard(cluster, { ...place, bytes, checksum })
+        return ok(true)
+      })
     }
     case 'POST upload': {
       // Unlike that of a collection, no file of it stays.
       const { base64 } = request.body as { base64: string }
       const bytes = Buffer.from(base64, 'base64')
-      takeShardSnapshot(cluster, { ...place, bytes, checksum: request.query['checksum'] })
+      const { checksum } = request.query
+      await hashed(cluster, place, checksum)
+      await takeShard(cluster, { ...place, bytes, checksum })
       return ok(null)
     }
     default:
       return undefined
   }
+}
+
+interface ShardTaking extends Place {
+  shard: number
+  bytes: Buffer
+  checksum: string | undefined
+}
+
+async function takeShard(cluster: EngineCluster, taking: ShardTaking): Promise<void> {
+  const at = { ...stageOf(taking), stage: 'apply' } as const
+  checkedContent(taking)
+  await holding(cluster, taking.name, () =>
+    counted(cluster, at, () => stage(cluster, at, () => takeShardSnapshot(cluster, taking))),
+  )
+}
+
+/** What was sent is compared before telemetry tells of it. */
+async function hashed(
+  cluster: EngineCluster,
+  place: Place & { shard?: number },
+  checksum: string | undefined,
+): Promise<void> {
+  if (checksum === undefined) return
+  await stage(cluster, { ...stageOf(place), stage: 'hash' }, () => undefined)
+}
+
+function stageOf({ ordinal, name, shard }: Place & { shard?: number }) {
+  return { ordinal, collection: name, shard }
 }
 
 interface Place {
@@ -78,10 +112,24 @@ async function recover(
   place: Place,
 ): Promise<EngineAnswer> {
   const { location, priority, checksum } = addressed(request)
-  const bytes = await fetched(location)
-  if (!Buffer.isBuffer(bytes)) return bytes
-  takeSnapshot(cluster, { ...place, bytes, priority, checksum })
-  return ok(true)
+  // Telemetry tells of it from its first byte on.
+  return counted(cluster, stageOf(place), async () => {
+    const bytes = await fetched(location, cluster, place)
+    if (!Buffer.isBuffer(bytes)) return bytes
+    await apply(cluster, { ...place, bytes, priority, checksum })
+    return ok(true)
+  })
+}
+
+/** A collection that was deleted meanwhile is made once more, as the snapshot says. */
+async function apply(
+  cluster: EngineCluster,
+  taking: Place & Parameters<typeof takeSnapshot>[1],
+): Promise<void> {
+  checkedContent(taking)
+  await holding(cluster, taking.name, () =>
+    stage(cluster, { ...stageOf(taking), stage: 'apply' }, () => takeSnapshot(cluster, taking)),
+  )
 }
 
 function addressed({ body }: EngineRequest) {
@@ -90,9 +138,15 @@ function addressed({ body }: EngineRequest) {
   return { location, priority: priority as Priority, checksum }
 }
 
-async function fetched(location: string): Promise<Buffer | EngineAnswer> {
+async function fetched(
+  location: string,
+  cluster: EngineCluster,
+  place: Place & { shard?: number },
+): Promise<Buffer | EngineAnswer> {
   try {
-    const response = await fetch(location)
+    const response = await stage(cluster, { ...stageOf(place), stage: 'fetch' }, () =>
+      fetch(location),
+    )
     if (response.ok) return Buffer.from(await response.arrayBuffer())
     const status = `${response.status} ${response.statusText}`
     return failed(400, `Wrong input: Failed to download tar from ${location}: status - ${status}`)
@@ -103,13 +157,19 @@ async function fetched(location: string): Promise<Buffer | EngineAnswer> {
 }
 
 /** The file stays in the folder under its own name. */
-function upload({ query, body }: EngineRequest, cluster: EngineCluster, place: Place) {
+async function upload(
+  { query, body }: EngineRequest,
+  cluster: EngineCluster,
+  place: Place,
+): Promise<EngineAnswer> {
   const { file, base64 } = body as { file: string; base64: string }
   const content = Buffer.from(base64, 'base64')
   const { checksum, priority = 'snapshot' } = query
-  takeSnapshot(cluster, { ...place, bytes: content, priority: priority as Priority, checksum })
+  await hashed(cluster, place, checksum)
   const made = { name: file, creation_time: '', size: content.length, checksum: '', content }
   snapshotFiles(cluster).set(`${place.ordinal}/${place.name}/${file}`, made)
+  const taking = { ...place, bytes: content, priority: priority as Priority, checksum }
+  await counted(cluster, stageOf(place), () => apply(cluster, taking))
   return ok(true)
 }
 
@@ -153,12 +213,12 @@ function dropReplica(shard: Shard, peer: number): void {
 
 function telemetry({ query }: EngineRequest, cluster: EngineCluster, ordinal: number): object {
   const { collections } = cluster
-  const idle = { running_snapshots: 0, running_snapshot_recovery: 0, total_snapshot_creations: 0 }
+  const snapshots = snapshotTelemetry(cluster, ordinal)
   const isDetailed = Number(query['details_level'] ?? 0) >= 3
   return {
     app: { name: 'qdrant', system: { disk_size: DISK_KIB } },
     collections: {
-      snapshots: [...collections.keys()].map((id) => ({ id, ...idle })),
+      ...(snapshots !== undefined && { snapshots }),
       ...(isDetailed && {
         collections: [...collections].map(([id, { shards }]) => ({
           id,
