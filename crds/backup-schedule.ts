@@ -1,6 +1,6 @@
 /** VecBackupSchedule: backups on a cron schedule, and which of them are kept. */
 import { Type, type Static } from '@sinclair/typebox'
-import { BackupPhase, backupContent, type BackupSpec } from './backup.ts'
+import { BackupPhase, DeletionPolicy, backupContent, type BackupSpec } from './backup.ts'
 import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './limits.ts'
 import { AGE, Count, OneOf, Time, resource, rule, statusBase } from './schema.ts'
 
@@ -60,6 +60,9 @@ const spec = Type.Object(
       Count({ description: 'A missed slot older than this is skipped; default: none is.' }),
     ),
     retentionPolicy: Type.Optional(retentionPolicy),
+    deletionPolicy: DeletionPolicy(
+      'What deleting this schedule, or one of its backups, does to the objects in the bucket; its backups get it, also those that are there. Absent means Delete, but deleting the namespace deletes objects only where Delete is set. Retention deletes objects in any case.',
+    ),
   },
   { description: 'When backups are made, of what, and which are kept.' },
 )
@@ -119,7 +122,13 @@ export type BackupScheduleStatus = NonNullable<VecBackupSchedule['status']>
 
 /** What a schedule has backed up: the spec of each of its backups. */
 export function backupSpecOf({ spec }: VecBackupSchedule): BackupSpec {
-  const { clusterRef, storage, collections, method, parallelism } = spec
-  const chosen = collections === undefined ? {} : { collections }
-  return { clusterRef, storage, ...chosen, method, parallelism }
+  const { clusterRef, storage, collections, method, parallelism, deletionPolicy } = spec
+  return {
+    clusterRef,
+    storage,
+    ...(collections !== undefined && { collections }),
+    method,
+    parallelism,
+    ...(deletionPolicy !== undefined && { deletionPolicy }),
+  }
 }

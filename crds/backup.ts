@@ -2,7 +2,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionNames } from './engine.ts'
 import { DEFAULT_PARALLELISM, MAX_PARALLELISM } from './limits.ts'
-import { AGE, Count, OneOf, Ref, Time, resource, rule, statusBase } from './schema.ts'
+import { AGE, Count, OneOf, Ref, Time, resource, rule, statusBase, unchanged } from './schema.ts'
 import { Storage } from './storage.ts'
 
 /** What a backup takes snapshots of. */
@@ -30,17 +30,41 @@ export const backupContent = {
   }),
 }
 
+/**
+ * What deleting the resource does to the objects in the bucket. There is no default value in the CRD: a
+ * namespace that is deleted empties a bucket only where Delete was set explicitly.
+ */
+export function DeletionPolicy(description: string) {
+  return Type.Optional(OneOf(['Delete', 'Retain'], { description }))
+}
+
+const immutable = {
+  ...backupContent,
+  retentionDays: Type.Optional(
+    Count({
+      maximum: 36_500,
+      description: 'Days after completion until this resource deletes itself; default: never.',
+    }),
+  ),
+}
+
 const spec = Type.Object(
   {
-    ...backupContent,
-    retentionDays: Type.Optional(
-      Count({
-        maximum: 36_500,
-        description: 'Days after completion until this resource deletes itself; default: never.',
-      }),
+    ...immutable,
+    deletionPolicy: DeletionPolicy(
+      'What deleting this resource does to its objects in the bucket. Absent means Delete, but deleting the namespace deletes objects only where Delete is set. retentionDays, and the retention of a schedule, delete objects in any case. May be changed.',
     ),
   },
-  { description: 'What is backed up. Immutable.', ...rule('self == oldSelf', 'spec is immutable') },
+  {
+    description: 'What is backed up. Immutable, except deletionPolicy.',
+    ...rule(
+      Object.keys(immutable)
+        .map(unchanged)
+        .map((field) => `(${field})`)
+        .join(' && '),
+      'spec is immutable, except spec.deletionPolicy',
+    ),
+  },
 )
 
 const BACKUP_PHASES = ['Pending', 'InProgress', 'Completed', 'Failed'] as const
@@ -82,6 +106,19 @@ const status = Type.Object({
     Type.Array(collection, { description: 'The collections, one by one.' }),
   ),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
+  clusterUid: Type.Optional(
+    Type.String({
+      maxLength: 63,
+      description: 'uid of the VecCluster: one that was recreated under its name is another.',
+    }),
+  ),
+  collectionHashes: Type.Optional(
+    Type.String({
+      maxLength: 8000,
+      description:
+        'Hashes of the names of all completed collections, eight letters each; absent for more than 1000. Retention tells by them which collections a backup has.',
+    }),
+  ),
   ...statusBase,
 })
 
@@ -91,7 +128,7 @@ export const VecBackup = resource({
   singular: 'vecbackup',
   shortName: 'qb',
   description:
-    'A backup: a snapshot of every node, or of every shard, per collection in a bucket, and a manifest. Deleting it deletes its objects.',
+    'A backup: a snapshot of every node, or of every shard, per collection in a bucket, and a manifest. Deleting it deletes its objects, unless spec.deletionPolicy is Retain.',
   spec,
   status,
   columns: [

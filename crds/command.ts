@@ -78,6 +78,8 @@ export type UninstallPlan = Static<typeof UninstallPlan>
 export const BackupPlan = Type.Object({
   ...planBase,
   cluster: Connection,
+  /** uid of the VecCluster. */
+  clusterUid: Type.Optional(Type.String()),
   storage: S3Target,
   method: BackupMethod,
   /** By shard: streams at once. */
@@ -115,6 +117,10 @@ export const BackupResult = Type.Object({
   failed: Type.Integer({ minimum: 0 }),
   /** Bytes of all completed snapshots. */
   bytes: Type.Integer({ minimum: 0 }),
+  /** uid of the VecCluster. */
+  clusterUid: Type.Optional(Type.String({ maxLength: 63 })),
+  /** Of the names of all completed collections (crds/rules/name-hashes.ts). */
+  collectionHashes: Type.Optional(Type.String({ maxLength: 8000 })),
   /** Error of the first collection that failed, or of the whole. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(BackedUpCollection),

@@ -24,7 +24,10 @@ export const ANNOTATIONS = {
   image: `${API_GROUP}/image`,
   /** On a Job: proof that this operator created it (hooks/signature.ts). */
   signature: `${API_GROUP}/signature`,
+  /** `true`: objects stay in the bucket whatever deletes the resource, retention included. */
   retainObjects: `${API_GROUP}/retain-objects`,
+  /** On a VecBackup that its schedule is about to delete, and why: its objects go in any case. */
+  pruned: `${API_GROUP}/pruned`,
   allowFrom: `${API_GROUP}/allow-from`,
   /** `manual` on a VecBackup that a person had made from a schedule. */
   instantiate: `${API_GROUP}/instantiate`,

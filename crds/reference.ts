@@ -54,7 +54,7 @@ function annotations(): string {
         [
           `\`${ANNOTATIONS.retainObjects}\``,
           'VecBackup, VecBackupSchedule',
-          '`true`: deleting the resource leaves the objects in the bucket.',
+          '`true`: the objects stay in the bucket whatever deletes the resource, retention included. spec.deletionPolicy is the finer switch.',
         ],
       ],
     ),

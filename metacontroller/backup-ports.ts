@@ -1,9 +1,12 @@
 /** What the VecBackup room reads and writes, by the real clients of jobs/clients. */
+import { Type } from '@sinclair/typebox'
+import { AnyObject } from '../crds/kubernetes.ts'
+import type { SchedulePolicy } from '../hooks/backup/fate.ts'
 import type { BackupPorts, ObjectIdentity } from '../hooks/backup/ports.ts'
 import { purge } from '../jobs/backup/purge.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { openBucket, type BucketTools } from './buckets.ts'
-import { backups } from './places.ts'
+import { backups, schedules } from './places.ts'
 import { restoresOf, type Backup } from './restores.ts'
 import { transferPorts } from './transfer-ports.ts'
 
@@ -13,6 +16,27 @@ export interface BackupTools extends BucketTools {
   namespaces: string[]
 }
 
+/** No more than is asked for: one that an older CRD let in decides too. */
+const Policy = Type.Object({
+  ...AnyObject.properties,
+  spec: Type.Object({ deletionPolicy: Type.Optional(Type.String()) }),
+})
+
+async function schedulePolicy(
+  kubernetes: Kubernetes,
+  namespace: string,
+  name: string,
+): Promise<SchedulePolicy | undefined> {
+  const found = await kubernetes.get(schedules(namespace), name, Policy)
+  if (found === undefined) return undefined
+  const { metadata, spec } = found
+  return {
+    uid: metadata.uid ?? '',
+    ...(metadata.annotations !== undefined && { annotations: metadata.annotations }),
+    ...(spec.deletionPolicy !== undefined && { deletionPolicy: spec.deletionPolicy }),
+  }
+}
+
 export function backupPorts(tools: BackupTools): BackupPorts {
   const { kubernetes, namespaces, log } = tools
   return {
@@ -20,6 +44,7 @@ export function backupPorts(tools: BackupTools): BackupPorts {
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
     restoresOf: (backup: Backup) => restoresOf(kubernetes, namespaces, backup),
+    schedulePolicy: (namespace, name) => schedulePolicy(kubernetes, namespace, name),
     async purge({ namespace, name, uid, storage, survey }, signal) {
       const bucket = await openBucket(tools, namespace, storage)
       try {

@@ -81,9 +81,20 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     cure: NOTHING_TO_DO,
   },
   {
+    reason: 'LastCopyKept',
+    condition: { type: 'RetentionApplied', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'no rule of spec.retentionPolicy keeps these backups, but they are not deleted, because no newer one has what they have: <backups>. To release one, delete it by hand: kubectl delete qb/<name>',
+    ],
+    cause:
+      'The newest backups lack collections that an older one has, or are of a cluster that was recreated: data may be lost, or somebody deleted them.',
+    cure: 'Look whether the collections are missing in the cluster; restore them from that backup. Where they were deleted on purpose, delete the backup by hand.',
+  },
+  {
     reason: 'Deleting',
     condition: NOT_READY,
-    messages: ['waits until backup <name> carries vec-operator.dev/retain-objects'],
+    messages: ['waits until backup <name> carries <annotation or field>, or is gone'],
     cause: 'The schedule is deleted, and its backups must know first whether their objects stay.',
     cure: NOTHING_TO_DO,
   },

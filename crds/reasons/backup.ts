@@ -107,6 +107,23 @@ export const BACKUP_REASONS: readonly Reason[] = [
     cure: 'Mend what it names; or set that annotation, and the resource goes without its objects.',
   },
   {
+    reason: 'RetentionDaysPassed',
+    condition: { type: 'Expired', status: 'True' },
+    messages: ['spec.retentionDays have passed since it completed: it is deleted with its objects'],
+    cause: 'The backup is as old as spec.retentionDays says.',
+    cure: 'Nothing; the annotation vec-operator.dev/retain-objects: "true" keeps the objects.',
+  },
+  {
+    reason: 'ObjectsRetained',
+    event: 'Warning',
+    messages: [
+      'namespace <namespace> is deleted and spec.deletionPolicy is not Delete: the objects in s3://<bucket>/<folder> stay',
+    ],
+    cause:
+      'The namespace was deleted. That empties a bucket only where spec.deletionPolicy: Delete was set explicitly.',
+    cure: 'Nothing; or delete the objects with a tool of the store.',
+  },
+  {
     reason: 'PurgeGivenUp',
     event: 'Warning',
     messages: [

@@ -46,6 +46,11 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: 'another name or prefix',
     },
     {
+      words: ['is inside the folder of', 'contains the folder of another backup'],
+      cause: 'the prefix of one backup is the folder of another',
+      cure: 'another name or prefix',
+    },
+    {
       words: ['there is no collection ...'],
       cause: '`collections` names one that is missing, or an alias',
       cure: 'name the collection itself',

@@ -28,17 +28,52 @@ export function newBackup(schedule: VecBackupSchedule, slot: Date): Child {
 }
 
 /**
- * A backup that stays. It is built anew from its own, immutable spec: an observed object must not be
- * echoed under InPlace, for its status would enter the last-applied annotation at each write.
+ * A backup that stays. It is built again from its own, immutable spec: an observed object must not be
+ * returned under InPlace, because its status would enter the last-applied annotation at each write. Its
+ * deletionPolicy is that of the schedule; without one there, what a user set on the backup stays, because
+ * Metacontroller leaves alone what it never applied.
  */
 export function keptBackup(schedule: VecBackupSchedule, backup: VecBackup): Child {
-  return child(schedule, backup.metadata.name, backup.spec)
+  const { deletionPolicy: _, ...content } = backup.spec
+  const { deletionPolicy } = schedule.spec
+  const spec = { ...content, ...(deletionPolicy !== undefined && { deletionPolicy }) }
+  return child(schedule, backup.metadata.name, spec)
 }
 
-/** Whether deleting the schedule leaves the objects of this backup as the schedule wants it. */
-export function isRetainedAs(schedule: VecBackupSchedule, { metadata }: VecBackup): boolean {
-  const wanted = retainOf(schedule)
-  return wanted === undefined || metadata.annotations?.[ANNOTATIONS.retainObjects] === wanted
+/** A backup that is deleted next, and why: its own hook must not take that for a user's deletion. */
+export function prunedBackup(schedule: VecBackupSchedule, backup: VecBackup, why: string): Child {
+  const kept = keptBackup(schedule, backup)
+  const annotations = { ...kept.metadata.annotations, [ANNOTATIONS.pruned]: why }
+  return { ...kept, metadata: { ...kept.metadata, annotations } }
+}
+
+/** Whether deleting this backup now would keep its objects although retention decided to delete them. */
+export function needsMark(schedule: VecBackupSchedule, { metadata, spec }: VecBackup): boolean {
+  const isRetained = [spec.deletionPolicy, schedule.spec.deletionPolicy].includes('Retain')
+  return isRetained && metadata.annotations?.[ANNOTATIONS.pruned] === undefined
+}
+
+/**
+ * What of the schedule's policy this backup does not carry yet: its name, as it is written on the backup.
+ * One that is being deleted gets nothing any more: it asks the schedule itself whether its objects stay
+ * (hooks/backup/fate.ts), so a schedule that retains must be there until it is gone.
+ */
+export function missingPolicy(
+  schedule: VecBackupSchedule,
+  { metadata, spec }: VecBackup,
+): string | undefined {
+  const isGoing = metadata.deletionTimestamp !== undefined
+  const retain = retainOf(schedule)
+  const isAnnotated = retain === metadata.annotations?.[ANNOTATIONS.retainObjects]
+  if (retain !== undefined && !isAnnotated && (retain === 'true' || !isGoing)) {
+    return ANNOTATIONS.retainObjects
+  }
+  const { deletionPolicy } = schedule.spec
+  const isSame = deletionPolicy === spec.deletionPolicy
+  if (deletionPolicy !== undefined && !isSame && (deletionPolicy === 'Retain' || !isGoing)) {
+    return `spec.deletionPolicy ${deletionPolicy}`
+  }
+  return undefined
 }
 
 function child(schedule: VecBackupSchedule, name: string, spec: BackupSpec): Child {

@@ -6,8 +6,9 @@ import type { VecBackup } from '../../crds/backup.ts'
 import { Rejected } from '../../crds/errors.ts'
 import { timestamp, type Finding } from '../conditions.ts'
 import type { Dropped } from '../protocol.ts'
-import { backupName, slotOf } from './children.ts'
+import { backupName, needsMark, slotOf } from './children.ts'
 import type { Observed } from './observed.ts'
+import { contentsOf, lastHolders, type Held } from './contents.ts'
 import { keptNames, type Finished } from './retention.ts'
 import { isTooOld, missedSlot, slotsOf, type Slots } from './slots.ts'
 
@@ -18,6 +19,10 @@ export interface Decision {
   /** The slot to make a backup for. */
   create?: Date
   drop: Dropped[]
+  /** To be deleted once they carry the annotation that says why. */
+  mark: Dropped[]
+  /** No rule keeps them, but each is the last one with a collection. */
+  held: Held[]
   /** The slot after this one. */
   next?: Date
   /** What we saw is not the whole: look again soon. */
@@ -30,15 +35,32 @@ type Turn = Pick<Decision, 'create' | 'isEarly' | 'ready'> & { drop?: Dropped[] 
 
 export function decide(observed: Observed, now: Date): Decision {
   const { doneUntil } = observed
-  if (isOutdated(observed)) return { drop: [], isEarly: true, ready: scheduled() }
-  const drop = surplus(observed)
+  if (isOutdated(observed)) {
+    return { drop: [], mark: [], held: [], isEarly: true, ready: scheduled() }
+  }
+  const { surplus, held } = retention(observed)
   const slots = parsedSlots(observed)
   if (slots instanceof Rejected) {
-    return { drop, ready: finding('False', 'InvalidSchedule', slots.message) }
+    const ready = finding('False', 'InvalidSchedule', slots.message)
+    return { ...marked(observed, surplus), held, ready }
   }
   const next = slots.firstAfter(new Date(Math.max(now.getTime(), doneUntil?.getTime() ?? 0)))
   const turn = turnOf(observed, slots, now)
-  return { ...turn, next, drop: [...(turn.drop ?? []), ...drop] }
+  return { ...turn, next, held, ...marked(observed, [...(turn.drop ?? []), ...surplus]) }
+}
+
+/** What goes at once, and what must be marked first. */
+function marked(observed: Observed, all: Dropped[]): Pick<Decision, 'drop' | 'mark'> {
+  const { schedule, children, live } = observed
+  const bare = new Set(
+    (live?.backups ?? children)
+      .filter((backup) => needsMark(schedule, backup))
+      .map(({ metadata }) => metadata.name),
+  )
+  return {
+    drop: all.filter(({ name }) => !bare.has(name)),
+    mark: all.filter(({ name }) => bare.has(name)),
+  }
 }
 
 /** Backups that exist, newest first. One that is being deleted is neither active, kept nor newest. */
@@ -92,21 +114,25 @@ function atSlot(observed: Observed, slot: Date): Turn {
       const drop = droppable(observed, active, `replaced at the slot ${timestamp(slot)}`)
       // One that Metacontroller does not show yet cannot be dropped yet.
       if (drop.length < active.length) return { isEarly: true, ready: scheduled() }
+      if (marked(observed, drop).mark.length > 0) return { drop, ready: scheduled() }
       return { create: slot, drop, ready: scheduled() }
     }
   }
 }
 
-/** Finished backups that no retention rule keeps. */
-function surplus(observed: Observed): Dropped[] {
+/** Finished backups that no retention rule keeps, but for the last ones that have a collection. */
+function retention(observed: Observed): { surplus: Dropped[]; held: Held[] } {
   const { schedule, children, live } = observed
   const finished = standing(observed, live?.backups ?? children).filter(
     (backup) => !isActive(backup),
   )
   const known = finished.flatMap((backup) => finishedAs(observed, backup))
   const kept = keptNames(known, schedule.spec.retentionPolicy)
-  const rest = finished.filter(({ metadata }) => !kept.has(metadata.name))
-  return droppable(observed, rest, 'no rule of spec.retentionPolicy keeps it')
+  const completed = finished.filter(({ status }) => status?.phase === 'Completed')
+  const held = lastHolders(completed.map(contentsOf), kept)
+  const names = new Set([...kept, ...held.map(({ name }) => name)])
+  const rest = finished.filter(({ metadata }) => !names.has(metadata.name))
+  return { surplus: droppable(observed, rest, 'no rule of spec.retentionPolicy keeps it'), held }
 }
 
 function finishedAs({ schedule }: Observed, backup: VecBackup): Finished[] {

@@ -3,17 +3,19 @@ import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { shortHash } from '../../crds/names.ts'
 import { conditionOf, timestamp } from '../conditions.ts'
-import { eventOn } from '../events.ts'
+import { eventOn, warning } from '../events.ts'
 import type { Dropped } from '../protocol.ts'
 import { backupName } from './children.ts'
+import type { Held } from './contents.ts'
 import type { Decision } from './decision.ts'
+import { heldFinding } from './status.ts'
 
 /** So many names stand in one Event; the rest is counted. */
 const NAMED = 5
 
 export function eventsOf(
   schedule: VecBackupSchedule,
-  { create, drop, ready }: Decision,
+  { create, drop, ready, held }: Decision,
   now: Date,
 ): KubernetesEvent[] {
   const normal = (reason: string, transition: string, message: string) =>
@@ -26,7 +28,7 @@ export function eventsOf(
     create === undefined || name === undefined
       ? []
       : [normal('BackupCreated', name, `backup ${name} is made for the slot ${timestamp(create)}`)]
-  return [...dropped, ...made, ...hindrance(schedule, ready, now)]
+  return [...dropped, ...made, ...hindrance(schedule, ready, now), ...keeping(schedule, held, now)]
 }
 
 /** A rule that becomes stricter drops many at once: that is one Event, and no flood of them. */
@@ -43,6 +45,14 @@ function gone(names: string[]): string {
   const rest = names.length - NAMED
   const named = names.slice(0, NAMED).join(', ')
   return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+
+/** Retention holds something back that it did not hold back before. */
+function keeping(schedule: VecBackupSchedule, held: Held[], now: Date): KubernetesEvent[] {
+  const [finding] = heldFinding(held)
+  const before = conditionOf(schedule, 'RetentionApplied')
+  if (finding === undefined || before?.message === finding.message) return []
+  return [warning(schedule, finding, now)]
 }
 
 /** Only what came to say something new: a tick a minute would repeat it for ever. */

@@ -1,14 +1,14 @@
 /**
- * The end of a VecBackupSchedule: its backups go with it, as its own. Whether their objects stay in
- * the bucket stands on each of them, so that is waited for (hazard H2). Nothing is made on the way.
+ * Deletion of a VecBackupSchedule: its backups are deleted with it, by the garbage collector. Whether their
+ * objects stay in the bucket is written on each of them, so deletion waits for that (hazard H2). Nothing
+ * is created meanwhile.
  */
 import { SOON_SECONDS } from '../../crds/limits.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
 import { conditionsOf } from '../conditions.ts'
 import type { Context, Desired, HookRequest } from '../protocol.ts'
-import { isRetainedAs, keptBackup } from './children.ts'
+import { keptBackup, missingPolicy } from './children.ts'
 import { childrenOf, type Reach } from './observe.ts'
 
 export interface End {
@@ -34,12 +34,12 @@ export function finalize(
   { now }: Context,
 ): Desired<BackupScheduleStatus> {
   const kept = children.map((backup) => keptBackup(schedule, backup))
-  // What somebody deletes already is not ours to change any more.
-  const bare = live.find(
-    (backup) => backup.metadata.deletionTimestamp === undefined && !isRetainedAs(schedule, backup),
-  )
+  const [bare] = live.flatMap((backup) => {
+    const missing = missingPolicy(schedule, backup)
+    return missing === undefined ? [] : [{ name: backup.metadata.name, missing }]
+  })
   if (bare === undefined) return { status: schedule.status ?? {}, children: kept, finalized: true }
-  const message = `waits until backup ${bare.metadata.name} carries ${ANNOTATIONS.retainObjects}`
+  const message = `waits until backup ${bare.name} carries ${bare.missing}, or is gone`
   const ready = { type: 'Ready', status: 'False', reason: 'Deleting', message } as const
   return {
     status: { ...schedule.status, conditions: conditionsOf(schedule, [ready], now) },

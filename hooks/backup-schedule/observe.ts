@@ -24,8 +24,8 @@ export async function observe(
   // A status written from one that is shown late would go back for good.
   if (!marks.has(uid)) marks.set(uid, lastSlot(schedule, await ports.schedule(namespace, name)))
   const cached = withMark({ schedule, children: childrenOf(request) }, marks)
-  const { create, drop } = decide(cached, now)
-  if (create === undefined && drop.length === 0) return cached
+  const { create, drop, mark } = decide(cached, now)
+  if (create === undefined && drop.length + mark.length === 0) return cached
 
   const [current, backups] = await Promise.all([
     ports.schedule(namespace, name),

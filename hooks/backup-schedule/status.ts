@@ -3,6 +3,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
 import { RECENT_BACKUPS } from '../../crds/limits.ts'
 import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
+import { heldMessage, type Held } from './contents.ts'
 import { isActive, standing } from './decision.ts'
 import type { Observed } from './observed.ts'
 
@@ -11,14 +12,17 @@ const MAX_MESSAGE = 1024
 
 export function scheduleStatus(
   observed: Observed,
-  { ready, next }: { ready: Finding; next?: Date },
+  { ready, next, held = [] }: { ready: Finding; next?: Date; held?: Held[] },
   now: Date,
 ): BackupScheduleStatus {
   const { schedule, doneUntil } = observed
   // As Metacontroller shows them, like all other passes see them: a live look would flicker.
   const backups = standing(observed, observed.children)
   const active = backups.find(isActive)
-  const finding = { ...ready, message: ready.message.slice(0, MAX_MESSAGE) }
+  const findings = [ready, ...heldFinding(held)].map((finding) => ({
+    ...finding,
+    message: finding.message.slice(0, MAX_MESSAGE),
+  }))
   return {
     phase: schedule.spec.suspend ? 'Suspended' : 'Active',
     // Told by backups that were made, never by the clock: so it is frozen while none is made.
@@ -27,8 +31,15 @@ export function scheduleStatus(
     ...(next !== undefined && { nextBackupTime: timestamp(next) }),
     ...(active !== undefined && { activeBackup: active.metadata.name }),
     recentBackups: backups.slice(0, RECENT_BACKUPS).map(recentOf),
-    conditions: conditionsOf(schedule, [finding], now),
+    conditions: conditionsOf(schedule, findings, now),
   }
+}
+
+/** Only while retention holds something back. */
+export function heldFinding(held: Held[]): Finding[] {
+  if (held.length === 0) return []
+  const message = heldMessage(held)
+  return [{ type: 'RetentionApplied', status: 'False', reason: 'LastCopyKept', message }]
 }
 
 function lastOf(backup: VecBackup | undefined): BackupScheduleStatus {

@@ -29,6 +29,7 @@ export function wantedRun(
   const { method, parallelism } = spec
   const target = {
     cluster: { ...connection, replicas },
+    clusterUid: cluster.metadata.uid,
     storage: spec.storage.s3,
     method,
     parallelism,

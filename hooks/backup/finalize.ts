@@ -1,6 +1,6 @@
 /**
- * The end of a VecBackup: its Job is stopped, then the objects under its prefix are deleted, unless
- * they are to stay (specification: states and transitions). Nothing is made on the way.
+ * Deletion of a VecBackup: its Job is stopped, then the objects it wrote are deleted, unless they are
+ * retained (fate.ts). Nothing is created meanwhile.
  */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { Job, Secret } from '../../crds/kubernetes.ts'
@@ -14,9 +14,10 @@ import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import type { Decision } from './act.ts'
 import { fromRequest } from './observe.ts'
+import { fateOf, scheduleOf, type Fate } from './fate.ts'
 import type { Observed } from './observed.ts'
 import type { BackupPorts } from './ports.ts'
-import { leftOf, purgeBatch, retainsObjects, type Purge } from './purge.ts'
+import { leftOf, purgeBatch, type Purge } from './purge.ts'
 import { s3PathOf } from './status.ts'
 
 const NEXT_BATCH_SECONDS = 1
@@ -25,6 +26,8 @@ const NEXT_BATCH_SECONDS = 1
 export interface End extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
   liveJobs: Job[]
   namespaceEnds: boolean
+  /** Of the objects; absent while its Job stops. */
+  fate?: Fate
   /** Bucket credentials; absent when there are none, or nothing is to be deleted yet. */
   credentials?: Secret
   /** A restore that reads these objects at this moment. */
@@ -57,7 +60,9 @@ export async function observeEnd(
     // The Job that was stopped may have told of its start after what the cache shows.
     await readReport(end, backup, (...of) => ports.backup(...of))
   }
-  if (keepsObjects(end)) return end
+  if (!wasStarted(end)) return end
+  end.fate = fateOf(backup, { schedule: await policyOf(backup, ports), namespaceEnds })
+  if (end.fate !== 'delete') return end
 
   const reader = await readerOf(backup, ports)
   if (reader !== undefined) return { ...end, reader }
@@ -87,7 +92,12 @@ export function finalize(end: End, { now }: Context): Decision {
     const waits = waiting(end, 'StoppingJob', 'waits for the Job to stop', SOON_SECONDS, now)
     return { ...waits, stop: toStop(unfinished) }
   }
-  if (keepsObjects(end)) return released(end)
+  // A Job reports before it writes: without a report there is nothing in the bucket.
+  if (!wasStarted(end) || end.fate === 'retain') return released(end)
+  if (end.fate === 'retain in a deleted namespace') {
+    const message = `namespace ${namespace} is deleted and spec.deletionPolicy is not Delete: the objects in ${s3PathOf(backup)} stay`
+    return releasedWith(end, { reason: 'ObjectsRetained', message }, now)
+  }
   if (isOverdue(end, now)) {
     const message = `namespace ${namespace} ends and ${s3PathOf(backup)} was not emptied in ${PURGE_TIMEOUT_SECONDS} s: what is left there stays`
     return releasedWith(end, { reason: 'PurgeGivenUp', message }, now)
@@ -119,9 +129,15 @@ function isStopping({ liveJobs }: Pick<End, 'liveJobs'>): boolean {
   return liveJobs.some(isUnfinished)
 }
 
-/** A Job reports before it writes, so without a report there is nothing in the bucket. */
-function keepsObjects(end: End): boolean {
-  return !wasStarted(end) || retainsObjects(end.backup)
+/**
+ * Its schedule, as it is now: a policy that was just set there may not be on the backup yet. One that was
+ * made under the same name since is not its schedule.
+ */
+async function policyOf(backup: VecBackup, ports: Pick<BackupPorts, 'schedulePolicy'>) {
+  const owner = scheduleOf(backup)
+  if (owner === undefined) return undefined
+  const found = await ports.schedulePolicy(backup.metadata.namespace, owner.name)
+  return found?.uid === owner.uid ? found : undefined
 }
 
 function wasStarted({ backup, jobs, liveJobs, progress }: End): boolean {

@@ -3,6 +3,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { TransferPorts } from '../transfer-ports.ts'
+import type { SchedulePolicy } from './fate.ts'
 
 export interface ObjectName {
   namespace: string
@@ -49,6 +50,8 @@ export interface BackupPorts extends TransferPorts {
    * namespaces served; none without the kind.
    */
   restoresOf(backup: ObjectName & { storage: S3Target }): Promise<ObjectIdentity[]>
+  /** What a VecBackupSchedule says of the objects of its backups, read live; undefined when it is gone. */
+  schedulePolicy(namespace: string, name: string): Promise<SchedulePolicy | undefined>
   /** Whether a namespace is being deleted, or is gone. */
   namespaceEnds(name: string): Promise<boolean>
   /**

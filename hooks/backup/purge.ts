@@ -1,7 +1,6 @@
 /** Deleting a backup's objects, batch by batch, in passes that outlast a hook call. */
 import type { VecBackup } from '../../crds/backup.ts'
 import { Rejected, StorageError } from '../../crds/errors.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
 import type { BackupPorts, PurgeResult } from './ports.ts'
 
 export interface Purge extends PurgeResult {
@@ -30,9 +29,4 @@ export async function purgeBatch(
 /** How many objects are left, for the condition; empty where that is not known. */
 export function leftOf({ survey }: Purge): string {
   return survey === undefined ? '' : `, ${survey.left} objects are left`
-}
-
-/** Annotated to keep its objects when it goes; a schedule writes this on the backups it makes. */
-export function retainsObjects({ metadata }: VecBackup): boolean {
-  return metadata.annotations?.[ANNOTATIONS.retainObjects] === 'true'
 }

@@ -6,6 +6,7 @@ import { humanSize } from '../../crds/size.ts'
 import { conditionsOf, timestamp } from '../conditions.ts'
 import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
+import { EXPIRED } from './fate.ts'
 import { complete, endFields, incomplete, startTimeOf, type Remark } from '../transfer-status.ts'
 
 const DAY_MS = 86_400_000
@@ -53,19 +54,43 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
   }
 }
 
+/**
+ * Of a backup that has ended. Only spec.deletionPolicy can change after that, of which the conditions say
+ * nothing: so they hold for the newest generation too.
+ */
+export function finalStatus({ metadata, status = {} }: VecBackup): BackupStatus {
+  if (status.conditions === undefined) return status
+  const observedGeneration = metadata.generation
+  return { ...status, conditions: status.conditions.map((one) => ({ ...one, observedGeneration })) }
+}
+
+/** retentionDays have passed: it deletes itself next, with its objects. */
+export function expiredStatus(backup: VecBackup, { now }: Context): BackupStatus {
+  const { conditions = [], ...status } = finalStatus(backup)
+  const finding = {
+    ...{ type: EXPIRED, status: 'True' as const, reason: 'RetentionDaysPassed' },
+    message: `spec.retentionDays have passed since it completed: it is deleted with its objects`,
+  }
+  return { ...status, conditions: [...conditions, ...conditionsOf(backup, [finding], now)] }
+}
+
 export function s3PathOf({ metadata, spec }: VecBackup): string {
   return s3Path({ ...spec.storage.s3, name: metadata.name })
 }
 
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
 function soFar({ backup, progress }: Reported): BackupStatus {
-  const { startTime = startOf(progress), totalSize, collections } = backup.status ?? {}
+  const { status = {} } = backup
+  const { startTime = startOf(progress), totalSize, collections } = status
+  const { clusterUid, collectionHashes } = status
   if (startTime === undefined) return {}
   return {
     startTime,
     s3Path: s3PathOf(backup),
     ...(totalSize !== undefined && { totalSize }),
     ...(collections !== undefined && { collections }),
+    ...(clusterUid !== undefined && { clusterUid }),
+    ...(collectionHashes !== undefined && { collectionHashes }),
     ...(progress?.backup !== undefined && resultOf(progress.backup)),
   }
 }
@@ -74,8 +99,11 @@ function startOf(progress: Progress | undefined): string | undefined {
   return startTimeOf(progress?.backup?.startedAt ?? progress?.startedAt)
 }
 
-function resultOf({ bytes, collections }: BackupResult): BackupStatus {
+function resultOf(result: BackupResult): BackupStatus {
+  const { bytes, collections, clusterUid, collectionHashes } = result
   return {
+    ...(clusterUid !== undefined && { clusterUid }),
+    ...(collectionHashes !== undefined && { collectionHashes }),
     totalSize: humanSize(bytes),
     collections: collections.map((collection) => ({
       name: collection.name,

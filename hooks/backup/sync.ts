@@ -1,6 +1,6 @@
 /** What a VecBackup should have: its Job, and when (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
-import { EXPIRY_CHECK_SECONDS } from '../../crds/limits.ts'
+import { EXPIRY_CHECK_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'
@@ -14,9 +14,10 @@ import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
+import { isExpired } from './fate.ts'
 import { lackOf } from './needs.ts'
 import type { Observed } from './observed.ts'
-import { endedStatus, openStatus } from './status.ts'
+import { endedStatus, expiredStatus, finalStatus, openStatus } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   // A backup that has ended outlives its cluster. Its Job is kept for the log, never made again.
@@ -65,14 +66,22 @@ function start(turn: Turn<Observed, BackupStatus>): Decision {
 
 /** It has ended and its status tells how: what is left is its history and the day it expires. */
 function afterwards(observed: Observed, context: Context): Decision {
-  const { status = {}, metadata } = observed.backup
-  const isExpired =
-    status.expiresAt !== undefined && secondsSince(status.expiresAt, context.now) >= 0
-  const { namespace, name, uid } = metadata
+  const { backup } = observed
+  const { expiresAt } = backup.status ?? {}
+  const left = afterEnd(observed, 'the backup has ended', context)
+  if (expiresAt === undefined) return { status: finalStatus(backup), ...left }
+  if (secondsSince(expiresAt, context.now) < 0) {
+    return { status: finalStatus(backup), ...left, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+  }
+  // Its deletion must tell this from a user's, so the condition is recorded before it deletes itself.
+  if (!isExpired(backup)) {
+    return { status: expiredStatus(backup, context), ...left, resyncAfterSeconds: SOON_SECONDS }
+  }
+  const { namespace, name, uid } = backup.metadata
   return {
-    status,
-    ...afterEnd(observed, 'the backup has ended', context),
-    ...(status.expiresAt !== undefined && { resyncAfterSeconds: EXPIRY_CHECK_SECONDS }),
-    ...(isExpired && { expire: { namespace, name, uid } }),
+    status: finalStatus(backup),
+    ...left,
+    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    expire: { namespace, name, uid },
   }
 }

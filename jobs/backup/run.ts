@@ -57,7 +57,7 @@ async function attempt(
   const claim = new Claim({ bucket, folder, uid: plan.uid, signal, log })
   try {
     const owner = await own(work, claim)
-    tally.plans(owner)
+    tally.plans(owner, plan.clusterUid)
     const engineVersion = await agreedVersion(work)
     const aliases = await readAliases(work)
     tally.expect(await pointsOf(owner.collections, work))

@@ -4,6 +4,7 @@
  */
 import type { BackedUpCollection, BackupResult } from '../../crds/command.ts'
 import type { ManifestCollection, ManifestSnapshot, ShardSnapshot } from '../../crds/manifest.ts'
+import { hashesOf } from '../../crds/rules/name-hashes.ts'
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
 import type { Tools } from '../tools.ts'
@@ -25,6 +26,7 @@ export class Tally {
   readonly #tools: TallyTools
   /** Of the first attempt, once that is known. */
   #startedAt: string
+  #clusterUid: string | undefined
   #collections = new Map<string, BackedUpCollection>()
   /** By collection, where the engine told. */
   #points = new Map<string, number>()
@@ -43,8 +45,12 @@ export class Tally {
     this.#startedAt = tools.time.now().toISOString()
   }
 
-  plans({ startedAt, collections }: Pick<Owner, 'startedAt' | 'collections'>): void {
+  plans(
+    { startedAt, collections }: Pick<Owner, 'startedAt' | 'collections'>,
+    clusterUid?: string,
+  ): void {
     this.#startedAt = startedAt
+    this.#clusterUid = clusterUid
     this.#collections = new Map(collections.map((name) => [name, { name, status: 'Pending' }]))
   }
 
@@ -169,6 +175,8 @@ export class Tally {
       completed: count('Completed', all),
       failed: count('Failed', all),
       bytes: all.reduce((sum, { bytes = 0 }) => sum + bytes, 0),
+      ...(this.#clusterUid !== undefined && { clusterUid: this.#clusterUid }),
+      ...hashesOfCompleted(all),
       ...(this.#firstError !== undefined && { error: this.#firstError.slice(0, MAX_ERROR) }),
       collections: all.filter((collection) => listed.has(collection)),
       unlisted: {
@@ -234,6 +242,12 @@ export class Tally {
   #now(): number {
     return this.#tools.time.now().getTime()
   }
+}
+
+function hashesOfCompleted(all: BackedUpCollection[]): Pick<BackupResult, 'collectionHashes'> {
+  const completed = all.filter(({ status }) => status === 'Completed')
+  const collectionHashes = hashesOf(completed.map(({ name }) => name))
+  return completed.length === 0 || collectionHashes === undefined ? {} : { collectionHashes }
 }
 
 function isLong(snapshots: readonly ManifestSnapshot[]): boolean {

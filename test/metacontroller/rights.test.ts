@@ -128,6 +128,7 @@ const ofBackup: Uses<BackupPorts> = {
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
   restoresOf: (ports) => ports.restoresOf({ ...NAME, storage: STORAGE }),
+  schedulePolicy: (ports) => ports.schedulePolicy('ns', 'a'),
   namespaceEnds: (ports) => ports.namespaceEnds('ns'),
   purge: () => 'asks the bucket',
   warn: (ports) => ports.warn(NAME, 'the objects stay'),

@@ -70,6 +70,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     restore: get('VecRestore'),
     migration: get('VecMigration'),
     schedule: get('VecBackupSchedule'),
+    schedulePolicy: async () => undefined,
     deleteBackup: async ({ name }) => beginEnd(world, `VecBackup/${name}`),
     restoresOf: async ({ namespace, name }) =>
       objects<Small>(world.live, VecRestore.kind)

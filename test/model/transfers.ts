@@ -67,10 +67,12 @@ export function backups(): Record<string, Life> {
         edited('its objects are to stay', BACKUP, { annotations: RETAIN }),
       ),
     ),
-    'its namespace ends': life({ ends: 1, aways: 1 }, (world) => [
-      ...namespaceEnds(world, BACKUP),
-      ...storeGoesAway(world),
-    ]),
+    'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, BACKUP)),
+    'its namespace ends, and its objects are to go': life(
+      { ends: 1, aways: 1 },
+      (world) => [...namespaceEnds(world, BACKUP), ...storeGoesAway(world)],
+      { ...CONTENT, deletionPolicy: 'Delete' },
+    ),
   }
 }
 
@@ -155,11 +157,18 @@ function wrongInBucket(before: SmallWorld, after: SmallWorld): string[] {
   const isGivenUp =
     before.namespaceEnds && now - Date.parse(deletionTimestamp) >= PURGE_TIMEOUT_SECONDS * 1000
   const isLocked = live['Secret/bucket'] === undefined
-  const isLeft = isGone && after.bucket.batches > 0 && !isRetained && !isGivenUp && !isLocked
+  const { deletionPolicy } = ((live[BACKUP] ?? seen[BACKUP])?.spec ?? {}) as {
+    deletionPolicy?: string
+  }
+  const isNamespaces = before.namespaceEnds && deletionPolicy !== 'Delete'
+  const isKept = isRetained || isGivenUp || isLocked || isNamespaces
+  const isLeft = isGone && after.bucket.batches > 0 && !isKept
+  const isEmptied = after.bucket.batches < before.bucket.batches
   const atWork = 'VecRestore/reader' in live ? unfinished(before) : ownJobs(before, BACKUP)
-  const isRead = after.bucket.batches < before.bucket.batches && atWork.some(isUnfinished)
+  const isRead = isEmptied && atWork.some(isUnfinished)
   return [
     ...(isLeft ? ['it is gone and its objects are left'] : []),
+    ...(isEmptied && isNamespaces ? ['its namespace ends and its objects go'] : []),
     ...(isRead ? ['its objects go while a Job works on them'] : []),
   ]
 }

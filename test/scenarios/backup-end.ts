@@ -90,20 +90,30 @@ const barred: Scenario = {
 }
 
 const namespaceEnds: Scenario = {
-  title: 'a namespace deleted with a backup in it goes, and the objects with it',
+  title:
+    'a namespace deleted with backups in it goes, and the objects of those with deletionPolicy Delete',
   async run(world, t) {
     const home = await world.namespace('home')
     const namespace = await world.namespace('ending')
     const bucket = await world.bucket(namespace)
     await running(world, home, 'a')
     await fill(world, home, 'docs')
-    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
-    await world.apply(of({ clusterRef: { name: 'a', namespace: home } }))
-    await untilEnded(world, reference)
+    const clusterRef = { name: 'a', namespace: home }
+    const plain = backupResource('VecBackup', { namespace, name: 'plain' }, bucket)
+    await world.apply(plain.of({ clusterRef }))
+    await untilEnded(world, plain.reference)
+    const asked = backupResource('VecBackup', { namespace, name: 'asked' }, bucket)
+    await world.apply(asked.of({ clusterRef, deletionPolicy: 'Delete' }))
+    await untilEnded(world, asked.reference)
     const itself = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: namespace }
     await world.delete(itself)
     await untilGone(world, itself, 400)
-    t.strictSame(await bucket.keys(), [])
+    const keys = await bucket.keys()
+    t.ok(keys.includes('plain/manifest.json'))
+    t.strictSame(
+      keys.filter((key) => key.startsWith('asked/')),
+      [],
+    )
   },
 }
 

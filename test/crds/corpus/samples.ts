@@ -22,6 +22,7 @@ const backup = {
   collections: ['docs'],
   method: 'Shard',
   parallelism: 4,
+  deletionPolicy: 'Retain',
 }
 const mapping = { collections: ['docs'], collectionMapping: { docs: 'documents' } }
 

@@ -35,7 +35,12 @@ t.test(
     const made = { ...before, metadata: { ...before.metadata, uid: 'uid-of-another' } }
     for (const now of [changed, deleted, made, undefined]) {
       const live = { backups: [], ...(now !== undefined && { schedule: now }) }
-      t.strictSame(decide({ ...shown, live }, NOON), { drop: [], isEarly: true, ready: SCHEDULED })
+      const nothing = { drop: [], mark: [], held: [] }
+      t.strictSame(decide({ ...shown, live }, NOON), {
+        ...nothing,
+        isEarly: true,
+        ready: SCHEDULED,
+      })
     }
   },
 )

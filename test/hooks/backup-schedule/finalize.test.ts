@@ -40,7 +40,7 @@ t.test('retain-objects: waits until every backup carries it (H2)', async (t) => 
   t.match(desired.status, {
     phase: 'Active',
     lastScheduleTime: SLOT,
-    conditions: [{ reason: 'Deleting', message: /nightly-20260228-030000 carries vec-operator.dev\/retain-objects$/ }], // prettier-ignore
+    conditions: [{ reason: 'Deleting', message: /nightly-20260228-030000 carries vec-operator.dev\/retain-objects, or is gone$/ }], // prettier-ignore
   })
   t.strictSame(
     desired.children.map(({ metadata }) => metadata.annotations?.[ANNOTATIONS.retainObjects]),
@@ -53,9 +53,35 @@ t.test('retain-objects: done once they do', async (t) => {
   t.equal((await finalized({ schedule: retained, children })).finalized, true)
 })
 
-t.test('retain-objects: does not wait for one that is being deleted already', async (t) => {
-  const children = [backup(SLOT, { phase: 'Completed', deletionTimestamp })]
-  t.equal((await finalized({ schedule: retained, children })).finalized, true)
+t.test(
+  'one that is deleted already asks the schedule, which is there until it is gone',
+  async (t) => {
+    const children = [backup(SLOT, { phase: 'Completed', deletionTimestamp })]
+    t.equal((await finalized({ schedule: retained, children })).finalized, undefined)
+    const kept = schedule({ spec: { deletionPolicy: 'Retain' }, deletionTimestamp })
+    t.equal((await finalized({ schedule: kept, children })).finalized, undefined)
+    t.equal((await finalized({ schedule: kept, children: [] })).finalized, true)
+    const notKept = schedule({ spec: { deletionPolicy: 'Delete' }, deletionTimestamp })
+    t.equal((await finalized({ schedule: notKept, children })).finalized, true)
+  },
+)
+
+t.test('deletionPolicy: waits until every backup carries it', async (t) => {
+  for (const deletionPolicy of ['Retain', 'Delete'] as const) {
+    const parent = schedule({ spec: { deletionPolicy }, deletionTimestamp })
+    const bare = backup(SLOT)
+    const waiting = await finalized({ schedule: parent, children: [bare] })
+    t.equal(waiting.finalized, undefined)
+    t.match(waiting.status.conditions, [
+      {
+        reason: 'Deleting',
+        message: `waits until backup nightly-20260228-030000 carries spec.deletionPolicy ${deletionPolicy}, or is gone`,
+      },
+    ])
+    t.match(waiting.children, [{ spec: { deletionPolicy } }])
+    const carrying = { ...bare, spec: { ...bare.spec, deletionPolicy } }
+    t.equal((await finalized({ schedule: parent, children: [carrying] })).finalized, true)
+  }
 })
 
 t.test('retain-objects: waits for one that the cache does not show yet', async (t) => {

@@ -276,9 +276,10 @@ t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
 t.test('in a namespace that ends it gives up after 10 minutes, saying so in the log', async (t) => {
   const purge = async () => Promise.reject(new StorageError('access denied'))
   const ends = { ...secretThere, purge, namespaceEnds: async () => true }
-  const early = await answered('finalize', requestOf(ending({ deletionTimestamp: ago(599) })), ends)
-  t.equal(early.desired.finalized, undefined)
-  const late = requestOf(ending({ deletionTimestamp: ago(600) }))
+  const spec = { deletionPolicy: 'Delete' } as const
+  const young = ending({ deletionTimestamp: ago(599), spec })
+  t.equal((await answered('finalize', requestOf(young), ends)).desired.finalized, undefined)
+  const late = requestOf(ending({ deletionTimestamp: ago(600), spec }))
   const given = await answered('finalize', late, ends)
   t.equal(given.desired.finalized, true)
   t.strictSame(given.written, [

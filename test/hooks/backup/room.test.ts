@@ -232,7 +232,11 @@ t.test('a progress annotation of another uid is ignored', async (t) => {
 
 t.test('an expired backup deletes itself, by its uid', async (t) => {
   const status = { phase: 'Completed', expiresAt: ago(1) } as const
-  t.strictSame((await answered('sync', requestOf(backup({ status })))).written, ['expire b uid-b'])
+  const first = await answered('sync', requestOf(backup({ status })))
+  t.strictSame(first.written, [], 'not before it is recorded that it expired')
+  t.equal(first.desired.resyncAfterSeconds, 2)
+  const second = await answered('sync', requestOf(backup({ status: first.desired.status })))
+  t.strictSame(second.written, ['expire b uid-b'])
 })
 
 t.test('a silent Job is stopped', async (t) => {

@@ -138,9 +138,28 @@ t.test(
     const before = expiring(ago(-1))
     t.equal(before.expire, undefined)
     t.equal(before.resyncAfterSeconds, 300)
-    t.strictSame(expiring(ago(0)).expire, { namespace: 'ns', name: 'b', uid: 'uid-b' })
+    const recorded = expiring(ago(0))
+    t.equal(recorded.expire, undefined)
+    t.equal(recorded.resyncAfterSeconds, 2)
+    const expired = backup({ status: recorded.status })
+    t.match(expired.status, {
+      ...ENDED,
+      conditions: [{ type: 'Expired', status: 'True', reason: 'RetentionDaysPassed' }],
+    })
+    const after = sync(ready({ backup: expired }), context)
+    t.strictSame(after.expire, { namespace: 'ns', name: 'b', uid: 'uid-b' })
+    t.strictSame(after.status, recorded.status)
   },
 )
+
+t.test('what can change of a backup that has ended changes none of its conditions', async (t) => {
+  const complete = { type: 'Complete', status: 'True', reason: 'x', message: 'y' } as const
+  const conditions = [{ ...complete, lastTransitionTime: ago(60), observedGeneration: 1 }]
+  const ended = backup({ status: { ...ENDED, conditions: [...conditions] } })
+  ended.metadata.generation = 2
+  const { status } = sync(ready({ backup: ended }), context)
+  t.strictSame(status.conditions, [{ ...conditions[0], observedGeneration: 2 }])
+})
 
 t.test('the same pass twice gives the same answer', async (t) => {
   t.strictSame(sync(ready(), context), sync(ready(), context))
