@@ -35,6 +35,17 @@ const SHOWN: readonly Shown[] = [
       })),
   },
   {
+    name: 'vec_operator_resource_danger',
+    help: '1 for each condition of a resource that means danger: Consensus or Replicated False, Stalled, a silent Job; 100 resources of each kind.',
+    labels: ['kind', ...NAME, 'type', 'reason'],
+    samples: (census) =>
+      census
+        .inDanger()
+        .flatMap(({ kind, namespace, name, dangers }) =>
+          dangers.map((danger) => ({ labels: { kind, namespace, name, ...danger }, value: 1 })),
+        ),
+  },
+  {
     name: 'vec_operator_backup_schedule_created_timestamp_seconds',
     help: 'When a schedule was created; of the 100 whose newest backup is oldest.',
     labels: NAME,

@@ -48,6 +48,12 @@ export class Census {
     )
   }
 
+  /** Of each kind those with conditions that mean danger; which, when they are many, is left open. */
+  inDanger(): (Sighting & { dangers: NonNullable<Sighting['dangers']> })[] {
+    const byKind = Map.groupBy(this.#with('dangers'), ({ kind }) => kind)
+    return [...byKind.values()].flatMap((seen) => seen.slice(0, NAMED))
+  }
+
   /** Schedules, those whose newest backup is oldest first. */
   schedules(): (Sighting & { schedule: NonNullable<Sighting['schedule']> })[] {
     const age = ({ schedule }: { schedule: NonNullable<Sighting['schedule']> }) =>
@@ -64,7 +70,7 @@ export class Census {
       .slice(0, NAMED)
   }
 
-  #with<Field extends 'trouble' | 'schedule' | 'renewAt'>(field: Field) {
+  #with<Field extends 'trouble' | 'dangers' | 'schedule' | 'renewAt'>(field: Field) {
     type Having = Sighting & { [Key in Field]-?: NonNullable<Sighting[Key]> }
     return [...this.#seen.values()].filter((seen): seen is Having & { at: number } => field in seen)
   }

@@ -18,10 +18,18 @@ export interface Sighting {
   phase: string
   /** Since when, and why, it is not Ready, waits for its start, or has Failed. */
   trouble?: { since: number; reason: string }
+  /** Its conditions that mean danger, by type and reason. */
+  dangers?: Danger[]
   /** VecBackupSchedule. */
   schedule?: ScheduleSighting
   /** VecAccessKey: when its token is to be renewed. */
   renewAt?: number
+}
+
+/** Both are words of our own, never of a user. */
+export interface Danger {
+  type: string
+  reason: string
 }
 
 export interface ScheduleSighting {
@@ -50,15 +58,31 @@ export function sightingOf(
   const { namespace, name } = metadata
   const status = answer.status as Status
   const trouble = troubleOf(parent, status)
+  const dangers = dangersOf(status)
   const renewAt = kind === VecAccessKey.kind ? renewalOf(answer.status) : undefined
   return {
     ...{ kind, namespace, name, phase: status.phase ?? NO_PHASE },
     ...(trouble !== undefined && { trouble }),
+    ...(dangers.length > 0 && { dangers }),
     ...(renewAt !== undefined && { renewAt }),
     ...(kind === VecBackupSchedule.kind && {
       schedule: scheduleOf(parent as unknown as VecBackupSchedule, children, now),
     }),
   }
+}
+
+/** The conditions whose False is a danger, whoever reads them. */
+const MUST_HOLD = new Set(['Consensus', 'Replicated'])
+
+function dangersOf({ conditions = [] }: Status): Danger[] {
+  return conditions
+    .filter(
+      ({ type, status, reason }) =>
+        (MUST_HOLD.has(type) && status === 'False') ||
+        (type === 'Stalled' && status === 'True') ||
+        (type === 'Reconciling' && reason === 'JobSilent'),
+    )
+    .map(({ type, reason }) => ({ type, reason }))
 }
 
 function troubleOf(parent: AnyParent, status: Status): Sighting['trouble'] {

@@ -19,7 +19,7 @@ interface Alert {
   alert: string
   expr: string
   labels: { severity: string }
-  annotations: { summary: string; description: string }
+  annotations: { summary: string; description: string; runbook_url: string }
 }
 interface Dashboard {
   panels: { id: number; title: string; targets: { expr: string }[] }[]
@@ -82,6 +82,15 @@ t.test(
     }
   },
 )
+
+t.test('every alert links to a paragraph of docs/monitoring.md that is there', async (t) => {
+  const page = readFileSync(join(CHART, '../docs/monitoring.md'), 'utf8')
+  const paragraphs = [...page.matchAll(/^### (\w+)\n\n(.+)/gm)].map(([, name = '']) => name)
+  t.strictSame(paragraphs.toSorted(), alerts.map(({ alert }) => alert).toSorted())
+  for (const { alert, annotations } of alerts) {
+    t.ok(annotations.runbook_url.endsWith(`/docs/monitoring.md#${alert.toLowerCase()}`), alert)
+  }
+})
 
 t.test('an alert or a panel that names a kind names one of the seven', async (t) => {
   const kinds: string[] = RESOURCES.map(({ kind }) => kind)

@@ -161,6 +161,32 @@ t.test('of each kind a hundred resources are named at most', async (t) => {
   t.equal((await samples(told, 'vec_operator_access_key_renewal_timestamp_seconds')).length, 100)
 })
 
+t.test('conditions that mean danger are a metric, and no others', async (t) => {
+  const told = metrics()
+  const condition = (type: string, status: string, reason: string) => ({
+    ...{ type, status, reason, message: '', lastTransitionTime: ago(0) },
+  })
+  const conditions = [
+    condition('Consensus', 'False', 'SplitBrain'),
+    condition('Stalled', 'True', 'SplitBrain'),
+    condition('Reconciling', 'True', 'JobSilent'),
+    condition('Reconciling', 'True', 'HelmRunning'),
+    condition('Replicated', 'True', 'AllReplicasActive'),
+    condition('Ready', 'False', 'ReplicasNotReady'),
+  ]
+  told.decided?.(shown({ kind: 'VecCluster' }), {
+    status: { phase: 'Running', conditions },
+    children: [],
+  })
+  const danger = (type: string, reason: string) =>
+    `vec_operator_resource_danger{kind="VecCluster",namespace="ns",name="a",type="${type}",reason="${reason}"} 1`
+  t.strictSame(await samples(told, 'vec_operator_resource_danger'), [
+    danger('Consensus', 'SplitBrain'),
+    danger('Reconciling', 'JobSilent'),
+    danger('Stalled', 'SplitBrain'),
+  ])
+})
+
 t.test('a schedule shows its newest Completed backup and the time between its slots', async (t) => {
   const told = metrics()
   const prefix = 'vec_operator_backup_schedule'

@@ -11,6 +11,7 @@ const s3 = {
     name: 'bucket-keys',
     accessKeyIdKey: 'id',
     secretAccessKeyKey: 'secret',
+    sessionTokenKey: 'session',
   },
 }
 const clusterRef = { name: 'main', namespace: 'other' }
