@@ -211,10 +211,16 @@ export function decodePlan<Schema extends TSchema>(schema: Schema, text: string)
 
 /** The report in a resource's annotation; undefined when there is none of this resource, or none that reads. */
 export function parseProgress(text: string | undefined, uid: string): Progress | undefined {
+  const progress = parseReport(text)
+  return progress?.uid === uid ? progress : undefined
+}
+
+/** The report in an annotation, whatever resource it is about. */
+export function parseReport(text: string | undefined): Progress | undefined {
   if (text === undefined) return undefined
   try {
     const progress: unknown = JSON.parse(text)
-    return reports.Check(progress) && progress.uid === uid ? progress : undefined
+    return reports.Check(progress) ? progress : undefined
   } catch {
     // Anyone who may patch the resource can write this annotation: what does not read is not ours.
     return undefined

@@ -15,6 +15,8 @@ export interface Ending {
   at: string
   /** Why it failed. */
   error?: string
+  /** For its condition, where that is not how much of the work was done. */
+  message?: string
 }
 
 interface Witnesses {

@@ -11,6 +11,8 @@ export interface Lack {
   message: string
   /** Waiting would not help. */
   isRefusal?: true
+  /** Of a refusal: the condition shows the message, instead of how much of the work was done. */
+  isShown?: true
 }
 
 /** The first refusal, else the first of what is missing: a refusal must not hide behind a wait. */

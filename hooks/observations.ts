@@ -1,5 +1,5 @@
 /** What every room reads of a request in the same way, and how it asks to be shown more. */
-import { parseProgress, type Progress } from '../crds/command.ts'
+import { parseProgress, parseReport, type Progress } from '../crds/command.ts'
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import type { AnyObject, Job } from '../crds/kubernetes.ts'
@@ -32,6 +32,22 @@ export function shownJobs({ parent, children }: HookRequest<Reported>): ShownJob
 /** The report on a resource, if it is about this one. */
 function reportOn({ metadata: { uid, annotations } }: Reported): Progress | undefined {
   return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
+}
+
+/**
+ * The report of another resource that has ended, in the annotation of one that was never looked at: a copy
+ * of it, as a backup tool or `kubectl get -o yaml | kubectl create` makes them. They keep annotations, drop
+ * the status and give a new uid.
+ */
+export function endOfOriginal({
+  metadata: { uid, annotations },
+  status,
+}: Reported & { status?: { phase?: string } | undefined }): Progress | undefined {
+  if (status?.phase !== undefined) return undefined
+  const report = parseReport(annotations?.[ANNOTATIONS.progress])
+  return report === undefined || report.uid === uid || report.state === 'Started'
+    ? undefined
+    : report
 }
 
 export interface Named {

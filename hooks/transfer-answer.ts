@@ -8,6 +8,7 @@ import type { Decided } from './carry-out.ts'
 import { copiesFor } from './copies.ts'
 import type { Ending } from './ending.ts'
 import { kept, staying } from './job.ts'
+import type { Lack } from './lack.ts'
 import type { LeaseWrite } from './lease.ts'
 import type { Child, Context } from './protocol.ts'
 import type { ObservedTransfer } from './transfer-observe.ts'
@@ -110,9 +111,10 @@ export function ended<Observed extends ObservedTransfer, Status>(
 /** It will never get what it asks for. */
 export function refused<Observed extends ObservedTransfer, Status>(
   turn: Turn<Observed, Status>,
-  error: string,
+  { message, isShown }: Lack,
 ): Decided<Status> {
-  return ended(turn, { phase: 'Failed', at: turn.context.now.toISOString(), error })
+  const at = turn.context.now.toISOString()
+  return ended(turn, { phase: 'Failed', at, error: message, ...(isShown === true && { message }) })
 }
 
 function withoutLeases<Observed, Status>({ kind, observed }: Turn<Observed, Status>) {

@@ -37,7 +37,8 @@ export function transferEvents(
     case failed:
     case 'JobSilent':
     case 'JobNotStarted': {
-      const said = status.error === undefined ? message : `${message}: ${status.error}`
+      const { error } = status
+      const said = error === undefined || error === message ? message : `${message}: ${error}`
       return [...events, warning(resource, { reason, message: said }, now)]
     }
     case completed.reason:

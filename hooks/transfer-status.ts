@@ -22,8 +22,9 @@ export function incomplete(remark: Remark): Finding {
 }
 
 /** Condition Complete of what has. */
-export function complete({ phase }: Ending, told: Remark): Finding {
-  return { type: 'Complete', status: phase === 'Completed' ? 'True' : 'False', ...told }
+export function complete({ phase, message }: Ending, told: Remark): Finding {
+  const status = phase === 'Completed' ? 'True' : 'False'
+  return { type: 'Complete', status, ...told, message: message ?? told.message }
 }
 
 /** When it ended, and why it failed. */

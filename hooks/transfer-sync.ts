@@ -47,7 +47,7 @@ export function transferSync<Observed extends ObservedTransfer, Status>(
     return soon(turn, 'the Job was just made')
   }
   const lack = kind.lackOf(observed, context.settings)
-  if (lack?.isRefusal === true) return refused(turn, lack.message)
+  if (lack?.isRefusal === true) return refused(turn, lack)
   if (lack !== undefined) return waiting(turn, lack)
   return kind.start(turn)
 }

@@ -11,6 +11,18 @@ interface Words {
   clusterField: string
 }
 
+function copyOfEnded(kind: string): Reason {
+  return {
+    reason: 'CopyOfEnded',
+    messages: [
+      'this is a copy of a <kind> (uid <uid>) that ended as <state> at <time>, and is not run again: to run it, create another <kind> without the annotation vec-operator.dev/progress',
+    ],
+    cause:
+      'A backup tool, or kubectl, created it again from a manifest with the report of the first one. It would put data of that day over those of today.',
+    cure: `Nothing; or create another ${kind} without that annotation, if it shall run.`,
+  }
+}
+
 export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
   return [
     {
@@ -50,6 +62,7 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
       cause: 'The cluster is in another namespace and does not allow this one to use it.',
       cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open, and create another ${kind}. A Job that was running is stopped.`,
     },
+    ...(kind === 'VecBackup' ? [] : [copyOfEnded(kind)]),
     {
       reason: 'SecretNotFound',
       condition: NOT_COMPLETE,

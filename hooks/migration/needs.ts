@@ -1,5 +1,6 @@
 /** What a migration waits for before its Job can start, and what it will never get. */
 import type { CrossNamespace } from '../allow.ts'
+import { copyLack } from '../copied-resource.ts'
 import { clusterLack, foremost, type Lack } from '../lack.ts'
 import { credentialLack } from './credentials.ts'
 import type { Observed } from './observed.ts'
@@ -14,6 +15,7 @@ export function lackOf(
   const source = sourceClusterOf(migration)
   const target = targetOf(migration)
   return foremost([
+    copyLack(migration),
     ofTarget(clusterLack(target, clusters.target, reader)),
     source && clusterLack(source, clusters.source, reader),
     credentialLack(migration, clusters, secrets),

@@ -1,5 +1,6 @@
 /** What a restore waits for before its Job can start, and what it will never get. */
 import { backupRefusal, type CrossNamespace } from '../allow.ts'
+import { copyLack } from '../copied-resource.ts'
 import { bucketLack, clusterLack, foremost, keyLack, type Lack } from '../lack.ts'
 import type { Observed } from './observed.ts'
 import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
@@ -10,6 +11,7 @@ export function lackOf(observed: Observed, settings: CrossNamespace): Lack | und
   const source = sourceOf(restore, backup)
   const from = restore.metadata.namespace
   return foremost([
+    copyLack(restore),
     backupLack(observed),
     clusterLack(targetOf(restore), cluster, { from, settings }),
     source && bucketLack(source, bucketNamespaceOf(restore), secrets.bucket),

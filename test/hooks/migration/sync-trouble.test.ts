@@ -1,9 +1,10 @@
 /** A VecMigration whose Job is in trouble, or was made before; and one that has ended. */
 import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/names.ts'
 import { MigrationPlan } from '../../../crds/migration-command.ts'
 import { migrationRights } from '../../../hooks/migration/children.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
-import { context, type JobParts } from '../../builders.ts'
+import { ago, context, type JobParts } from '../../builders.ts'
 import { jobIn, planIn, said } from '../decisions.ts'
 import { copyJob, migration, ready, report } from './objects.ts'
 
@@ -13,6 +14,19 @@ t.test('a Job that crashed to its end is told as such, once its report cannot co
   const late = sync(ready({ jobs: [copyJob({ ended: ['Failed', 40], failed: 7 })] }), context)
   t.strictSame([late.status.phase, late.status.error], ['Failed', 'Job crashed 7 times'])
 })
+
+t.test(
+  'a copy of a migration that has ended is not run again, and says what to do (M14)',
+  async (t) => {
+    const told = JSON.stringify({ ...report({ state: 'Done', at: ago(9000) }), uid: 'uid-former' })
+    const copy = migration({ annotations: { [ANNOTATIONS.progress]: told } })
+    const decision = sync(ready({ migration: copy }), context)
+    const message = `this is a copy of a VecMigration (uid uid-former) that ended as Done at ${ago(9000)}, and is not run again: to run it, create another VecMigration without the annotation vec-operator.dev/progress`
+    t.strictSame(said(decision), ['Failed', 'MigrationFailed', message])
+    t.match(decision.status, { phase: 'Failed', error: message })
+    t.equal(jobIn(decision), undefined)
+  },
+)
 
 const STUCK: [string, JobParts][] = [
   ['runs another image', { image: 'old' }],

@@ -1,6 +1,7 @@
 /** A VecRestore whose Job is in trouble, or was made before; and one that has ended. */
 import t from 'tap'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../../crds/names.ts'
 import { RestorePlan } from '../../../crds/restore-command.ts'
 import { kept } from '../../../hooks/job.ts'
 import { restoreRights } from '../../../hooks/restore/children.ts'
@@ -20,6 +21,42 @@ t.test('a Job that ended without a word: once more in 2 s, after 30 s Failed', a
   t.not(ended(10).status.phase, 'Failed')
   t.equal(ended(31).status.error, 'Job crashed 7 times')
 })
+
+/** As Velero, or `kubectl create` of what `kubectl get -o yaml` printed, makes it. */
+function copyOf(state: 'Started' | 'Done' | 'Failed' | 'Refused', more: object = {}) {
+  const told = JSON.stringify({ ...report({ state, at: ago(9000) }), uid: 'uid-of-last-year' })
+  return restore({ annotations: { [ANNOTATIONS.progress]: told }, ...more })
+}
+
+t.test(
+  'a copy of a restore that has ended is not run again, and says what to do (M14)',
+  async (t) => {
+    for (const state of ['Done', 'Failed', 'Refused'] as const) {
+      const decision = sync(ready({ restore: copyOf(state) }), context)
+      const message = `this is a copy of a VecRestore (uid uid-of-last-year) that ended as ${state} at ${ago(9000)}, and is not run again: to run it, create another VecRestore without the annotation vec-operator.dev/progress`
+      t.strictSame(said(decision), ['Failed', 'RestoreFailed', message])
+      t.match(decision.status, { phase: 'Failed', error: message })
+      t.strictSame(
+        decision.children.filter(({ kind }) => kind === 'Job'),
+        [],
+      )
+      t.match(decision.events, [{ type: 'Warning', reason: 'RestoreFailed', message }])
+    }
+  },
+)
+
+t.test(
+  'a report of another resource stops no restore that was looked at, or of one at work',
+  async (t) => {
+    const seen = copyOf('Done', { status: { phase: 'Pending' } })
+    t.ok(jobIn(sync(ready({ restore: seen }), context)))
+    t.ok(jobIn(sync(ready({ restore: copyOf('Started') }), context)))
+    const broken = restore({
+      annotations: { [ANNOTATIONS.progress]: '{"uid":"x","state":"Done"}' },
+    })
+    t.ok(jobIn(sync(ready({ restore: broken }), context)))
+  },
+)
 
 t.test('a Job that never told of itself is made again, with the next number', async (t) => {
   const silent = restoreJob({ createdAgo: 601 })
