@@ -1,7 +1,6 @@
 /** Two engine doubles and a VecMigration from the one, by its address, into the other. */
 import type { Test } from 'tap'
 import type { VecMigration } from '../../../crds/migration.ts'
-import { samePoint } from '../../../jobs/migration/same-point.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { EngineConfig } from '../../doubles/engine/config.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
@@ -85,9 +84,22 @@ export function callsOf(url: string, key?: string): Pick<StageSide, 'call' | 'po
   }
 }
 
-/** Whether two arrays of points, as JSON, are the same to the last digit. */
+/** Whether two arrays of points, as JSON, are the same to the last digit, whatever the order of keys. */
 export function samePoints(one: string, other: string): boolean {
-  return samePoint(Buffer.from(one), Buffer.from(other))
+  return canonical(one) === canonical(other)
+}
+
+type Reviver = (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown
+
+/** Each number as it is written, and each object with its keys in order. */
+function canonical(json: string): string {
+  const parse = JSON.parse as (text: string, reviver: Reviver) => unknown
+  const value = parse(json, (_, part, { source }) => {
+    if (typeof part === 'number') return { number: source }
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
+    return Object.entries(part).toSorted(([left], [right]) => (left < right ? -1 : 1))
+  })
+  return JSON.stringify(value)
 }
 
 /** So many small points, numbered from one. */
