@@ -43,6 +43,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       'collection <n> of <n> (<name>): <n> of <n> points<how fast>',
       'collection <n> of <n> (<name>): <n> of <n> points compared with the target<how fast>',
       'waiting for <n> of about <n> points of <name> at the <source or target>, which cannot be read until they are indexed',
+      'waiting until <name> is indexed: it has more points than it shows',
     ],
     cause: 'The Job copies points, compares both sides, or waits for points that are deferred.',
     cure: 'Nothing; `kubectl logs job/<name>` has each step.',

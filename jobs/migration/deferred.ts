@@ -13,11 +13,17 @@ const POLL_MS = 5_000
 const STALLED_MS = GREEN_TIMEOUT_SECONDS * 1000
 const MOST_MS = 12 * STALLED_MS
 
+/** A collection that is not green after so long is not waited for any more. */
+const INDEXING_POLLS = 120
+
 /** How many points of a collection are hidden until they are indexed or applied. */
-export function hiddenPoints({ config, update_queue: queue }: CollectionInfo): number {
+function hiddenPoints({ config, update_queue: queue }: CollectionInfo, { called }: Side): number {
   if (config.optimizer_config['prevent_unoptimized'] !== true) return 0
+  const { deferred_points: deferred, length = 0 } = queue ?? {}
+  // Our own writes to such a target were not waited for.
+  if (called === 'target') return (deferred ?? 0) + length
   // 1.17.0 hides nothing, and holds back the writes themselves.
-  return queue?.deferred_points ?? queue?.length ?? 0
+  return deferred ?? length
 }
 
 /** Whether what is written may be hidden at first. */
@@ -36,7 +42,7 @@ export async function untilReadable(
   let lowest = Infinity
   for (let waited = 0, stalled = 0; ; waited += POLL_MS, stalled += POLL_MS) {
     const info = await paced(work, () => side.collections.collectionInfo(name, tools.signal))
-    const hidden = info === undefined ? 0 : hiddenPoints(info)
+    const hidden = info === undefined ? 0 : hiddenPoints(info, side)
     if (hidden === 0) return info
     if (hidden < lowest) stalled = 0
     lowest = Math.min(lowest, hidden)
@@ -46,6 +52,18 @@ export async function untilReadable(
     tally.waiting(`waiting for ${what}, which cannot be read until they are indexed`)
     await tools.time.sleep(POLL_MS, tools.signal)
     tally.check()
+  }
+}
+
+/** Waits, for some minutes at most, until a collection has built its indexes. */
+export async function untilIndexed({ collections }: Side, name: string, work: Work): Promise<void> {
+  const { tools, tally } = work
+  for (let poll = 0; poll < INDEXING_POLLS; poll += 1) {
+    await tools.time.sleep(POLL_MS, tools.signal)
+    tally.check()
+    const info = await paced(work, () => collections.collectionInfo(name, tools.signal))
+    if (info?.status !== 'yellow') return
+    tally.waiting(`waiting until ${name} is indexed: it has more points than it shows`)
   }
 }
 

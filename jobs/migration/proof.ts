@@ -6,7 +6,7 @@ import type { ShardKey } from '../../crds/manifest.ts'
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import { compareAll, type Amount, type Comparison } from './compare.ts'
-import { untilReadable } from './deferred.ts'
+import { untilIndexed, untilReadable } from './deferred.ts'
 import { Differences } from './differences.ts'
 import { paced } from './pace.ts'
 import type { Place } from './pages.ts'
@@ -59,6 +59,7 @@ export async function prove(name: string, position: MigrationPosition, work: Wor
       return proofOf(findings, { began, position, differences }, work)
     }
     if (round > 2) await time.sleep(PAUSE_MS, work.tools.signal)
+    if (findings.unread !== undefined) await untilIndexed(work.source, name, work)
     await nextRound({ shape, places, compared, position }, findings, work)
   }
 }
