@@ -16,9 +16,10 @@ export function countWrite(collection: Collection, points: readonly Point[]): vo
   }
 }
 
-/** Points of the copy on one node. */
-export function pointsOn(collection: Collection, shard: Shard, ordinal: number): number {
-  return Math.max(0, pointsIn(collection, shard).length - (shard.lost?.[ordinal] ?? 0))
+/** Points of the copy on one node: without the last ones, where it has lost some. */
+export function pointsOn(collection: Collection, shard: Shard, ordinal: number): Point[] {
+  const points = pointsIn(collection, shard)
+  return points.slice(0, Math.max(0, points.length - (shard.lost?.[ordinal] ?? 0)))
 }
 
 /** Wherever they come from: nobody looks whether they belong there (facts 6.6). */

@@ -4,6 +4,7 @@ import { ACCESS } from './access.ts'
 import { ALIASES } from './aliases.ts'
 import { COLLECTIONS } from './collections.ts'
 import { INDEXES } from './indexes.ts'
+import { LOCAL_POINTS } from './local-points.ts'
 import { MIGRATION } from './migration.ts'
 import { PATCHES } from './patch.ts'
 import { PLACING } from './placing.ts'
@@ -23,6 +24,7 @@ export const CASES: Case[] = [
   ...INDEXES,
   ...ALIASES,
   ...POINTS_CASES,
+  ...LOCAL_POINTS,
   ...MIGRATION,
   ...SHARD_KEYS,
   ...RECOVERY,

@@ -178,7 +178,7 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
     return [...peers, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
       copy: { ...shard, state: stateOf(each, peer_id) },
-      points_count: pointsOn(collection, each, ordinal),
+      points_count: pointsOn(collection, each, ordinal).length,
     }))
   })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id

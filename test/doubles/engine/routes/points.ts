@@ -17,7 +17,7 @@ import { countWrite } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
 
-interface Selection {
+export interface Selection {
   filter?: Filter
   points?: unknown[]
   ids?: unknown[]
@@ -63,6 +63,25 @@ export function pointRoutes(
   }
 }
 
+/** One page of these points of a collection. */
+export function pageOf(collection: Collection, all: Point[], selection: Selection): object {
+  const { limit = DEFAULT_PAGE, offset = null } = selection
+  if (limit < 1) {
+    const wrong = `[scroll_request.limit: value ${limit} invalid, must be 1 or larger]`
+    refuse(422, `Validation error in JSON body: ${wrong}`)
+  }
+  checkPage(collection, limit)
+  const rest = offset === null ? all : all.filter(({ id }) => compareIds(id, offset) >= 0)
+  return {
+    points: rest.slice(0, limit).map((point) => shown(point, selection)),
+    next_page_offset: rest[limit]?.id ?? null,
+  }
+}
+
+function page(collection: Collection, selection: Selection): object {
+  return pageOf(collection, selected(collection, selection), selection)
+}
+
 /** Who waits for points that are deferred waits for their index: longer than the engine itself waits. */
 function upsert(collection: Collection, body: unknown, wait: boolean): void {
   const written = readPoints(body, collection)
@@ -86,21 +105,6 @@ function selected(collection: Collection, { filter, shard_key: key }: Selection)
   return collection.points.filter(
     (point) => matches(point, filter) && (key === undefined || point.shard_key === key),
   )
-}
-
-function page(collection: Collection, selection: Selection): object {
-  const { limit = DEFAULT_PAGE, offset = null } = selection
-  if (limit < 1) {
-    const wrong = `[scroll_request.limit: value ${limit} invalid, must be 1 or larger]`
-    refuse(422, `Validation error in JSON body: ${wrong}`)
-  }
-  checkPage(collection, limit)
-  const all = selected(collection, selection)
-  const rest = offset === null ? all : all.filter(({ id }) => compareIds(id, offset) >= 0)
-  return {
-    points: rest.slice(0, limit).map((point) => shown(point, selection)),
-    next_page_offset: rest[limit]?.id ?? null,
-  }
 }
 
 /** In the order they were asked for; what is not there is left out. */

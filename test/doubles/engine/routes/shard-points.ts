@@ -1,9 +1,12 @@
-/** POST /collections/{c}/shards/{id}/points/count: the points of the copy on this node (engine 1.12 on). */
+/** POST /collections/{c}/shards/{id}/points/{count,scroll}: the points of the copy on this node (engine 1.12 on). */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { pointsOn } from '../shard-points.ts'
 import { checkExact, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
+import { pageOf, type Selection } from './points.ts'
+
+const VERBS = ['count', 'scroll']
 
 export function shardPointRoutes(
   { method, path, query, body }: EngineRequest,
@@ -12,15 +15,17 @@ export function shardPointRoutes(
 ): EngineAnswer | undefined {
   const [root, name = '', part, id = '', points, verb, ...rest] = path
   if (root !== 'collections' || part !== 'shards' || points !== 'points') return undefined
-  if (method !== 'POST' || verb !== 'count' || rest.length > 0) return undefined
+  if (method !== 'POST' || !VERBS.includes(verb ?? '') || rest.length > 0) return undefined
   const collection = found(cluster, name)
+  const selection = (body ?? {}) as Selection
   checkTimeout(collection, query['timeout'])
-  checkExact(collection, (body as { exact?: boolean } | undefined)?.exact ?? true)
+  if (verb === 'count') checkExact(collection, selection.exact ?? true)
   const shard =
     collection.shards.find((one) => one.id === Number(id)) ??
-    refuse(404, `Not found: Shard ${id} not found`)
+    refuse(404, `Not found: shard ${id} not found`)
   if (cluster.enabled && !shard.peers.includes(cluster.peer(ordinal).id)) {
     refuse(500, `Service internal error: Local shard ${id} not found`)
   }
-  return ok({ count: pointsOn(collection, shard, ordinal) })
+  const held = pointsOn(collection, shard, ordinal)
+  return ok(verb === 'count' ? { count: held.length } : pageOf(collection, held, selection))
 }
