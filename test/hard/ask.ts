@@ -1,0 +1,39 @@
+/** Calls on one node of an engine, with a limit of time. */
+
+/** The engine refused, with this status. */
+export class EngineError extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+const TIMEOUT_MS = 15_000
+
+/** The `result` of the answer. Throws when the node refuses or does not answer in time. */
+export async function ask(
+  url: string,
+  method: string,
+  path: string,
+  body?: object,
+  timeoutMs = TIMEOUT_MS,
+): Promise<unknown> {
+  const response = await fetch(url + path, {
+    method,
+    signal: AbortSignal.timeout(timeoutMs),
+    // The engine closes idle connections at any moment; a new one for each call is never stale.
+    headers: { 'content-type': 'application/json', connection: 'close' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  if (!response.ok) {
+    throw new EngineError(response.status, `${method} ${path} answered ${response.status}: ${text}`)
+  }
+  return (JSON.parse(text) as { result: unknown }).result
+}
+
+export function pathOf(collection: string): string {
+  return `/collections/${encodeURIComponent(collection)}`
+}

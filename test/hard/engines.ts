@@ -1,0 +1,349 @@
+/**
+ * Real engines in the pods of the embedded world: a process for each pod, on an address of its own. Peers
+ * dial each other through a front, and the world reaches a node through another, so that each path can be
+ * cut or slowed down by itself.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import type { Socket } from 'node:net'
+import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import type { Running } from '../world/controllers/containers.ts'
+import type { Pod } from '../world/controllers/objects.ts'
+import type { Sandbox } from '../world/controllers/sandbox.ts'
+import { dialerOf } from './dialer.ts'
+import { Link, type Condition } from './links.ts'
+
+/** Ports of the chart: every node has them on an address of its own. */
+const HTTP = 6333
+const GRPC = 6334
+const P2P = 6335
+const CONFIG_FILES = ['production.yaml', 'local.yaml']
+/** How long the start of a container waits for the engine to answer; a later answer is seen by the probe. */
+const START_MS = 8_000
+const RESTART_MS = 1_000
+const LONGEST_RESTART_MS = 8_000
+const STOP_MS = 10_000
+
+/** Small and quick: a seed must not take a minute. */
+const TUNED = {
+  log_level: 'INFO',
+  telemetry_disabled: true,
+  storage: {
+    on_disk_payload: true,
+    wal: { wal_capacity_mb: 1, wal_segments_ahead: 0 },
+    performance: { max_search_threads: 1, optimizer_cpu_budget: 1 },
+    optimizers: {
+      deleted_threshold: 0.2,
+      vacuum_min_vector_number: 1000,
+      default_segment_number: 1,
+      flush_interval_sec: 1,
+      indexing_threshold_kb: 10_000,
+      max_optimization_threads: 1,
+    },
+    hnsw_index: {
+      m: 8,
+      ef_construct: 16,
+      full_scan_threshold_kb: 10_000,
+      max_indexing_threads: 1,
+      on_disk: false,
+    },
+  },
+}
+
+export class RealEngines {
+  readonly #bin: string
+  readonly #folder: string
+  readonly #clusters = new Map<string, RealCluster>()
+  /** Second octet of all addresses, so that runs beside each other do not meet. */
+  readonly #octet: number
+
+  constructor(bin: string, folder: string, octet: number) {
+    this.#bin = bin
+    this.#folder = folder
+    this.#octet = octet
+  }
+
+  async start(pod: Pod, sandbox: Sandbox): Promise<Running> {
+    const [, set = pod.metadata.name, ordinal = '0'] = /^(.+)-(\d+)$/.exec(pod.metadata.name) ?? []
+    const node = await this.#clusterOf(set).node(Number(ordinal))
+    return node.run(pod.metadata.uid ?? '', sandbox)
+  }
+
+  node(set: string, ordinal: number): RealNode {
+    const node = this.#clusters.get(set)?.nodes.get(ordinal)
+    if (node === undefined) throw new Error(`there is no node ${set}-${ordinal}`)
+    return node
+  }
+
+  nodes(set: string): RealNode[] {
+    return [...(this.#clusters.get(set)?.nodes.values() ?? [])].toSorted(
+      (one, other) => one.ordinal - other.ordinal,
+    )
+  }
+
+  /** What two peers meet on their way to each other; without a condition all is well again. */
+  between(set: string, one: number, other: number, condition?: Condition): void {
+    this.node(set, one).meets(String(other), condition)
+    this.node(set, other).meets(String(one), condition)
+  }
+
+  async close(): Promise<void> {
+    for (const { nodes } of this.#clusters.values()) {
+      await Promise.all([...nodes.values()].map((node) => node.close()))
+    }
+  }
+
+  #clusterOf(set: string): RealCluster {
+    const known = this.#clusters.get(set)
+    if (known !== undefined) return known
+    const prefix = `127.${this.#octet}.${this.#clusters.size}`
+    const made = new RealCluster(this.#bin, join(this.#folder, set), prefix)
+    this.#clusters.set(set, made)
+    return made
+  }
+}
+
+class RealCluster {
+  readonly nodes = new Map<number, RealNode>()
+  readonly #bin: string
+  readonly #folder: string
+  readonly #prefix: string
+
+  constructor(bin: string, folder: string, prefix: string) {
+    this.#bin = bin
+    this.#folder = folder
+    this.#prefix = prefix
+  }
+
+  async node(ordinal: number): Promise<RealNode> {
+    const known = this.nodes.get(ordinal)
+    if (known !== undefined) return known
+    const node = new RealNode({
+      ordinal,
+      bin: this.#bin,
+      folder: join(this.#folder, String(ordinal)),
+      host: `${this.#prefix}.${1 + ordinal}`,
+      front: `${this.#prefix}.${101 + ordinal}`,
+      first: `${this.#prefix}.101`,
+    })
+    this.nodes.set(ordinal, node)
+    await node.open((near) => this.#dialer(near))
+    return node
+  }
+
+  /** Ordinal of the peer that dialled. */
+  #dialer(near: Socket): string {
+    const pids = new Map([...this.nodes.values()].map((node) => [node.pid ?? 0, node.ordinal]))
+    const pid = dialerOf(near, [...pids.keys()])
+    return String(pids.get(pid ?? 0) ?? 'unknown')
+  }
+}
+
+interface NodeOptions {
+  ordinal: number
+  bin: string
+  folder: string
+  /** Where the process listens. */
+  host: string
+  /** Where its peers dial it. */
+  front: string
+  /** Where peers dial node 0. */
+  first: string
+}
+
+export class RealNode {
+  readonly ordinal: number
+  /** Past every front: for the writer and the oracle. */
+  readonly url: string
+  /** The address its peers know it by. */
+  readonly uri: string
+  /** Node 0 starts a cluster of its own unless it is told whom to join. */
+  bootstrap: string | undefined
+  readonly #options: NodeOptions
+  #fronts: Link[] = []
+  /** For the world: it can be cut. */
+  #access: Link | undefined
+  /** For the kubelet's probe: it never is. */
+  #probe: Link | undefined
+  #child: ChildProcess | undefined
+  /** Ends the run of the present pod. */
+  #ending: (() => void) | undefined
+  #isClosed = false
+
+  constructor(options: NodeOptions) {
+    const { ordinal, host, front, first } = options
+    this.ordinal = ordinal
+    this.#options = options
+    this.url = `http://${host}:${HTTP}`
+    this.uri = `http://${front}:${P2P}`
+    this.bootstrap = ordinal === 0 ? undefined : `http://${first}:${P2P}`
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /** Port of the path from Jobs and service, on 127.0.0.1. */
+  get port(): number | undefined {
+    return this.#access?.port
+  }
+
+  get log(): string {
+    return join(this.#options.folder, 'log')
+  }
+
+  async open(dialer: (near: Socket) => string): Promise<void> {
+    const { host, front, folder } = this.#options
+    mkdirSync(folder, { recursive: true })
+    this.#fronts = await Promise.all(
+      [P2P, HTTP].map((port) => Link.open({ host, port }, { host: front, port }, dialer)),
+    )
+    this.#access = await Link.open({ host, port: HTTP })
+    this.#probe = await Link.open({ host, port: HTTP })
+  }
+
+  /** What a peer meets on its way here. */
+  meets(peer: string, condition?: Condition): void {
+    for (const front of this.#fronts) front.set(peer, condition)
+  }
+
+  /** What Jobs and service meet on their way here. */
+  meetsJobs(condition?: Condition): void {
+    this.#access?.set('', condition)
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal)
+  }
+
+  /** Deletes what the node has stored; the process must not be running on it for long. */
+  loseVolume(): void {
+    this.signal('SIGKILL')
+    rmSync(join(this.#options.folder, 'storage'), { recursive: true, force: true })
+  }
+
+  /** A container: the engine runs, and is started again when it dies, until the pod ends. */
+  async run(podUid: string, sandbox: Sandbox): Promise<Running> {
+    const { folder } = this.#options
+    const config = this.#config(sandbox, podUid)
+    const file = join(folder, 'config.yaml')
+    writeFileSync(file, stringify(config))
+    const ended = Promise.withResolvers<number>()
+    const state = { over: false, restarts: 0 }
+    const start = () => {
+      if (state.over || this.#isClosed) return
+      const child = this.#spawn(file)
+      child.once('exit', () => {
+        if (this.#child === child) this.#child = undefined
+        if (state.over) {
+          ended.resolve(137)
+          return
+        }
+        state.restarts += 1
+        setTimeout(start, Math.min(LONGEST_RESTART_MS, RESTART_MS * state.restarts))
+      })
+    }
+    const end = (signal: NodeJS.Signals) => {
+      state.over = true
+      const child = this.#child
+      if (child === undefined) {
+        ended.resolve(0)
+        return
+      }
+      child.kill('SIGCONT')
+      child.kill(signal)
+      setTimeout(() => child.kill('SIGKILL'), STOP_MS).unref()
+    }
+    this.#ending = () => end('SIGKILL')
+    start()
+    await this.#answers()
+    return {
+      log: () => '',
+      port: (port) => (port === HTTP ? this.#probe?.port : undefined),
+      stop: () => end('SIGTERM'),
+      kill: () => end('SIGKILL'),
+      setReady: () => undefined,
+      ended: ended.promise,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const child = this.#child
+    this.#ending?.()
+    if (child !== undefined && child.exitCode === null && child.signalCode === null) {
+      await new Promise((resolve) => child.once('exit', resolve))
+    }
+    const links = [...this.#fronts, this.#access, this.#probe]
+    await Promise.all(links.map(async (link) => link?.close()))
+  }
+
+  #spawn(file: string): ChildProcess {
+    const { bin, folder } = this.#options
+    const log = openSync(this.log, 'a')
+    const joins = this.bootstrap === undefined ? [] : ['--bootstrap', this.bootstrap]
+    const args = ['--config-path', file, '--disable-telemetry', '--uri', this.uri, ...joins]
+    const env = { ...process.env, QDRANT_INIT_FILE_PATH: join(folder, 'initialized') }
+    const child = spawn(bin, args, { cwd: folder, env, stdio: ['ignore', log, log] })
+    closeSync(log)
+    // A binary that is missing shows as a node that never answers.
+    child.on('error', () => undefined)
+    this.#child = child
+    CHILDREN.add(child)
+    child.once('exit', () => CHILDREN.delete(child))
+    return child
+  }
+
+  #config(sandbox: Sandbox, podUid: string): object {
+    const { folder, host } = this.#options
+    const snapshots = join(folder, `snapshots-${podUid}`)
+    const own = {
+      storage: { storage_path: join(folder, 'storage'), snapshots_path: snapshots },
+      service: { host, http_port: HTTP, grpc_port: GRPC, max_workers: 1 },
+      cluster: { enabled: true, p2p: { port: P2P } },
+    }
+    const files = CONFIG_FILES.map((name) => sandbox.path(`/qdrant/config/${name}`)).filter(
+      (path) => statSync(path, { throwIfNoEntry: false })?.isFile(),
+    )
+    const mounted = files.map((path) => parse(readFileSync(path, 'utf8')) as object)
+    return [TUNED, ...mounted, own].reduce(merged, {})
+  }
+
+  async #answers(): Promise<void> {
+    const end = Date.now() + START_MS
+    while (Date.now() < end && !this.#isClosed) {
+      try {
+        if ((await fetch(`${this.url}/livez`)).ok) return
+      } catch {
+        // It does not listen yet.
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+}
+
+/** Engines must not outlive a run that ends without a word. */
+const CHILDREN = new Set<ChildProcess>()
+process.once('exit', () => CHILDREN.forEach((child) => child.kill('SIGKILL')))
+
+function merged(one: object, other: object): object {
+  const result: Record<string, unknown> = { ...one }
+  for (const [key, value] of Object.entries(other) as [string, unknown][]) {
+    const before = result[key]
+    result[key] = isRecord(before) && isRecord(value) ? merged(before, value) : value
+  }
+  return result
+}
+
+function isRecord(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

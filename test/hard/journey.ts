@@ -1,0 +1,368 @@
+/** One seed: a cluster under load, a data job with faults, and the verdict of the oracle on what it brought. */
+import { recordAt, valueAt } from '../world/api/json.ts'
+import { Dice } from '../faults/machine/dice.ts'
+import { ask, pathOf } from './ask.ts'
+import { Ledger } from './ledger.ts'
+import { comparisons, compare, textOf } from './oracle.ts'
+import type { Phase, Plan } from './plan.ts'
+import { readReplicas, settle } from './replicas.ts'
+import { backup, cluster, migration, restore, SOURCE, TARGET } from './resources.ts'
+import { Strikes } from './strikes.ts'
+import { COLLECTIONS, KEYED, PASSING, PLAIN, Traffic } from './traffic.ts'
+import type { HardWorld } from './world.ts'
+
+export interface Outcome {
+  phase: Phase
+  attempt: number
+  ended: 'Completed' | 'Failed' | 'waits'
+  message: string
+}
+
+export interface Result {
+  findings: string[]
+  outcomes: Outcome[]
+  struck: ReadonlyMap<string, number>
+  /** Points compared, each on each node. */
+  compared: number
+  /** Acknowledged points that the source itself has lost: no data job can bring them back. */
+  lostByEngine: number
+  reads: Traffic['reads']
+  writes: Traffic['writes']
+}
+
+/** Seconds of the world in which a data job ends once the faults are over. */
+const BOUND_SECONDS = 1800
+const BOOT_SECONDS = 600
+const SETTLE_MS = 60_000
+const ATTEMPTS = 3
+const MOST_SHOWN = 8
+
+const KINDS = { backup: 'VecBackup', restore: 'VecRestore', migration: 'VecMigration' } as const
+
+export async function travel(world: HardWorld, plan: Plan): Promise<Result> {
+  const journey = new JourneyRun(world, plan)
+  try {
+    await journey.run()
+  } finally {
+    await journey.stop()
+  }
+  return journey.result()
+}
+
+/** When a data job worked, by the ledger. */
+interface Span {
+  name: string
+  from: number
+  to: number
+}
+
+class JourneyRun {
+  readonly #world: HardWorld
+  readonly #plan: Plan
+  readonly #strikes: Strikes
+  readonly #ledger = new Ledger()
+  readonly #traffic: Traffic
+  #later: Traffic | undefined
+  readonly #findings: string[] = []
+  readonly #outcomes: Outcome[] = []
+  #compared = 0
+  /** Points that the source itself has lost, or of which its replicas differ at rest. */
+  readonly #differing = new Set<string>()
+
+  constructor(world: HardWorld, plan: Plan) {
+    this.#world = world
+    this.#plan = plan
+    this.#strikes = new Strikes(world, plan)
+    this.#traffic = new Traffic({
+      ledger: this.#ledger,
+      dice: new Dice(plan.seed + 1),
+      urls: () => this.#open(SOURCE),
+      replicas: 2,
+      shards: plan.nodes,
+    })
+  }
+
+  async run(): Promise<void> {
+    const { nodes, targetNodes, journey, into, points } = this.#plan
+    const needsTarget = journey === 'migration' || into === 'other cluster'
+    await this.#world.apply(cluster(SOURCE, nodes))
+    if (needsTarget) await this.#world.apply(cluster(TARGET, targetNodes))
+    await this.#running(SOURCE, nodes)
+    if (needsTarget) await this.#running(TARGET, targetNodes)
+    say('clusters are Running')
+    await this.#traffic.fill(points)
+    say('filled')
+    this.#traffic.start({ churns: true })
+    if (journey === 'migration') await this.#migrate()
+    else await this.#backUpAndRestore()
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#traffic.stop(), this.#later?.stop()])
+    await this.#strikes.end().catch(() => undefined)
+  }
+
+  result(): Result {
+    const { struck } = this.#strikes
+    const { reads, writes } = this.#traffic
+    return {
+      findings: this.#findings,
+      outcomes: this.#outcomes,
+      struck,
+      compared: this.#compared,
+      lostByEngine: this.#differing.size,
+      reads,
+      writes,
+    }
+  }
+
+  async #backUpAndRestore(): Promise<void> {
+    const { journey, into, nodes, targetNodes } = this.#plan
+    const method = journey === 'backup by node' ? 'Node' : 'Shard'
+    const taken = await this.#untilCompleted('backup', nodes, (name) =>
+      backup(name, this.#world.endpoint, method),
+    )
+    if (taken === undefined) return
+    const backedUp = this.#collectionsOf(taken.name)
+    await this.#lookAtSource(taken)
+    const mapping = into === 'beside' ? renamed(backedUp) : {}
+    const target = into === 'other cluster' ? TARGET : SOURCE
+    if (into === 'over') await this.#makeRoom()
+    await this.#traffic.only('busy')
+    this.#traffic.start()
+    const back = await this.#untilCompleted(
+      'restore',
+      target === SOURCE ? nodes : targetNodes,
+      (name) => restore(name, { backup: taken.name, target, collections: backedUp, mapping }),
+    )
+    if (back === undefined) return
+    await this.#judge(taken, target, (name) => mapping[name] ?? name)
+  }
+
+  async #migrate(): Promise<void> {
+    const collections = [PLAIN, KEYED]
+    const copied = await this.#untilCompleted('migration', this.#plan.nodes, (name) =>
+      migration(name, collections),
+    )
+    if (copied === undefined) return
+    await this.#lookAtSource(copied)
+    await this.#judge(copied, TARGET, (name) => name, collections)
+  }
+
+  /** A disaster before a restore over what is there: one collection is gone, the other has moved on. */
+  async #makeRoom(): Promise<void> {
+    for (const collection of [KEYED, PASSING])
+      await this.#traffic.drop(collection).catch(() => undefined)
+  }
+
+  /** Makes the resource until it is Completed; each attempt may fail with a cause as long as faults strike. */
+  async #untilCompleted(
+    phase: Phase,
+    nodes: number,
+    make: (name: string) => object,
+  ): Promise<Span | undefined> {
+    const struckCluster =
+      phase === 'restore' && this.#plan.into === 'other cluster' ? TARGET : SOURCE
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      const name = `${phase}-${attempt}`
+      const from = this.#ledger.now()
+      say(`${name} begins`)
+      await this.#world.apply(make(name))
+      if (attempt === 1) this.#strikes.begin(phase, struckCluster, nodes)
+      const outcome = await this.#ended(phase, name, attempt)
+      const to = this.#ledger.now()
+      this.#outcomes.push(outcome)
+      say(`${name}: ${outcome.ended}: ${outcome.message}`)
+      if (outcome.ended === 'Completed') {
+        await this.#strikes.end()
+        return { name, from, to }
+      }
+      const { ended, message } = outcome
+      if (!namesCause(message)) {
+        this.#findings.push(`${name} is ${ended} and names no cause: "${message}"`)
+      }
+      if (ended === 'waits') break
+      await this.#strikes.end()
+      // Shard keys that come and go while a snapshot is taken are a fault too.
+      this.#traffic.calm()
+      if (phase === 'migration') await this.#prepareMigration()
+      if (attempt > 1) await this.#settled(struckCluster)
+    }
+    this.#findings.push(`no ${phase} completes after the faults have ended`)
+    return undefined
+  }
+
+  async #ended(phase: Phase, name: string, attempt: number): Promise<Outcome> {
+    const kind = KINDS[phase]
+    const phaseNow = () => recordAt(this.#world.find(kind, name), 'status')['phase']
+    const isOver = () => ['Completed', 'Failed'].includes(String(phaseNow()))
+    await this.#world.until(() => isOver() || !this.#strikes.active, BOUND_SECONDS)
+    let message = this.#messageOf(kind, name)
+    say(`${name} is ${String(phaseNow())} once the faults are over: ${message}`)
+    if (!isOver()) {
+      if (!namesCause(message)) message = this.#messageOf(kind, name)
+      await this.#strikes.end()
+      // Shard keys that come and go while a snapshot is taken are a fault too.
+      this.#traffic.calm()
+      if (phase === 'migration') await this.#traffic.stop()
+      await this.#world.until(isOver, BOUND_SECONDS)
+      message = this.#messageOf(kind, name)
+    }
+    const ended = String(phaseNow())
+    return {
+      phase,
+      attempt,
+      ended: ended === 'Completed' || ended === 'Failed' ? ended : 'waits',
+      message,
+    }
+  }
+
+  /**
+   * A source that takes writes may never compare equal, so the next attempt copies one at rest. It begins
+   * with an empty target: points that were there before stay there, also those of the attempt before.
+   */
+  async #prepareMigration(): Promise<void> {
+    await this.#traffic.stop()
+    const [url = ''] = this.#world.urls(TARGET)
+    for (const collection of [PLAIN, KEYED]) await ask(url, 'DELETE', pathOf(collection))
+  }
+
+  #messageOf(kind: string, name: string): string {
+    const object = this.#world.find(kind, name)
+    const conditions = (valueAt(object, 'status.conditions') ?? []) as {
+      type: string
+      reason?: string
+      message?: string
+    }[]
+    const complete = conditions.find(({ type }) => type === 'Complete')
+    const error = valueAt(object, 'status.error')
+    const said = `${complete?.reason ?? ''}: ${complete?.message ?? ''}`
+    return typeof error === 'string' ? `${said} (${error})` : said
+  }
+
+  #collectionsOf(backupName: string): string[] {
+    const found = valueAt(this.#world.find('VecBackup', backupName), 'status.collections')
+    return ((found ?? []) as { name: string }[]).map(({ name }) => name)
+  }
+
+  /**
+   * What every node has of each collection, against what was acknowledged before the data job began; then
+   * again after clients have written for a while: what was acknowledged to them must stay.
+   */
+  async #judge(
+    { from, to }: Span,
+    target: string,
+    targetName: (collection: string) => string,
+    collections: readonly string[] = COLLECTIONS,
+  ): Promise<void> {
+    const later = new Ledger()
+    const traffic = new Traffic({
+      ledger: later,
+      dice: new Dice(this.#plan.seed + 2),
+      urls: () => this.#open(target),
+      replicas: 1,
+      shards: 1,
+    })
+    this.#later = traffic
+    const names: string[] = []
+    for (const collection of collections) {
+      const name = targetName(collection)
+      const why = await settle(() => this.#world.urls(target), name, SETTLE_MS)
+      if (why !== undefined && why !== 'no collection') {
+        this.#findings.push(`${name} does not settle: ${why}`)
+      }
+      const replicas = await readReplicas(this.#world.urls(target), name)
+      this.#compared += comparisons(replicas)
+      const found = compare({ ledger: this.#ledger, collection, from, to }, replicas).filter(
+        ({ id, key }) => !this.#differing.has(nameOf(collection, id, key)),
+      )
+      this.#report(`${name} after ${this.#plan.journey}`, found.map(textOf))
+      if (replicas.length === 0) continue
+      names.push(name)
+      const points = new Map(
+        replicas.flatMap(({ key, points: held }) =>
+          [...held.values()].map((point) => [`${key ?? ''}/${point.id}`, [point, key]] as const),
+        ),
+      )
+      traffic.adopt(name, points.values())
+    }
+    traffic.start()
+    await pause(this.#plan.afterwardsMs)
+    await traffic.stop()
+    for (const name of names) {
+      await settle(() => this.#world.urls(target), name, SETTLE_MS)
+      const replicas = await readReplicas(this.#world.urls(target), name)
+      this.#compared += comparisons(replicas)
+      const now = later.now()
+      const found = compare({ ledger: later, collection: name, from: now, to: now }, replicas)
+      this.#report(`${name} after later writes`, found.map(textOf))
+    }
+  }
+
+  /** What the engine itself has lost is noted: no data job can bring it. */
+  async #lookAtSource({ from }: Span): Promise<void> {
+    await this.#traffic.stop()
+    for (const collection of COLLECTIONS) {
+      await settle(() => this.#world.urls(SOURCE), collection, SETTLE_MS)
+      const replicas = await readReplicas(this.#world.urls(SOURCE), collection)
+      this.#compared += comparisons(replicas)
+      const found = compare({ ledger: this.#ledger, collection, from, to: Infinity }, replicas)
+      for (const { id, key } of found) this.#differing.add(nameOf(collection, id, key))
+      if (found.length > 0)
+        say(`source ${collection}: ${found.slice(0, MOST_SHOWN).map(textOf).join('\n')}`)
+    }
+  }
+
+  #report(what: string, found: readonly string[]): void {
+    if (found.length === 0) return
+    this.#findings.push(`${what}: ${found.length} findings`)
+    this.#findings.push(...found.slice(0, MOST_SHOWN).map((line) => `  ${line}`))
+  }
+
+  /** Nodes of a cluster that clients may use: one without its volume may have started a cluster of its own. */
+  #open(name: string): string[] {
+    const lost = this.#strikes.lost.get(name)
+    return this.#world.urls(name).filter((_, ordinal) => ordinal !== lost)
+  }
+
+  async #settled(name: string): Promise<void> {
+    for (const collection of COLLECTIONS) {
+      await settle(() => this.#world.urls(name), collection, SETTLE_MS)
+    }
+  }
+
+  async #running(name: string, nodes: number): Promise<void> {
+    const isRunning = () =>
+      recordAt(this.#world.find('VecCluster', name), 'status')['phase'] === 'Running'
+    if (!(await this.#world.until(isRunning, BOOT_SECONDS))) {
+      const status = JSON.stringify(recordAt(this.#world.find('VecCluster', name), 'status'))
+      throw new Error(`cluster ${name} of ${nodes} is not Running: ${status}`)
+    }
+  }
+}
+
+function nameOf(collection: string, id: number, key: string | undefined): string {
+  return JSON.stringify([collection, key ?? null, id])
+}
+
+function renamed(collections: readonly string[]): Record<string, string> {
+  return Object.fromEntries(collections.map((name) => [name, `${name}-again`]))
+}
+
+/** A message helps only if it says which part is meant. */
+export function namesCause(message: string): boolean {
+  const [, said = ''] = /^[^:]*: (.*)$/s.exec(message) ?? []
+  const part =
+    /node|shard|collection|cluster|store|bucket|s3|pod|job|peer|alias|engine|point|lease/i
+  return said.trim().length > 15 && part.test(said)
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** What happens, for who watches a run. */
+function say(line: string): void {
+  if (process.env['HARD_VERBOSE'] === '1')
+    console.error(new Date().toISOString().slice(11, 23), line)
+}

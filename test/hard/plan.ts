@@ -1,0 +1,120 @@
+/** What a seed draws: cluster, data job and the faults that strike during it. The same seed draws the same. */
+import { Dice } from '../faults/machine/dice.ts'
+
+export type Journey = 'backup by node' | 'backup by shard' | 'migration'
+/** Where a restore goes: over the collections, beside them under other names, or into another cluster. */
+export type Into = 'over' | 'beside' | 'other cluster'
+export type Phase = 'backup' | 'restore' | 'migration'
+
+export const FAULTS = [
+  'node restarted',
+  'node killed',
+  'pod deleted',
+  'node frozen',
+  'volume lost',
+  'link between nodes cut',
+  'node isolated',
+  'link between nodes slow',
+  'Job cut off from node',
+  'Job slow to node',
+  'store slow',
+  'store fails',
+  'store unreachable',
+  'Job killed',
+  'Job drained',
+  'service killed',
+  'helm run',
+  'rollout beside the Lease',
+] as const
+export type Fault = (typeof FAULTS)[number]
+
+export interface Strike {
+  fault: Fault
+  during: Phase
+  /** Milliseconds after the Job of this phase has started. */
+  afterMs: number
+  /** How long it lasts, in seconds. */
+  seconds: number
+  /** Ordinal of the node, and of the other where two are concerned. */
+  node: number
+  other: number
+}
+
+export interface Plan {
+  seed: number
+  /** Of the source. */
+  nodes: 3 | 5
+  targetNodes: number
+  journey: Journey
+  into: Into
+  /** Points per collection before anything starts. */
+  points: number
+  /** How long clients write after a data job has reported Completed, before all is compared again. */
+  afterwardsMs: number
+  strikes: Strike[]
+}
+
+/** Faults of engine processes and their network, which engine doubles cannot express. */
+export const NEEDS_PROCESSES: readonly Fault[] = [
+  'node frozen',
+  'volume lost',
+  'link between nodes cut',
+  'node isolated',
+  'link between nodes slow',
+]
+
+export interface DrawOptions {
+  nodes?: 3 | 5
+  /** Against engine doubles. */
+  short?: boolean
+}
+
+const MOST_STRIKES = 4
+const AFTERWARDS_MS = 6_000
+const SHORT_AFTERWARDS_MS = 500
+const LATEST_MS = 6_000
+
+export function draw(seed: number, { nodes, short = false }: DrawOptions = {}): Plan {
+  const dice = new Dice(seed)
+  const drawnNodes = dice.oneOf([3, 3, 3, 5] as const)
+  const journey = dice.oneOf<Journey>([
+    ...(['backup by node', 'backup by node', 'backup by shard', 'backup by shard'] as const),
+    'migration',
+  ])
+  const into = dice.oneOf<Into>(['over', 'beside', 'other cluster'])
+  const size = nodes ?? drawnNodes
+  const smaller = dice.oneOf([1, 3] as const)
+  // A backup by node is restored into as many nodes as it came from.
+  const targetNodes = journey === 'backup by node' ? size : smaller
+  const points = short ? 60 : dice.between(400, 1200)
+  const faults = FAULTS.filter((fault) => !short || !NEEDS_PROCESSES.includes(fault))
+  const phases: [Phase, ...Phase[]] =
+    journey === 'migration' ? ['migration'] : ['backup', 'restore']
+  const strikes = Array.from({ length: dice.between(1, MOST_STRIKES) }, (): Strike => {
+    const node = dice.between(0, size - 1)
+    return {
+      fault: faults[dice.between(0, faults.length - 1)] ?? 'Job killed',
+      during: dice.oneOf(phases),
+      afterMs: dice.between(0, short ? LATEST_MS / 4 : LATEST_MS),
+      seconds: dice.between(2, short ? 3 : 10),
+      node,
+      other: (node + dice.between(1, size - 1)) % size,
+    }
+  })
+  const afterwardsMs = short ? SHORT_AFTERWARDS_MS : AFTERWARDS_MS
+  return {
+    ...{ seed, nodes: size, targetNodes, journey, into, points, afterwardsMs },
+    strikes: plausible(strikes),
+  }
+}
+
+/** A second volume lost in the same run may be the last copy: no backup has to survive that. */
+function plausible(strikes: Strike[]): Strike[] {
+  let lost = false
+  return strikes.filter(({ fault }) => {
+    if (fault !== 'volume lost') return true
+    const isFirst = !lost
+    lost = true
+    return isFirst
+  })
+}

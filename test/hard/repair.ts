@@ -1,0 +1,128 @@
+/**
+ * What an administrator does for a node whose volume is lost: the copies it had are dropped where others
+ * are Active, the node joins as a new peer, and the copies are made again.
+ */
+import { ask, pathOf } from './ask.ts'
+import { settle, viewOf } from './replicas.ts'
+import type { HardWorld } from './world.ts'
+
+const WAIT_MS = 40_000
+const POLL_MS = 250
+
+interface Peers {
+  peer_id: number
+  peers: Record<string, { uri: string }>
+}
+
+export async function repair(world: HardWorld, cluster: string, lost: number): Promise<void> {
+  const { engines } = world
+  if (engines === undefined) return
+  const set = `vec-${cluster}`
+  const node = engines.node(set, lost)
+  const survivor = engines.nodes(set).find(({ ordinal }) => ordinal !== lost)
+  if (survivor === undefined) throw new Error(`${set} has no other node`)
+  const collections = await collectionsOf(survivor.url)
+  const peer = await peerAt(survivor.url, node.uri)
+  for (const collection of collections) await dropCopies(survivor.url, collection, peer)
+  // Node 0 would found a cluster of its own.
+  node.bootstrap = survivor.uri
+  await until(`${set}-${lost} joins`, async () => {
+    if ((await peerAt(survivor.url, node.uri).catch(() => peer)) !== peer) return isReady(node.url)
+    node.loseVolume()
+    await pause(3_000)
+    return false
+  })
+  for (const collection of collections) await makeCopies(world, cluster, collection)
+}
+
+async function collectionsOf(url: string): Promise<string[]> {
+  const { collections } = (await ask(url, 'GET', '/collections')) as {
+    collections: { name: string }[]
+  }
+  return collections.map(({ name }) => name)
+}
+
+/** The peer that has this address, as text: ids do not fit a number. */
+async function peerAt(url: string, uri: string): Promise<string> {
+  const response = await fetch(`${url}/cluster`)
+  const { peers } = ((await response.json()) as { result: Peers }).result
+  const found = Object.entries(peers).find(([, peer]) => peer.uri.replace(/\/$/, '') === uri)
+  if (found === undefined) throw new Error(`no peer at ${uri}`)
+  return found[0]
+}
+
+async function dropCopies(url: string, collection: string, peer: string): Promise<void> {
+  const text = await textOf(url, `${pathOf(collection)}/cluster`)
+  for (const { shard, of } of remotesIn(text)) {
+    if (of !== peer) continue
+    const body = `{"drop_replica":{"shard_id":${shard},"peer_id":${peer}}}`
+    await post(url, `${pathOf(collection)}/cluster?timeout=20`, body)
+  }
+}
+
+/** As many copies as the collection is to have, each made from one that is Active. */
+async function makeCopies(world: HardWorld, cluster: string, collection: string): Promise<void> {
+  const urls = world.urls(cluster)
+  const [url = ''] = urls
+  const { config } = (await ask(url, 'GET', pathOf(collection))) as {
+    config: { params: { replication_factor: number } }
+  }
+  const holders = new Map<number, string[]>()
+  const all: string[] = []
+  for (const one of urls) {
+    const text = await textOf(one, `${pathOf(collection)}/cluster`)
+    const own = /"peer_id":(\d+)/.exec(text)?.[1] ?? ''
+    all.push(own)
+    const view = await viewOf(one, collection)
+    for (const { shard_id: shard } of view?.local_shards ?? []) {
+      holders.set(shard, [...(holders.get(shard) ?? []), own])
+    }
+  }
+  const { replication_factor: wanted } = config.params
+  for (const [shard, peers] of holders) {
+    const free = all.filter((peer) => !peers.includes(peer))
+    for (const to of free.slice(0, Math.max(0, wanted - peers.length))) {
+      const move = `{"shard_id":${shard},"from_peer_id":${peers[0]},"to_peer_id":${to}}`
+      await post(url, `${pathOf(collection)}/cluster?timeout=20`, `{"replicate_shard":${move}}`)
+      await settle(() => world.urls(cluster), collection, WAIT_MS)
+    }
+  }
+}
+
+/** Peer ids are larger than a number holds, so they are cut out of the text. */
+function remotesIn(text: string): { shard: number; of: string }[] {
+  const remotes = /"remote_shards":\[(.*?)\]/s.exec(text)?.[1] ?? ''
+  return [...remotes.matchAll(/\{[^}]*\}/g)].map(([one]) => ({
+    shard: Number(/"shard_id":(\d+)/.exec(one)?.[1]),
+    of: /"peer_id":(\d+)/.exec(one)?.[1] ?? '',
+  }))
+}
+
+async function textOf(url: string, path: string): Promise<string> {
+  return (await fetch(url + path)).text()
+}
+
+async function post(url: string, path: string, body: string): Promise<void> {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(url + path, { method: 'POST', headers, body })
+  if (!response.ok) throw new Error(`POST ${path} answered ${await response.text()}`)
+}
+
+async function isReady(url: string): Promise<boolean> {
+  return fetch(`${url}/readyz`).then(
+    ({ ok }) => ok,
+    () => false,
+  )
+}
+
+async function until(what: string, met: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + WAIT_MS
+  while (!(await met().catch(() => false))) {
+    if (Date.now() > end) throw new Error(`not within ${WAIT_MS} ms: ${what}`)
+    await pause(POLL_MS)
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

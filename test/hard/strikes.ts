@@ -1,0 +1,229 @@
+/** Lets the faults of a plan happen to a world, each at its time and for its time, and ends them. */
+import { API_VERSION } from '../../crds/names.ts'
+import { settle } from './replicas.ts'
+import type { Fault, Phase, Plan, Strike } from './plan.ts'
+import { repair } from './repair.ts'
+import { COLLECTIONS } from './traffic.ts'
+import { NAMESPACE, type HardWorld } from './world.ts'
+
+/** Ends the fault. */
+type Ending = () => Promise<void> | void
+
+interface Blow {
+  world: HardWorld
+  strike: Strike
+  /** The cluster whose nodes are struck. */
+  cluster: string
+  /** Ordinal that this cluster has. */
+  node: number
+  other: number
+}
+
+const SLOW_NODES = 30_000
+const SLOW_JOB = 60_000
+const SLOW_STORE = 150_000
+const SETTLED_MS = 5_000
+
+export class Strikes {
+  /** How often each fault has struck. */
+  readonly struck = new Map<Fault, number>()
+  /** Nodes of a cluster without their volume, until they are repaired. */
+  readonly lost = new Map<string, number>()
+  readonly #world: HardWorld
+  readonly #plan: Plan
+  readonly #running = new Set<Promise<void>>()
+  #until: number = Date.now()
+
+  constructor(world: HardWorld, plan: Plan) {
+    this.#world = world
+    this.#plan = plan
+  }
+
+  /** Starts what is to strike in a phase, at the cluster that takes part in it. */
+  begin(phase: Phase, cluster: string, nodes: number): void {
+    for (const strike of this.#plan.strikes) {
+      if (strike.during !== phase) continue
+      const release = this.#world.hold()
+      this.#until = Math.max(this.#until, Date.now() + strike.afterMs + strike.seconds * 1000)
+      const work = this.#strike(strike, cluster, nodes)
+        .catch((error: unknown) => {
+          // A fault that cannot happen, as on a pod that is not there, does not.
+          if (process.env['HARD_VERBOSE'] === '1') console.error(strike.fault, error)
+        })
+        .finally(() => {
+          release()
+          this.#running.delete(work)
+        })
+      this.#running.add(work)
+    }
+  }
+
+  /** Whether any fault is still to come or at work. */
+  get active(): boolean {
+    return this.#running.size > 0
+  }
+
+  /** Waits until all faults are over, and repairs what does not heal by itself. */
+  async end(): Promise<void> {
+    await Promise.all(this.#running)
+    for (const [cluster, node] of this.lost) await repair(this.#world, cluster, node)
+    this.lost.clear()
+  }
+
+  async #strike(strike: Strike, cluster: string, nodes: number): Promise<void> {
+    await pause(strike.afterMs)
+    const node = strike.node % nodes
+    const other = strike.other % nodes
+    const blow = { world: this.#world, strike, cluster, node, other }
+    const end = await this.#hit(blow)
+    if (end === undefined) return
+    this.struck.set(strike.fault, (this.struck.get(strike.fault) ?? 0) + 1)
+    await pause(strike.seconds * 1000)
+    await end()
+  }
+
+  /** Answers how the fault ends; undefined when it could not happen. */
+  async #hit(blow: Blow): Promise<Ending | undefined> {
+    const { world, strike, cluster, node, other } = blow
+    const { engines, store, bucket } = world
+    const set = `vec-${cluster}`
+    const nothing = () => undefined
+    switch (strike.fault) {
+      case 'node restarted':
+        return signalled(blow, 'SIGTERM')
+      case 'node killed':
+        return signalled(blow, 'SIGKILL')
+      case 'pod deleted':
+        await world.client.delete(pod(`${set}-${node}`), {})
+        return nothing
+      case 'node frozen':
+        engines?.node(set, node).signal('SIGSTOP')
+        return () => engines?.node(set, node).signal('SIGCONT')
+      case 'volume lost':
+        return this.#loseVolume(blow)
+      case 'link between nodes cut':
+        if (node === other) return undefined
+        engines?.between(set, node, other, { cut: true })
+        return () => engines?.between(set, node, other)
+      case 'node isolated':
+        return isolated(blow)
+      case 'link between nodes slow':
+        if (node === other) return undefined
+        engines?.between(set, node, other, { rate: SLOW_NODES })
+        return () => engines?.between(set, node, other)
+      case 'Job cut off from node':
+        return away(blow, { cut: true })
+      case 'Job slow to node':
+        return away(blow, { rate: SLOW_JOB })
+      case 'store slow':
+        store.set('', { rate: SLOW_STORE })
+        return () => store.set('')
+      case 'store unreachable':
+        store.set('', { cut: true })
+        return () => store.set('')
+      case 'store fails':
+        bucket.misbehave(failing())
+        return () => bucket.misbehave()
+      case 'Job killed':
+        return ofJobs(world, (name) => world.controllers.kubelet.kill(NAMESPACE, name))
+      case 'Job drained':
+        return ofJobs(world, (name) => world.client.delete(pod(name), {}))
+      case 'service killed':
+        await world.operator.stopService()
+        return () => world.operator.startService()
+      case 'helm run':
+        return helmRun(blow)
+      case 'rollout beside the Lease':
+        await world.client.patch(
+          { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: NAMESPACE, name: set },
+          { spec: { template: { metadata: { annotations: { restarted: String(Date.now()) } } } } },
+        )
+        return nothing
+    }
+  }
+
+  /** Only where every point is on another node too. */
+  async #loseVolume({ world, cluster, node }: Blow): Promise<Ending | undefined> {
+    const { engines } = world
+    if (engines === undefined || this.lost.size > 0 || this.#running.size > 1) return undefined
+    const urls = () => world.urls(cluster)
+    if (urls().length < 3) return undefined
+    for (const collection of COLLECTIONS) {
+      if ((await settle(urls, collection, SETTLED_MS)) !== undefined) return undefined
+    }
+    this.lost.set(cluster, node)
+    engines.node(`vec-${cluster}`, node).loseVolume()
+    return () => undefined
+  }
+}
+
+function signalled({ world, cluster, node }: Blow, signal: NodeJS.Signals): Ending {
+  const { engines, controllers } = world
+  const set = `vec-${cluster}`
+  if (engines === undefined) controllers.kubelet.kill(NAMESPACE, `${set}-${node}`)
+  else engines.node(set, node).signal(signal)
+  return () => undefined
+}
+
+function isolated({ world: { engines }, cluster, node }: Blow): Ending {
+  const set = `vec-${cluster}`
+  const others = engines?.nodes(set).filter(({ ordinal }) => ordinal !== node) ?? []
+  for (const { ordinal } of others) engines?.between(set, node, ordinal, { cut: true })
+  return () => {
+    for (const { ordinal } of others) engines?.between(set, node, ordinal)
+  }
+}
+
+function away({ world, cluster, node }: Blow, condition: object): Ending {
+  const { engines } = world
+  const set = `vec-${cluster}`
+  if (engines !== undefined) {
+    engines.node(set, node).meetsJobs(condition)
+    return () => engines.node(set, node).meetsJobs()
+  }
+  world.access(`${set}-${node}`)?.set('', condition)
+  return () => world.access(`${set}-${node}`)?.set('')
+}
+
+/** Every third call is refused, in one way or another. */
+function failing() {
+  let calls = 0
+  return () => {
+    calls += 1
+    switch (calls % 9) {
+      case 0:
+        return { status: 503, code: 'SlowDown' }
+      case 3:
+        return { status: 500, code: 'InternalError' }
+      case 6:
+        return { lost: true } as const
+      default:
+        return undefined
+    }
+  }
+}
+
+function ofJobs(world: HardWorld, strike: (pod: string) => unknown): Ending | undefined {
+  const pods = world.jobPods()
+  for (const name of pods) strike(name)
+  return pods.length === 0 ? undefined : () => undefined
+}
+
+let memory = 33
+
+/** A change of the spec that rolls the pods. */
+async function helmRun({ world, cluster }: Blow): Promise<Ending> {
+  memory += 1
+  const name = { apiVersion: API_VERSION, kind: 'VecCluster', namespace: NAMESPACE, name: cluster }
+  const requests = { cpu: '10m', memory: `${memory}Mi` }
+  await world.client.patch(name, { spec: { resources: { requests } } })
+  return () => undefined
+}
+
+function pod(name: string) {
+  return { apiVersion: 'v1', kind: 'Pod', namespace: NAMESPACE, name }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,0 +1,299 @@
+/**
+ * One writer and one reader, all the time. The writer upserts, overwrites and deletes points, lets shard
+ * keys, an alias and a whole collection come and go, and notes in the ledger what was acknowledged. A point
+ * whose write failed is left alone from then on: what became of it is unknown.
+ */
+import type { Dice } from '../faults/machine/dice.ts'
+import { ask, pathOf } from './ask.ts'
+import type { Ledger, PointName } from './ledger.ts'
+import { pointOf, VECTORS, versionOf, type StoredPoint } from './point.ts'
+
+/** Collections of the load: shards by hash, shards by key, and one that comes and goes. */
+export const PLAIN = 'plain'
+export const KEYED = 'keyed'
+export const PASSING = 'passing'
+export const COLLECTIONS = [PLAIN, KEYED, PASSING] as const
+export const ALIAS = 'current'
+const FIRST_KEYS = ['alpha', 'beta']
+
+const BATCH = 20
+const PAUSE_MS = 20
+const WRITE_MS = 8_000
+const CHURN_MS = 1_500
+
+/** A collection, under a shard key where it has them, with the points to choose from. */
+interface Area {
+  collection: string
+  key?: string
+  /** Version by id, for points whose last write was acknowledged. */
+  live: Map<number, number>
+}
+
+export interface TrafficOptions {
+  ledger: Ledger
+  dice: Dice
+  /** Where it may write and read; asked each time. */
+  urls: () => readonly string[]
+  replicas: number
+  shards: number
+}
+
+export class Traffic {
+  /** Reads that found the acknowledged point, that failed, and that found another value. */
+  readonly reads = { good: 0, failed: 0, wrong: 0 }
+  readonly writes = { good: 0, failed: 0 }
+  readonly #options: TrafficOptions
+  #areas: Area[] = []
+  #version = 0
+  #nextId = 1
+  #nextKey = 1
+  #over = true
+  #churns = false
+  #work: Promise<unknown> = Promise.resolve()
+
+  constructor(options: TrafficOptions) {
+    this.#options = options
+  }
+
+  /** Creates the collections and writes the first points. */
+  async fill(points: number): Promise<void> {
+    await this.#createPlain(PLAIN)
+    await this.#createKeyed()
+    for (const key of FIRST_KEYS) await this.#createKey(key)
+    await this.#createPlain(PASSING)
+    while ([...this.#areas].some(({ live }) => live.size < points / this.#areas.length)) {
+      for (const area of this.#areas) await this.#upsert(area, this.#newIds(BATCH))
+      if (this.writes.failed > 50) throw new Error('the first points could not be written')
+    }
+    await this.#point(PLAIN)
+  }
+
+  /** Only points of this collection are written from now on; it is created where it is missing. */
+  async only(collection: string): Promise<void> {
+    this.#areas = this.#areas.filter((area) => area.collection === collection)
+    if (this.#areas.length === 0) await this.#createPlain(collection)
+  }
+
+  /** Goes on with points that others brought, as they were found. */
+  adopt(collection: string, points: Iterable<readonly [StoredPoint, string | undefined]>): void {
+    const byKey = new Map<string | undefined, Area>()
+    for (const [point, key] of points) {
+      const version = versionOf(point)
+      if (version === undefined) continue
+      const named = key === undefined ? {} : { key }
+      const area = byKey.get(key) ?? { collection, ...named, live: new Map<number, number>() }
+      byKey.set(key, area)
+      area.live.set(point.id, version)
+      this.#options.ledger.begin({ collection, ...named, id: point.id }, version).acknowledge()
+      this.#version = Math.max(this.#version, version)
+      this.#nextId = Math.max(this.#nextId, point.id + 1)
+    }
+    this.#areas.push(...byKey.values())
+  }
+
+  start({ churns = false } = {}): void {
+    this.#over = false
+    this.#churns = churns
+    this.#work = Promise.all([this.#write(), this.#read()])
+  }
+
+  /** From now on only points come and go. */
+  calm(): void {
+    this.#churns = false
+  }
+
+  async stop(): Promise<void> {
+    this.#over = true
+    await this.#work
+  }
+
+  /** Deletes a collection as a user does: no point of it is to come back. */
+  async drop(collection: string): Promise<void> {
+    const areas = this.#areas.filter((area) => area.collection === collection)
+    this.#areas = this.#areas.filter((area) => area.collection !== collection)
+    await this.#forget(areas, () => ask(this.#url(), 'DELETE', `${pathOf(collection)}?timeout=10`))
+  }
+
+  /** One call at a time: nothing is written into a collection that is being deleted. */
+  async #write(): Promise<void> {
+    const { dice } = this.#options
+    let nextChurn = Date.now() + CHURN_MS
+    while (!this.#over) {
+      if (this.#churns && Date.now() > nextChurn) {
+        await this.#churn()
+        nextChurn = Date.now() + CHURN_MS
+      }
+      const area = this.#areas[dice.between(0, Math.max(0, this.#areas.length - 1))]
+      if (area !== undefined) {
+        const chance = dice.next()
+        if (chance < 0.5) await this.#upsert(area, this.#newIds(BATCH))
+        else if (chance < 0.8) await this.#upsert(area, this.#some(area, BATCH))
+        else await this.#delete(area, this.#some(area, BATCH / 4))
+      }
+      await pause(PAUSE_MS)
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { dice } = this.#options
+    while (!this.#over) {
+      const area = this.#areas[dice.between(0, Math.max(0, this.#areas.length - 1))]
+      const [id] = area === undefined ? [] : this.#some(area, 1)
+      if (area !== undefined && id !== undefined) await this.#readOne(area, id)
+      await pause(PAUSE_MS * 2)
+    }
+  }
+
+  async #readOne(area: Area, id: number): Promise<void> {
+    const { ledger } = this.#options
+    const from = ledger.now()
+    const body = { ids: [id], with_payload: true, with_vector: true, ...keyOf(area) }
+    try {
+      const path = `${pathOf(area.collection)}/points`
+      const [point] = (await ask(this.#url(), 'POST', path, body, WRITE_MS)) as StoredPoint[]
+      const name = { collection: area.collection, ...keyed(area), id }
+      const allowed = ledger.allowed(name, from, ledger.now())
+      const found = point === undefined ? null : (versionOf(point) ?? -1)
+      this.reads[allowed.has(found) ? 'good' : 'wrong'] += 1
+    } catch {
+      this.reads.failed += 1
+    }
+  }
+
+  /** Shard keys, an alias and a collection come and go. */
+  async #churn(): Promise<void> {
+    const { dice } = this.#options
+    const chance = dice.next()
+    try {
+      if (chance < 0.3) await this.#createKey(`key ${this.#nextKey++}`)
+      else if (chance < 0.6) await this.#dropKey()
+      else if (chance < 0.9) await this.#point(dice.oneOf([PLAIN, KEYED]))
+      // A backup of all collections cannot complete while one of them goes.
+      else await this.#replacePassing()
+    } catch {
+      this.writes.failed += 1
+    }
+  }
+
+  async #replacePassing(): Promise<void> {
+    if (this.#areas.some(({ collection }) => collection === PASSING)) await this.drop(PASSING)
+    else await this.#createPlain(PASSING)
+  }
+
+  async #dropKey(): Promise<void> {
+    const area = this.#areas.find(({ key }) => key?.startsWith('key ') === true)
+    if (area === undefined) return
+    this.#areas = this.#areas.filter((one) => one !== area)
+    const path = `${pathOf(KEYED)}/shards/delete?timeout=10`
+    await this.#forget([area], () => ask(this.#url(), 'POST', path, { shard_key: area.key }))
+  }
+
+  /** Notes the points as deleted by one call. */
+  async #forget(areas: readonly Area[], call: () => Promise<unknown>): Promise<void> {
+    const { ledger } = this.#options
+    const names = areas.flatMap((area) => ledger.names(area.collection).filter(isIn(area)))
+    const writes = names.map((name) => ledger.begin(name, null))
+    await call()
+    for (const write of writes) write.acknowledge()
+  }
+
+  async #createPlain(collection: string): Promise<void> {
+    const { shards, replicas } = this.#options
+    const body = { ...VECTORS, shard_number: shards, replication_factor: replicas }
+    await ask(this.#url(), 'PUT', `${pathOf(collection)}?timeout=10`, body)
+    this.#areas.push({ collection, live: new Map() })
+  }
+
+  async #createKeyed(): Promise<void> {
+    const { replicas } = this.#options
+    const body = { ...VECTORS, sharding_method: 'custom', shard_number: 1 }
+    await ask(this.#url(), 'PUT', `${pathOf(KEYED)}?timeout=10`, {
+      ...body,
+      replication_factor: replicas,
+    })
+  }
+
+  async #createKey(key: string): Promise<void> {
+    await ask(this.#url(), 'PUT', `${pathOf(KEYED)}/shards?timeout=10`, { shard_key: key })
+    this.#areas.push({ collection: KEYED, key, live: new Map() })
+  }
+
+  /** Lets the alias name a collection. */
+  async #point(collection: string): Promise<void> {
+    const create = { create_alias: { collection_name: collection, alias_name: ALIAS } }
+    await ask(this.#url(), 'POST', '/collections/aliases?timeout=10', { actions: [create] })
+  }
+
+  async #upsert(area: Area, ids: readonly number[]): Promise<void> {
+    if (ids.length === 0) return
+    const { ledger } = this.#options
+    this.#version += 1
+    const version = this.#version
+    const points = ids.map((id) => pointOf(id, version))
+    const writes = ids.map((id) => ledger.begin(this.#nameOf(area, id), version))
+    const path = `${pathOf(area.collection)}/points?wait=true`
+    for (const id of ids) area.live.delete(id)
+    if (!(await this.#did('PUT', path, { points, ...keyOf(area) }))) return
+    for (const write of writes) write.acknowledge()
+    for (const id of ids) area.live.set(id, version)
+  }
+
+  async #delete(area: Area, ids: readonly number[]): Promise<void> {
+    if (ids.length === 0) return
+    const { ledger } = this.#options
+    const writes = ids.map((id) => ledger.begin(this.#nameOf(area, id), null))
+    for (const id of ids) area.live.delete(id)
+    const path = `${pathOf(area.collection)}/points/delete?wait=true`
+    if (!(await this.#did('POST', path, { points: ids, ...keyOf(area) }))) return
+    for (const write of writes) write.acknowledge()
+  }
+
+  async #did(method: string, path: string, body: object): Promise<boolean> {
+    try {
+      const result = await ask(this.#url(), method, path, body, WRITE_MS)
+      // "acknowledged" alone means that it is queued.
+      const done = (result as { status?: string }).status === 'completed'
+      this.writes[done ? 'good' : 'failed'] += 1
+      return done
+    } catch {
+      this.writes.failed += 1
+      return false
+    }
+  }
+
+  #nameOf(area: Area, id: number): PointName {
+    return { collection: area.collection, ...keyed(area), id }
+  }
+
+  #newIds(count: number): number[] {
+    return Array.from({ length: count }, () => this.#nextId++)
+  }
+
+  #some({ live }: Area, count: number): number[] {
+    const ids = [...live.keys()]
+    const { dice } = this.#options
+    const chosen = Array.from({ length: count }, () => ids[dice.between(0, ids.length - 1)])
+    return [...new Set(chosen.filter((id) => id !== undefined))]
+  }
+
+  #url(): string {
+    const urls = this.#options.urls()
+    return urls[this.#options.dice.between(0, urls.length - 1)] ?? ''
+  }
+}
+
+function isIn(area: Area) {
+  return (name: PointName) => name.collection === area.collection && name.key === area.key
+}
+
+function keyed({ key }: Area): { key?: string } {
+  return key === undefined ? {} : { key }
+}
+
+function keyOf({ key }: Area): { shard_key?: string } {
+  return key === undefined ? {} : { shard_key: key }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
