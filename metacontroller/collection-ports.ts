@@ -2,8 +2,7 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecCluster } from '../crds/cluster.ts'
 import { VecCollection } from '../crds/collection.ts'
-import { AnyObject } from '../crds/kubernetes.ts'
-import { clusterOf } from '../hooks/collection/claims.ts'
+import { claimOf, clusterOf, type Claim } from '../hooks/collection/claims.ts'
 import type { CollectionPorts } from '../hooks/collection/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
 import { EngineCollections } from '../jobs/clients/engine-collections.ts'
@@ -51,22 +50,22 @@ export function collectionPorts(tools: CollectionTools): CollectionPorts {
 }
 
 /** One that an older CRD let in and ours cannot read must not stand in the way of all others. */
-async function collectionsIn(
-  kubernetes: Kubernetes,
-  namespaces: string[],
-): Promise<VecCollection[]> {
-  const lists = served(collections, namespaces).map((place) => kubernetes.list(place, AnyObject))
-  const all: unknown[] = (await Promise.all(lists)).flat()
-  return all.filter((object) => isCollection.Check(object))
+async function collectionsIn(kubernetes: Kubernetes, namespaces: string[]): Promise<Claim[]> {
+  const lists = served(collections, namespaces).map((place) =>
+    kubernetes.collect(place, {}, (object: unknown) =>
+      isCollection.Check(object) ? claimOf(object) : undefined,
+    ),
+  )
+  return (await Promise.all(lists)).flat()
 }
 
 /** One list for all who ask within some seconds, unless it is older than who asks. */
 class Claims {
-  readonly #load: () => Promise<VecCollection[]>
+  readonly #load: () => Promise<Claim[]>
   readonly #now: () => Date
-  #list: { at: number; items: Promise<VecCollection[]> } | undefined
+  #list: { at: number; isRead: boolean; items: Promise<Claim[]> } | undefined
 
-  constructor(load: () => Promise<VecCollection[]>, now: () => Date) {
+  constructor(load: () => Promise<Claim[]>, now: () => Date) {
     this.#load = load
     this.#now = now
   }
@@ -75,9 +74,11 @@ class Claims {
    * Two that are made within seconds of each other may want the same name: the list that shows the
    * later one shows the earlier one too.
    */
-  async seenBy({ metadata: { uid, generation } }: VecCollection): Promise<VecCollection[]> {
+  async seenBy({ metadata: { uid, generation } }: VecCollection): Promise<Claim[]> {
     const known = this.#list
-    if (known === undefined || this.#now().getTime() - known.at >= CLAIMS_MS) return this.#read()
+    const isOld = known?.isRead === true && this.#now().getTime() - known.at >= CLAIMS_MS
+    // One that is being read is waited for, however long that takes: two at once would be twice the memory.
+    if (known === undefined || isOld) return this.#read()
     const items = await known.items
     const own = items.find(({ metadata }) => metadata.uid === uid)
     if (own !== undefined && own.metadata.generation >= generation) return items
@@ -85,12 +86,15 @@ class Claims {
     return this.#list === known || this.#list === undefined ? this.#read() : this.#list.items
   }
 
-  #read(): Promise<VecCollection[]> {
-    const list = { at: this.#now().getTime(), items: this.#load() }
+  #read(): Promise<Claim[]> {
+    const list = { at: this.#now().getTime(), isRead: false, items: this.#load() }
     this.#list = list
-    list.items.catch(() => {
-      if (this.#list === list) this.#list = undefined
-    })
+    list.items.then(
+      () => (list.isRead = true),
+      () => {
+        if (this.#list === list) this.#list = undefined
+      },
+    )
     return list.items
   }
 }

@@ -2,9 +2,10 @@
  * What the rooms read and write outside of Metacontroller's requests, by the real clients of
  * jobs/clients. Reads that many resources repeat are answered from a short memory.
  */
+import { Value } from '@sinclair/typebox/value'
 import { KubernetesError } from '../crds/errors.ts'
 import { AnyObject, Pod, Secret } from '../crds/kubernetes.ts'
-import { LABELS } from '../crds/names.ts'
+import { ANNOTATIONS, LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
@@ -32,6 +33,8 @@ export interface PortTools {
 const SECRET_SECONDS = 60
 const FRESH_SECRET_SECONDS = 1
 const HELM_JOBS_SECONDS = 5
+/** Of remembered Secrets, in bytes: those of all tenants are in one memory. */
+const SECRETS_BYTES = 8 * 1024 * 1024
 
 export function clusterPorts(tools: PortTools): ClusterPorts {
   const { kubernetes, namespaces, now } = tools
@@ -77,16 +80,33 @@ async function podsOf({ kubernetes, log }: PortTools, namespace: string, release
 
 /** One memory of Secrets for everything that reads them. */
 export function secretPort(kubernetes: Kubernetes, now: () => Date): ClusterPorts['secret'] {
-  return remember(readSecret(kubernetes), SECRET_SECONDS, now)
+  return remember(contentOnly(kubernetes), SECRET_SECONDS, now, SECRETS)
 }
 
 /** For who must know how things are now; many who ask at once share an answer. */
 export function freshSecretPort(kubernetes: Kubernetes, now: () => Date): ClusterPorts['secret'] {
-  return remember(readSecret(kubernetes), FRESH_SECRET_SECONDS, now)
+  return remember(contentOnly(kubernetes), FRESH_SECRET_SECONDS, now, SECRETS)
 }
+
+const SECRETS = { max: SECRETS_BYTES, sizeOf: (secret: Secret) => JSON.stringify(secret).length }
 
 function readSecret(kubernetes: Kubernetes): ClusterPorts['secret'] {
   return (namespace, name) => kubernetes.get(secrets(namespace), name, Secret)
+}
+
+/** Type and content; what else is written on a Secret is of no use and may be long. */
+function contentOnly(kubernetes: Kubernetes): ClusterPorts['secret'] {
+  const read = readSecret(kubernetes)
+  return async (namespace, name) => {
+    const found = await read(namespace, name)
+    if (found === undefined) return undefined
+    const { apiVersion, kind, type, data } = found
+    return {
+      ...{ apiVersion, kind, metadata: { namespace, name } },
+      ...(type !== undefined && { type }),
+      ...(data !== undefined && { data }),
+    }
+  }
 }
 
 /** VecClusters of the namespaces served. */
@@ -94,8 +114,30 @@ export async function servedClusters(
   kubernetes: Kubernetes,
   namespaces: string[],
 ): Promise<AnyObject[]> {
-  const lists = served(clusters, namespaces).map((place) => kubernetes.list(place, AnyObject))
+  const lists = served(clusters, namespaces).map((place) =>
+    kubernetes.collect(place, {}, (object: unknown) =>
+      Value.Check(AnyObject, object) ? identityOf(object) : undefined,
+    ),
+  )
   return (await Promise.all(lists)).flat()
+}
+
+/** What a start mark depends on. */
+function identityOf({ apiVersion, kind, metadata }: AnyObject): AnyObject {
+  const { name, namespace, uid, creationTimestamp, deletionTimestamp, annotations } = metadata
+  const mark = annotations?.[ANNOTATIONS.startMark]
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      name,
+      ...(namespace !== undefined && { namespace }),
+      ...(uid !== undefined && { uid }),
+      ...(creationTimestamp !== undefined && { creationTimestamp }),
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      ...(mark !== undefined && { annotations: { [ANNOTATIONS.startMark]: mark } }),
+    },
+  }
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { VecCollection } from '../../crds/collection.ts'
 import { Rejected } from '../../crds/errors.ts'
 import type { Alias, CollectionInfo } from '../../crds/rules/answers.ts'
-import { clusterOf, collectionNameOf, ownerOf } from './claims.ts'
+import { clusterOf, collectionNameOf, ownerOf, type Claim } from './claims.ts'
 import type { CollectionEngine, CollectionPorts } from './ports.ts'
 import type { SharedEngine } from './shared.ts'
 import { writesTo, type Writes } from './writes.ts'
@@ -16,7 +16,7 @@ export interface Pass {
   writes: Writes
   signal: AbortSignal
   /** All VecCollections that this cluster allows; listed once per pass. */
-  others: () => Promise<VecCollection[]>
+  others: () => Promise<Claim[]>
   /** Throws when the name belongs to an older resource. */
   refuseOwned: () => Promise<void>
   /** Throws when the name is an alias: every call by it would act on another collection. */

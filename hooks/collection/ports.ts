@@ -4,6 +4,7 @@ import type { VecCollection } from '../../crds/collection.ts'
 import type { Connection } from '../../crds/connection.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { Alias, CollectionInfo, ShardCopies } from '../../crds/rules/answers.ts'
+import type { Claim } from './claims.ts'
 import type { AliasAction, CollectionBody, IndexBody } from '../../crds/rules/bodies.ts'
 
 /**
@@ -47,7 +48,7 @@ export interface CollectionPorts {
    * Every VecCollection of a cluster, from any namespace served; at most 5 s old, and never older than
    * who asks: what was there before it was made or changed is in the list. Asked before writes.
    */
-  collectionsOf(cluster: ClusterName, asking: VecCollection): Promise<VecCollection[]>
+  collectionsOf(cluster: ClusterName, asking: VecCollection): Promise<Claim[]>
   /** The VecCluster, read live; undefined when it, or its kind, is gone. */
   cluster(cluster: ClusterName): Promise<VecCluster | undefined>
   /** Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. */

@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import type { VecCollection } from '../../crds/collection.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { EngineConnections } from '../../jobs/clients/engine-route.ts'
+import type { Claim } from '../../hooks/collection/claims.ts'
 import { collectionPorts } from '../../metacontroller/collection-ports.ts'
 import { WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
@@ -41,7 +42,7 @@ async function ports(t: Test, namespaces: string[] = []) {
   return { ...embedded, ports: made, make }
 }
 
-function names(collections: VecCollection[]): string[] {
+function names(collections: Claim[]): string[] {
   return collections.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()
 }
 
@@ -71,6 +72,30 @@ t.test('a changed spec is no older than the claims it is judged by', async (t) =
   const changed = (await api.patch(reference, { spec: { aliases: ['x'] } })) as ApiObject &
     VecCollection
   t.strictSame(names(await port.collectionsOf(CLUSTER, changed)), ['ns/first', 'ns/second'])
+})
+
+t.test('a list that is being read is waited for, however long it takes', async (t) => {
+  const { ports: port, make, clock, server } = await ports(t)
+  const first = await make('first')
+  const lists = () => server.resources.pages.lists
+  const before = lists()
+  const one = port.collectionsOf(CLUSTER, first)
+  clock.advance(6_000)
+  const other = port.collectionsOf(CLUSTER, first)
+  t.strictSame(names(await one), ['ns/first'])
+  t.strictSame(names(await other), ['ns/first'])
+  t.equal(lists() - before, 1)
+})
+
+t.test('of a claim no more is kept than what decides whose a name is', async (t) => {
+  const { ports: port, make } = await ports(t)
+  const first = await make('first')
+  const [claim] = await port.collectionsOf(CLUSTER, first)
+  const { namespace, name, uid, generation, creationTimestamp } = first.metadata
+  t.strictSame(claim, {
+    metadata: { namespace, name, uid, generation, creationTimestamp },
+    spec: { clusterRef: { name: 'a' } },
+  })
 })
 
 t.test('claims are read again after five seconds', async (t) => {

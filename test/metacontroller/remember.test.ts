@@ -34,6 +34,20 @@ t.test('every key has its own answer', async (t) => {
   t.strictSame(state.asked, ['ns/a', 'ns/b', 'n/sa'])
 })
 
+t.test('past its capacity the oldest answers are asked for again', async (t) => {
+  const asked: string[] = []
+  const load = async (name: string) => {
+    asked.push(name)
+    return name.repeat(10)
+  }
+  const capacity = { max: 20, sizeOf: (text: string) => text.length }
+  const read = remember(load, 60, () => new Date(0), capacity)
+  for (const name of ['a', 'b', 'b', 'a', 'c', 'b', 'c', 'a']) {
+    t.equal(await read(name), name.repeat(10))
+  }
+  t.strictSame(asked, ['a', 'b', 'c', 'a'])
+})
+
 t.test('many who ask at once are one call', async (t) => {
   const { state, read } = memory(['one'])
   t.strictSame(await Promise.all([read('ns', 'a'), read('ns', 'a')]), ['one', 'one'])

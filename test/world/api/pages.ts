@@ -20,8 +20,11 @@ const MAX_OPEN = 100
 export class Pages {
   readonly #open = new Map<string, Rest>()
   #count = 0
+  /** Lists that were begun. */
+  lists = 0
 
   first(items: ApiObject[], limit: number, revision: number): ListPage {
+    this.lists += 1
     return this.#page({ items, revision }, limit)
   }
 
