@@ -1,11 +1,15 @@
 /**
  * Calls to an engine that a decision needs. A hook has five seconds and an engine may take an
- * hour: a pass gets one second inline, then goes on in the background while the last result is shown.
+ * hour: a pass gets one second inline, then goes on in the background while the last result is shown. A
+ * hook that waits keeps one of Metacontroller's five workers of its kind: so only the hook that starts a
+ * pass waits, and none where the engine was slow the last time.
  */
 
 const INLINE_MS = 1_000
 const FIRST_RETRY_SECONDS = 2
 const LAST_RETRY_SECONDS = 30
+/** Engines that are known to be slow; past it the oldest is given another chance. */
+const MAX_SLOW = 1000
 
 /** What is known of a pass when a decision is made. */
 export interface PassResult<T> {
@@ -13,6 +17,12 @@ export interface PassResult<T> {
   value?: T
   /** A pass is still under way: look again after so many seconds. */
   againAfterSeconds?: number
+}
+
+export interface PassOptions {
+  isWanted?: boolean
+  /** Whom the pass asks; by default nobody else asks it. */
+  engine?: string
 }
 
 interface Entry<T> {
@@ -33,6 +43,8 @@ export class Passes<T> {
   readonly #entries = new Map<string, Entry<T>>()
   readonly #freshSeconds: number
   readonly #inlineMs: number
+  /** Whose last pass took longer than a hook waits; the one noted last comes last. */
+  readonly #slow = new Set<string>()
 
   /** A result younger than `freshSeconds` is good enough for another decision. */
   constructor(freshSeconds: number, inlineMs = INLINE_MS) {
@@ -40,17 +52,22 @@ export class Passes<T> {
     this.#inlineMs = inlineMs
   }
 
-  /** A room that knows better when a pass is due says so. */
+  /**
+   * A room that knows better when a pass is due says so. Resources with the same `engine` wait for the
+   * same one: where it was slow for one of them, the others do not wait for it.
+   */
   async result(
     uid: string,
     now: Date,
     pass: (signal: AbortSignal) => Promise<T>,
-    isWanted = true,
+    { isWanted = true, engine = uid }: PassOptions = {},
   ): Promise<PassResult<T>> {
     const entry = this.#entryOf(uid)
-    const isDue = isWanted && this.#isDue(entry, now.getTime())
-    if (isDue) entry.underWay ??= start(entry, now, pass)
-    if (entry.underWay !== undefined) await settledWithin(entry.underWay.end, this.#inlineMs)
+    const starts = isWanted && entry.underWay === undefined && this.#isDue(entry, now.getTime())
+    if (starts) {
+      const { end } = (entry.underWay = start(entry, now, pass))
+      await this.#waited(engine, end)
+    }
     return known(entry)
   }
 
@@ -65,6 +82,23 @@ export class Passes<T> {
     underWay?.abort.abort()
     await underWay?.end
     this.#entries.delete(uid)
+    this.#slow.delete(uid)
+  }
+
+  /** One second at most, and nothing at all for an engine that is slow. */
+  async #waited(engine: string, end: Promise<void>): Promise<void> {
+    const started = performance.now()
+    void end.then(() => this.#note(engine, performance.now() - started >= this.#inlineMs))
+    if (this.#slow.has(engine)) return
+    if (!(await isSettledWithin(end, this.#inlineMs))) this.#note(engine, true)
+  }
+
+  #note(engine: string, isSlow: boolean): void {
+    this.#slow.delete(engine)
+    if (!isSlow) return
+    this.#slow.add(engine)
+    const [oldest] = this.#slow
+    if (this.#slow.size > MAX_SLOW && oldest !== undefined) this.#slow.delete(oldest)
   }
 
   #entryOf(uid: string): Entry<T> {
@@ -107,11 +141,12 @@ function known<T>(entry: Entry<T>): PassResult<T> {
   return { ...value, againAfterSeconds: pause }
 }
 
-async function settledWithin(work: Promise<void>, milliseconds: number): Promise<void> {
+async function isSettledWithin(work: Promise<void>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
-  const limit = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, milliseconds)
+  const limit = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, milliseconds, false)
   })
-  await Promise.race([work, limit])
+  const isSettled = await Promise.race([work.then(() => true), limit])
   clearTimeout(timer)
+  return isSettled
 }

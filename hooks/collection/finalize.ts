@@ -2,6 +2,7 @@
  * The end of a VecCollection: with policy Retain the collection is left in the engine, with Delete it
  * is deleted, unless its cluster is gone (specification: states and transitions).
  */
+import { connectionOf } from '../../crds/connection.ts'
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
@@ -56,7 +57,9 @@ export async function observeEnd(
       signal,
     ),
   })
-  const { value, againAfterSeconds } = await reach.ends.result(uid, now, attempt)
+  const { value, againAfterSeconds } = await reach.ends.result(uid, now, attempt, {
+    engine: JSON.stringify(connectionOf(cluster)),
+  })
   if (value !== undefined && value.remaining === undefined) {
     await reach.ends.abort(uid)
     return { collection, isDone: true }

@@ -55,7 +55,10 @@ export async function observe(
     const endedAt = reach.ports.now().getTime()
     return { outcome, generation: collection.metadata.generation, ...about, endedAt }
   }
-  const { againAfterSeconds } = await reach.passes.result(uid, now, run, due <= now.getTime())
+  const { againAfterSeconds } = await reach.passes.result(uid, now, run, {
+    isWanted: due <= now.getTime(),
+    engine: about.connection,
+  })
   const last = reach.passes.last(uid)
   const next = dueAt(collection, last, about, firstSeen) - now.getTime()
   return {

@@ -18,6 +18,37 @@ t.test('a pass that ends within a second is answered inline', async (t) => {
   t.strictSame(await passes.result('a', NOW, async () => 1), { value: 1 })
 })
 
+t.test('only the look that starts a pass waits for it', async (t) => {
+  // Longer than any test: who waits that long never answers.
+  const passes = new Passes<number>(0, 10 ** 8)
+  const slow = pending<number>()
+  const first = passes.result('a', NOW, () => slow.promise)
+  t.strictSame(await passes.result('a', NOW, () => slow.promise), { againAfterSeconds: 2 })
+  t.strictSame(await passes.result('a', NOW, () => slow.promise), { againAfterSeconds: 4 })
+  slow.settle(1)
+  t.strictSame(await first, { value: 1 })
+})
+
+t.test(
+  'nobody waits for an engine that was slow for another, until it is quick again',
+  async (t) => {
+    const passes = new Passes<number>(0, 50)
+    const slow = pending<number>()
+    const other = pending<number>()
+    const look = (uid: string, work: Promise<number>, seconds = 0) =>
+      passes.result(uid, later(seconds), () => work, { engine: 'one' })
+    t.strictSame(await look('a', slow.promise), { againAfterSeconds: 2 }, 'waited for once')
+    const turn = new Promise((resolve) => setImmediate(resolve, 'waits'))
+    const atOnce = await Promise.race([look('b', other.promise), turn])
+    t.strictSame(atOnce, { againAfterSeconds: 2 })
+    await look('c', Promise.resolve(3))
+    await new Promise((resolve) => setImmediate(resolve))
+    t.strictSame(await look('d', Promise.resolve(4), 1), { value: 4 }, 'quick again: waited for')
+    slow.settle(1)
+    other.settle(1)
+  },
+)
+
 t.test('a fresh result is not asked for again', async (t) => {
   const passes = new Passes<number>(10, 1000)
   await passes.result('a', NOW, async () => 1)

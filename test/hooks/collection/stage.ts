@@ -107,6 +107,8 @@ export class Stage {
       const { resyncAfterSeconds = 60, status } = await this.sync()
       if (resyncAfterSeconds >= 20) return status
       this.later(resyncAfterSeconds)
+      // What is under way goes on meanwhile.
+      await new Promise((resolve) => setImmediate(resolve))
     }
     throw new Error('the collection never settles')
   }
