@@ -54,6 +54,8 @@ export interface ServerOptions {
   rooms: Room[]
   /** Bearer tokens that are accepted: the current and the previous one; none switches the check off. */
   tokens: () => string[]
+  /** What signs Jobs; without it the tokens do. */
+  jobKeys?: () => string[]
   log: FastifyBaseLogger
   now: () => Date
   settings: Settings
@@ -145,7 +147,7 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
     server.post(`/${room.plural}/${hook}`, route(hook, room.request), async (request) => {
       const body = request.body as unknown as HookRequest<AnyParent>
       if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
-      const settings = { ...options.settings, jobKeys: options.tokens() }
+      const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
       const context = { now: options.now(), settings }
       const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
       const answer = guard(body, complete(body.parent, desired, context.now), hook)

@@ -134,7 +134,7 @@ function controller(
 }
 
 /** Part of the finalizer's name, which may have 63 characters: at most 43 here. */
-function controllerName(plural: string): string {
+export function controllerName(plural: string): string {
   return `${plural}.${API_GROUP}`
 }
 

@@ -16,6 +16,13 @@ export interface Options {
   tokenFile?: string
   insecureHooks: boolean
   tls?: { certFile: string; keyFile: string }
+  /** Where the service makes and keeps the token and the certificate that no file gives it. */
+  identity?: {
+    secret: { namespace: string; name: string }
+    hosts: string[]
+    rotation: string
+    ownTls: boolean
+  }
   /** Namespace of the pod, where the image pull Secrets are. */
   ownNamespace?: string
   /** Whether pods and their names resolve from here, or calls go through the API server. */
@@ -34,11 +41,11 @@ export const USAGE = `Usage: vec-operator serve [options]
   --cross-namespace open|closed
                       whether clusters without the annotation allow-from serve other namespaces
                       (CROSS_NAMESPACE, open)
-  --insecure-hooks    serve without HOOK_TOKEN_FILE: whoever reaches the port may call the hooks
+  --insecure-hooks    serve without a token: whoever reaches the port may call the hooks
   --log-level LEVEL   DEBUG, INFO, WARNING or ERROR (LOG_LEVEL, INFO)
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
-Environment only: HOOK_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
+Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
 IMAGE_PULL_SECRETS, POD_NAMESPACE, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
@@ -75,8 +82,11 @@ export function parseOptions(
   const inside = env['KUBERNETES_SERVICE_HOST'] !== undefined && flags.kubeconfig === undefined
   const kubeconfig = flags.kubeconfig ?? (inside ? undefined : env['KUBECONFIG'])
   const tokenFile = env['HOOK_TOKEN_FILE']
-  if (tokenFile === undefined && !flags['insecure-hooks']) {
-    throw new Error('HOOK_TOKEN_FILE is not set; --insecure-hooks serves without a token')
+  const identity = identityOf(env)
+  if (tokenFile === undefined && identity === undefined && !flags['insecure-hooks']) {
+    throw new Error(
+      'neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks serves without a token',
+    )
   }
   const tls = tlsFiles(env)
   const logLevel = oneOf('LOG_LEVEL', LOG_LEVELS, flags['log-level'] ?? env['LOG_LEVEL'] ?? 'INFO')
@@ -92,6 +102,7 @@ export function parseOptions(
     ...(tokenFile !== undefined && { tokenFile }),
     insecureHooks: flags['insecure-hooks'],
     ...(tls && { tls }),
+    ...(identity && { identity }),
     ...(env['POD_NAMESPACE'] !== undefined && { ownNamespace: env['POD_NAMESPACE'] }),
     engineRoute: oneOf(
       'ENGINE_ROUTE',
@@ -161,6 +172,24 @@ function json(name: string, text: string): unknown {
     return JSON.parse(text)
   } catch {
     throw new Error(`${name} is not JSON`)
+  }
+}
+
+/** `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the names that Metacontroller calls. */
+function identityOf(env: Environment): Options['identity'] {
+  const { HOOK_SECRET: place, HOOK_HOSTS: hosts, HOOK_TLS: tls = 'on' } = env
+  if (place === undefined) return undefined
+  const [namespace = '', name = '', ...rest] = place.split('/')
+  if (namespace === '' || name === '' || rest.length > 0) {
+    throw new Error(`HOOK_SECRET: "${place}" is not <namespace>/<name>`)
+  }
+  const names = (hosts ?? '').split(',').filter((host) => host !== '')
+  if (names.length === 0) throw new Error('HOOK_SECRET needs HOOK_HOSTS, the names of this service')
+  return {
+    secret: { namespace, name },
+    hosts: names,
+    rotation: env['HOOK_TOKEN_ROTATION'] ?? '',
+    ownTls: oneOf('HOOK_TLS', ['on', 'off'] as const, tls) === 'on',
   }
 }
 

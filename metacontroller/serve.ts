@@ -9,16 +9,16 @@ import { buildServer } from '../hooks/server.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
-import { followCertificate, readCertificate } from './certificate.ts'
+import { PLURALS } from './controllers.ts'
 import { CountedKubernetes } from './counted.ts'
 import { watchCrdVersions } from './crd-version.ts'
+import { proofOf } from './identity/proof.ts'
 import { serviceMetrics } from './metrics.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
 import { patchCluster, readCrd, servedClusters } from './ports.ts'
 import { roomsOf } from './rooms.ts'
 import { startMarking } from './start-mark.ts'
 import { systemTimers, type Timers } from './timers.ts'
-import { tokenFile } from './tokens.ts'
 
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
   insecureHooks?: boolean
@@ -44,16 +44,17 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { namespaces } = settings
   const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
   const startedAt = now()
-  const tokens = tokensOf(options, now)
   const metrics = serviceMetrics(settings.version, now)
   const access = await serviceAccess(options.kubeconfig)
   const kubernetes = new CountedKubernetes(access, log, (call) =>
     metrics.called('kubernetes', call),
   )
+  const tools = { kubernetes, plurals: PLURALS, now, timers, log }
+  const proof = await proofOf(options, tools)
   const connections = new EngineConnections(ENGINE_ANSWERS)
   const rooms = roomsOf({
     ...{ ...options, namespaces, kubernetes, connections, now, timers, metrics },
-    jobKeys: tokens,
+    jobKeys: () => proof.jobKeys(),
   })
   const crds = await watchCrdVersions({
     version: settings.version,
@@ -63,10 +64,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     log,
   })
   const server = buildServer({
-    ...{ rooms, tokens, log, now, settings },
-    metrics,
+    ...{ rooms, log, now, settings, metrics },
+    tokens: () => proof.tokens(),
+    jobKeys: () => proof.jobKeys(),
     crdTooOld: (plural) => crds.tooOld(plural),
-    ...(options.tls && { tls: readCertificate(options.tls) }),
+    ...(proof.tls && { tls: proof.tls }),
   })
   const url = await server.listen({ port: options.port, host: options.host })
   const stopMarking = startMarking({
@@ -76,32 +78,18 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     timers,
     log,
   })
-  const stopFollowing =
-    options.tls && followCertificate(server.server as unknown as Server, options.tls, timers)
+  const stopFollowing = proof.follow(server.server as unknown as Server)
   log.info({ url, version: settings.version, namespaces }, 'serving')
   return {
     url,
     async close() {
       crds.stop()
       stopMarking()
-      stopFollowing?.()
+      stopFollowing()
       await server.close()
       await connections.close()
     },
   }
-}
-
-/** No tokens means that none is asked for, so that must be somebody's wish. */
-function tokensOf(
-  { tokenFile: file, insecureHooks, log }: ServiceOptions,
-  now: () => Date,
-): () => string[] {
-  if (file !== undefined) return tokenFile(file, now)
-  if (insecureHooks !== true) {
-    throw new Error('no HOOK_TOKEN_FILE; --insecure-hooks serves without a token')
-  }
-  log.warn({}, 'hooks take calls without a token')
-  return () => []
 }
 
 async function main(): Promise<void> {

@@ -105,7 +105,12 @@ t.test('KUBECONFIG is used when no service account is mounted, --kubeconfig alwa
 })
 
 for (const [what, args, env, message] of [
-  ['no token file', [], { HOOK_TOKEN_FILE: undefined }, /^HOOK_TOKEN_FILE is not set/],
+  [
+    'no token file',
+    [],
+    { HOOK_TOKEN_FILE: undefined },
+    /^neither HOOK_SECRET nor HOOK_TOKEN_FILE is set/,
+  ],
   ['a port that is a word', ['--port', 'http'], {}, /^PORT: "http" is not a whole number/],
   ['a port too high', [], { PORT: '65536' }, /^PORT: "65536"/],
   ['a lower-case level', [], { LOG_LEVEL: 'debug' }, /^LOG_LEVEL: "debug" is none of DEBUG, INFO/],
@@ -120,6 +125,8 @@ for (const [what, args, env, message] of [
     { IMAGE_PULL_SECRETS: 'a' },
     /^IMAGE_PULL_SECRETS needs POD_/,
   ],
+  ['a Secret without namespace', [], { HOOK_SECRET: 'a' }, /^HOOK_SECRET: "a" is not/],
+  ['a Secret without hosts', [], { HOOK_SECRET: 'ns/a' }, /^HOOK_SECRET needs HOOK_HOSTS/],
   ['an unknown argument', ['--nonsense'], {}, /--nonsense/],
 ] as const) {
   t.test(`${what} is refused by name`, async (t) => {

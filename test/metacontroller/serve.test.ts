@@ -125,7 +125,7 @@ t.test(
 
 t.test('it does not start without a token, unless it is told to', async (t) => {
   await t.rejects(service(t, { insecureHooks: false }), {
-    message: 'no HOOK_TOKEN_FILE; --insecure-hooks serves without a token',
+    message: 'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks serves without a token',
   })
 })
 
@@ -227,7 +227,7 @@ t.test('the process says in one line what is wrong with how it was started', asy
   await prints(/\n/)
   t.strictSame(await ended, {
     code: 1,
-    text: 'vec-operator: HOOK_TOKEN_FILE is not set; --insecure-hooks serves without a token\n',
+    text: 'vec-operator: neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks serves without a token\n',
   })
 })
 
