@@ -17,7 +17,7 @@ const PLACES = {
   VERSION: '{{ .Chart.AppVersion }}',
   FINGERPRINT: '{{ include "vec-operator.tokenFingerprint" . }}',
   NAMESPACES: '{{ include "vec-operator.namespacesHash" . }}',
-  SECRET: '{{ include "vec-operator.tokenSecret" . }}',
+  SECRET: '{{ .Values.hooks.token.existingSecret }}',
   SECRET_NAMESPACE: '{{ .Release.Namespace }}',
   SECRET_KEY: 'token',
   CA: '{{ .Values.hooks.tls.caBundle | toJson }}',
@@ -43,15 +43,17 @@ export function template(): string {
 
 function document(controller: CompositeController): string {
   const text = stringify(controller, { lineWidth: 0, aliasDuplicateObjects: false })
-    // Only where the certificate is signed by an authority that Metacontroller does not know.
-    .replace(
-      /^( +)caBundle:\n.*\n/gm,
-      (block, indent: string) =>
-        `${indent}{{- if .Values.hooks.tls.caBundle }}\n${block}${indent}{{- end }}\n`,
-    )
+    // Only where they are a person's own: else the service writes them when it runs.
+    .replace(/^( +)authorization:\n(?: +.*\n){5}/gm, onlyIf('.Values.hooks.token.existingSecret'))
+    .replace(/^( +)caBundle:\n.*\n/gm, onlyIf('.Values.hooks.tls.caBundle'))
     .replace(/__([A-Z_]+)__/g, (_, name: keyof typeof PLACES) => PLACES[name])
   const { resource } = controller.spec.parentResource
   return `{{- if has ${JSON.stringify(resource)} .Values.kinds }}\n---\n${text}{{- end }}\n`
+}
+
+function onlyIf(value: string) {
+  return (block: string, indent: string) =>
+    `${indent}{{- if ${value} }}\n${block}${indent}{{- end }}\n`
 }
 
 function place(name: keyof typeof PLACES): string {

@@ -49,10 +49,30 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{/*
+"own": the service signs its own certificate; "file": one of a Secret; "": plain HTTP. Values of an earlier
+release, kept by --reuse-values, do not say "enabled": then it is "own".
+*/}}
+{{- define "vec-operator.hookTls" -}}
+{{- if .Values.hooks.tls.secretName -}}
+file
+{{- else if ne (toString .Values.hooks.tls.enabled) "false" -}}
+own
+{{- end -}}
+{{- end -}}
+
+{{- define "vec-operator.hookHost" -}}
+{{- printf "%s.%s.svc.cluster.local" (include "vec-operator.fullname" .) .Release.Namespace -}}
+{{- end -}}
+
 {{- define "vec-operator.hookUrl" -}}
-{{- $scheme := ternary "https" "http" (ne .Values.hooks.tls.secretName "") -}}
-{{- $service := printf "%s://%s.%s.svc.cluster.local:8080" $scheme (include "vec-operator.fullname" .) .Release.Namespace -}}
-{{- .Values.hooks.url | default $service -}}
+{{- $scheme := ternary "https" "http" (ne (include "vec-operator.hookTls" .) "") -}}
+{{- .Values.hooks.url | default (printf "%s://%s:8080" $scheme (include "vec-operator.hookHost" .)) -}}
+{{- end -}}
+
+{{/* Made empty by this chart, filled by the service: nothing random is rendered. */}}
+{{- define "vec-operator.hookSecret" -}}
+{{- printf "%s-hooks" (include "vec-operator.fullname" .) -}}
 {{- end -}}
 
 {{/* Stands in the hook URLs: other namespaces make Metacontroller ask again about every resource. */}}
@@ -60,38 +80,10 @@ capabilities:
 {{- sortAlpha .Values.operator.namespaces | join "," | sha256sum | trunc 12 -}}
 {{- end -}}
 
-{{- define "vec-operator.tokenSecret" -}}
-{{- .Values.hooks.token.existingSecret | default (printf "%s-hook-token" (include "vec-operator.fullname" .)) -}}
-{{- end -}}
-
 {{/*
-Decides on the tokens once per rendering, because a random one differs each time it is made; the
-result stays in .Values.hooks.tokens (current, accepted). Kept while the Secret is there and the
-value "rotation" has not changed.
+Stands in the hook URLs and on the pod: Metacontroller reads a token once and the kubelet takes a minute, so
+both begin again when the value "rotation" or the name of the Secret changes. It says nothing of a token.
 */}}
-{{- define "vec-operator.loadTokens" -}}
-{{- if not (hasKey .Values.hooks "tokens") -}}
-{{- $secret := lookup "v1" "Secret" .Release.Namespace (include "vec-operator.tokenSecret" .) | default dict -}}
-{{- $data := get $secret "data" | default dict -}}
-{{- $current := get $data "token" | default "" | b64dec -}}
-{{- $accepted := get $data "accepted" | default "" | b64dec -}}
-{{- if not .Values.hooks.token.existingSecret -}}
-{{- $annotations := dig "metadata" "annotations" dict $secret -}}
-{{- $rotation := get $annotations "vec-operator.dev/token-rotation" | default "" -}}
-{{- if not $current -}}
-{{- $current = randAlphaNum 48 -}}
-{{- $accepted = $current -}}
-{{- else if ne $rotation (toString .Values.hooks.token.rotation) -}}
-{{- $previous := $current -}}
-{{- $current = randAlphaNum 48 -}}
-{{- $accepted = printf "%s\n%s" $current $previous -}}
-{{- end -}}
-{{- end -}}
-{{- $_ := set .Values.hooks "tokens" (dict "current" $current "accepted" $accepted) -}}
-{{- end -}}
-{{- end -}}
-
 {{- define "vec-operator.tokenFingerprint" -}}
-{{- include "vec-operator.loadTokens" . -}}
-{{- .Values.hooks.tokens.current | sha256sum | trunc 12 -}}
+{{- printf "%s %s" .Values.hooks.token.existingSecret (toString .Values.hooks.token.rotation) | sha256sum | trunc 12 -}}
 {{- end -}}
