@@ -1,6 +1,7 @@
 /**
- * Whether the operator may be uninstalled: says which resources would be left with a finalizer that
- * nobody takes off any more. The chart runs it before `helm uninstall` deletes anything.
+ * Whether the operator may be uninstalled, or stop serving some kinds: lists the resources that would be
+ * left with a finalizer that nothing removes. The chart runs it before `helm uninstall` deletes anything,
+ * and before an upgrade that takes kinds out of the value `kinds`; their plurals are its arguments.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { KubernetesError } from '../crds/errors.ts'
@@ -21,10 +22,14 @@ const Held = Type.Object({
   }),
 })
 
-/** Resources that Metacontroller holds for us, as `VecCluster namespace/name`. */
-export async function heldResources(kubernetes: Pick<Kubernetes, 'list'>): Promise<string[]> {
+/** Resources of these kinds that Metacontroller holds for us, as `VecCluster namespace/name`. */
+export async function heldResources(
+  kubernetes: Pick<Kubernetes, 'list'>,
+  plurals: readonly string[] = RESOURCES.map(({ plural }) => plural),
+): Promise<string[]> {
   const held: string[] = []
   for (const { kind, plural } of RESOURCES) {
+    if (!plurals.includes(plural)) continue
     for (const { metadata } of await everywhere(kubernetes, plural)) {
       const { namespace, name, finalizers = [] } = metadata
       if (finalizers.includes(finalizerOf(plural))) held.push(`${kind} ${namespace}/${name}`)
@@ -41,7 +46,7 @@ export function verdict(held: readonly string[]): string {
     `${held.length} resources have a finalizer that only the running operator takes off:`,
     ...held.slice(0, NAMED).map((name) => `  ${name}`),
     ...(rest > 0 ? [`  and ${rest} more`] : []),
-    'Delete them first, then uninstall; "helm uninstall --no-hooks" leaves them as they are.',
+    'Delete them first; "--no-hooks" of helm leaves them as they are.',
     '',
   ].join('\n')
 }
@@ -60,7 +65,9 @@ async function everywhere(
 }
 
 if (import.meta.main) {
-  const held = await heldResources(new Kubernetes(podAccess(), jobLog()))
+  const plurals = process.argv.slice(2)
+  const kubernetes = new Kubernetes(podAccess(), jobLog())
+  const held = await heldResources(kubernetes, plurals.length > 0 ? plurals : undefined)
   process.stdout.write(verdict(held))
   process.exitCode = held.length === 0 ? 0 : 1
 }

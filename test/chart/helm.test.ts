@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
+import { RESOURCES } from '../../crds/resources.ts'
 import { applyObject } from '../world/apply.ts'
 import type { ApiObject } from '../world/client.ts'
 import { goldenDifferences } from './golden.ts'
@@ -35,6 +36,31 @@ t.test('the chart renders as declared, whatever is set', { skip }, async (t) => 
 
 t.test('what the chart renders is what was looked at when it was recorded', { skip }, async (t) => {
   t.strictSame(await goldenDifferences(helm), [])
+})
+
+t.test('an upgrade that takes kinds away asks about them first', { skip }, async (t) => {
+  const checks = async (kinds: string[]) => {
+    const values = ['--set-json', `kinds=${JSON.stringify(kinds)}`]
+    const text = await runHelm(helm, [
+      ...['template', 'vec-operator', CHART, '--kube-version', 'v1.26.0', ...QUICK, ...values],
+    ])
+    return parseAllDocuments(text)
+      .map((document) => document.toJS() as ApiObject | null)
+      .filter((object) => object?.kind === 'Job')
+      .map((job) => {
+        const { annotations = {} } = job?.metadata as { annotations?: Record<string, string> }
+        const { template } = job?.['spec'] as {
+          template: { spec: { containers: { args: string[] }[] } }
+        }
+        return [annotations['helm.sh/hook'], template.spec.containers[0]?.args.slice(1)]
+      })
+  }
+  const all = RESOURCES.map(({ plural }) => plural)
+  t.strictSame(await checks(all), [['pre-delete', []]])
+  t.strictSame(await checks(all.filter((plural) => plural !== 'vecbackups')), [
+    ['pre-delete', []],
+    ['pre-upgrade', ['vecbackups']],
+  ])
 })
 
 t.test('an installation without a Metacontroller that does is refused', { skip }, async (t) => {

@@ -47,6 +47,8 @@ t.test(
     const free = { name: 'free', namespace: 'shop' }
     await client.create({ apiVersion, kind: 'VecCluster', metadata: free, spec })
     t.strictSame(await heldResources(kubernetes), ['VecCluster shop/products'])
+    t.strictSame(await heldResources(kubernetes, ['vecbackups']), [], 'of other kinds')
+    t.strictSame(await heldResources(kubernetes, ['vecclusters']), ['VecCluster shop/products'])
   },
 )
 

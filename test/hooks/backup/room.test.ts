@@ -32,6 +32,7 @@ t.test('customize shows the VecCluster, by name and namespace', async (t) => {
   t.strictSame(room.customize(backup()), [{ ...rule, namespace: 'ns' }])
   const far = backup({ spec: { clusterRef: { name: 'a', namespace: 'far' } } })
   t.strictSame(room.customize(far), [{ ...rule, namespace: 'far' }])
+  t.strictSame(room.customize(backup({ status: { phase: 'Completed' } })), [], 'it has ended')
 })
 
 t.test('Leases, live Jobs and the live cluster are read only where a Job may be due', async (t) => {

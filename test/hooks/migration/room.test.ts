@@ -27,6 +27,7 @@ t.test('a VecMigration is shown source and target, each once', async (t) => {
   t.strictSame(names(migration()), [['a'], ['b']])
   t.strictSame(names(migration({ spec: { source: { clusterRef: { name: 'a' } } } })), [['a']])
   t.strictSame(names(migration({ spec: { source: ENDPOINT } })), [['a']])
+  t.strictSame(names(migration({ status: { phase: 'Completed' } })), [], 'it has ended')
 })
 
 t.test('an engine is asked for readiness only when its answer could start a Job', async (t) => {

@@ -33,6 +33,7 @@ t.test('it is shown its target and its backup, each by name and namespace', asyn
     { resource: 'vecbackups', namespace: 'x', names: ['b'] },
   ])
   t.equal(customize(direct()).length, 1)
+  t.strictSame(customize(restore({ status: { phase: 'Failed' } })), [], 'it has ended')
 })
 
 t.test('the rights, then both Leases, then the Job, each seen before the next', async (t) => {
