@@ -1,0 +1,86 @@
+/** A TCP proxy in front of a node, which a test may stall or cut in the middle of a request. */
+import { once } from 'node:events'
+import { createServer, connect, type AddressInfo, type Socket } from 'node:net'
+import type { Test } from 'tap'
+
+/** What becomes of a connection once these bytes of a request have been passed on. */
+export type Fate =
+  /** Nothing more passes, in either direction. */
+  | 'stall'
+  /** The client is cut off; the node has got all that was sent. */
+  | 'cut'
+
+/** Decides with every chunk: `text` is what came on this connection since its last request line. */
+export type Watch = (text: string) => Fate | undefined
+
+export interface Cable {
+  port: number
+  /** Request lines that have passed. */
+  requests: string[]
+  watch(watch?: Watch): void
+}
+
+const REQUEST_LINE = /^(?:GET|PUT|POST|PATCH|DELETE) \S+ HTTP\/1\.1\r\n/
+const MAX_TEXT = 1024 * 1024
+
+export async function cable(t: Test, url: string): Promise<Cable> {
+  const target = Number(new URL(url).port)
+  const open = new Set<Socket>()
+  const state = { watch: undefined as Watch | undefined, requests: [] as string[] }
+  const server = createServer((client) => {
+    const node = connect(target, '127.0.0.1')
+    let text = ''
+    for (const [one, other] of [
+      [client, node],
+      [node, client],
+    ] as const) {
+      open.add(one)
+      one.on('close', () => {
+        open.delete(one)
+        other.destroy()
+      })
+      // That the other end has gone is seen by its close.
+      one.on('error', () => undefined)
+    }
+    node.pipe(client)
+    client.on('data', (chunk: Buffer) => {
+      const part = chunk.toString('latin1')
+      const [line] = REQUEST_LINE.exec(part) ?? []
+      if (line !== undefined) state.requests.push(line.trim())
+      text = line === undefined ? (text + part).slice(-MAX_TEXT) : part
+      const fate = state.watch?.(text)
+      if (fate === undefined) {
+        if (!node.write(chunk)) pauseUntilDrained(client, node)
+        return
+      }
+      node.write(chunk, () => {
+        node.unpipe(client)
+        if (fate === 'stall') client.pause()
+        else client.removeAllListeners('close').destroy()
+      })
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const socket of open) socket.destroy()
+    server.close()
+  })
+  return {
+    port: (server.address() as AddressInfo).port,
+    requests: state.requests,
+    watch: (watch) => (state.watch = watch),
+  }
+}
+
+function pauseUntilDrained(client: Socket, node: Socket): void {
+  client.pause()
+  node.once('drain', () => client.resume())
+}
+
+/** The last line of a form that is sent. */
+export function isWholeForm(text: string): boolean {
+  return (
+    /^POST \S+\/snapshots\/upload\S* /.test(text) && /--vec-operator-[-0-9a-f]+--\r\n$/.test(text)
+  )
+}
