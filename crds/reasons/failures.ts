@@ -134,6 +134,16 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: '`collectionMapping`, or drop it',
     },
     {
+      words: ['n shard ids of ... are no longer in use ...'],
+      cause: 'by node every id has to be equal, and old ones are too many to be skipped',
+      cure: 'a backup with `method: Shard`; keys with several shards: a VecMigration',
+    },
+    {
+      words: ['shards ... of shard key ... are not consecutive'],
+      cause: 'the key was resharded: the engine creates no such ids',
+      cure: 'restore over a collection that has them, or a VecMigration',
+    },
+    {
       words: ['... is an alias of collection ... at the target'],
       cause: 'a collection cannot have the name of an alias',
       cure: '`collectionMapping`, or drop the alias',

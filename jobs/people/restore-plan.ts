@@ -8,6 +8,7 @@ import { targetOf } from '../../crds/rules/restore-places.ts'
 import { humanSize } from '../../crds/size.ts'
 import { wordsOf } from '../clients/call.ts'
 import { checkCollection, existing } from '../restore/fitting.ts'
+import { atTarget } from '../restore/shard-ids.ts'
 import { checkRoom, type Share } from '../restore/room.ts'
 import { chosen } from '../restore/source.ts'
 import { checkTarget } from '../restore/target.ts'
@@ -81,7 +82,8 @@ async function verdictOn(wanted: Wanted, work: Inspection, outlook: Outlook): Pr
   const { source, name } = wanted
   const verdict = { collection: source.name, becomes: name, bytes: bytesOf(source) }
   try {
-    outlook.add(wanted, await checkCollection(wanted, work))
+    const sight = await checkCollection(wanted, work)
+    outlook.add(atTarget(wanted, sight), sight)
     const isThere = (await existing(name, work)) !== undefined
     return { ...verdict, does: isThere ? 'replaces what is there' : 'is made' }
   } catch (error) {

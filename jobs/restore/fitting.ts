@@ -9,6 +9,7 @@ import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { inLanes } from '../lanes.ts'
 import { patiently } from '../patience.ts'
 import { look } from './settled.ts'
+import { atTarget, refuseIds } from './shard-ids.ts'
 import { disagreement, firstCopies, type Copies, type Sight } from './sight.ts'
 import { collectionsOn, engineOn, recoveryOn, type Inspection } from './work.ts'
 import type { Wanted } from './wanted.ts'
@@ -20,19 +21,20 @@ const OBJECTS_AT_ONCE = 8
  * Throws with the first reason why this collection cannot be restored; answers where its shards are at
  * the target, if it is there.
  */
-export async function checkCollection(
-  wanted: Wanted,
-  work: Inspection,
-): Promise<Sight | undefined> {
-  const { source, name } = wanted
+export async function checkCollection(given: Wanted, work: Inspection): Promise<Sight | undefined> {
+  const { source, name } = given
   const [, found] = await Promise.all([
     checkObjects(source, work),
     patiently(work, () => existing(name, work)),
   ])
   if (found !== undefined) checkSameShape(name, source, found.live)
   const sight = found && (await patiently(work, () => seen(name, work)))
+  if (sight === undefined) refuseIds(given)
+  const wanted = atTarget(given, sight)
   // Where nodes disagree, that is repaired first, and looked at then.
-  if (sight !== undefined && disagreement(sight) === undefined) checkSameShards(name, source, sight)
+  if (sight !== undefined && disagreement(sight) === undefined) {
+    checkSameShards(name, wanted.source, sight)
+  }
   refusePriority(wanted, sight && firstCopies(sight), work)
   return sight
 }
@@ -58,7 +60,8 @@ export async function existing(
   )
 }
 
-async function seen(name: string, work: Inspection): Promise<Sight> {
+/** Where its shards are; throws where a node cannot be asked. */
+export async function seen(name: string, work: Inspection): Promise<Sight> {
   const sight = await look(name, work)
   if (typeof sight === 'string') throw new EngineError(sight)
   return sight

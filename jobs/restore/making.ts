@@ -3,18 +3,16 @@
  * with shard keys of the recorded ids and its payload indexes; or the one that is there, made ready.
  */
 import { EngineError } from '../../crds/errors.ts'
-import type { ManifestCollection, ShardKey } from '../../crds/manifest.ts'
+import type { ShardKey } from '../../crds/manifest.ts'
 import { recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
 import { isPassing, patiently } from '../patience.ts'
 import { untilIdle } from './attempts.ts'
 import { existing } from './fitting.ts'
 import { settled } from './settled.ts'
+import { keyPlan, type KeyStep } from './shard-ids.ts'
 import { firstCopies, type Sight } from './sight.ts'
 import { collectionsOn, recoveryOn, type Work } from './work.ts'
 import { bytesOf, type Wanted } from './wanted.ts'
-
-/** Of keys that are made to skip ids, and deleted again. */
-const GAP = '__vec_operator_gap'
 
 /** Steps 1 to 4 of facts 6.4. What an earlier attempt had only begun to make is made anew. */
 export async function makeReady(wanted: Wanted, work: Work, isOurs: boolean): Promise<void> {
@@ -50,7 +48,8 @@ export function refuseOtherShards({ source, name }: Wanted, sight: Sight): void 
   }
 }
 
-async function make({ source, name }: Wanted, work: Work): Promise<void> {
+async function make(wanted: Wanted, work: Work): Promise<void> {
+  const { source, name } = wanted
   const { signal, log } = work.tools
   await work.tally.begun()
   log.info({ collection: name }, `makes collection ${name} with one copy of each shard`)
@@ -60,43 +59,30 @@ async function make({ source, name }: Wanted, work: Work): Promise<void> {
     () => collectionsOn(work, 0).createCollection(name, body, signal),
     async () => (await existing(name, work)) !== undefined,
   )
-  const keys = keysInOrder(source.shardKeys)
-  for (const { key, shards } of keys) {
-    await agreed(
-      work,
-      () => recoveryOn(work, 0).createShardKey(name, { key, shards }, signal),
-      async () => (await keysOf(name, work)).has(key),
-    )
-  }
-  const made = keys.length === 0 ? [] : await patiently(work, () => keysOf(name, work))
-  for (const key of made) {
-    if (typeof key !== 'string' || !key.startsWith(GAP)) continue
-    await agreed(
-      work,
-      () => recoveryOn(work, 0).deleteShardKey(name, key, signal),
-      async () => !(await keysOf(name, work)).has(key),
-    )
-  }
+  for (const step of keyPlan(wanted).steps) await takeStep(name, step, work)
 }
 
-/** Ids are handed out one after the other from 1 on: before a gap stands a key that goes again. */
-export function keysInOrder(
-  recorded: ManifestCollection['shardKeys'],
-): { key: ShardKey; shards: number }[] {
-  const sorted = recorded.toSorted((one, other) => firstOf(one) - firstOf(other))
-  const keys: { key: ShardKey; shards: number }[] = []
-  let next = 1
-  for (const { key, shardIds } of sorted) {
-    const first = firstOf({ shardIds })
-    if (first > next) keys.push({ key: `${GAP}${next}`, shards: first - next })
-    keys.push({ key, shards: shardIds.length })
-    next = first + shardIds.length
+async function takeStep(name: string, step: KeyStep, work: Work): Promise<void> {
+  const { signal } = work.tools
+  const engine = recoveryOn(work, 0)
+  const isThere = async (key: ShardKey) => (await keysOf(name, work)).has(key)
+  if ('drop' in step) {
+    const { drop: key } = step
+    work.tally.tell()
+    await agreed(
+      work,
+      () => engine.deleteShardKey(name, key, signal),
+      async () => !(await isThere(key)),
+    )
+    await work.tally.told()
+    return
   }
-  return keys
-}
-
-function firstOf({ shardIds }: { shardIds: number[] }): number {
-  return Math.min(...shardIds)
+  const { create: key, shards } = step
+  await agreed(
+    work,
+    () => engine.createShardKey(name, { key, shards }, signal),
+    () => isThere(key),
+  )
 }
 
 async function keysOf(name: string, work: Work): Promise<Set<string | number>> {

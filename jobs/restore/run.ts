@@ -11,7 +11,7 @@ import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
 import { recordReader } from '../backup/readers.ts'
 import type { Bucket } from '../clients/s3.ts'
 import { isTold, reasonOf } from '../failures.ts'
-import { Patience, explained } from '../patience.ts'
+import { Patience, explained, patiently } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { endEarlier } from './attempts.ts'
@@ -19,12 +19,13 @@ import { findWays } from './bring.ts'
 import { makeCopies } from './copies.ts'
 import { holdsSome, isBegun, type Left } from './current.ts'
 import { finish } from './finish.ts'
-import { checkCollection } from './fitting.ts'
+import { checkCollection, seen } from './fitting.ts'
 import { makeReady } from './making.ts'
 import { noLoad, placesOf } from './places.ts'
 import { placeShards } from './placing.ts'
 import { recoverNodes } from './recover.ts'
 import { checkRoom, refuseShares, sharesOf } from './room.ts'
+import { atTarget } from './shard-ids.ts'
 import { recoverShards } from './shards.ts'
 import { chosen, folderOf, readManifest } from './source.ts'
 import { Tally } from './tally.ts'
@@ -123,16 +124,18 @@ async function fitting(wanted: Wanted[], work: Work): Promise<Wanted[]> {
   for (const one of wanted) {
     const left = tally.left(one.name)
     if (left === 'Completed' || left === 'Failed') continue
-    const isFit = await succeeds(
+    await succeeds(
       one.name,
       async () => {
         // What this very restore has begun is not as it will be.
         const sight = isBegun(left) ? undefined : await checkCollection(one, work)
-        work.places.set(one.name, placesOf(one, { sight }, target, load))
+        const begun = holdsSome(left) ? await patiently(work, () => seen(one.name, work)) : sight
+        const ready = atTarget(one, begun)
+        work.places.set(one.name, placesOf(ready, { sight }, target, load))
+        fit.push(ready)
       },
       work,
     )
-    if (isFit) fit.push(one)
     tally.tell()
     await tally.told()
   }

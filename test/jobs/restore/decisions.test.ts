@@ -4,7 +4,7 @@ import { recreateBody, recreateIndex, fanOutBody } from '../../../crds/rules/rec
 import { withoutQuery } from '../../../jobs/clients/engine-recovery.ts'
 import { explained } from '../../../jobs/patience.ts'
 import { lacking, missingCopies } from '../../../jobs/restore/copies.ts'
-import { keysInOrder, refuseOtherShards } from '../../../jobs/restore/making.ts'
+import { refuseOtherShards } from '../../../jobs/restore/making.ts'
 import { misplaced } from '../../../jobs/restore/recover.ts'
 import { phantoms } from '../../../jobs/restore/repair.ts'
 import { disagreement, sightOf, type Copies } from '../../../jobs/restore/sight.ts'
@@ -19,28 +19,6 @@ function copies(shards: Record<number, number[]>): Copies {
     ]),
   )
 }
-
-t.test(
-  'shard keys are made in the order of their ids, and gaps before them are skipped',
-  async (t) => {
-    t.strictSame(
-      keysInOrder([
-        { key: 7, shardIds: [5, 6] },
-        { key: 'a', shardIds: [2] },
-        { key: '7', shardIds: [7] },
-      ]),
-      [
-        { key: '__vec_operator_gap1', shards: 1 },
-        { key: 'a', shards: 1 },
-        { key: '__vec_operator_gap3', shards: 2 },
-        { key: 7, shards: 2 },
-        { key: '7', shards: 1 },
-      ],
-    )
-    t.strictSame(keysInOrder([{ key: 'x', shardIds: [1, 2] }]), [{ key: 'x', shards: 2 }])
-    t.strictSame(keysInOrder([]), [])
-  },
-)
 
 t.test('nothing is recovered into shards that are not those of the backup', async (t) => {
   const source = {
