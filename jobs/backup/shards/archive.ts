@@ -14,6 +14,7 @@ const MORE_IN_HEADER_AT = 482
 const MORE_IN_BLOCK_AT = 504
 const SPACE = 0x20
 const BINARY = 0x80
+const BINARY_START = Buffer.from([BINARY, 0, 0, 0, 0, 0])
 
 /** `foreign`: it is no tar, or one of a kind that no engine makes. */
 export type ArchiveState = 'partial' | 'whole' | 'foreign'
@@ -62,18 +63,26 @@ export class Archive {
     const own = this.#block.subarray(CHECKSUM.at, CHECKSUM.end).reduce((all, byte) => all + byte, 0)
     // It was made while spaces stood in its own place.
     const expected = sum - own + (CHECKSUM.end - CHECKSUM.at) * SPACE
-    if (numberIn(this.#block, CHECKSUM) !== expected) {
+    const size = numberIn(this.#block, SIZE)
+    if (numberIn(this.#block, CHECKSUM) !== expected || size === undefined) {
       this.#state = 'foreign'
       return
     }
     this.#isMap = this.#block[TYPE_AT] === SPARSE && this.#block[MORE_IN_HEADER_AT] === 1
-    this.#size = numberIn(this.#block, SIZE)
+    this.#size = size
   }
 }
 
-function numberIn(block: Buffer, { at, end }: { at: number; end: number }): number {
-  // The last six bytes hold any size there is.
-  if (((block[at] ?? 0) & BINARY) !== 0) return block.readUIntBE(end - 6, 6)
+/**
+ * Undefined for what is no number of bytes: skipping that many would never end. Octal digits, or behind
+ * a first byte of 0x80 a binary number, of which the last six bytes hold any size there is.
+ */
+function numberIn(block: Buffer, { at, end }: { at: number; end: number }): number | undefined {
+  const first = block[at] ?? 0
+  if (first >= BINARY) {
+    const isNegativeOrTooLarge = !block.subarray(at, end - 6).equals(BINARY_START)
+    return isNegativeOrTooLarge ? undefined : block.readUIntBE(end - 6, 6)
+  }
   const digits = block.toString('latin1', at, end).replaceAll('\0', ' ').trim()
-  return digits === '' ? 0 : Number.parseInt(digits, 8)
+  return /^[0-7]*$/.test(digits) ? Number.parseInt(`0${digits}`, 8) : undefined
 }

@@ -73,3 +73,36 @@ t.test('the map of a sparse file stands between its header and its bytes', async
   t.equal(stateOf(whole), 'whole')
   t.equal(stateOf(whole.subarray(0, 4 * 512)), 'partial')
 })
+
+const NO_SIZES: [string, Buffer][] = [
+  ['letters', Buffer.from('zzz')],
+  ['digits that are not octal', Buffer.from('00000000989\0')],
+  ['a negative number', Buffer.from('-0000000001\0')],
+  ['a negative binary number', Buffer.alloc(12, 0xff)],
+  ['a binary number above any size', Buffer.from([0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0])],
+]
+for (const [what, bytes] of NO_SIZES) {
+  t.test(`a header with ${what} as its size is foreign, whatever follows`, async (t) => {
+    const header = headed((block) => {
+      block.fill(0, 124, 136)
+      bytes.copy(block, 124)
+    })
+    for (const chunk of [1, 512, 2048]) {
+      t.equal(stateOf(Buffer.concat([header, Buffer.alloc(1024, 1)]), chunk), 'foreign')
+    }
+  })
+}
+
+t.test(
+  'no byte in the size field of a header keeps the archive from coming to an end',
+  async (t) => {
+    const states = new Set<string>()
+    for (let at = 124; at < 136; at += 1) {
+      for (let byte = 0; byte < 256; byte += 1) {
+        const header = headed((block) => (block[at] = byte))
+        states.add(stateOf(Buffer.concat([header, Buffer.alloc(1024)])))
+      }
+    }
+    t.strictSame([...states].sort(), ['foreign', 'partial', 'whole'])
+  },
+)
