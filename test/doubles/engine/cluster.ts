@@ -2,7 +2,7 @@
  * What the nodes of one engine agree on: peers, collections, and where the shards are. One object for
  * all nodes stands for their consensus; what only one node knows of itself is kept by ordinal.
  */
-import { createHash, randomInt } from 'node:crypto'
+import { createHash, randomInt, randomUUID } from 'node:crypto'
 import { newConfig, type Collection, type Config, type Fields, type Shard } from './collection.ts'
 
 interface Peer {
@@ -147,6 +147,7 @@ export class EngineCluster {
 
   #add(name: string, config: Config, start: number): void {
     this.collections.set(name, {
+      uuid: randomUUID(),
       shards: this.#shards(config, start),
       config,
       payloadSchema: {},

@@ -20,6 +20,8 @@ export interface Shard {
   operations?: number
   /** How many points a copy lacks, by the ordinal of its node. */
   lost?: Record<number, number>
+  /** States as only some nodes tell them: by ordinal of who does, by peer. */
+  told?: Record<number, Record<number, string>>
 }
 
 export type ShardKey = string | number
@@ -35,6 +37,8 @@ export interface Config {
 }
 
 export interface Collection {
+  /** Another one whenever a collection is created: only telemetry shows it. */
+  uuid?: string
   shards: Shard[]
   config: Config
   payloadSchema: Record<string, Fields>

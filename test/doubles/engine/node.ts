@@ -23,6 +23,7 @@ import { shardKeyRoutes } from './routes/shard-keys.ts'
 import { shardPointRoutes } from './routes/shard-points.ts'
 import { shardSnapshotRoutes } from './routes/shard-snapshots.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
+import { telemetryRoutes } from './routes/telemetry.ts'
 
 export interface EngineNodeOptions {
   ordinal: number
@@ -135,11 +136,12 @@ export function answerAs(
     if (isMetadataWrite(request) && isStuck(cluster)) return notApplied(timeoutOf(request))
     return (
       clusterRoutes(request, cluster, ordinal) ??
+      telemetryRoutes(request, cluster, ordinal) ??
       aliasRoutes(request, cluster) ??
       indexRoutes(request, cluster) ??
       pointRoutes(request, cluster) ??
       (await recoveryRoutes(request, cluster, ordinal)) ??
-      snapshotRoutes(request, cluster, ordinal) ??
+      (await snapshotRoutes(request, cluster, ordinal)) ??
       shardPointRoutes(request, cluster, ordinal) ??
       shardSnapshotRoutes(request, cluster, ordinal) ??
       shardKeyRoutes(request, cluster) ??

@@ -4,6 +4,7 @@
  * are there and, where the call has a checksum, compared with it.
  */
 import type { EngineCluster } from './cluster.ts'
+import { creationsOf } from './snapshots.ts'
 
 /** `fetch`: bytes come from an address. `hash`: bytes that were sent are compared. `apply`: they replace data. */
 export type Stage = 'fetch' | 'hash' | 'apply'
@@ -96,9 +97,8 @@ export function snapshotTelemetry(cluster: EngineCluster, ordinal: number): obje
   const { counted } = stateOf(cluster)
   return [...cluster.collections.keys(), ...absent(cluster, ordinal)].map((id) => ({
     id,
-    running_snapshots: 0,
+    ...creationsOf(cluster, ordinal, id),
     running_snapshot_recovery: counted.get(`${ordinal}/${id}`) ?? 0,
-    total_snapshot_creations: 0,
   }))
 }
 

@@ -3,6 +3,7 @@
  * tells what it holds, and is filled up to a size, so that it can be as large as a test wants.
  */
 import { createHash } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import type { EngineCluster } from './cluster.ts'
 import { contentOf } from './recovery.ts'
 
@@ -14,9 +15,25 @@ export interface SnapshotFile {
   content: Buffer
 }
 
+/** How nodes make files: for how long, and with what end; an error is only told to who waits for it. */
+export interface Making {
+  /** Default: at once. */
+  until?: (ordinal: number, collection: string) => Promise<unknown> | undefined
+  /** Words of the engine where no file comes of it. */
+  failure?: (ordinal: number, collection: string) => string | undefined
+}
+
+interface Creations {
+  running_snapshots: number
+  total_snapshot_creations: number
+}
+
 interface Shelf {
   /** Bytes of each file, at least. */
   bytes: number
+  making: Making
+  /** By `<ordinal>/<collection>`. */
+  creations: Map<string, Creations>
   files: Map<string, SnapshotFile>
 }
 
@@ -47,12 +64,63 @@ export function filesOf(
     .map(([, file]) => file)
 }
 
+export function setMaking(cluster: EngineCluster, making: Making): void {
+  shelfOf(cluster).making = making
+}
+
+/** As telemetry counts them; a node that is restarted counts anew. */
+export function creationsOf(
+  cluster: EngineCluster,
+  ordinal: number,
+  collection: string,
+): Creations {
+  const { creations } = shelfOf(cluster)
+  const path = `${ordinal}/${collection}`
+  const found = creations.get(path) ?? { running_snapshots: 0, total_snapshot_creations: 0 }
+  creations.set(path, found)
+  return found
+}
+
+/** Forgets what was being made, as a node does that is killed: no file comes of it. */
+export function forgetCreations(cluster: EngineCluster, ordinal: number): void {
+  const { creations } = shelfOf(cluster)
+  for (const path of creations.keys()) if (path.startsWith(`${ordinal}/`)) creations.delete(path)
+}
+
+/** Goes on whether or not anybody waits for it. */
+export async function beginSnapshot(
+  cluster: EngineCluster,
+  ordinal: number,
+  collection: string,
+): Promise<SnapshotFile | { failure: string }> {
+  const { making, creations } = shelfOf(cluster)
+  const counts = creationsOf(cluster, ordinal, collection)
+  counts.running_snapshots += 1
+  counts.total_snapshot_creations += 1
+  const file = describedNow(cluster, ordinal, collection)
+  // Who does not wait has an answer before there is a file.
+  await (making.until?.(ordinal, collection) ?? setTimeout(0, undefined, { ref: false }))
+  counts.running_snapshots -= 1
+  if (creations.get(`${ordinal}/${collection}`) !== counts) return { failure: 'restarted' }
+  const failure = making.failure?.(ordinal, collection)
+  if (failure !== undefined) return { failure }
+  snapshotFiles(cluster).set(`${ordinal}/${collection}/${file.name}`, file)
+  return file
+}
+
 /** Two of one second have one name, and are one file. */
 export function makeSnapshot(
   cluster: EngineCluster,
   ordinal: number,
   collection: string,
 ): SnapshotFile {
+  const file = describedNow(cluster, ordinal, collection)
+  snapshotFiles(cluster).set(`${ordinal}/${collection}/${file.name}`, file)
+  return file
+}
+
+/** With the content of this moment. */
+function describedNow(cluster: EngineCluster, ordinal: number, collection: string): SnapshotFile {
   const peer = cluster.peer(ordinal).id
   const creation_time = cluster.now().toISOString().slice(0, 19)
   const name = `${collection}-${peer}-${creation_time.replaceAll(/[T:]/g, '-')}.snapshot`
@@ -60,13 +128,16 @@ export function makeSnapshot(
   const content = Buffer.alloc(Math.max(head.length, shelfOf(cluster).bytes), `${ordinal} ${name}`)
   head.copy(content)
   const checksum = createHash('sha256').update(content).digest('hex')
-  const file = { name, creation_time, size: content.length, checksum, content }
-  snapshotFiles(cluster).set(`${ordinal}/${collection}/${name}`, file)
-  return file
+  return { name, creation_time, size: content.length, checksum, content }
 }
 
 function shelfOf(cluster: EngineCluster): Shelf {
-  const shelf = shelves.get(cluster) ?? { bytes: 0, files: new Map<string, SnapshotFile>() }
+  const shelf: Shelf = shelves.get(cluster) ?? {
+    bytes: 0,
+    making: {},
+    creations: new Map(),
+    files: new Map(),
+  }
   shelves.set(cluster, shelf)
   return shelf
 }

@@ -134,7 +134,9 @@ async function patch(
   return answered(cluster, hasEmptyHnsw(body), timeout)
 }
 
-function stateOf(shard: Shard, peer: number): string {
+function stateOf(shard: Shard, peer: number, ordinal: number): string {
+  const told = shard.told?.[ordinal]?.[peer]
+  if (told !== undefined) return told
   if (onTheirWay(shard).some(({ to }) => to === peer)) return 'Partial'
   return shard.states?.[peer] ?? 'Active'
 }
@@ -177,7 +179,7 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
     const shard = { shard_id, ...(key !== undefined && { shard_key: key }) }
     return [...peers, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
-      copy: { ...shard, state: stateOf(each, peer_id) },
+      copy: { ...shard, state: stateOf(each, peer_id, ordinal) },
       points_count: pointsOn(collection, each, ordinal).length,
     }))
   })

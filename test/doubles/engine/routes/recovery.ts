@@ -1,18 +1,17 @@
-/** Taking snapshots by address or as a form, copies of shards, and what telemetry tells of them. */
+/** Taking snapshots by address or as a form, and copies of shards. */
 import { failed, ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import { ChangeCluster, RecoverSnapshot } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Shard } from '../collection.ts'
 import { readBody } from '../read.ts'
 import { checkedContent, takeSnapshot, type Priority } from '../recovery.ts'
-import { counted, holding, snapshotTelemetry, stage } from '../running.ts'
+import { counted, holding, stage } from '../running.ts'
 import { takeShardSnapshot } from '../shard-recovery.ts'
 import { snapshotFiles } from '../snapshots.ts'
 import { found, timeoutOf } from './collections.ts'
 
 /** A copy of a small shard is there after so long. */
 const COPY_MS = 30
-const DISK_KIB = 100 * 1024 * 1024
 
 export async function recoveryRoutes(
   request: EngineRequest,
@@ -23,8 +22,6 @@ export async function recoveryRoutes(
   const [root = '', name = '', part = '', verb = ''] = path
   if (isOfShard(path)) return ofShard(request, cluster, ordinal)
   switch (`${method} ${path.length} ${root} ${part} ${verb}`.trim()) {
-    case 'GET 1 telemetry':
-      return ok(telemetry(request, cluster, ordinal))
     case 'PUT 4 collections snapshots recover':
       return recover(request, cluster, { ordinal, name })
     case 'POST 4 collections snapshots upload':
@@ -209,30 +206,4 @@ function dropReplica(shard: Shard, peer: number): void {
     refuse(400, `Bad request: ${words}`)
   }
   shard.peers = shard.peers.filter((other) => other !== peer)
-}
-
-function telemetry({ query }: EngineRequest, cluster: EngineCluster, ordinal: number): object {
-  const { collections } = cluster
-  const snapshots = snapshotTelemetry(cluster, ordinal)
-  const isDetailed = Number(query['details_level'] ?? 0) >= 3
-  return {
-    app: { name: 'qdrant', system: { disk_size: DISK_KIB } },
-    collections: {
-      ...(snapshots !== undefined && { snapshots }),
-      ...(isDetailed && {
-        collections: [...collections].map(([id, { shards }]) => ({
-          id,
-          shards: shards.map((shard) => replicaSet(cluster, shard, ordinal)),
-        })),
-      }),
-    },
-  }
-}
-
-/** `local` is null on a node that holds no copy. */
-function replicaSet(cluster: EngineCluster, shard: Shard, ordinal: number): object {
-  const { id, key = null, peers, operations } = shard
-  const isHere = !cluster.enabled || peers.includes(cluster.peer(ordinal).id)
-  const local = { update_queue: { length: 0, op_num: operations ?? null } }
-  return { id, key, local: isHere ? local : null, remote: [] }
 }

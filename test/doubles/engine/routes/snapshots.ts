@@ -8,14 +8,14 @@ import {
   type EngineRequest,
 } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
-import { filesOf, makeSnapshot, snapshotFiles, type SnapshotFile } from '../snapshots.ts'
+import { beginSnapshot, filesOf, snapshotFiles, type SnapshotFile } from '../snapshots.ts'
 import { found } from './collections.ts'
 
-export function snapshotRoutes(
-  { method, path }: EngineRequest,
+export async function snapshotRoutes(
+  { method, path, query }: EngineRequest,
   cluster: EngineCluster,
   ordinal: number,
-): EngineAnswer | undefined {
+): Promise<EngineAnswer | undefined> {
   const [root, alias = '', part, file, ...rest] = path
   if (root !== 'collections' || part !== 'snapshots' || rest.length > 0) return undefined
   const name = cluster.collections.has(alias) ? alias : (cluster.aliases.get(alias) ?? alias)
@@ -25,7 +25,7 @@ export function snapshotRoutes(
     case 'GET all':
       return ok(filesOf(cluster, ordinal, name).map(described))
     case 'POST all':
-      return ok(described(makeSnapshot(cluster, ordinal, name)))
+      return make(cluster, ordinal, { name, isAwaited: query['wait'] !== 'false' })
     case 'GET one':
       return download(snapshotFiles(cluster).get(key), file ?? '')
     case 'DELETE one':
@@ -33,6 +33,20 @@ export function snapshotRoutes(
     default:
       return UNKNOWN_ROUTE
   }
+}
+
+/** Who does not wait is told that it was accepted; the node goes on whoever waits, and whoever goes. */
+async function make(
+  cluster: EngineCluster,
+  ordinal: number,
+  { name, isAwaited }: { name: string; isAwaited: boolean },
+): Promise<EngineAnswer> {
+  const making = beginSnapshot(cluster, ordinal, name)
+  if (isAwaited) {
+    const made = await making
+    return 'failure' in made ? failed(500, made.failure) : ok(described(made))
+  }
+  return { status: 202, body: { status: 'accepted', time: 0.000012 } }
 }
 
 function described({ name, creation_time, size, checksum }: SnapshotFile): object {
