@@ -102,10 +102,24 @@ export function shardPartKey(folder: string, collection: string, shardId: number
   return `${shardFolder(folder, collection, shardId)}part.json`
 }
 
-/** The engine gives a stream no name: ours tells what is in it wherever the object lies. */
-export function shardSnapshotKey(folder: string, collection: string, shardId: number): string {
-  const file = `${segment(collection)}-${shardId}.snapshot`
+/**
+ * The engine gives a stream no name: ours tells what is in it wherever the object lies. Each pod writes
+ * objects of its own: one that was taken for dead may complete an upload late, and must not replace what
+ * the manifest describes.
+ */
+export function shardSnapshotKey(
+  folder: string,
+  { collection, shardId, writer }: { collection: string; shardId: number; writer: string },
+): string {
+  const file = `${segment(collection)}-${shardId}-${writer}.snapshot`
   return `${shardFolder(folder, collection, shardId)}${file}`
+}
+
+/** Earlier releases named no writer. */
+export function isShardSnapshotKey(key: string, collection: string, shardId: number): boolean {
+  const start = `/${shardFolder('', collection, shardId)}${segment(collection)}-${shardId}`
+  const at = key.lastIndexOf(start)
+  return at !== -1 && /^(-[0-9a-f]{8})?\.snapshot$/.test(key.slice(at + start.length))
 }
 
 const OUR_FILES = new Set(['manifest.json', 'owner.json', '.', '..'])

@@ -71,6 +71,12 @@ export type ManifestSnapshot = NodeSnapshot | ShardSnapshot
 /** What a manifest says of a collection besides its snapshots. */
 const described = {
   name: Type.String({ minLength: 1 }),
+  engineVersion: Type.Optional(
+    Type.String({
+      description:
+        'Release of every node, before and after its snapshots; absent in backups of earlier releases.',
+    }),
+  ),
   config: Type.Object(
     { params: Free },
     { additionalProperties: true, description: '`config` as the engine showed it.' },
@@ -145,7 +151,7 @@ const origin = {
   uid: Type.String({ description: 'uid of the VecBackup.' }),
   cluster: Type.Object({ name: Type.String(), namespace: Type.String() }),
   nodeCount: Type.Integer({ minimum: 1, description: 'Replicas of the source.' }),
-  engineVersion: Type.String(),
+  engineVersion: Type.String({ description: 'The newest of those of its collections.' }),
   createdAt: Time({ description: 'When the backup started.' }),
   manifestSha256: Type.Optional(
     Type.String({

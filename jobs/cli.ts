@@ -176,6 +176,7 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
     log,
     bar,
     runner,
+    job,
     signal,
   }
 }

@@ -39,6 +39,8 @@ export interface Tools {
   bar?: Bar | undefined
   /** uid of this pod. */
   runner: string
+  /** uid of the Job. */
+  job: string
   /** Aborts on SIGTERM: clean up and let the error pass. */
   signal: AbortSignal
 }

@@ -81,8 +81,44 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: 'mend the cluster first',
     },
     {
-      words: ['its shards, or its vectors, changed 3 times'],
-      cause: 'shard keys come and go faster than a backup',
+      words: ['the nodes do not see one cluster', 'do not list the same collections'],
+      cause: 'a node lost its volume or its way to the others, and is a cluster of its own',
+      cure: 'repair the cluster first: a backup of one part would lack what the others hold',
+    },
+    {
+      words: ['knows of no leader', 'follow different leaders', 'consensus is ... on node'],
+      cause: 'the nodes have lost consensus',
+      cure: 'look at the logs of the pods and at the network between them; restart the pod named',
+    },
+    {
+      words: ['the nodes do not hold the same collection'],
+      cause: 'a node missed that the collection was dropped and created again',
+      cure: 'repair that node, as after the loss of its volume',
+    },
+    {
+      words: ['the nodes run different versions'],
+      cause: 'an upgrade was still rolling after ten minutes',
+      cure: 'wait for the upgrade, then make another VecBackup',
+    },
+    {
+      words: ['made no snapshot of ...: its log says why'],
+      cause: 'the engine accepted the snapshot and could not write it',
+      cure: 'look at the log of that pod, and at the space on its data volume',
+    },
+    {
+      words: ['has not made the snapshot of ... in', 'other snapshots of'],
+      cause: 'the node writes less than 1 MiB/s, or is making snapshots for others',
+      cure: 'look at its disk; delete the snapshots that nobody needs',
+    },
+    {
+      words: ['does not count: ...'],
+      cause: 'a copy did not stay Active while its snapshot was made, four times',
+      cure: 'repair the cluster first: a restore would bring back the incomplete copy',
+    },
+    {
+      words: ['changed 3 times while it was backed up'],
+      cause:
+        'the collection was created again or changed, its shards moved, or nodes were upgraded',
       cure: 'back it up while nobody changes it',
     },
     JOB_CRASHED,

@@ -2,7 +2,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { Rejected } from '../errors.ts'
-import { shardSnapshotKey } from '../layout.ts'
+import { isShardSnapshotKey } from '../layout.ts'
 import {
   MANIFEST_VERSION,
   NodeManifest,
@@ -136,7 +136,7 @@ function mistaken(
 ): string | undefined {
   if (!keys.has(shardId)) return `has a snapshot of shard ${shardId}, which it does not list`
   if (keys.get(shardId) !== shardKey) return `has shard ${shardId} under another shard key`
-  if (key.endsWith(`/${shardSnapshotKey('', collection, shardId)}`)) return undefined
+  if (isShardSnapshotKey(key, collection, shardId)) return undefined
   return `has ${key} as the snapshot of shard ${shardId}`
 }
 

@@ -3,8 +3,9 @@ import { EngineError } from '../../crds/errors.ts'
 import { NodeCollection, type NodeSnapshot } from '../../crds/manifest.ts'
 import { countsBetween, readAfter, readBefore } from './counting.ts'
 import { finish, finishedEarlier } from './finished.ts'
-import { backUpNode } from './node.ts'
-import { look, settledShape, type Shape } from './shape.ts'
+import { backUpNode, removeLeftovers, type Round } from './node.ts'
+import { readPart, readParts, writePart, type Part } from './part.ts'
+import { look, settledShape } from './shape.ts'
 import { refuseUnknown } from './source.ts'
 import { ROUNDS, ordinals, type Work } from './work.ts'
 
@@ -12,27 +13,62 @@ export async function backUpCollection(name: string, work: Work): Promise<NodeCo
   const finished = await finishedEarlier(NodeCollection, name, work)
   if (finished !== undefined) return finished
   await refuseUnknown(name, work)
-  for (let round = 1; round <= ROUNDS; round += 1) {
-    const shape = await settledShape(name, work)
-    const before = await readBefore(name, shape.described, work)
-    const snapshots: NodeSnapshot[] = []
-    for (const ordinal of ordinals(work)) {
-      snapshots.push(await backUpNode({ collection: name, ordinal }, shape, work))
+  let left = await readParts(name, work)
+  // Where an earlier pod was: all of its snapshots in that round are of one shape.
+  const first = Math.max(1, ...left.map((part) => part?.round ?? 1))
+  for (let number = first; number < first + ROUNDS; number += 1) {
+    const round = { number, shape: await settledShape(name, work) }
+    const before = await readBefore(name, round.shape.described, work)
+    const snapshots = await takeSnapshots(name, round, left, work)
+    if (snapshots !== undefined && (await isStill(round, name, work))) {
+      const after = await readAfter(name, round.shape.described, work)
+      const counts = countsBetween(round.shape.described, before, after)
+      return finish({ name, snapshots, ...round.shape.described, ...counts }, work)
     }
-    if (await isStill(shape, name, work)) {
-      const after = await readAfter(name, shape.described, work)
-      const counts = countsBetween(shape.described, before, after)
-      return finish({ name, snapshots, ...shape.described, ...counts }, work)
-    }
-    work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
+    work.tools.log.warn({ collection: name, round: number }, 'changed under way: looks again')
+    await dropRound(name, number, work)
+    left = []
   }
   throw new EngineError(
-    `collection ${name}: its shards moved, or its vectors changed, ${ROUNDS} times while it was backed up`,
+    `collection ${name}: it was created again, its shards moved, or its configuration or the engine’s version changed ${ROUNDS} times while it was backed up`,
   )
 }
 
+/** Undefined as soon as the collection is not what it was, also when an earlier pod began the round. */
+async function takeSnapshots(
+  name: string,
+  round: Round,
+  left: (Part | undefined)[],
+  work: Work,
+): Promise<NodeSnapshot[] | undefined> {
+  if (left.some((part) => isOfAnotherShape(part, round))) return undefined
+  const snapshots: NodeSnapshot[] = []
+  for (const ordinal of ordinals(work)) {
+    const place = { collection: name, ordinal }
+    const snapshot = await backUpNode(place, { ...round, left: left[ordinal] }, work)
+    if (snapshot === undefined) return undefined
+    snapshots.push(snapshot)
+  }
+  return snapshots
+}
+
+function isOfAnotherShape(part: Part | undefined, { number, shape }: Round): boolean {
+  if (part?.state !== 'Whole' || part.round !== number) return false
+  return part.fingerprint !== shape.fingerprint
+}
+
 /** A shard that moved between two snapshots may be in none of them. */
-async function isStill({ fingerprint }: Shape, name: string, work: Work): Promise<boolean> {
+async function isStill({ shape }: Round, name: string, work: Work): Promise<boolean> {
   const now = await look(name, work)
-  return typeof now !== 'string' && now.fingerprint === fingerprint
+  return typeof now !== 'string' && now.fingerprint === shape.fingerprint
+}
+
+/** None of its snapshots may be used again, by this pod or by one that comes after it. */
+async function dropRound(name: string, number: number, work: Work): Promise<void> {
+  for (const ordinal of ordinals(work)) {
+    const place = { collection: name, ordinal }
+    const part = await readPart(place, work)
+    if (part !== undefined) await removeLeftovers(place, part, work)
+    await writePart(place, { state: 'Begun', uid: work.plan.uid, round: number + 1 }, work)
+  }
 }

@@ -4,16 +4,19 @@ import { Value } from '@sinclair/typebox/value'
 import { collectionKey } from '../../crds/layout.ts'
 import type { ManifestCollection, NodeCollection, ShardCollection } from '../../crds/manifest.ts'
 import { isThere } from './object.ts'
+import { isSealed, sealed } from './seal.ts'
 import type { Work } from './work.ts'
 
 const Finished = Type.Object({ uid: Type.String(), collection: Type.Unknown() })
 
 export async function finish<Collection extends ManifestCollection>(
   collection: Collection,
-  { bucket, folder, plan, tools }: Work,
+  work: Work,
 ): Promise<Collection> {
-  const finished = { uid: plan.uid, collection }
-  await bucket.putJson(collectionKey(folder, collection.name), finished, { signal: tools.signal })
+  const { bucket, folder, plan, tools } = work
+  const key = collectionKey(folder, collection.name)
+  const finished = sealed(key, { uid: plan.uid, collection }, work)
+  await bucket.putJson(key, finished, { signal: tools.signal })
   return collection
 }
 
@@ -22,8 +25,10 @@ export async function finishedEarlier<
   Schema extends typeof NodeCollection | typeof ShardCollection,
 >(schema: Schema, name: string, work: Work): Promise<Static<Schema> | undefined> {
   const { bucket, folder, plan, tools } = work
-  const found = await bucket.getJson(collectionKey(folder, name), tools.signal)
+  const key = collectionKey(folder, name)
+  const found = await bucket.getJson(key, tools.signal)
   if (!Value.Check(Finished, found) || found.uid !== plan.uid) return undefined
+  if (!isSealed(key, found, work)) return undefined
   const { collection } = found
   if (!Value.Check(schema, collection)) return undefined
   for (const snapshot of collection.snapshots) {

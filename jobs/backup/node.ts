@@ -5,148 +5,124 @@ import { snapshotKey } from '../../crds/layout.ts'
 import type { NodeSnapshot } from '../../crds/manifest.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine-snapshots.ts'
 import { isPassing } from '../patience.ts'
+import { deleteFile, removeFile } from './engine-files.ts'
+import { makeSnapshot, type Attempt } from './making.ts'
 import { isThere, readable, refuseLong } from './object.ts'
-import {
-  deleteFile,
-  readPart,
-  removeFiles,
-  removeLeftovers,
-  writePart,
-  type Part,
-  type Pending,
-  type Place,
-} from './part.ts'
-import { refuseDeleted, shardsOn, type Shape } from './shape.ts'
+import { removeObject, writePart, type Part, type Place } from './part.ts'
+import { isSettled, shardsOn, whyUnlike, type Shape } from './shape.ts'
+import { refuseDeleted } from './source.ts'
 import { RETRIES_MS, STALL_EVERY_MS, snapshotsOn, type Work } from './work.ts'
 
-/** After SIGTERM a snapshot that is being made is awaited so long, to delete it by its name. */
-const LAST_WAIT_MS = 25_000
 /** Four parts: a store that hashes and writes them one by one then has something to do at any time. */
 const IN_FLIGHT_BYTES = 32 * 1024 * 1024
-const STILL_EVERY_MS = 30_000
 
-/** The snapshot of a node, taken now, or by an earlier attempt when the collection is as it was. */
-export async function backUpNode(place: Place, shape: Shape, work: Work): Promise<NodeSnapshot> {
+/** Snapshots of one round are of one shape. */
+export interface Round {
+  number: number
+  shape: Shape
+}
+
+/**
+ * The snapshot of a node, taken now, or by an earlier pod in the same round, as `left` tells. Undefined when the
+ * collection is not as the round began any more.
+ */
+export async function backUpNode(
+  place: Place,
+  { left, ...round }: Round & { left: Part | undefined },
+  work: Work,
+): Promise<NodeSnapshot | undefined> {
   const { log, signal, time, reporter } = work.tools
-  const fields = { collection: place.collection, node: place.ordinal }
-  const left = await readPart(place, work)
-  if (left?.state === 'Whole' && left.fingerprint === shape.fingerprint) {
-    if (await isThere(left.snapshot, work)) {
-      log.info({ ...fields, key: left.snapshot.key }, 'is in the bucket already')
-      await removeFiles(place, left, work)
-      return left.snapshot
-    }
+  const earlier = await takenEarlier(place, left, round, work)
+  if (earlier !== undefined) return earlier
+  if (left !== undefined) await removeLeftovers(place, left, work)
+  const attempt: Attempt = {
+    ...{ place, round: round.number, pending: undefined, isReasonWanted: false },
   }
-  const attempt: Attempt = { left, unnamed: [] }
-  for (const delay of [...RETRIES_MS, undefined]) {
-    try {
-      const moved = await moveSnapshot(place, shape, attempt, work)
-      // What the engine still made when we looked for it is there by now.
-      for (const pending of attempt.unnamed) await removeFiles(place, pending, work)
-      return moved
-    } catch (error) {
-      signal.throwIfAborted()
-      if (error instanceof EngineError && error.status === 404) {
-        await refuseDeleted(place.collection, work)
+  try {
+    for (const delay of [...RETRIES_MS, undefined]) {
+      try {
+        // Also before each further try: a node that was away comes back with copies that lack writes.
+        if (!(await isSettled(round.shape, place.collection, work))) return undefined
+        return await moveSnapshot(attempt, round, work)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof EngineError && error.status === 404) {
+          await refuseDeleted(place.collection, work)
+        }
+        if (!isPassing(error) || delay === undefined) throw error
+        const fields = { collection: place.collection, node: place.ordinal }
+        log.warn({ ...fields, reason: error.message, seconds: delay / 1000 }, 'tries again')
+        await time.sleep(delay, signal)
+        await reporter.confirm()
+        await clean(attempt, work)
       }
-      if (!isPassing(error) || delay === undefined) throw error
-      log.warn({ ...fields, reason: error.message, seconds: delay / 1000 }, 'tries again')
-      await time.sleep(delay, signal)
-      await reporter.confirm()
+    }
+  } finally {
+    const { pending } = attempt
+    if (pending !== undefined && !signal.aborted) {
+      await removeFile(place, pending, work, work.patience.share())
     }
   }
   throw new EngineError('no attempt was made')
 }
 
-interface Attempt {
-  /** What part.json says. */
-  left: Part | undefined
-  /** Earlier ones whose file nobody knows the name of. */
-  unnamed: Pending[]
+async function takenEarlier(
+  place: Place,
+  left: Part | undefined,
+  { number, shape }: Round,
+  work: Work,
+): Promise<NodeSnapshot | undefined> {
+  if (left?.state !== 'Whole' || left.round !== number) return undefined
+  if (left.fingerprint !== shape.fingerprint || !(await isThere(left.snapshot, work))) {
+    return undefined
+  }
+  const { key } = left.snapshot
+  const fields = { collection: place.collection, node: place.ordinal }
+  work.tools.log.info({ ...fields, key }, 'is in the bucket already')
+  await removeFile(place, left, work)
+  return left.snapshot
+}
+
+/** What an attempt has left: in the bucket, and on the node, which may still be making it. */
+export async function removeLeftovers(place: Place, part: Part, work: Work): Promise<void> {
+  await removeFile(place, part, work, work.patience.share())
+  await removeObject(place, part, work)
+}
+
+async function clean(attempt: Attempt, work: Work): Promise<void> {
+  const { place, pending } = attempt
+  attempt.pending = undefined
+  if (pending !== undefined) await removeLeftovers(place, pending, work)
 }
 
 async function moveSnapshot(
-  place: Place,
-  shape: Shape,
   attempt: Attempt,
+  { number, shape }: Round,
   work: Work,
 ): Promise<NodeSnapshot> {
-  const { signal, time } = work.tools
+  const { place } = attempt
   const { collection, ordinal } = place
-  const engine = snapshotsOn(work, ordinal)
-  const { left } = attempt
-  if (left !== undefined) await removeLeftovers(place, left, work)
-  if (left?.state === 'Pending' && left.snapshotName === undefined) attempt.unnamed.push(left)
-
-  const existing = (await engine.list(collection, signal)).map(({ name }) => name)
-  // Written before the engine is asked: a pod that comes after us then knows which file is ours.
-  const pending: Pending = {
-    state: 'Pending',
-    uid: work.plan.uid,
-    at: time.now().toISOString(),
-    existing,
-  }
-  attempt.left = pending
-  await writePart(place, pending, work)
-  const snapshot = await create(engine, place, work)
-  const isOurs = !existing.includes(snapshot.name)
+  const { snapshot, isOurs } = await makeSnapshot(attempt, work)
   try {
-    attempt.left = { ...pending, snapshotName: snapshot.name }
-    await writePart(place, attempt.left, work)
-    const moved = await upload(engine, place, snapshot, work)
-    const localShards = shardsOn(shape, ordinal)
-    const whole = { ...moved, localShards }
-    const { fingerprint } = shape
+    const doubt = await whyUnlike(shape, collection, work)
+    if (doubt !== undefined) {
+      throw new EngineError(`snapshot ${snapshot.name} of node ${ordinal} does not count: ${doubt}`)
+    }
+    const moved = await upload(snapshotsOn(work, ordinal), place, snapshot, work)
+    const whole = { ...moved, localShards: shardsOn(shape, ordinal) }
     await writePart(
       place,
-      { state: 'Whole', uid: work.plan.uid, fingerprint, snapshot: whole, isOurs },
+      {
+        ...{ state: 'Whole', uid: work.plan.uid, round: number },
+        ...{ fingerprint: shape.fingerprint, snapshot: whole, isOurs },
+      },
       work,
     )
+    attempt.pending = undefined
     return whole
   } finally {
     // The file fills the node's disk until it is deleted, all the more when the upload failed.
-    if (isOurs) await deleteFile(engine, { ...place, name: snapshot.name }, work)
-  }
-}
-
-/**
- * The engine goes on with a snapshot when the call is broken off, so the call is not: after SIGTERM it
- * is awaited for a moment, and the file deleted.
- */
-async function create(engine: EngineSnapshots, place: Place, work: Work): Promise<Snapshot> {
-  const { log, signal } = work.tools
-  const { collection, ordinal } = place
-  log.info({ collection, node: ordinal }, `node ${ordinal}: the engine makes the snapshot`)
-  const broken = new AbortController()
-  const creating = engine.create(collection, broken.signal)
-  const still = setInterval(() => {
-    log.info({ collection, node: ordinal }, `node ${ordinal}: still makes the snapshot`)
-    work.tally.tell()
-  }, STILL_EVERY_MS)
-  try {
-    return await unlessAborted(creating, signal)
-  } catch (error) {
-    if (!signal.aborted) throw error
-    const late = await unlessAborted(creating, AbortSignal.timeout(LAST_WAIT_MS)).catch(
-      () => undefined,
-    )
-    if (late !== undefined) await deleteFile(engine, { ...place, name: late.name }, work)
-    throw error
-  } finally {
-    clearInterval(still)
-    broken.abort()
-  }
-}
-
-async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  signal.throwIfAborted()
-  const { promise, reject } = Promise.withResolvers<never>()
-  const abort = () => reject(signal.reason as Error)
-  signal.addEventListener('abort', abort, { once: true })
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
+    if (isOurs) await deleteFile(place, snapshot.name, work)
   }
 }
 

@@ -20,7 +20,13 @@ import { backUpCollection } from './collection.ts'
 import { Claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
 import { backUpByShard } from './shards/collection.ts'
-import { agreedVersion, chosenCollections, pointsOf } from './source.ts'
+import {
+  agreedCollections,
+  agreedVersion,
+  collectionsToBackUp,
+  orderOfVersions,
+  pointsOf,
+} from './source.ts'
 import type { Work } from './work.ts'
 
 export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
@@ -66,13 +72,14 @@ async function attempt(
     const after = await readAliases(work)
     // Read before and after: a store that ignores If-None-Match may have let another owner in.
     await claim.confirm()
-    await writeManifest(owner, { engineVersion, aliases: after }, taken, work)
+    const version = newest(engineVersion, taken)
+    await writeManifest(owner, { engineVersion: version, aliases: after }, taken, work)
     await claim.confirm()
     return endOf(work, aliasChanges(aliases, after))
   } catch (error) {
     tools.signal.throwIfAborted()
     if (!isTold(error)) throw error
-    const message = explained(error.message)
+    const message = explained(error.message) + filesLeft(work)
     return {
       state: 'Failed',
       reason: reasonOf(error),
@@ -82,26 +89,40 @@ async function attempt(
   }
 }
 
-/** Owner first; what an earlier attempt decided stands. */
+/**
+ * Owner first. Of what an earlier attempt wrote there, only the time of its start is taken as it is: what
+ * is backed up comes from the resource and from the nodes.
+ */
 async function own(work: Work, claim: Claim): Promise<Owner> {
   const { plan, tools } = work
   const { uid, namespace, name, cluster } = plan
-  const newOwner = async (): Promise<Owner> => {
-    const collection = { apiVersion: API_VERSION, plural: plan.resource, namespace }
-    const backup = await tools.kubernetes.get(collection, name, Own)
-    if (backup === undefined) throw new Gone(`vecbackups ${namespace}/${name} is gone`)
-    return {
-      uid,
-      namespace,
-      name,
-      cluster: { namespace: cluster.namespace, name: cluster.name },
-      startedAt: tools.time.now().toISOString(),
-      collections: await chosenCollections(backup.spec.collections, work),
-    }
+  const asked = await askedCollections(work)
+  let agreed: Promise<string[]> | undefined
+  // Another backup's folder is refused before any node is asked.
+  const decided = async (earlier: string[]) =>
+    collectionsToBackUp(asked, { earlier, agreed: await (agreed ??= agreedCollections(work)) })
+  const owner: Omit<Owner, 'startedAt' | 'collections'> = {
+    uid,
+    namespace,
+    name,
+    cluster: { namespace: cluster.namespace, name: cluster.name },
   }
-  const owner = await claim.take(newOwner)
-  tools.log.info({ startedAt: owner.startedAt }, 'owner.json claims the folder')
-  return owner
+  const { startedAt, collections } = await claim.take(async () => ({
+    ...owner,
+    startedAt: tools.time.now().toISOString(),
+    collections: await decided([]),
+  }))
+  tools.log.info({ startedAt }, 'owner.json claims the folder')
+  return { ...owner, startedAt, collections: await decided(collections) }
+}
+
+/** What the spec asks for: it is immutable, and every attempt reads it again. */
+async function askedCollections({ plan, tools }: Work): Promise<string[] | undefined> {
+  const { namespace, name, resource } = plan
+  const collection = { apiVersion: API_VERSION, plural: resource, namespace }
+  const backup = await tools.kubernetes.get(collection, name, Own)
+  if (backup === undefined) throw new Gone(`vecbackups ${namespace}/${name} is gone`)
+  return backup.spec.collections
 }
 
 async function backUpAll({ collections }: Owner, work: Work): Promise<ManifestCollection[]> {
@@ -173,13 +194,27 @@ async function writeManifest(
   tools.log.info({ key: manifestKey(folder), collections: collections.length }, 'manifest written')
 }
 
-function endOf({ tally, leftBehind }: Work, changes: string[]): End {
+/** A restore compares with each collection's version; who reads only this one must not go below any. */
+function newest(version: string, collections: ManifestCollection[]): string {
+  const all = [version, ...collections.flatMap(({ engineVersion }) => engineVersion ?? [])]
+  return all.toSorted(orderOfVersions).at(-1) ?? version
+}
+
+const MAX_LEFT_BEHIND = 5
+
+function filesLeft({ leftBehind }: Pick<Work, 'leftBehind'>): string {
+  if (leftBehind.length === 0) return ''
+  const more = leftBehind.length - MAX_LEFT_BEHIND
+  const listed = leftBehind.slice(0, MAX_LEFT_BEHIND).join('; ')
+  return `; still on nodes, to be deleted there: ${listed}${more > 0 ? `; and ${more} more` : ''}`
+}
+
+function endOf(work: Work, changes: string[]): End {
+  const { tally } = work
   const backup = tally.result()
-  const rest =
-    leftBehind.length === 0
-      ? ''
-      : `; the engine still has ${leftBehind.length} files of it, such as ${leftBehind[0] ?? ''}`
-  const message = [tally.summary() + rest, ...changes.slice(0, MAX_CHANGES)].join('; ')
+  const none = backup.total === 0 ? ': the cluster has none' : ''
+  const done = tally.summary() + none + filesLeft(work)
+  const message = [done, ...changes.slice(0, MAX_CHANGES)].join('; ')
   if (backup.failed === 0) return { state: 'Done', message, backup }
   return { state: 'Failed', reason: 'BackupFailed', message, backup }
 }

@@ -1,6 +1,6 @@
 /** The engine's endpoints that a backup needs: snapshots of one node, and what a collection is. */
 import type { Readable } from 'node:stream'
-import { Type, type Static } from '@sinclair/typebox'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { EngineError } from '../../crds/errors.ts'
 import { LONG_CALL_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
@@ -10,6 +10,10 @@ import type { Engine } from './engine.ts'
 import { collectionPath, segment } from './engine-path.ts'
 
 const LONG_CALL_MS = LONG_CALL_SECONDS * 1000
+/** It waits for locks that a snapshot holds; the engine gives up after 60 s. */
+const TELEMETRY_MS = 65_000
+/** Where the engine does not tell how many bytes there are. */
+const UNKNOWN_SIZE_MS = 24 * LONG_CALL_MS
 
 export const Snapshot = Type.Object({
   name: Type.String({ minLength: 1 }),
@@ -44,6 +48,64 @@ export const SettlingPlacement = Type.Composite([
 export type SettlingPlacement = Static<typeof SettlingPlacement>
 
 const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
+
+const OrNull = <Schema extends TSchema>(schema: Schema) =>
+  Type.Optional(Type.Union([schema, Type.Null()]))
+const Bytes = OrNull(Type.Number({ minimum: 0 }))
+
+/** `GET /telemetry?details_level=2`; releases differ in what they leave out. */
+const Telemetry = Type.Object({
+  app: Type.Object({ startup: OrNull(Type.String()) }),
+  collections: Type.Object({
+    collections: OrNull(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          config: OrNull(Type.Object({ uuid: OrNull(Type.String()) })),
+          shards: OrNull(
+            Type.Array(
+              Type.Object({
+                local: OrNull(
+                  Type.Object({ vectors_size_bytes: Bytes, payloads_size_bytes: Bytes }),
+                ),
+              }),
+            ),
+          ),
+        }),
+      ),
+    ),
+    snapshots: OrNull(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          running_snapshots: OrNull(Type.Integer({ minimum: 0 })),
+          total_snapshot_creations: OrNull(Type.Integer({ minimum: 0 })),
+        }),
+      ),
+    ),
+  }),
+})
+type Telemetry = Static<typeof Telemetry>
+
+/** Snapshots of a collection that a node was asked for. */
+export interface Creations {
+  /** Those it is making now. */
+  running: number
+  /** All of them, since it started. */
+  total: number
+  /** When it started: another process counts from 0. */
+  since: string
+}
+
+/** What only telemetry tells of a collection on a node; undefined where the engine does not. */
+export interface Identity {
+  /** Another one when a collection is dropped and created again. */
+  uuid: string | undefined
+  /** About so many bytes of vectors and payloads. */
+  bytes: number | undefined
+  /** Since 1.16. */
+  creations: Creations | undefined
+}
 
 const Aliases = Type.Object({ aliases: Type.Array(Type.Object({ alias_name: Type.String() })) })
 
@@ -93,10 +155,25 @@ export class EngineSnapshots {
     return this.#engine.call('GET', path, Snapshots, { signal })
   }
 
-  /** Snapshots the shards this node holds; answers once the file is complete. */
-  create(collection: string, signal?: AbortSignal): Promise<Snapshot> {
+  /** Answers once the node has begun a snapshot of its shards: then it goes on, whatever becomes of us. */
+  async begin(collection: string, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(collection)}/snapshots?wait=false`
+    await this.#engine.bytes('POST', path, { signal })
+  }
+
+  /** Snapshots the shards this node holds; answers once the file is complete, or with why it is not. */
+  create(collection: string, timeoutMs: number, signal?: AbortSignal): Promise<Snapshot> {
     const path = `${collectionPath(collection)}/snapshots?wait=true`
-    return this.#engine.call('POST', path, Snapshot, { timeoutMs: LONG_CALL_MS, signal })
+    return this.#engine.call('POST', path, Snapshot, { timeoutMs, signal })
+  }
+
+  async identity(collection: string, signal?: AbortSignal): Promise<Identity> {
+    const path = '/telemetry?details_level=2'
+    const telemetry = await this.#engine.call('GET', path, Telemetry, {
+      timeoutMs: TELEMETRY_MS,
+      signal,
+    })
+    return identityIn(telemetry, collection)
   }
 
   download(collection: string, { name, size }: Snapshot, signal?: AbortSignal): Promise<Readable> {
@@ -121,4 +198,43 @@ export class EngineSnapshots {
     const path = `${collectionPath(collection)}/snapshots/${segment(name)}?wait=true`
     await this.#engine.call('DELETE', path, Type.Unknown(), { signal })
   }
+}
+
+/** How long a snapshot of so many bytes may take. */
+export function timeFor(bytes: number | undefined): number {
+  return bytes === undefined ? UNKNOWN_SIZE_MS : longCallMs(bytes)
+}
+
+function identityIn(telemetry: Telemetry, name: string): Identity {
+  const found = telemetry.collections.collections?.find(({ id }) => id === name)
+  return {
+    uuid: found?.config?.uuid ?? undefined,
+    bytes: bytesIn(found?.shards ?? []),
+    creations: creationsIn(telemetry, name),
+  }
+}
+
+function creationsIn({ app, collections }: Telemetry, name: string): Creations | undefined {
+  const { snapshots } = collections
+  const { startup: since } = app
+  if (snapshots == null || since == null) return undefined
+  const counted = snapshots.find(({ id }) => id === name)
+  // One that no snapshot was ever asked for may be missing.
+  if (counted === undefined) return { running: 0, total: 0, since }
+  const { running_snapshots: running, total_snapshot_creations: total } = counted
+  return running == null || total == null ? undefined : { running, total, since }
+}
+
+type Shards = NonNullable<NonNullable<Telemetry['collections']['collections']>[number]['shards']>
+
+/** Undefined where one of the shards does not tell. */
+function bytesIn(shards: Shards): number | undefined {
+  let bytes = 0
+  for (const { local } of shards) {
+    if (local == null) continue
+    const { vectors_size_bytes: vectors, payloads_size_bytes: payloads } = local
+    if (vectors == null || payloads == null) return undefined
+    bytes += vectors + payloads
+  }
+  return bytes
 }

@@ -13,6 +13,7 @@ import {
   shardFolders,
   shardPartKey,
   shardSnapshotKey,
+  isShardSnapshotKey,
   snapshotKey,
 } from '../../crds/layout.ts'
 
@@ -41,7 +42,10 @@ t.test('the files of a backup by shard', async (t) => {
   t.equal(shardFolders(FOLDER, 'docs'), 'nightly/b/docs/shard-')
   t.equal(shardFolder(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/')
   t.equal(shardPartKey(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/part.json')
-  t.equal(shardSnapshotKey(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/docs-7.snapshot')
+  t.equal(
+    shardSnapshotKey(FOLDER, { collection: 'docs', shardId: 7, writer: '0a1b2c3d' }),
+    'nightly/b/docs/shard-7/docs-7-0a1b2c3d.snapshot',
+  )
 })
 
 for (const [name, part] of [
@@ -60,7 +64,13 @@ for (const [name, part] of [
 ] as const) {
   t.test(`a collection named ${JSON.stringify(name)} has a folder of its own`, async (t) => {
     t.equal(collectionFolder(FOLDER, name), `${FOLDER}${part}/`)
-    t.equal(shardSnapshotKey(FOLDER, name, 0), `${FOLDER}${part}/shard-0/${part}-0.snapshot`)
+    const key = shardSnapshotKey(FOLDER, { collection: name, shardId: 0, writer: '0a1b2c3d' })
+    t.equal(key, `${FOLDER}${part}/shard-0/${part}-0-0a1b2c3d.snapshot`)
+    t.ok(isShardSnapshotKey(key, name, 0))
+    t.ok(isShardSnapshotKey(key.replace('-0a1b2c3d', ''), name, 0), 'of an earlier release')
+    t.notOk(isShardSnapshotKey(key, name, 1))
+    t.notOk(isShardSnapshotKey(key.replace('-0a1b2c3d', '-elsewhere'), name, 0))
+    t.notOk(isShardSnapshotKey(key, `${name}-0`, 0))
     t.equal(snapshotKey(FOLDER, 'docs', 0, name), `${FOLDER}docs/node-0/${part}`)
   })
 }

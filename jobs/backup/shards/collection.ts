@@ -5,9 +5,9 @@ import { ShardCollection } from '../../../crds/manifest.ts'
 import { patiently } from '../../patience.ts'
 import { countsBetween, readAfter, readBefore } from '../counting.ts'
 import { finish, finishedEarlier } from '../finished.ts'
-import { settledShape, shardPrint, type Shape } from '../shape.ts'
-import { refuseUnknown } from '../source.ts'
-import { ROUNDS, snapshotsOn, type Work } from '../work.ts'
+import { identityOf, oneUuid, settledShape, shardPrint, type Shape } from '../shape.ts'
+import { oneVersion, refuseUnknown } from '../source.ts'
+import { ROUNDS, engineOn, snapshotsOn, type Work } from '../work.ts'
 import { removeStrays } from './part.ts'
 import { shardsIn, sightOf } from './sight.ts'
 import { takeShards } from './take.ts'
@@ -22,7 +22,7 @@ export async function backUpByShard(name: string, work: Work): Promise<ShardColl
     const before = await readBefore(name, shape.described, work)
     const snapshots = await takeShards(name, shape, work)
     if (snapshots.length === shape.shards.length && (await isSame(shape, name, work))) {
-      await removeStrays(name, shape.shards, work)
+      await removeStrays(name, snapshots, work)
       const after = await readAfter(name, shape.described, work)
       const counts = countsBetween(shape.described, before, after)
       return finish({ name, ...describedBy(shape), ...counts, snapshots }, work)
@@ -30,21 +30,36 @@ export async function backUpByShard(name: string, work: Work): Promise<ShardColl
     work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
   }
   throw new EngineError(
-    `collection ${name}: its shards, or its vectors, changed ${ROUNDS} times while it was backed up`,
+    `collection ${name}: it was created again, or its shards, its configuration or the engine’s version changed ${ROUNDS} times while it was backed up`,
   )
 }
 
-/** Where a shard is does not matter: only which ones there are, and what fits into them. */
+/**
+ * Where a shard is does not matter: only which ones there are, that the collection is the same one, and
+ * what is in its segments.
+ */
 async function isSame(shape: Shape, name: string, work: Work): Promise<boolean> {
-  // The node that was seen may be gone when it is asked: then another one is looked for.
-  const { sight, now } = await patiently(work, async () => {
+  // A node that was seen may be gone when it is asked: then the others are looked at again.
+  const { sight, identity } = await patiently(work, async () => {
     const sight = await sightOf(name, work)
-    const [node = 0] = sight.keys()
-    return { sight, now: await snapshotsOn(work, node).collection(name, work.tools.signal) }
+    return { sight, identity: await identityNow(name, [...sight.keys()], work) }
   })
-  const then = shape.shards.map((shard) => shardPrint(shard, shape.described))
-  const is = shardsIn(sight).map((shard) => shardPrint(shard, now))
+  const then = shape.shards.map((shard) => shardPrint(shard, shape))
+  const is = shardsIn(sight).map((shard) => shardPrint(shard, { identity }))
   return isDeepStrictEqual(then.sort(), is.sort())
+}
+
+/** As every node that answers sees the collection; they may run different versions for a while. */
+async function identityNow(name: string, nodes: number[], work: Work): Promise<string> {
+  const { signal } = work.tools
+  const views = await Promise.all(
+    nodes.map(async (node) => {
+      const { uuid } = await snapshotsOn(work, node).identity(name, signal)
+      return { node, uuid, version: await engineOn(work, node).version(signal) }
+    }),
+  )
+  const collection = await snapshotsOn(work, nodes[0] ?? 0).collection(name, signal)
+  return identityOf(collection, { uuid: oneUuid(views), version: oneVersion(views) })
 }
 
 function describedBy({ described }: Shape) {

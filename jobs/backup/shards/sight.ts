@@ -3,7 +3,7 @@ import { EngineError } from '../../../crds/errors.ts'
 import type { LocalShard } from '../../../crds/manifest.ts'
 import type { SettlingPlacement } from '../../clients/engine-snapshots.ts'
 import { isPassing, patiently } from '../../patience.ts'
-import { refuseDeleted } from '../shape.ts'
+import { refuseDeleted } from '../source.ts'
 import { ordinals, snapshotsOn, type Work } from '../work.ts'
 import type { Holders } from './turns.ts'
 

@@ -1,12 +1,11 @@
 /** One shard, from a pod that holds it through a SHA-256 into the bucket, while the engine makes it. */
 import { createHash } from 'node:crypto'
 import { EngineError } from '../../../crds/errors.ts'
-import { shardSnapshotKey } from '../../../crds/layout.ts'
 import type { LocalShard, ShardSnapshot } from '../../../crds/manifest.ts'
 import { readable, refuseLong } from '../object.ts'
 import { snapshotsOn, type Work } from '../work.ts'
 import { Archive } from './archive.ts'
-import { abortLeftovers, writeWhole } from './part.ts'
+import { beginStream, writeWhole } from './part.ts'
 import { activeHolders, pointsOn, sightOf, type Sight } from './sight.ts'
 
 /** Who takes nothing for so long is left by the engine, without a word (facts 6.6). */
@@ -27,8 +26,8 @@ export interface Source {
 export async function streamShard(source: Source, work: Work): Promise<ShardSnapshot> {
   const { collection, shard, node, fingerprint, before } = source
   const place = { collection, shardId: shard.shardId }
-  await abortLeftovers(place, work)
-  const stored = await upload(source, work)
+  const key = await beginStream(place, work)
+  const stored = await upload(source, key, work)
   const after = await sightOf(collection, work)
   refuseLost(source, after)
   const [was, is] = [before, after].map((sight) => pointsOn(sight, node, shard.shardId))
@@ -44,11 +43,14 @@ export async function streamShard(source: Source, work: Work): Promise<ShardSnap
 
 type Stored = Pick<ShardSnapshot, 'key' | 'sizeBytes' | 'sha256'>
 
-async function upload({ collection, shard, node }: Source, work: Work): Promise<Stored> {
-  const { bucket, folder, tools } = work
+async function upload(
+  { collection, shard, node }: Source,
+  key: string,
+  work: Work,
+): Promise<Stored> {
+  const { bucket, tools } = work
   const { log, signal, time } = tools
   const { shardId } = shard
-  const key = shardSnapshotKey(folder, collection, shardId)
   refuseLong(key)
   log.info({ key, node, shard: shardId }, `node ${node}: streams shard ${shardId}`)
   const begun = time.now().getTime()

@@ -2,7 +2,8 @@
 import { EngineError } from '../../../crds/errors.ts'
 import type { ShardSnapshot } from '../../../crds/manifest.ts'
 import { isPassing } from '../../patience.ts'
-import { refuseDeleted, shardPrint, type Shape } from '../shape.ts'
+import { shardPrint, type Shape } from '../shape.ts'
+import { refuseDeleted } from '../source.ts'
 import { RETRIES_MS, STALL_EVERY_MS, type Work } from '../work.ts'
 import { wholeEarlier } from './part.ts'
 import { activeHolders, knows, sightOf, type Sight } from './sight.ts'
@@ -65,7 +66,7 @@ async function takenEarlier(
   const taken = new Map<number, ShardSnapshot>()
   for (const shard of shape.shards) {
     const place = { collection, shardId: shard.shardId }
-    const found = await wholeEarlier(place, shardPrint(shard, shape.described), work)
+    const found = await wholeEarlier(place, shardPrint(shard, shape), work)
     if (found === undefined) continue
     taken.set(shard.shardId, found)
     work.tally.streamEnded(found)
@@ -124,7 +125,7 @@ async function takeTurn({ turn, sight }: Next, round: Round): Promise<EngineErro
   try {
     const found = shape.shards.find((shard) => shard.shardId === shardId)
     const shard = { shardId, ...(found?.shardKey !== undefined && { shardKey: found.shardKey }) }
-    const fingerprint = shardPrint(shard, shape.described)
+    const fingerprint = shardPrint(shard, shape)
     const source = { collection, shard, node, fingerprint, before: sight }
     const snapshot = await streamShard(source, work)
     taken.set(shardId, snapshot)

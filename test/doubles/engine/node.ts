@@ -22,6 +22,7 @@ import { serviceRoutes } from './routes/service.ts'
 import { shardKeyRoutes } from './routes/shard-keys.ts'
 import { shardPointRoutes } from './routes/shard-points.ts'
 import { shardSnapshotRoutes } from './routes/shard-snapshots.ts'
+import { restartCreations } from './snapshots.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 import { telemetryRoutes } from './routes/telemetry.ts'
 
@@ -61,6 +62,7 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
   cluster.join(ordinal)
   // A restart is what brings a dead consensus thread back.
   cluster.resumeConsensus(ordinal)
+  restartCreations(cluster, ordinal)
   const state = {
     ready: options.ready ?? true,
     version: options.version ?? cluster.version,

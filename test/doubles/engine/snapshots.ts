@@ -19,6 +19,8 @@ export interface SnapshotFile {
 export interface Making {
   /** Default: at once. */
   until?: (ordinal: number, collection: string) => Promise<unknown> | undefined
+  /** What telemetry says the vectors have, where that is not the size of files. */
+  vectorBytes?: number
   /** Words of the engine where no file comes of it. */
   failure?: (ordinal: number, collection: string) => string | undefined
 }
@@ -34,6 +36,8 @@ interface Shelf {
   making: Making
   /** By `<ordinal>/<collection>`. */
   creations: Map<string, Creations>
+  /** How often each node was started again. */
+  starts: Map<number, number>
   files: Map<string, SnapshotFile>
 }
 
@@ -64,6 +68,11 @@ export function filesOf(
     .map(([, file]) => file)
 }
 
+export function vectorBytes(cluster: EngineCluster): number {
+  const { making, bytes } = shelfOf(cluster)
+  return making.vectorBytes ?? bytes
+}
+
 export function setMaking(cluster: EngineCluster, making: Making): void {
   shelfOf(cluster).making = making
 }
@@ -81,10 +90,16 @@ export function creationsOf(
   return found
 }
 
-/** Forgets what was being made, as a node does that is killed: no file comes of it. */
-export function forgetCreations(cluster: EngineCluster, ordinal: number): void {
-  const { creations } = shelfOf(cluster)
+/** As a node that is killed: nothing comes of what it was making, and it counts from 0 again. */
+export function restartCreations(cluster: EngineCluster, ordinal: number): void {
+  const { creations, starts } = shelfOf(cluster)
   for (const path of creations.keys()) if (path.startsWith(`${ordinal}/`)) creations.delete(path)
+  starts.set(ordinal, (starts.get(ordinal) ?? 0) + 1)
+}
+
+/** Another time after each start. */
+export function startOf(cluster: EngineCluster, ordinal: number): string {
+  return new Date((shelfOf(cluster).starts.get(ordinal) ?? 0) * 1000).toISOString()
 }
 
 /** Goes on whether or not anybody waits for it. */
@@ -136,6 +151,7 @@ function shelfOf(cluster: EngineCluster): Shelf {
     bytes: 0,
     making: {},
     creations: new Map(),
+    starts: new Map(),
     files: new Map(),
   }
   shelves.set(cluster, shelf)

@@ -6,7 +6,7 @@ import { systemTime } from '../../../jobs/time.ts'
 import type { S3Call } from '../../doubles/bucket/operations.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
-import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
 import { instantTime } from '../job-world.ts'
 import { MIB, stage, type Stage } from './stage.ts'
 
@@ -108,6 +108,11 @@ for (const [when, isThere] of [
       const { engine, nodes, world } = scene
       const [node] = nodes
       let killed = 0
+      // No file comes of what a node was making when it was killed.
+      const restarted = Promise.withResolvers<undefined>()
+      setMaking(engine, {
+        until: () => (when === 'made' && killed < 2 ? restarted.promise : undefined),
+      })
       node?.misbehave((request) => {
         if (!isThere(request)) return undefined
         if (killed++ === 0) setImmediate(() => void node.close())
@@ -119,6 +124,7 @@ for (const [when, isThere] of [
         const port = node?.port ?? 0
         const again = await startEngineNode({ ordinal: 0, cluster: engine, port })
         t.teardown(() => again.close())
+        restarted.resolve(undefined)
       })
       const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
       t.equal(code, EXIT.done, log.slice(-2000))

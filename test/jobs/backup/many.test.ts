@@ -7,8 +7,9 @@ import type { NodeCollection } from '../../../crds/manifest.ts'
 import { checkedManifest } from '../../../crds/rules/manifest.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
 import type { Owner } from '../../../jobs/backup/owner.ts'
+import { sealed } from '../../../jobs/backup/seal.ts'
 import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
-import { START } from '../job-ground.ts'
+import { JOB, START } from '../job-ground.ts'
 import { stage } from './stage.ts'
 
 const numbered = (count: number) =>
@@ -40,7 +41,8 @@ t.test(
     put(ownerKey(world.folder), ownerOf(world.uid, names))
     for (const name of earlier) {
       const collection = taken(name, world.folder)
-      put(collectionKey(world.folder, name), { uid: world.uid, collection })
+      const key = collectionKey(world.folder, name)
+      put(key, sealed(key, { uid: world.uid, collection }, { tools: { job: JOB } }))
       put(collection.snapshots[0]?.key ?? '', {})
     }
     nodes[0]?.misbehave(({ method, path }) =>

@@ -3,7 +3,7 @@ import { ok, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { snapshotTelemetry } from '../running.ts'
 import { pointsIn } from '../shard-points.ts'
-import { snapshotBytes } from '../snapshots.ts'
+import { startOf, vectorBytes } from '../snapshots.ts'
 
 const DISK_KIB = 100 * 1024 * 1024
 
@@ -17,7 +17,12 @@ export function telemetryRoutes(
   const names = [...cluster.collections.keys()]
   const snapshots = snapshotTelemetry(cluster, ordinal)
   return ok({
-    app: { name: 'qdrant', version: cluster.version, system: { disk_size: DISK_KIB } },
+    app: {
+      name: 'qdrant',
+      version: cluster.version,
+      startup: startOf(cluster, ordinal),
+      system: { disk_size: DISK_KIB },
+    },
     collections: {
       number_of_collections: names.length,
       ...(level >= 2 && {
@@ -46,7 +51,7 @@ function collection(
           ? null
           : {
               num_points: pointsIn(found, shard).length,
-              vectors_size_bytes: snapshotBytes(cluster),
+              vectors_size_bytes: vectorBytes(cluster),
               payloads_size_bytes: 0,
               ...(level >= 3 && {
                 update_queue: { length: 0, op_num: shard.operations ?? null },

@@ -6,7 +6,7 @@ import { checkedManifest } from '../../../../crds/rules/manifest.ts'
 import { systemTime } from '../../../../jobs/time.ts'
 import { snapshotFiles } from '../../../doubles/engine/snapshots.ts'
 import { MIB } from '../stage.ts'
-import { isWhole, shardStage, streamsIn } from './stage.ts'
+import { isWhole, shardKeyOf, shardStage, streamsIn } from './stage.ts'
 
 t.test(
   'each shard is in the bucket once, and the manifest proves that all are there',
@@ -22,11 +22,7 @@ t.test(
     t.equal(code, EXIT.done, log)
     t.strictSame(
       keys().filter((key) => key.endsWith('.snapshot')),
-      [0, 1, 2]
-        .map((id) => `nightly/b/docs/shard-${id}/docs-${id}.snapshot`)
-        .concat(
-          [0, 1, 2].map((id) => `nightly/b/my docs%25/shard-${id}/my docs%25-${id}.snapshot`),
-        ),
+      ['docs', 'my docs%'].flatMap((name) => [0, 1, 2].map((id) => shardKeyOf(name, id))),
     )
     t.match(checkedManifest(manifest()), {
       manifestVersion: 2,
@@ -41,7 +37,7 @@ t.test(
           shards: [0, 1, 2].map((shardId) => ({ shardId })),
           snapshots: [0, 1, 2].map((shardId) => ({
             shardId,
-            key: `nightly/b/docs/shard-${shardId}/docs-${shardId}.snapshot`,
+            key: shardKeyOf('docs', shardId),
             sha256: /^[0-9a-f]{64}$/,
             pointsCount: 0,
           })),
@@ -54,7 +50,10 @@ t.test(
     t.match(await result(), {
       completed: 2,
       collections: [
-        { name: 'docs', snapshots: [{ shard: 0, snapshotName: 'docs-0.snapshot' }, {}, {}] },
+        {
+          name: 'docs',
+          snapshots: [{ shard: 0, snapshotName: /^docs-0-[0-9a-f]{8}\.snapshot$/ }, {}, {}],
+        },
         {},
       ],
     })

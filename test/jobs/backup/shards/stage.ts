@@ -1,10 +1,19 @@
 /** The stage of a backup by shard: shards as many as a test wants, and who streams how many at once. */
+import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
 import { EXIT } from '../../../../crds/command.ts'
+import { shardSnapshotKey } from '../../../../crds/layout.ts'
 import type { ShardManifest } from '../../../../crds/manifest.ts'
 import type { EngineRequest } from '../../../doubles/engine/answers.ts'
 import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
+import { RUNNER } from '../../job-ground.ts'
 import { stage, type Stage } from '../stage.ts'
+
+/** Where a pod of these tests writes a shard. */
+export function shardKeyOf(collection: string, shardId: number, pod = RUNNER): string {
+  const writer = createHash('sha256').update(pod).digest('hex').slice(0, 8)
+  return shardSnapshotKey('nightly/b/', { collection, shardId, writer })
+}
 
 type StageOptions = Parameters<typeof stage>[1]
 

@@ -2,10 +2,10 @@
 import t from 'tap'
 import { EXIT } from '../../../../crds/command.ts'
 import { ENDS } from '../../../../jobs/people/command.ts'
-import { shardStage, type ShardStage } from './stage.ts'
+import { shardKeyOf, shardStage, type ShardStage } from './stage.ts'
 
 const TARGET = 's3://backups/nightly/b'
-const KEY = 'nightly/b/docs/shard-1/docs-1.snapshot'
+const KEY = shardKeyOf('docs', 1)
 
 type Snapshots = ReturnType<ShardStage['manifest']>['collections'][number]['snapshots']
 
@@ -13,20 +13,20 @@ const SPOILT: [string, (scene: ShardStage) => unknown, RegExp][] = [
   [
     'a shard that is missing',
     ({ store }) => store().objects.delete(KEY),
-    /docs-1.snapshot is missing/,
+    /docs-1-[0-9a-f]{8}\.snapshot is missing/,
   ],
   [
     'a shard with other bytes',
     ({ store }) => store().objects.get(KEY)?.body.fill('x'),
-    /docs-1.snapshot has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}/,
+    /docs-1-[0-9a-f]{8}\.snapshot has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}/,
   ],
   [
     'two shards swapped in the bucket',
     ({ store }) => {
-      const other = store().objects.get(KEY.replaceAll('-1', '-0'))?.body ?? Buffer.alloc(0)
+      const other = store().objects.get(shardKeyOf('docs', 0))?.body ?? Buffer.alloc(0)
       store().put(KEY, other)
     },
-    /docs-1.snapshot has the SHA-256/,
+    /docs-1-[0-9a-f]{8}\.snapshot has the SHA-256/,
   ],
   ['a manifest without a shard', rewritten((all) => all.pop()), /has no snapshot of shard 2/],
   [
@@ -39,7 +39,7 @@ const SPOILT: [string, (scene: ShardStage) => unknown, RegExp][] = [
     rewritten(([one, other]) => {
       if (one !== undefined && other !== undefined) [one.key, other.key] = [other.key, one.key]
     }),
-    /docs-1.snapshot as the snapshot of shard 0/,
+    /docs-1-[0-9a-f]{8}\.snapshot as the snapshot of shard 0/,
   ],
 ]
 
@@ -60,10 +60,7 @@ t.test('a line for each object tells its shard and the pod it came from', async 
   const { code, log } = await world.verify(TARGET)
   t.equal(code, ENDS.fine)
   for (const shard of [0, 1]) {
-    t.match(
-      log,
-      `ok nightly/b/docs/shard-${shard}/docs-${shard}.snapshot collection=docs node=${shard} shard=${shard}`,
-    )
+    t.match(log, `ok ${shardKeyOf('docs', shard)} collection=docs node=${shard} shard=${shard}`)
   }
 })
 
