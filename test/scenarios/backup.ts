@@ -210,7 +210,9 @@ const chosen: Scenario = {
       message: 'Backed up 1/2 collections',
     })
     t.match(await bucket.json('b/manifest.json'), { collections: [{ name: 'two' }] })
-    t.equal((await verify(bucket, 'b')).code, 0)
+    const verified = await verify(bucket, 'b')
+    t.equal(verified.code, 1, 'a backup that lacks a collection is not whole')
+    t.match(verified.output, /none/)
     await deleted(world, reference)
     t.strictSame(await bucket.keys(), [], 'deleting a Failed backup still removes its objects')
   },
