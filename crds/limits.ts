@@ -11,7 +11,7 @@ export const DEFAULT_BATCH_SIZE = 256
 export const RECENT_BACKUPS = 10
 /** Shards of a backup that are streamed at once. */
 export const DEFAULT_PARALLELISM = 2
-/** Each has three parts of 5 MiB or more in memory, and a Job has 512 MiB. */
+/** As many fit the memory of a Job in parts of 8 MiB (crds/parts.ts); of large shards, fewer are streamed. */
 export const MAX_PARALLELISM = 8
 export const DELETE_BATCH_KEYS = 1000
 

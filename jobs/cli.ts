@@ -39,6 +39,8 @@ export interface Surroundings {
   time: Time
   /** Aborts on SIGTERM. */
   signal: AbortSignal
+  /** Memory of this process; default: that of its container. */
+  memoryBytes?: number | undefined
   /** Standard output and standard error, for people. */
   print?: (text: string) => unknown
   complain?: (text: string) => unknown
@@ -154,7 +156,7 @@ async function withHeartbeat<Result>(
 }
 
 function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): Tools {
-  const { env, log, bar, time, signal } = surroundings
+  const { env, log, bar, time, signal, memoryBytes } = surroundings
   const kubernetes = new Kubernetes(podAccess(env), log)
   const runner = env[JOB_ENV.podUid] ?? ''
   const job = env[JOB_ENV.jobUid] ?? ''
@@ -169,7 +171,8 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
         import('./clients/s3-credentials.ts'),
       ])
       const credentials = mountedBucketCredentials(target.credentialsSecretRef, env)
-      return new Bucket({ target, credentials, time, log, rotationMs: ROTATION_MS, waiting })
+      const waits = { rotationMs: ROTATION_MS, waiting }
+      return new Bucket({ target, credentials, time, log, memoryBytes, ...waits })
     },
     reporter: new Reporter({ kubernetes, subject, verb, runner, job, time, log, signal }),
     time,

@@ -61,6 +61,11 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: 'mend the cluster first: a restore would bring back the broken copy',
     },
     {
+      words: ['needs parts of ...', 'stores take 5 TiB as one object'],
+      cause: 'the snapshot is larger than the Job, or any store, takes',
+      cure: 'as it says',
+    },
+    {
       words: ['no space left', 'enable snapshotPersistence or grow the data volume'],
       cause: 'the snapshot does not fit on the node',
       cure: 'as it says',

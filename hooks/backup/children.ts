@@ -7,6 +7,7 @@ import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { shortHash } from '../../crds/names.ts'
 import { credentialsOf } from '../copies.ts'
 import { newJob } from '../job.ts'
+import { resourcesFor } from '../job-memory.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf, type Rights } from '../rights.ts'
 import { copied } from './copies.ts'
@@ -56,7 +57,7 @@ export function backupJob(
       plan,
       largeField: 'spec.storage',
       serviceAccount: account.metadata.name,
-      resources: settings.jobResources.data,
+      resources: resourcesFor(settings.jobResources.data, cluster.spec.persistence.size),
       credentials: {
         bucket: backup.spec.storage.s3.credentialsSecretRef.name,
         ...(!isForeign && own),

@@ -13,9 +13,6 @@ import { isSettled, shardsOn, whyUnlike, type Shape } from './shape.ts'
 import { refuseDeleted } from './source.ts'
 import { RETRIES_MS, STALL_EVERY_MS, snapshotsOn, type Work } from './work.ts'
 
-/** Four parts: a store that hashes and writes them one by one then has something to do at any time. */
-const IN_FLIGHT_BYTES = 32 * 1024 * 1024
-
 /** Snapshots of one round are of one shape. */
 export interface Round {
   number: number
@@ -150,7 +147,7 @@ async function upload(
       moved: (count) => tally.moved(count),
     })
     const { size: sizeBytes } = snapshot
-    await bucket.upload({ key, source, sizeBytes, inFlightBytes: IN_FLIGHT_BYTES, signal })
+    await bucket.upload({ key, source, sizeBytes, signal })
   } finally {
     clearInterval(still)
     bytes.destroy()

@@ -20,6 +20,7 @@ import { backUpCollection } from './collection.ts'
 import { Claim, ownerOf, type Owner } from './owner.ts'
 import { Tally } from './tally.ts'
 import { backUpByShard } from './shards/collection.ts'
+import { ShardSizes } from './shards/sizes.ts'
 import {
   agreedCollections,
   agreedVersion,
@@ -58,7 +59,8 @@ async function attempt(
 ): Promise<End> {
   const folder = backupFolder({ prefix: plan.storage.prefix, name: plan.name })
   const patience = new Patience()
-  const work: Work = { plan, tools, bucket, folder, tally, patience, leftBehind: [] }
+  const sizes = new ShardSizes()
+  const work: Work = { plan, tools, bucket, folder, tally, patience, sizes, leftBehind: [] }
   const { signal, log } = tools
   const claim = new Claim({ bucket, folder, uid: plan.uid, signal, log })
   try {

@@ -5,6 +5,7 @@ import type { Engine } from '../clients/engine.ts'
 import type { Bucket } from '../clients/s3.ts'
 import type { Patience } from '../patience.ts'
 import type { Tools } from '../tools.ts'
+import type { ShardSizes } from './shards/sizes.ts'
 import type { Tally } from './tally.ts'
 
 /** Shards that move or change under way are followed so often. */
@@ -24,6 +25,8 @@ export interface Work {
   folder: string
   tally: Tally
   patience: Patience
+  /** By shard: how large each may be. */
+  sizes: ShardSizes
   /** Snapshot files the engine still has, for nobody could delete them. */
   leftBehind: string[]
 }

@@ -1,52 +1,55 @@
 /**
- * Fills the parts of an upload from a stream and hands them out, a few at a time. A few buffers are used in
- * turns, so that memory does not depend on the size of the object.
+ * Fills the parts of an upload from a stream and hands them out, a few at a time. The same few buffers are
+ * used again and again, so that memory does not depend on the size of the object.
  */
+import { StorageError } from '../../crds/errors.ts'
+import { MAX_PARTS } from '../../crds/parts.ts'
+import { humanSize } from '../../crds/size.ts'
+import type { Parts } from './upload-memory.ts'
 
-const LEAST_IN_FLIGHT = 2
+/** Reason of the error of an upload whose parts were too small for what came. */
+export const PARTS_USED_UP = 'PartsUsedUp'
 
-interface Measures {
-  /** By the number of a part. */
-  sizeOf: (number: number) => number
-  inFlightBytes: number
-}
+type Send = (body: Buffer, number: number, signal: AbortSignal) => Promise<void>
 
 export class PartQueue {
-  readonly #measures: Measures
-  readonly #send: (body: Buffer, number: number) => Promise<void>
+  readonly #parts: Parts
+  readonly #send: Send
   readonly #stop = new AbortController()
   readonly #running = new Set<Promise<void>>()
   readonly #free: Buffer[] = []
-  #part: Buffer
+  #part: Buffer | undefined
   #filled = 0
   #number = 0
   #sent = 0
   #failure: { error: unknown } | undefined
 
-  constructor(measures: Measures, send: (body: Buffer, number: number) => Promise<void>) {
-    this.#measures = measures
+  constructor(parts: Parts, send: Send) {
+    this.#parts = parts
     this.#send = send
-    this.#part = this.#empty(1)
-  }
-
-  /** Ends when the caller's does, and when one part has failed. */
-  signal(signal: AbortSignal | undefined): AbortSignal {
-    return signal === undefined ? this.#stop.signal : AbortSignal.any([this.#stop.signal, signal])
   }
 
   async add(chunk: Uint8Array): Promise<void> {
     let rest = chunk
     while (rest.length > 0) {
       this.#throwFailure()
-      const taken = rest.subarray(0, this.#part.length - this.#filled)
-      this.#part.set(taken, this.#filled)
+      // A full part goes out only once there is more: the last one may be the only one.
+      if (this.#filled === this.#parts.partBytes) await this.#dispatch()
+      const part = (this.#part ??= this.#empty())
+      const taken = rest.subarray(0, part.length - this.#filled)
+      part.set(taken, this.#filled)
       this.#filled += taken.length
       rest = rest.subarray(taken.length)
-      if (this.#filled === this.#part.length) await this.#dispatch()
     }
   }
 
-  /** Answers how many bytes it were. */
+  /** All that came, where it fits one part and none was sent. */
+  whole(): Buffer | undefined {
+    if (this.#number > 0) return undefined
+    return this.#part?.subarray(0, this.#filled) ?? Buffer.alloc(0)
+  }
+
+  /** Sends the rest; answers how many bytes there were. */
   async end(): Promise<number> {
     if (this.#filled > 0) await this.#dispatch()
     await Promise.all(this.#running)
@@ -54,39 +57,45 @@ export class PartQueue {
     return this.#sent
   }
 
-  /** Nothing of it goes on after this. */
+  /** No part is being sent after this. */
   async abandon(): Promise<void> {
     this.#stop.abort(new Error('the upload is abandoned'))
     await Promise.all(this.#running)
   }
 
   async #dispatch(): Promise<void> {
-    while (this.#running.size >= this.#atOnce()) await Promise.race(this.#running)
+    while (this.#running.size >= this.#parts.buffers - 1) await Promise.race(this.#running)
     this.#throwFailure()
     const part = this.#part
+    if (part === undefined) return
     this.#number += 1
+    if (this.#number > MAX_PARTS) throw usedUp(this.#parts.partBytes)
     this.#sent += this.#filled
-    const sent: Promise<void> = this.#send(part.subarray(0, this.#filled), this.#number)
+    const sent: Promise<void> = this.#send(
+      part.subarray(0, this.#filled),
+      this.#number,
+      this.#stop.signal,
+    )
       .then(() => void this.#free.push(part))
       .catch((error: unknown) => (this.#failure ??= { error }))
       .then(() => void this.#running.delete(sent))
     this.#running.add(sent)
-    this.#part = this.#empty(this.#number + 1)
+    this.#part = undefined
     this.#filled = 0
   }
 
-  #atOnce(): number {
-    const parts = Math.floor(this.#measures.inFlightBytes / this.#part.length)
-    return Math.max(LEAST_IN_FLIGHT, parts)
-  }
-
-  #empty(number: number): Buffer {
-    const bytes = this.#measures.sizeOf(number)
-    const used = this.#free.pop()
-    return used?.length === bytes ? used : Buffer.allocUnsafeSlow(bytes)
+  #empty(): Buffer {
+    return this.#free.pop() ?? Buffer.allocUnsafeSlow(this.#parts.partBytes)
   }
 
   #throwFailure(): void {
     if (this.#failure !== undefined) throw this.#failure.error
   }
+}
+
+export function usedUp(partBytes: number): StorageError {
+  return new StorageError(
+    `the object is larger than ${humanSize(partBytes * MAX_PARTS)}, which is all that ${MAX_PARTS} parts of ${humanSize(partBytes)} hold: it was estimated to be smaller`,
+    { reason: PARTS_USED_UP },
+  )
 }

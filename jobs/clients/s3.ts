@@ -17,7 +17,9 @@ import { StorageError } from '../../crds/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../crds/limits.ts'
 import { ANSWER_BYTES, AnswerTooLong, ByteCount } from './byte-limit.ts'
 import { S3Connection, type ConnectionOptions } from './s3-connection.ts'
-import { uploadParts, type Upload } from './s3-upload.ts'
+import { md5Of } from './s3-digests.ts'
+import type { Upload } from './s3-upload.ts'
+import { UploadMemory } from './upload-memory.ts'
 
 export interface StoredObject {
   key: string
@@ -38,11 +40,19 @@ const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
 /** Two writes of one key at one moment, on condition that there is none. */
 const AT_ONCE = new Set(['ConditionalRequestConflict', 'OperationAborted'])
 
+interface BucketOptions extends ConnectionOptions {
+  /** Memory of the process; default: that of its container. */
+  memoryBytes?: number | undefined
+}
+
 export class Bucket {
   readonly #connection: S3Connection
+  /** What all uploads to it share. */
+  readonly memory: UploadMemory
 
-  constructor(options: ConnectionOptions) {
+  constructor({ memoryBytes, ...options }: BucketOptions) {
     this.#connection = new S3Connection(options)
+    this.memory = new UploadMemory(memoryBytes)
   }
 
   get name(): string {
@@ -55,11 +65,11 @@ export class Bucket {
     value: object,
     { onlyNew = false, signal }: { onlyNew?: boolean; signal?: AbortSignal | undefined } = {},
   ): Promise<boolean> {
+    const Body = Buffer.from(JSON.stringify(value))
     const input = {
-      Bucket: this.name,
-      Key: key,
-      Body: Buffer.from(JSON.stringify(value)),
-      ContentType: 'application/json',
+      ...{ Bucket: this.name, Key: key, Body, ContentType: 'application/json' },
+      // Object Lock asks for a checksum, and this is the one that every store knows.
+      ContentMD5: await md5Of(Body),
       ...(onlyNew && { IfNoneMatch: '*' }),
     }
     try {
@@ -129,7 +139,10 @@ export class Bucket {
 
   /** Streams bytes into an object, and answers how many. Nothing is left of one that fails, and nothing touches a disk. */
   async upload(upload: Upload): Promise<number> {
-    const bytes = await uploadParts(this.#connection, upload)
+    const parts = this.memory.partsFor(`s3://${this.name}/${upload.key}`, upload)
+    // Only a backup pays for loading it.
+    const { uploadStream } = await import('./s3-upload.ts')
+    const bytes = await uploadStream(this.#connection, upload, parts)
     const size = await this.size(upload.key, upload.signal)
     if (size === bytes) return bytes
     throw new StorageError(

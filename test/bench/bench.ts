@@ -20,11 +20,12 @@ import { shards } from './shards.ts'
 import { starts } from './starts.ts'
 import { storm } from './storm.ts'
 import { print, type Figure } from './table.ts'
+import { uploads } from './uploads.ts'
 
 /** In the order of their measurement. */
 const PARTS: Part[] = [
   ...[clusters, collections, storm, idle, starts],
-  ...[backup, purging, shards, restore, migration, image],
+  ...[backup, uploads, purging, shards, restore, migration, image],
 ]
 
 const USAGE = `Usage: npm run bench -- [options]

@@ -91,6 +91,8 @@ function holdIn(folder: string) {
 export interface RunOptions {
   time?: Time
   signal?: AbortSignal
+  /** Memory the Job has. */
+  memoryBytes?: number
   /** Told of each line of the log as it comes. */
   heard?: (line: string) => void
 }
@@ -99,7 +101,12 @@ export interface RunOptions {
 export async function runJob(
   args: string[],
   env: NodeJS.ProcessEnv,
-  { time = instantTime(), signal = new AbortController().signal, heard }: RunOptions = {},
+  {
+    time = instantTime(),
+    signal = new AbortController().signal,
+    memoryBytes,
+    heard,
+  }: RunOptions = {},
 ): Promise<Result> {
   let log = ''
   const output = {
@@ -114,6 +121,7 @@ export async function runJob(
     log: jobLog({ LOG_LEVEL: 'DEBUG', LOG_FORMAT: 'text' }, output),
     time,
     signal,
+    memoryBytes,
     print: output.write,
     complain: output.write,
   })

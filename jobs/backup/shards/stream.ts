@@ -1,7 +1,8 @@
 /** One shard, from a pod that holds it through a SHA-256 into the bucket, while the engine makes it. */
 import { createHash } from 'node:crypto'
-import { EngineError } from '../../../crds/errors.ts'
+import { EngineError, Rejected, StorageError } from '../../../crds/errors.ts'
 import type { LocalShard, ShardSnapshot } from '../../../crds/manifest.ts'
+import { PARTS_USED_UP } from '../../clients/part-queue.ts'
 import { readable, refuseLong } from '../object.ts'
 import { snapshotsOn, type Work } from '../work.ts'
 import { Archive } from './archive.ts'
@@ -20,6 +21,8 @@ export interface Source {
   fingerprint: string
   /** Of just before. */
   before: Sight
+  /** Streams that share the memory of the Job. */
+  streams: number
 }
 
 /** Throws an `EngineError` where the stream, or the copy it came from, did not hold until its end. */
@@ -44,7 +47,7 @@ export async function streamShard(source: Source, work: Work): Promise<ShardSnap
 type Stored = Pick<ShardSnapshot, 'key' | 'sizeBytes' | 'sha256'>
 
 async function upload(
-  { collection, shard, node }: Source,
+  { collection, shard, node, streams }: Source,
   key: string,
   work: Work,
 ): Promise<Stored> {
@@ -54,6 +57,7 @@ async function upload(
   refuseLong(key)
   log.info({ key, node, shard: shardId }, `node ${node}: streams shard ${shardId}`)
   const begun = time.now().getTime()
+  const expectedBytes = await work.sizes.of(collection, shardId, work)
   const bytes = await snapshotsOn(work, node).streamShard(collection, shardId, signal)
   const seen = { sha256: '' }
   try {
@@ -63,10 +67,16 @@ async function upload(
       moved: (count) => work.tally.streamed(shardId, count),
       now: () => time.now().getTime(),
     })
-    const sizeBytes = await bucket.upload({ key, source, signal })
+    const sizeBytes = await bucket.upload({ key, source, expectedBytes, streams, signal })
     const seconds = (time.now().getTime() - begun) / 1000
     log.info({ key, bytes: sizeBytes, seconds, ...seen }, `uploaded ${key}`)
     return { key, sizeBytes, ...seen }
+  } catch (error) {
+    if (!(error instanceof StorageError) || error.reason !== PARTS_USED_UP) throw error
+    // Streamed again in larger parts, where there is memory for them.
+    if (expectedBytes === undefined) throw new Rejected(`${key}: ${error.message}`)
+    work.sizes.wasLarger(collection, shardId)
+    throw new EngineError(`${key}: ${error.message}`)
   } finally {
     bytes.destroy()
   }

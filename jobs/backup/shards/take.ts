@@ -1,6 +1,7 @@
 /** All shards of a collection, so many at once, one from a pod at a time; a stream that broke is fetched again. */
 import { EngineError } from '../../../crds/errors.ts'
 import type { ShardSnapshot } from '../../../crds/manifest.ts'
+import { humanSize } from '../../../crds/size.ts'
 import { isPassing } from '../../patience.ts'
 import { shardPrint, type Shape } from '../shape.ts'
 import { refuseDeleted } from '../source.ts'
@@ -20,6 +21,8 @@ interface Round {
   /** By shard. */
   taken: Map<number, ShardSnapshot>
   failures: Map<number, number>
+  /** Streams that share the memory of the Job. */
+  streams: number
 }
 
 /**
@@ -35,13 +38,13 @@ export async function takeShards(
   const missing = shape.shards.filter(({ shardId }) => !taken.has(shardId))
   const stop = new AbortController()
   const signal = AbortSignal.any([work.tools.signal, stop.signal])
+  const streams = await streamsFor(collection, missing, work)
   const round: Round = {
-    ...{ collection, shape, taken, failures: new Map() },
+    ...{ collection, shape, taken, streams, failures: new Map() },
     turns: new Turns(missing.map(({ shardId }) => shardId)),
     work: { ...work, tools: { ...work.tools, signal } },
   }
-  const atOnce = Math.min(work.plan.parallelism, missing.length)
-  const streams = Array.from({ length: atOnce }, () =>
+  const running = Array.from({ length: streams }, () =>
     takeTurns(round).catch((error: unknown) => {
       // Without one of its shards the collection is nothing: the others need not come to their end.
       stop.abort(error)
@@ -50,12 +53,31 @@ export async function takeShards(
   )
   const still = setInterval(() => work.tally.still(), STALL_EVERY_MS)
   try {
-    await Promise.all(streams)
+    await Promise.all(running)
   } finally {
-    await Promise.allSettled(streams)
+    await Promise.allSettled(running)
     clearInterval(still)
   }
   return [...taken.values()].sort((one, other) => one.shardId - other.shardId)
+}
+
+/** As many as the plan says, or as few as the memory of the Job allows: large shards need large parts. */
+async function streamsFor(
+  collection: string,
+  missing: readonly { shardId: number }[],
+  work: Work,
+): Promise<number> {
+  const most = Math.min(work.plan.parallelism, missing.length)
+  if (most === 0) return 0
+  const expected: (number | undefined)[] = []
+  for (const { shardId } of missing) expected.push(await work.sizes.of(collection, shardId, work))
+  const streams = work.bucket.memory.streamsFor(expected, most)
+  if (streams < most) {
+    const memory = humanSize(work.bucket.memory.bytes)
+    const fields = { collection, parallelism: most, streams, memory }
+    work.tools.log.info(fields, 'fewer streams at once: large shards need large parts in memory')
+  }
+  return streams
 }
 
 async function takenEarlier(
@@ -126,7 +148,10 @@ async function takeTurn({ turn, sight }: Next, round: Round): Promise<EngineErro
     const found = shape.shards.find((shard) => shard.shardId === shardId)
     const shard = { shardId, ...(found?.shardKey !== undefined && { shardKey: found.shardKey }) }
     const fingerprint = shardPrint(shard, shape)
-    const source = { collection, shard, node, fingerprint, before: sight }
+    const source = {
+      ...{ collection, shard, node, fingerprint, before: sight },
+      streams: round.streams,
+    }
     const snapshot = await streamShard(source, work)
     taken.set(shardId, snapshot)
     work.tally.streamEnded(snapshot)

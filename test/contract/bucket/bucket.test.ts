@@ -7,6 +7,8 @@ import {
   CompleteMultipartUploadCommand,
   CreateBucketCommand,
   CreateMultipartUploadCommand,
+  PutObjectCommand,
+  PutObjectLockConfigurationCommand,
   S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
@@ -28,6 +30,7 @@ interface Subject {
 const MIB = 1024 * 1024
 /** CRC32 of the three letters. */
 const ABC = 'NSRBwg=='
+const ABC_MD5 = 'kAFQmDzST7DWlj99KOF/cg=='
 
 async function double(t: Test): Promise<Subject> {
   const server = await startBucketServer({ buckets: ['backups'], keys: { id: 'secretsecret' } })
@@ -166,6 +169,33 @@ async function examine(t: Test, subject: Subject) {
     await complete({ ChecksumCRC32: ABC })
     t.equal(await bucket.size('c/x'), 3)
   })
+  await t.test('a body that is not that of its Content-MD5 is refused', async (t) => {
+    const client = clientOf(t, subject)
+    const put = (Body: string, ContentMD5: string) =>
+      client.send(new PutObjectCommand({ Bucket: 'backups', Key: 'm/x', Body, ContentMD5 }))
+    await t.rejects(put('abd', ABC_MD5), { name: 'BadDigest', $metadata: { httpStatusCode: 400 } })
+    await put('abc', ABC_MD5)
+    t.equal(await bucket.size('m/x'), 3)
+    const target = { Bucket: 'backups', Key: 'm/y' }
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(target))
+    const part = (Body: string) =>
+      client.send(
+        new UploadPartCommand({ ...target, UploadId, PartNumber: 1, Body, ContentMD5: ABC_MD5 }),
+      )
+    await t.rejects(part('abd'), { name: 'BadDigest', $metadata: { httpStatusCode: 400 } })
+    await part('abc')
+  })
+  await t.test('large parts arrive as they were sent, in pieces', async (t) => {
+    const sizeBytes = 33 * MIB
+    // Parts of 16 MiB, as for an object that is larger by far.
+    const expectedBytes = 80_000 * MIB
+    await bucket.upload({ key: 'big', expectedBytes, source: bytes(sizeBytes) })
+    const stored = createHash('sha256')
+    for await (const chunk of await bucket.read('big')) stored.update(chunk as Buffer)
+    const sent = createHash('sha256')
+    for await (const chunk of bytes(sizeBytes)) sent.update(chunk)
+    t.equal(stored.digest('hex'), sent.digest('hex'))
+  })
   await t.test('a bucket is made once', async (t) => {
     const client = clientOf(t, subject)
     const make = () => client.send(new CreateBucketCommand({ Bucket: 'made' }))
@@ -204,6 +234,26 @@ async function examineOverTls(t: Test, { endpoint }: { endpoint: string }) {
   t.equal(stored.digest('hex'), sent.digest('hex'))
 }
 
+/** A bucket whose objects nobody may delete for a day takes what we write. */
+async function examineLocked(t: Test, subject: Subject) {
+  const Bucket = 'locked'
+  const client = clientOf(t, subject)
+  await client.send(new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }))
+  const Rule = { DefaultRetention: { Mode: 'GOVERNANCE', Days: 1 } } as const
+  const ObjectLockConfiguration = { ObjectLockEnabled: 'Enabled', Rule } as const
+  await client.send(new PutObjectLockConfigurationCommand({ Bucket, ObjectLockConfiguration }))
+  const bucket = bucketOf(t, subject, {}, Bucket)
+  t.equal(await bucket.putJson('json', {}, { onlyNew: true }), true)
+  for (const expectedBytes of [1, 1024 * MIB]) {
+    const key = `o-${expectedBytes}`
+    await bucket.upload({ key, expectedBytes, source: bytes(9 * MIB) })
+    t.equal(await bucket.size(key), 9 * MIB)
+  }
+  await t.rejects(bucket.delete(['json']), {
+    message: /DELETE s3:\/\/locked\/json was refused: AccessDenied/,
+  })
+}
+
 /** The worlds put a gate before their store; it must change nothing. */
 async function behindGate(t: Test, subject: Subject): Promise<Subject> {
   const gate = await openGate(subject.endpoint, '127.0.0.1')
@@ -224,6 +274,7 @@ t.test('the bucket double over TLS', async (t) => {
 const bin = process.env['S3_BIN']
 if (bin !== undefined) {
   t.test('a real S3 server', async (t) => examine(t, await real(t, bin)))
+  t.test('a real S3 server with Object Lock', async (t) => examineLocked(t, await real(t, bin)))
   t.test('a real S3 server over TLS', async (t) => {
     const store = await realStore(bin, t.testdir({}), ONE)
     t.teardown(() => store.close())

@@ -1,4 +1,5 @@
 /** Checksums of parts: expected where an upload was begun with them, and held against the bytes that came. */
+import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { StoredPart } from './store.ts'
 import { S3Refusal } from './xml.ts'
@@ -51,6 +52,28 @@ export function checksumOf(
   if (given === sum.toString('base64')) return sum.toString('base64')
   const words = 'The CRC32 you specified did not match the calculated checksum.'
   throw new S3Refusal(400, 'BadDigest', words)
+}
+
+interface Written {
+  body: Buffer
+  headers: Headers
+}
+
+/** Holds a body against its Content-MD5; refuses one without any checksum where the bucket is locked. */
+export function checkWritten({ body, headers }: Written, isLocked: boolean, what: string): void {
+  const { 'content-md5': given } = headers
+  if (given === undefined) {
+    if (!isLocked || headers[GIVEN] !== undefined) return
+    const words = `Content-MD5 OR x-amz-checksum- HTTP header is required for ${what} requests with Object Lock parameters`
+    throw new S3Refusal(400, 'InvalidRequest', words)
+  }
+  if (!/^[A-Za-z0-9+/]{22}==$/.test(String(given))) {
+    throw new S3Refusal(400, 'InvalidDigest', 'The Content-MD5 you specified was invalid.')
+  }
+  if (given !== createHash('md5').update(body).digest('base64')) {
+    const words = 'The Content-MD5 you specified did not match what we received.'
+    throw new S3Refusal(400, 'BadDigest', words)
+  }
 }
 
 /** Of the answer to a part. */

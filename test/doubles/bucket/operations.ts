@@ -1,6 +1,13 @@
 /** What S3 does, call by call: objects, listings, uploads in parts. */
 import { createHash } from 'node:crypto'
-import { answered, areExpected, checkNamed, checksumOf, EXPECTED } from './checksums.ts'
+import {
+  answered,
+  areExpected,
+  checkNamed,
+  checksumOf,
+  checkWritten,
+  EXPECTED,
+} from './checksums.ts'
 import type { BucketStore, StoredUpload } from './store.ts'
 import { S3Refusal, element, elements, valuesOf, xml, type S3Answer } from './xml.ts'
 
@@ -87,6 +94,7 @@ export function perform(store: BucketStore, call: S3Call): S3Answer {
 }
 
 function put(store: BucketStore, { key, headers, body }: S3Call): S3Answer {
+  checkWritten({ headers, body }, store.isLocked, 'Put Object')
   const isConditional = headers['if-none-match'] === '*' && !store.ignoresConditions
   if (isConditional && store.objects.has(key)) {
     const words = 'At least one of the pre-conditions you specified did not hold'
@@ -123,7 +131,7 @@ function get(store: BucketStore, { key, headers }: S3Call): S3Answer {
 
 function list(store: BucketStore, { bucket, query }: S3Call): S3Answer {
   const prefix = query.get('prefix') ?? ''
-  const max = Math.min(Number(query.get('max-keys') ?? PAGE), PAGE)
+  const max = Math.min(Number(query.get('max-keys') ?? PAGE), store.pageSize)
   const after = Buffer.from(query.get('continuation-token') ?? '', 'base64').toString()
   const keys = store.keys(prefix)
   const rest = after === '' ? keys : keys.slice(keys.findLastIndex((key) => key <= after) + 1)
@@ -155,11 +163,26 @@ function list(store: BucketStore, { bucket, query }: S3Call): S3Answer {
 
 function listUploads(store: BucketStore, { bucket, query }: S3Call): S3Answer {
   const prefix = query.get('prefix') ?? ''
-  const uploads = [...store.uploads]
-    .filter(([, { key }]) => key.startsWith(prefix))
-    .map(([id, { key }]) => elements('Upload', { Key: key, UploadId: id }))
-  const head = element('Bucket', bucket) + element('IsTruncated', 'false')
+  const max = Math.min(Number(query.get('max-uploads') ?? PAGE), store.pageSize)
+  const from = marked(query.get('key-marker') ?? '', query.get('upload-id-marker'))
+  const rest = [...store.uploads]
+    .map(([id, { key }]) => ({ id, key, at: marked(key, id) }))
+    .filter(({ key, at }) => key.startsWith(prefix) && (!query.has('key-marker') || at > from))
+    .sort((one, other) => (one.at < other.at ? -1 : 1))
+  const page = rest.slice(0, max)
+  const last = page.at(-1)
+  const isTruncated = rest.length > page.length && last !== undefined
+  const next = isTruncated
+    ? element('NextKeyMarker', last.key) + element('NextUploadIdMarker', last.id)
+    : ''
+  const head = element('Bucket', bucket) + element('IsTruncated', String(isTruncated)) + next
+  const uploads = page.map(({ id, key }) => elements('Upload', { Key: key, UploadId: id }))
   return xml(element('ListMultipartUploadsResult', head + uploads.join(''), true))
+}
+
+/** In the order of a listing: by key, then by upload. A marker without an upload is behind all of its key. */
+function marked(key: string, id: string | null): string {
+  return `${key}\0${id ?? '\uffff'}`
 }
 
 function deleteObjects(store: BucketStore, { headers, body }: S3Call): S3Answer {
@@ -169,8 +192,12 @@ function deleteObjects(store: BucketStore, { headers, body }: S3Call): S3Answer 
   }
   const keys = valuesOf(body.toString(), 'Key')
   if (keys.length > PAGE) throw new S3Refusal(400, 'MalformedXML', 'Too many keys')
-  for (const key of keys) store.objects.delete(key)
-  return xml(element('DeleteResult', '', true))
+  const errors = keys.map((key) => {
+    const code = store.undeletable.get(key)
+    if (code === undefined) store.objects.delete(key)
+    return code === undefined ? '' : elements('Error', { Key: key, Code: code, Message: code })
+  })
+  return xml(element('DeleteResult', errors.join(''), true))
 }
 
 function begin(store: BucketStore, { bucket, key, headers }: S3Call): S3Answer {
@@ -183,6 +210,7 @@ function begin(store: BucketStore, { bucket, key, headers }: S3Call): S3Answer {
 function putPart(store: BucketStore, call: S3Call): S3Answer {
   const { query, headers, body } = call
   const upload = uploadOf(store, call)
+  checkWritten({ headers, body }, store.isLocked, 'Put Part')
   const checksum = checksumOf({ body, headers, isExpected: upload.isChecked }, store.checksums)
   const part = store.putPart(upload, Number(query.get('partNumber')), body, checksum)
   return { status: 200, headers: { etag: part.etag, ...answered(part) } }
@@ -201,9 +229,19 @@ function complete(store: BucketStore, call: S3Call): S3Answer {
       throw new S3Refusal(400, 'EntityTooSmall', words)
     }
   }
+  refuseUnequal(store, upload, numbers)
   const { etag } = store.complete(call.query.get('uploadId') ?? '', upload, numbers)
   const fields = { Bucket: call.bucket, Key: call.key, ETag: etag }
   return xml(elements('CompleteMultipartUploadResult', fields))
+}
+
+function refuseUnequal(store: BucketStore, { parts }: StoredUpload, numbers: number[]): void {
+  if (!store.wantsEqualParts) return
+  const sizes = numbers.map((number) => parts.get(number)?.body.length ?? 0)
+  const [first = 0] = sizes
+  const last = sizes.pop() ?? 0
+  if (sizes.every((size) => size === first) && last <= first) return
+  throw new S3Refusal(400, 'InvalidPart', 'All non-trailing parts must have the same length.')
 }
 
 /** In their order. */

@@ -25,6 +25,14 @@ export class BucketStore {
   readonly objects = new Map<string, StoredObject>()
   readonly uploads = new Map<string, StoredUpload>()
   checksums: Checksums = 'kept'
+  /** Object Lock with a default retention: what is written must come with a checksum. */
+  isLocked = false
+  /** As Cloudflare R2: all parts of an upload but the last must be of one size. */
+  wantsEqualParts = false
+  /** Objects that cannot be deleted, with the code a deletion of theirs is refused with. */
+  readonly undeletable = new Map<string, string>()
+  /** Entries on a page of a listing. */
+  pageSize = 1000
   /** Some stores ignore If-None-Match: the later of two writes wins. */
   ignoresConditions = false
   #count = 0

@@ -18,6 +18,8 @@ export interface Shard {
   phantoms?: Record<number, number[]>
   /** How many writes it has taken: every copy gives them the same numbers. */
   operations?: number
+  /** What telemetry estimates its vectors at, whatever they are; default: 0. */
+  vectorBytes?: number
   /** How many points a copy lacks, by the ordinal of its node. */
   lost?: Record<number, number>
   /** States as only some nodes tell them: by ordinal of who does, by peer. */

@@ -1,6 +1,7 @@
 /** The way to a bucket: how long a store is waited for, by which names and which certificates it is reached. */
 import { HeadBucketCommand, UploadPartCommand, type S3Client } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
+import { Bucket } from '../../../jobs/clients/s3.ts'
 import { S3Connection, type CallOptions } from '../../../jobs/clients/s3-connection.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
@@ -64,4 +65,51 @@ t.test('how long a store may be silent is a matter of the call', async (t) => {
     client.send(new HeadBucketCommand({ Bucket: 'backups' }), { abortSignal })
   await t.rejects(connection.call('HEAD', { silentMs: 50 }, head), { message: /was silent/ })
   await t.resolves(connection.call('HEAD', { silentMs: 30_000 }, head))
+})
+
+async function bucketStage(t: Test) {
+  const s3 = await startBucketServer()
+  const bucket = new Bucket({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    time: instantTime(),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+  })
+  t.teardown(async () => {
+    bucket.close()
+    await s3.close()
+  })
+  const store = s3.buckets.get('backups')
+  if (store === undefined) throw new Error('there is no bucket')
+  return { bucket, store }
+}
+
+t.test('a deletion that is refused for one object names it, and takes the others', async (t) => {
+  const { bucket, store } = await bucketStage(t)
+  for (const key of ['a', 'b', 'c']) store.put(key, Buffer.from('x'))
+  store.undeletable.set('b', 'AccessDenied')
+  await t.rejects(bucket.delete(['a', 'b', 'c']), {
+    code: 'StorageError',
+    reason: 'AccessDenied',
+    message: /^DELETE s3:\/\/backups\/b was refused: AccessDenied/,
+  })
+  t.strictSame(store.keys(), ['b'])
+})
+
+t.test('objects and open uploads are found on every page of a listing', async (t) => {
+  const { bucket, store } = await bucketStage(t)
+  store.pageSize = 2
+  const keys = ['p/a', 'p/b', 'p/c', 'p/d', 'p/e']
+  for (const key of keys) {
+    store.put(key, Buffer.from('x'))
+    store.begin(key)
+    store.begin(key)
+  }
+  store.begin('q/a')
+  const objects = []
+  for await (const { key } of bucket.each('p/')) objects.push(key)
+  t.strictSame(objects, keys)
+  const uploads = await bucket.openUploads('p/')
+  t.equal(new Set(uploads.map(({ uploadId }) => uploadId)).size, 10)
+  t.ok(uploads.every(({ key }) => keys.includes(key)))
 })

@@ -51,7 +51,7 @@ function collection(
           ? null
           : {
               num_points: pointsIn(found, shard).length,
-              vectors_size_bytes: vectorBytes(cluster),
+              vectors_size_bytes: shard.vectorBytes ?? vectorBytes(cluster),
               payloads_size_bytes: 0,
               ...(level >= 3 && {
                 update_queue: { length: 0, op_num: shard.operations ?? null },

@@ -5,6 +5,7 @@ import { EXIT } from '../../../../crds/command.ts'
 import { checkedManifest } from '../../../../crds/rules/manifest.ts'
 import { systemTime } from '../../../../jobs/time.ts'
 import { snapshotFiles } from '../../../doubles/engine/snapshots.ts'
+import { UNAVAILABLE } from '../../../doubles/engine/misbehaviour.ts'
 import { MIB } from '../stage.ts'
 import { isWhole, shardKeyOf, shardStage, streamsIn } from './stage.ts'
 
@@ -72,6 +73,53 @@ t.test('up to `parallelism` shards are streamed at once, never two from one pod'
     t.equal(streams.mostOfAPod(), 1)
     t.strictSame(streams.byPod(), [3, 3, 3], 'spread over the pods')
   }
+})
+
+t.test('large shards are streamed fewer at once, as the memory of the Job allows', async (t) => {
+  for (const [gigabytes, most] of [
+    [1, 4],
+    [100, 4],
+    [200, 3],
+    [400, 1],
+  ] as const) {
+    const scene = await shardStage(t, { nodes: 4, shards: 8, parallelism: 4 })
+    for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
+      shard.vectorBytes = gigabytes * 2 ** 30
+    }
+    const streams = streamsIn(scene)
+    const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
+    t.equal(code, EXIT.done, log)
+    t.equal(streams.most(), most, `${gigabytes} GiB a shard`)
+    t.equal(/fewer streams at once/.test(log), most < 4)
+    await isWhole(t, scene)
+  }
+})
+
+t.test('a shard that no memory of the Job is enough for is refused with the numbers', async (t) => {
+  const scene = await shardStage(t, { nodes: 1, shards: 2 })
+  for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
+    shard.vectorBytes = 5e12
+  }
+  const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
+  t.equal(code, EXIT.over)
+  t.match(log, /may have 4.5 TiB and needs parts of 477 MiB .*limits.memory to 1.1 GiB or more/)
+  t.strictSame(
+    scene.keys().filter((key) => key.endsWith('.snapshot')),
+    [],
+  )
+  t.equal(scene.store().uploads.size, 0)
+})
+
+t.test('shards of which the engine tells no size are backed up all the same', async (t) => {
+  const scene = await shardStage(t, { nodes: 2, shards: 4 })
+  scene.nodes.forEach((node) => {
+    node.misbehave(({ path, query }) =>
+      path[0] === 'telemetry' && query['details_level'] === '3' ? UNAVAILABLE : undefined,
+    )
+  })
+  const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
+  t.equal(code, EXIT.done, log)
+  await isWhole(t, scene)
 })
 
 t.test('under custom sharding the manifest has keys, ids and points of each key', async (t) => {
