@@ -33,6 +33,8 @@ export const RestoredCollection = Type.Object({
   /** Points counted at the end, exactly where the engine allows that. */
   points: Type.Optional(Type.Integer({ minimum: 0 })),
   error: Type.Optional(Type.String()),
+  /** Of a Failed one: all of it was done, such as its aliases, and its points are there. */
+  isInPlace: Type.Optional(Type.Literal(true)),
 })
 export type RestoredCollection = Static<typeof RestoredCollection>
 
@@ -62,6 +64,8 @@ const Current = Type.Object({
   ),
   /** True once this restore was about to make the collection: nobody else's data is in it. */
   isOurs: Type.Boolean(),
+  /** Replication factor that the collection had, while this restore has it at 1. */
+  factor: Type.Optional(Type.Integer({ minimum: 1 })),
   /** What is being done, for people. */
   step: Type.String(),
   bytesPerSecond: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -84,6 +88,8 @@ export const RestoreResult = Type.Object({
   /** Error of the first collection that failed, or of the whole. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(RestoredCollection),
+  /** How each collection ended, in their order, such as `300C2F148P`: also those without room in the list. */
+  states: Type.Optional(Type.String()),
   /** Collections that are not in the list, by state. */
   unlisted: Type.Object({
     completed: Type.Integer({ minimum: 0 }),

@@ -140,9 +140,29 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: 'look into `manifest.json`; another backup',
     },
     {
-      words: ['shard n of ... has m points, but k were backed up'],
-      cause: 'its snapshot is of another shard, or somebody writes to it',
-      cure: 'stop writing, and restore again; another backup',
+      words: ['shard n of ... has m points on node i, but its snapshot holds k'],
+      cause: 'points are missing, or clients deleted some at the target; the rest is there',
+      cure: 'stop clients, and restore again; another backup',
+    },
+    {
+      words: ['shard n of ... has m points on node i, but k on node j'],
+      cause: 'its copies differ; the data is there',
+      cure: 'stop clients, and restore again',
+    },
+    {
+      words: ['shard n of ... is on no node'],
+      cause: 'another client removed it during the restore',
+      cure: 'restore again while nobody changes the collection',
+    },
+    {
+      words: ['... came back empty, but n points were counted ...'],
+      cause: 'the backup holds none of its points',
+      cure: 'another backup',
+    },
+    {
+      words: ['the points are back, but not all of the aliases ...'],
+      cause: 'the engine refused them; its words are at the end',
+      cure: 'create the aliases yourself',
     },
     {
       words: ['shard n of ... is no longer on node m'],
@@ -213,11 +233,6 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       words: ['Collection did not turn green in time'],
       cause: 'indexing took over an hour; the data is there',
       cure: 'wait, or `waitForIndexing: false`',
-    },
-    {
-      words: ['... has n points after the restore, but the backup has m'],
-      cause: 'somebody writes to the target',
-      cure: 'stop writing, and restore again',
     },
     {
       words: [

@@ -20,7 +20,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'Restored <n>/<n>: <error>',
       'Job crashed <n> times',
       'Backup was taken from <n> nodes but target cluster has <n>; a backup with spec.method Shard is restored into any number of nodes',
-      'shard <n> of <name> has <n> points, but <n> were backed up',
+      'shard <n> of <name> has <n> points on node <n>, but its snapshot holds <n>',
       'Collections not present in backup: <collections>',
       'collection <name> is at the target with other <part> than in the backup: <value> instead of <value>',
       '<name> is an alias of collection <name> at the target: use collectionMapping',

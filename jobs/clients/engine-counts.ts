@@ -64,7 +64,7 @@ async function exactCount(
 function whyUncounted(error: unknown): string {
   if (!(error instanceof EngineError)) throw error
   const { status, message } = error
-  if (status === 400) return `the engine refuses to count: ${message}`
+  if (status === 400) return `refused: ${message.split(' answered 400: ').at(-1) ?? ''}`
   if (isTooSlow(error)) return `no answer in ${COUNT_SECONDS} s`
   if (status === 404 && message.endsWith('no such route')) {
     return 'this engine does not count single shards'

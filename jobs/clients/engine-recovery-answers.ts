@@ -33,6 +33,11 @@ export const LiveCollection = Type.Object({
   optimizer_status: Type.Unknown(),
   points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
   config: Type.Object({ params: Free }, { additionalProperties: true }),
+  payload_schema: Type.Optional(Type.Record(Type.String(), Free)),
+  /** From 1.17 on; points that are deferred are in the shards, but neither found nor counted. */
+  update_queue: Type.Optional(
+    Type.Object({ deferred_points: Type.Optional(OrNull(Type.Number())) }),
+  ),
 })
 export type LiveCollection = Static<typeof LiveCollection>
 

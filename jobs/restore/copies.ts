@@ -3,6 +3,7 @@
  * as are wanted (facts 6.4, step 6).
  */
 import { patiently } from '../patience.ts'
+import { keepsNewFactor } from './factor.ts'
 import { arranged, tryToStart } from './moving.ts'
 import { factorOf, placesOf, recordedFactor, type Places } from './places.ts'
 import { settled } from './settled.ts'
@@ -20,6 +21,7 @@ export async function makeCopies(wanted: Wanted, work: Work): Promise<void> {
     const { signal } = work.tools
     await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, signal))
   }
+  keepsNewFactor(name, work)
   const sight = await settled(name, work)
   const places = placesOf(wanted, { sight, planned: work.places.get(name) }, target)
   if ([...places.values()].every((nodes) => nodes.length <= 1)) return

@@ -19,6 +19,8 @@ export interface Left {
   isOurs: boolean
   /** Recoveries that its nodes may still be at; `unknown`: its release did not record them. */
   running: Recovery[] | 'unknown'
+  /** Replication factor that the collection had before. */
+  factor?: number | undefined
 }
 
 /** Nothing was done of another collection. */
@@ -26,8 +28,8 @@ export function leftIn(current: Current | undefined, collection: string): Left {
   if (current?.collection !== collection) {
     return { nodesDone: 0, shardsDone: [], isOurs: false, running: [] }
   }
-  const { nodesDone, shardsDone = [], isOurs } = current
-  return { nodesDone, shardsDone, isOurs, running: runningIn(current) }
+  const { nodesDone, shardsDone = [], isOurs, factor } = current
+  return { nodesDone, shardsDone, isOurs, factor, running: runningIn(current) }
 }
 
 /** Before these steps of its release had passed, no node was asked for a recovery. */

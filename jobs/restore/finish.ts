@@ -1,11 +1,12 @@
-/** What proves a collection, and what makes it whole again: fan-out, counts, colour, aliases (facts 6.4, step 7). */
+/** What proves a collection, and what makes it whole again: fan-out, colour, counts, configuration. */
 import { EngineError } from '../../crds/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/limits.ts'
-import type { ManifestCollection } from '../../crds/manifest.ts'
 import { fanOutBody } from '../../crds/rules/recreate.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { patiently } from '../patience.ts'
-import { provenPoints } from './counting.ts'
+import { isTold } from '../failures.ts'
+import { noteDifferences } from './config.ts'
+import { provePoints, type Proof } from './counting.ts'
 import { collectionsOn, recoveryOn, type Work } from './work.ts'
 import type { Wanted } from './wanted.ts'
 
@@ -15,17 +16,52 @@ const PAUSE_MS = GREEN_POLL_SECONDS * 1000
 /** Idle at so many looks although there is something to optimise: it waits for an update. */
 const GREY_LOOKS = 3
 
-/** Answers how many points are back. */
-export async function finish({ source, name }: Wanted, work: Work): Promise<number | undefined> {
+export interface Ending {
+  points: number | undefined
+  /** Why it is not complete although all was done: each step is taken, whatever became of the others. */
+  failures: string[]
+}
+
+/** Throws only where the Job must stop. */
+export async function finish(wanted: Wanted, work: Work): Promise<Ending> {
+  const { source, name } = wanted
   const { tally } = work
+  const failures: string[] = []
   const body = fanOutBody(source.config)
-  if (body !== undefined) await patch(name, body, work)
-  tally.step('counts its points')
-  const points = await provenPoints({ source, name }, work)
+  await attempted(failures, async () => body && patch(name, body, work), work)
   if (work.waitForIndexing) tally.step('waits until it is green')
-  await untilGreen(name, work)
-  await restoreAliases(name, source, work)
-  return points
+  await attempted(failures, () => untilGreen(name, work), work)
+  tally.step('counts its points')
+  const { points, loss } = await countedPoints(wanted, work)
+  if (loss !== undefined) failures.push(loss)
+  await attempted(failures, () => noteDifferences(wanted, work), work)
+  return { points, failures }
+}
+
+async function attempted(
+  failures: string[],
+  step: () => Promise<unknown>,
+  { tools }: Work,
+): Promise<void> {
+  try {
+    await step()
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    if (!isTold(error)) throw error
+    failures.push(error.message)
+  }
+}
+
+/** What cannot be counted is not known, and nothing has failed by that. */
+async function countedPoints(wanted: Wanted, work: Work): Promise<Proof> {
+  try {
+    return await provePoints(wanted, work)
+  } catch (error) {
+    work.tools.signal.throwIfAborted()
+    if (!(error instanceof EngineError)) throw error
+    work.tally.note(`points of ${wanted.name} were not counted: ${error.message}`)
+    return { points: undefined }
+  }
 }
 
 async function untilGreen(name: string, work: Work): Promise<void> {
@@ -55,38 +91,6 @@ async function untilGreen(name: string, work: Work): Promise<void> {
 function reasonOf({ optimizer_status }: LiveCollection): string {
   const { error } = Object(optimizer_status) as { error?: unknown }
   return typeof error === 'string' ? error : JSON.stringify(optimizer_status)
-}
-
-/** One that points elsewhere by now stays: moving it would move somebody's readers without a word. */
-async function restoreAliases(
-  name: string,
-  { aliases }: ManifestCollection,
-  work: Work,
-): Promise<void> {
-  const { signal } = work.tools
-  const engine = collectionsOn(work, 0)
-  const [held, names] = await patiently(work, async () =>
-    Promise.all([engine.aliases(signal), recoveryNames(work)]),
-  )
-  const free = aliases.filter((alias) => {
-    const owner = names.includes(alias)
-      ? alias
-      : held.find(({ alias_name }) => alias_name === alias)?.collection_name
-    if (owner !== undefined && owner !== name) {
-      const what = owner === alias ? 'is a collection' : `points to ${owner}`
-      work.tally.note(`alias ${alias} ${what} and was left as it is`)
-    }
-    return owner === undefined
-  })
-  if (free.length === 0) return
-  const actions = free.map((alias) => ({
-    create_alias: { collection_name: name, alias_name: alias },
-  }))
-  await patiently(work, () => engine.updateAliases(actions, signal))
-}
-
-function recoveryNames(work: Work): Promise<string[]> {
-  return work.tools.engineOn(work.plan.cluster, 0).collections(work.tools.signal)
 }
 
 async function patch(name: string, body: Record<string, unknown>, work: Work): Promise<void> {

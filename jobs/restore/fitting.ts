@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ManifestCollection } from '../../crds/manifest.ts'
+import { isPlain, own, type Plain } from '../../crds/rules/objects.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { inLanes } from '../lanes.ts'
 import { patiently } from '../patience.ts'
@@ -79,9 +80,9 @@ async function checkObjects({ snapshots }: ManifestCollection, work: Inspection)
   })
 }
 
-/** The engine takes a snapshot only into vectors that are exactly the same. */
+/** What a PATCH can change is no obstacle: it is set as in the backup (config.ts). */
 function checkSameShape(name: string, source: ManifestCollection, live: LiveCollection): void {
-  const [recorded, found] = [source.config.params, live.config.params]
+  const [recorded, found] = [fixedIn(source.config), fixedIn(live.config)]
   for (const part of ['vectors', 'sparse_vectors', 'shard_number', 'sharding_method']) {
     const [one, other] = [recorded[part] ?? initial(part), found[part] ?? initial(part)]
     if (isDeepStrictEqual(one, other)) continue
@@ -92,6 +93,39 @@ function checkSameShape(name: string, source: ManifestCollection, live: LiveColl
       ),
     )
   }
+}
+
+function fixedIn({ params }: LiveCollection['config']): Plain {
+  return {
+    ...params,
+    vectors: eachVector(params['vectors'], DENSE),
+    sparse_vectors: eachVector(params['sparse_vectors'], SPARSE),
+  }
+}
+
+/** What of a dense vector cannot be changed. */
+const DENSE = ['size', 'distance', 'datatype', 'multivector_config']
+/** Of a sparse one, only its name; `index.datatype` is that of what it stores. */
+const SPARSE = ['datatype']
+
+/** By name, reduced to some of its fields; the one unnamed vector is an object with a number as `size`. */
+function eachVector(vectors: unknown, fields: string[]): unknown {
+  if (!isPlain(vectors)) return undefined
+  if (typeof own(vectors, 'size') === 'number') return reduced(vectors, fields)
+  const entries = Object.entries(vectors).map(([name, vector]) => [
+    name,
+    reduced(own(vector, 'index') ?? vector, fields),
+  ])
+  return Object.fromEntries(entries)
+}
+
+/** Null is as good as absent. */
+function reduced(vector: unknown, fields: string[]): Plain {
+  const entries = fields.flatMap((field) => {
+    const value = own(vector, field) ?? undefined
+    return value === undefined ? [] : [[field, value]]
+  })
+  return Object.fromEntries(entries) as Plain
 }
 
 /** What an absent part means. */

@@ -7,6 +7,9 @@ import type { ShardKey } from '../../crds/manifest.ts'
 import { recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
 import { isPassing, patiently } from '../patience.ts'
 import { untilIdle } from './attempts.ts'
+import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
+import { alignConfig } from './config.ts'
+import { lowerFactor } from './factor.ts'
 import { existing } from './fitting.ts'
 import { settled } from './settled.ts'
 import { keyPlan, type KeyStep } from './shard-ids.ts'
@@ -26,7 +29,7 @@ export async function makeReady(wanted: Wanted, work: Work, isOurs: boolean): Pr
   }
   const found = await patiently(work, () => existing(name, work))
   if (found === undefined) await make(wanted, work)
-  else await singleCopies(name, found.live.config.params['replication_factor'], work)
+  else await prepare(wanted, found.live, work)
   await buildIndexes(wanted, work)
   refuseOtherShards(wanted, await settled(name, work))
 }
@@ -91,15 +94,14 @@ async function keysOf(name: string, work: Work): Promise<Set<string | number>> {
   return new Set(shards.flatMap(({ shard_key }) => (shard_key == null ? [] : [shard_key])))
 }
 
-/** With more, each recovery would have whole shards copied to and fro. */
-async function singleCopies(name: string, factor: unknown, work: Work): Promise<void> {
-  work.tools.log.info(
-    { collection: name, factor },
-    `collection ${name} is there: it is restored over`,
-  )
-  if (factor === 1) return
-  const body = { params: { replication_factor: 1 } }
-  await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, work.tools.signal))
+/** One that is there gets the configuration of the backup, and one copy of each shard for now. */
+async function prepare(wanted: Wanted, live: LiveCollection, work: Work): Promise<void> {
+  const { name } = wanted
+  const factor = Number(live.config.params['replication_factor'] ?? 1)
+  const fields = { collection: name, factor }
+  work.tools.log.info(fields, `collection ${name} is there: it is restored over`)
+  await lowerFactor(name, work.factors.get(name) ?? factor, work)
+  await alignConfig(wanted, live, work)
 }
 
 /** The engine shows the indexes of a snapshot, but knows only those that it was told of. */

@@ -5,6 +5,7 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import type { Manifest } from '../../crds/manifest.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
@@ -12,12 +13,14 @@ import { recordReader } from '../backup/readers.ts'
 import type { Bucket } from '../clients/s3.ts'
 import { isTold, reasonOf } from '../failures.ts'
 import { Patience, explained, patiently } from '../patience.ts'
-import { Gone, type Report } from '../report.ts'
+import { Gone, Superseded, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
+import { restoreAliases } from './aliases.ts'
 import { endEarlier } from './attempts.ts'
 import { findWays } from './bring.ts'
 import { makeCopies } from './copies.ts'
 import { holdsSome, isBegun, type Left } from './current.ts'
+import { lowerAgain, putBackFactor, putBackFactors } from './factor.ts'
 import { finish } from './finish.ts'
 import { checkCollection, seen } from './fitting.ts'
 import { makeReady } from './making.ts'
@@ -65,18 +68,17 @@ interface Start {
 
 async function attempt({ plan, spec, tools, bucket }: Start): Promise<End> {
   const tally = new Tally(tools, tools.reporter.earlier?.restore)
+  const { priority, waitForIndexing, replicationFactor } = spec
+  const settings = { folder: folderOf(plan), priority, waitForIndexing, replicationFactor }
+  const factors = tally.loweredFactors()
+  const shared = { patience: new Patience(), ways: new Map(), places: new Map(), factors }
+  const work: Work = { plan, tools, bucket, tally, ...settings, ...shared }
   try {
-    const { priority, waitForIndexing, replicationFactor } = spec
-    const settings = { folder: folderOf(plan), priority, waitForIndexing, replicationFactor }
-    const shared = { patience: new Patience(), ways: new Map(), places: new Map() }
-    const work: Work = { plan, tools, bucket, tally, ...settings, ...shared }
-    const wanted = await preflight(spec, work)
-    const fit = await fitting(wanted, work)
-    refuseShares(await sharesOf(fit, work.places, work))
-    for (const one of fit) await restore(one, work)
+    await restoreAll(spec, work)
     await tools.reporter.confirm()
     return endOf(tally)
   } catch (error) {
+    await putBackUnlessSuperseded(error, work)
     tools.signal.throwIfAborted()
     if (!isTold(error)) throw error
     const message = explained(error.message)
@@ -85,6 +87,26 @@ async function attempt({ plan, spec, tools, bucket }: Start): Promise<End> {
     const restored = { ...result, error: result.error ?? message }
     return { state: 'Failed', reason: reasonOf(error), message, restore: restored }
   }
+}
+
+async function restoreAll(spec: RestoreSpec, work: Work): Promise<void> {
+  const { manifest, wanted } = await preflight(spec, work)
+  const fit = await fitting(wanted, work)
+  refuseShares(await sharesOf(fit, work.places, work))
+  for (const one of fit) await restore(one, work)
+  await putBackFactors(work)
+  await restoreAliases(manifest, wanted, work)
+}
+
+/** A pod that took over goes on with what is lowered. */
+async function putBackUnlessSuperseded(error: unknown, work: Work): Promise<void> {
+  if (work.factors.size === 0) return
+  const isSuperseded = (reason: unknown) => reason instanceof Superseded
+  const confirmed = await work.tools.reporter.confirm().then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (!isSuperseded(error) && !isSuperseded(confirmed)) await putBackFactors(work)
 }
 
 const Own = Type.Object({ spec: VecRestore.schema.properties.spec })
@@ -101,7 +123,10 @@ async function specOf(
 }
 
 /** What is true of the whole; nothing has been touched yet. */
-async function preflight(spec: RestoreSpec, work: Work): Promise<Wanted[]> {
+async function preflight(
+  spec: RestoreSpec,
+  work: Work,
+): Promise<{ manifest: Manifest; wanted: Wanted[] }> {
   const { plan, tools, bucket, folder, tally } = work
   tally.tell()
   const manifest = await readManifest(bucket, folder, plan, tools.signal)
@@ -112,7 +137,7 @@ async function preflight(spec: RestoreSpec, work: Work): Promise<Wanted[]> {
   tools.log.info(fields, `the manifest of ${backupName} was read and fits the target`)
   tally.chosen(wanted, plan.cluster.replicas)
   tally.tell()
-  return wanted
+  return { manifest, wanted }
 }
 
 /** All are looked at before the first is touched; what does not fit has failed by itself. */
@@ -149,22 +174,31 @@ async function restore(wanted: Wanted, work: Work): Promise<void> {
   if (left === 'Completed' || left === 'Failed') return
   tally.begin(wanted, plan.cluster.replicas, left)
   tools.log.info({ collection: name, ...left }, tally.line())
-  await succeeds(
-    name,
-    async () => {
-      await endEarlier(wanted, left, work)
-      const made = holdsSome(left) ? undefined : makeReady(wanted, work, left.isOurs)
-      const ways = wanted.method === 'Node' ? findWays(name, work) : undefined
-      await Promise.all([made, ways])
-      await recover(wanted, work, left)
-      await makeCopies(wanted, work)
-      tally.completed(name, await finish(wanted, work))
-      tools.log.info({ collection: name }, `collection ${name} is back`)
-    },
-    work,
-  )
+  const isBack = await succeeds(name, () => bringBack(wanted, work, left), work)
+  if (isBack) {
+    const { points, failures } = await finish(wanted, work)
+    if (failures.length === 0) tally.completed(name, points)
+    else tally.incomplete(name, failures.join('; '), points)
+    tools.log.info({ collection: name, failures }, `collection ${name} is back`)
+  }
   tally.tell()
   await tally.told()
+}
+
+async function bringBack(wanted: Wanted, work: Work, left: Left): Promise<void> {
+  const { name } = wanted
+  try {
+    await endEarlier(wanted, left, work)
+    if (holdsSome(left)) await lowerAgain(name, work)
+    const made = holdsSome(left) ? undefined : makeReady(wanted, work, left.isOurs)
+    const ways = wanted.method === 'Node' ? findWays(name, work) : undefined
+    await Promise.all([made, ways])
+    await recover(wanted, work, left)
+    await makeCopies(wanted, work)
+  } catch (error) {
+    if (isTold(error) && !work.tools.signal.aborted) await putBackFactor(name, work)
+    throw error
+  }
 }
 
 /** What is left of it to take, by the method of its backup. */

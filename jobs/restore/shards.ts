@@ -17,9 +17,6 @@ import type { ShardWanted } from './wanted.ts'
 
 /** Nodes at once: as many streams pass through the memory of the Job. */
 const AT_ONCE = 8
-/** A count is of one moment, and may be behind what was taken. */
-const COUNT_TRIES = 6
-const COUNT_POLL_MS = 500
 
 /** But for those that are back already. */
 export async function recoverShards(
@@ -93,7 +90,6 @@ async function recoverShard(
   const way = await bring({ node, taker, snapshot, checksum: sha256 }, work)
   const seconds = (time.now().getTime() - begun) / 1000
   log.info({ collection: name, shard, node, bytes: sizeBytes, seconds, way }, work.tally.line())
-  await compareCount(wanted, snapshot, node, work)
 }
 
 /**
@@ -137,27 +133,4 @@ async function refuseElsewhere(
   throw new EngineError(`shard ${shardId} of ${name} is there under another shard key`, {
     status: 409,
   })
-}
-
-/** As the node tells it, as that of the source did. */
-async function compareCount(
-  { source, name }: ShardWanted,
-  { shardId, pointsCount }: ShardSnapshot,
-  node: number,
-  work: Work,
-): Promise<void> {
-  const { time, signal } = work.tools
-  for (let tries = 1; pointsCount !== undefined; tries += 1) {
-    const { local_shards } = await recoveryOn(work, node).placement(name, signal)
-    const count = local_shards.find(({ shard_id }) => shard_id === shardId)?.points_count
-    if (count === pointsCount) return
-    if (tries === COUNT_TRIES) {
-      const words = `shard ${shardId} of ${name} has ${count ?? 'no'} points, but ${pointsCount} were backed up`
-      // Written to while it was backed up, the shard may have had other points at the moment of its snapshot.
-      if (source.exactPointsCount !== undefined) throw new EngineError(words, { status: 409 })
-      work.tally.note(words)
-      return
-    }
-    await time.sleep(COUNT_POLL_MS, signal)
-  }
 }

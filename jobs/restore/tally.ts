@@ -19,6 +19,7 @@ import {
   type Recovery,
 } from './current.ts'
 import { Flow } from './flow.ts'
+import { decodeStates, encodeStates, stateOf } from './states.ts'
 import { bytesOf, type Wanted } from './wanted.ts'
 
 /** What a person must see first stands first. */
@@ -26,6 +27,7 @@ const ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const MAX_NOTES = 10
 const MAX_NOTE = 256
+const UNLISTED = 'failed in an earlier attempt: its log has the error'
 
 type TallyTools = Pick<Tools, 'time' | 'log' | 'reporter'>
 
@@ -44,6 +46,8 @@ export class Tally {
   readonly #notes: string[]
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: Current | undefined
+  /** Where an earlier pod was, until this one begins a collection: a second kill must not forget it. */
+  #carried: Current | undefined
   #firstError: string | undefined
   readonly #flow = new Flow()
   #noting: Promise<void> = Promise.resolve()
@@ -52,6 +56,7 @@ export class Tally {
   constructor(tools: TallyTools, earlier: RestoreResult | undefined) {
     this.#tools = tools
     this.#earlier = earlier
+    this.#carried = earlier?.current
     this.#startedAt = earlier?.startedAt ?? tools.time.now().toISOString()
     this.#notes = [...(earlier?.notes ?? [])]
     this.#firstError = earlier?.error
@@ -76,17 +81,28 @@ export class Tally {
     return leftIn(this.#earlier?.current, name)
   }
 
+  /** Of the collection that an earlier pod was in: by its name. */
+  loweredFactors(): Map<string, number> {
+    const { collection, factor } = this.#earlier?.current ?? {}
+    return collection === undefined || factor === undefined
+      ? new Map<string, number>()
+      : new Map([[collection, factor]])
+  }
+
   begin(wanted: Wanted, nodes: number, left: Left): void {
     const { name } = wanted
+    this.#carried = undefined
     const entry = this.#entries.get(name)
     if (entry !== undefined) entry.told = { ...entry.told, status: 'Restoring' }
     const number = [...this.#entries.keys()].indexOf(name) + 1
     const place = { collection: name, number, nodes, ...doneIn(wanted, left) }
+    const { isOurs, factor, running } = left
     this.#current = {
       ...place,
-      isOurs: left.isOurs,
+      isOurs,
+      ...(factor !== undefined && { factor }),
       step: 'begins',
-      ...(left.running !== 'unknown' && { running: left.running }),
+      ...(running !== 'unknown' && { running }),
     }
     this.#flow.begin(bytesBack(wanted, left))
   }
@@ -114,6 +130,12 @@ export class Tally {
 
   mayBeRunning(recovery: Recovery): boolean {
     return this.#current?.running?.some((one) => isSame(one, recovery)) ?? false
+  }
+
+  /** Its replication factor is about to be lowered: a pod that comes after a kill must put it back. */
+  async lowers(factor: number): Promise<void> {
+    if (this.#current !== undefined) this.#current.factor = factor
+    await this.#noted()
   }
 
   step(step: string): void {
@@ -170,6 +192,21 @@ export class Tally {
     this.#leave()
   }
 
+  /** Everything was done, and yet something is missing in it. */
+  incomplete(name: string, error: string, points: number | undefined): void {
+    this.failed(name, error)
+    const entry = this.#entries.get(name)
+    if (entry === undefined) return
+    const counted = points === undefined ? {} : { points }
+    entry.told = { ...entry.told, isInPlace: true, bytes: entry.bytes, ...counted }
+  }
+
+  /** Whether its points are back, so that its aliases may point to it. */
+  isInPlace(name: string): boolean {
+    const told = this.#entries.get(name)?.told
+    return told?.status === 'Completed' || told?.isInPlace === true
+  }
+
   /** What a person should know although nothing failed. */
   note(text: string): void {
     this.#tools.log.warn({ collection: this.#current?.collection }, text)
@@ -207,14 +244,18 @@ export class Tally {
 
   finish(): void {
     this.#current = undefined
+    this.#carried = undefined
   }
 
   result(): RestoreResult {
+    // Nothing is known yet but what an earlier pod reported.
+    if (this.#entries.size === 0 && this.#earlier !== undefined) return this.#earlier
     const all = [...this.#entries.values()].map(({ told }) => told)
     const listed = withRoom(all, ORDER)
     const count = (status: RestoredCollection['status'], of: RestoredCollection[]) =>
       of.filter((collection) => collection.status === status).length
     const rest = all.filter((collection) => !listed.has(collection))
+    const current = this.#current ?? this.#carried
     return {
       startedAt: this.#startedAt,
       phase: this.#phase,
@@ -225,12 +266,13 @@ export class Tally {
       bytesTotal: this.#total(),
       ...(this.#firstError !== undefined && { error: this.#firstError.slice(0, MAX_ERROR) }),
       collections: all.filter((collection) => listed.has(collection)),
+      states: encodeStates(all.map(stateOf)),
       unlisted: {
         completed: count('Completed', rest),
         failed: count('Failed', rest),
         pending: count('Pending', rest) + count('Restoring', rest),
       },
-      ...(this.#current !== undefined && { current: bounded(this.#current) }),
+      ...(current !== undefined && { current: bounded(current) }),
       ...(this.#notes.length > 0 && { notes: [...this.#notes] }),
     }
   }
@@ -247,18 +289,34 @@ export class Tally {
 
   /** What an earlier attempt told of these collections stands. */
   #recall(nodes: number): void {
-    const { collections = [], unlisted, current } = this.#earlier ?? {}
+    const { collections = [], unlisted, current, states } = this.#earlier ?? {}
     for (const told of collections) {
       const entry = this.#entries.get(told.name)
       const isOver = told.status === 'Completed' || told.status === 'Failed'
       if (entry !== undefined && isOver) entry.told = told
     }
+    if (states !== undefined && this.#recallStates(states)) return
     // They are done in their order: what had no room in the list and stands before the present one.
     if (current?.nodes !== nodes || (unlisted?.failed ?? 0) > 0) return
     for (const [name, entry] of this.#entries) {
       if (name === current.collection) return
       if (entry.told.status === 'Pending') entry.told = { ...entry.told, status: 'Completed' }
     }
+  }
+
+  /** Of those that had no room in the list, only how they ended is known. */
+  #recallStates(text: string): boolean {
+    const states = decodeStates(text, this.#entries.size)
+    if (states === undefined) return false
+    for (const [index, entry] of [...this.#entries.values()].entries()) {
+      const state = states[index] ?? 'pending'
+      if (entry.told.status !== 'Pending' || state === 'pending') continue
+      const status = state === 'completed' ? 'Completed' : 'Failed'
+      entry.told = { ...entry.told, status, ...(status === 'Failed' && { error: UNLISTED }) }
+      if (state !== 'failed') entry.told.bytes = entry.bytes
+      if (state === 'back') entry.told.isInPlace = true
+    }
+    return true
   }
 
   #leave(): void {

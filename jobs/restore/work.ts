@@ -24,6 +24,8 @@ export interface Work {
   patience: Patience
   /** How each node gets its snapshots, once that was found out. */
   ways: Map<number, 'fetch' | 'upload'>
+  /** Replication factors that are lowered at this moment, by name at the target: each is put back. */
+  factors: Map<string, number>
   /** Where the shards of each collection are to be, by its name at the target. */
   places: Map<string, Places>
 }

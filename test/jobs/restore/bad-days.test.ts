@@ -88,7 +88,7 @@ t.test('where strict mode forbids an exact count, that is told', async (t) => {
   const restore = await world.restore()
   t.equal((await run(restore)).code, EXIT.done)
   t.match(await restore.result(), {
-    notes: ['points of docs were not counted: its strict mode forbids it'],
+    notes: ['points of docs were not counted: refused: Forbidden: Exact search is disabled'],
   })
 })
 

@@ -90,7 +90,7 @@ t.test('two objects swapped with their hashes: the count is not that of the shar
   const restore = await stood.restore()
   t.equal((await run(restore)).code, EXIT.over)
   t.match(await restore.result(), {
-    error: /^shard [01] of docs has \d+ points, but \d+ were backed up$/,
+    error: /^shard [01] of docs has \d+ points on node [0-2], but its snapshot holds \d+$/,
   })
 })
 
@@ -99,28 +99,29 @@ t.test('a shard that was written to while it was backed up may have another coun
   stood.rewrite(({ collections: [docs] }) => {
     if (docs === undefined) return
     delete docs.exactPointsCount
+    for (const shard of docs.shards) delete shard.exactPointsCount
     Object.assign(docs.snapshots[0] ?? {}, { pointsCount: 99 })
   })
   const restore = await stood.restore()
   const { code, log } = await run(restore)
   t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
   t.match(await restore.result(), {
-    notes: [/^shard 0 of docs has \d+ points, but 99 were backed up$/],
+    notes: [/^shard 0 of docs has \d+ points; about 99 were backed up$/],
   })
   await stood.compare(t)
 })
 
-t.test('another count under a shard key is a failure that names the key', async (t) => {
+t.test('another count under a shard key is a note that names the key', async (t) => {
   const stood = await shardStage(t, { prepare: makeKeyed })
   stood.rewrite(({ collections }) => {
     const keys = collections.find(({ name }) => name === 'keyed')?.shardKeys ?? []
     Object.assign(keys[0] ?? {}, { exactPointsCount: 99 })
   })
   const restore = await stood.restore()
-  t.equal((await run(restore)).code, EXIT.over)
+  t.equal((await run(restore)).code, EXIT.done)
   t.match(await restore.result(), {
-    error: 'shard key "a" of keyed has 3 points after the restore, but the backup has 99',
-    completed: 1,
+    notes: ['shard key "a" of keyed has 3 points; 99 were counted when it was backed up'],
+    completed: 2,
   })
 })
 

@@ -19,6 +19,9 @@ export interface StageOptions {
   snapshotBytes?: number
   /** What is done with the engine before it is backed up. */
   prepare?: (engine: EngineCluster, url: string) => Promise<unknown>
+  method?: 'Node' | 'Shard'
+  /** What clients do while it is backed up. */
+  meanwhile?: (request: EngineRequest, engine: EngineCluster) => unknown
 }
 
 export type Stage = Awaited<ReturnType<typeof stage>>
@@ -51,8 +54,16 @@ export async function stage(t: Test, options: StageOptions = {}) {
   }
   await options.prepare?.(engine, url)
   setSnapshotBytes(engine, snapshotBytes)
-  const world = await restoreWorld(t, { ports, endpoint: s3.url })
+  const { method = 'Node', meanwhile } = options
+  const world = await restoreWorld(t, { ports, endpoint: s3.url, method })
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      meanwhile?.(request, engine)
+      return undefined
+    })
+  }
   const backup = await world.run()
+  for (const node of nodes) node.misbehave()
   if (backup.code !== EXIT.done) throw new Error(backup.log)
   const before = new Map<string, object>()
   for (const name of engine.collections.keys()) before.set(name, await portrait(urls, name))

@@ -1,0 +1,134 @@
+/** Aliases after a restore: all of one moment, all at once, and none taken from others. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import { run, stage, type Stage } from './stage.ts'
+
+function changesAliases({ method, path }: EngineRequest): boolean {
+  return method === 'POST' && path.join('/') === 'collections/aliases'
+}
+
+/** The calls that change aliases, with what was there when each was made. */
+function aliasCalls({ nodes, engine }: Stage): string[][] {
+  const calls: string[][] = []
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      if (changesAliases(request)) calls.push([...engine.collections.keys()].sort())
+      return undefined
+    })
+  }
+  return calls
+}
+
+for (const [from, to] of [
+  ['v1', 'v2'],
+  ['v2', 'v1'],
+] as const) {
+  t.test(
+    `an alias that moved from ${from} to ${to} during the backup points to ${to}`,
+    async (t) => {
+      const stood = await stage(t, {
+        made: ['v1', 'v2'],
+        prepare: async ({ aliases }) => aliases.set('live', from),
+        meanwhile: ({ method, path }, { aliases }) => {
+          if (method === 'POST' && path.join('/') === 'collections/v2/snapshots') {
+            aliases.set('live', to)
+          }
+        },
+      })
+      stood.lose('v1', 'v2')
+      const restore = await stood.world.restore()
+      const { code, log } = await run(restore)
+      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      t.strictSame([...stood.engine.aliases], [['live', to]])
+      t.equal((await restore.result()).notes, undefined)
+    },
+  )
+}
+
+t.test('all aliases are set by one call, after the last collection', async (t) => {
+  const stood = await stage(t, {
+    made: ['a', 'b', 'c'],
+    prepare: async ({ aliases }) => {
+      for (const name of ['a', 'b', 'c']) aliases.set(`${name} live`, name)
+    },
+  })
+  stood.lose('a', 'b', 'c')
+  const calls = aliasCalls(stood)
+  const { code, log } = await run(
+    await stood.world.restore({ collections: ['c', 'a'], collectionMapping: { a: 'new' } }),
+  )
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(calls, [['c', 'new']])
+  t.strictSame(Object.fromEntries(stood.engine.aliases), { 'a live': 'new', 'c live': 'c' })
+})
+
+t.test('a manifest of an earlier operator: of two owners the later one has it', async (t) => {
+  const stood = await stage(t, { made: ['v1', 'v2'] })
+  stood.rewrite((manifest) => {
+    delete manifest.aliases
+    for (const collection of manifest.collections) collection.aliases = ['live']
+  })
+  stood.lose('v1', 'v2')
+  const restore = await stood.world.restore()
+  t.equal((await run(restore)).code, EXIT.done)
+  t.strictSame([...stood.engine.aliases], [['live', 'v2']])
+  t.match(await restore.result(), {
+    notes: ['alias live was recorded for v1 and for v2: it is set for v2'],
+  })
+})
+
+t.test('a collection that failed gets no alias, and the others do', async (t) => {
+  const stood = await stage(t, {
+    made: ['a', 'b'],
+    prepare: async ({ aliases }) => {
+      for (const name of ['a', 'b']) aliases.set(`${name} live`, name)
+    },
+  })
+  stood.lose('a', 'b')
+  stood.store().objects.delete(stood.manifest().collections[0]?.snapshots[1]?.key ?? '')
+  t.equal((await run(await stood.world.restore())).code, EXIT.over)
+  t.strictSame([...stood.engine.aliases], [['b live', 'b']])
+})
+
+t.test('aliases that the engine refuses are named, and the restore is Failed', async (t) => {
+  const stood = await stage(t, { prepare: async ({ aliases }) => aliases.set('live', 'docs') })
+  stood.lose('docs')
+  const body = JSON.stringify({ status: { error: 'Wrong input: no' } })
+  const headers = { 'content-type': 'application/json' }
+  for (const node of stood.nodes) {
+    node.misbehave((request) =>
+      changesAliases(request) ? { status: 400, body, headers } : undefined,
+    )
+  }
+  const restore = await stood.world.restore()
+  t.equal((await run(restore)).code, EXIT.over)
+  t.match(await restore.result(), {
+    completed: 1,
+    error: /^the points are back, but not all of the aliases live: .*Wrong input: no/,
+  })
+})
+
+t.test('killed before the aliases: the next pod sets those of all collections', async (t) => {
+  const stood = await stage(t, {
+    made: ['a', 'b'],
+    prepare: async ({ aliases }) => {
+      for (const name of ['a', 'b']) aliases.set(`${name} live`, name)
+    },
+  })
+  stood.lose('a', 'b')
+  const controller = new AbortController()
+  for (const node of stood.nodes) {
+    node.misbehave((request) => {
+      if (!changesAliases(request)) return undefined
+      controller.abort(new Error('SIGTERM'))
+      return { cut: 'before' }
+    })
+  }
+  const restore = await stood.world.restore()
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  for (const node of stood.nodes) node.misbehave()
+  const { code, log } = await run(restore, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(Object.fromEntries(stood.engine.aliases), { 'a live': 'a', 'b live': 'b' })
+})

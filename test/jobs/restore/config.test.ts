@@ -1,0 +1,177 @@
+/** A collection that is restored over has the configuration of the backup, or a note names the difference. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import { differences, patchBody, type Config } from '../../../jobs/restore/config.ts'
+import { ask } from './portrait.ts'
+import { run, stage, type Stage } from './stage.ts'
+
+const BODY = {
+  vectors: { a: { size: 2, distance: 'Dot' }, b: { size: 3, distance: 'Cosine' } },
+  sparse_vectors: { text: {} },
+  shard_number: 3,
+}
+
+/** What was backed up. */
+const RECORDED = {
+  ...BODY,
+  vectors: {
+    a: { ...BODY.vectors.a, on_disk: true, hnsw_config: { m: 24 } },
+    b: { ...BODY.vectors.b, quantization_config: { scalar: { type: 'int8' } } },
+  },
+  sparse_vectors: { text: { modifier: 'idf' } },
+  write_consistency_factor: 2,
+  replication_factor: 2,
+  on_disk_payload: false,
+  hnsw_config: { m: 32, ef_construct: 200 },
+  optimizers_config: { indexing_threshold: 5000, deleted_threshold: 0.3 },
+  quantization_config: { binary: { always_ram: true } },
+  strict_mode_config: { enabled: true, max_query_limit: 500 },
+  metadata: { owner: 'search', tier: 1 },
+}
+
+/** What is at the target meanwhile. */
+const CHANGED = {
+  ...BODY,
+  vectors: {
+    a: { ...BODY.vectors.a, on_disk: false, hnsw_config: { m: 8 } },
+    b: { ...BODY.vectors.b, quantization_config: { binary: {} } },
+  },
+  replication_factor: 3,
+  hnsw_config: { m: 4 },
+  optimizers_config: { indexing_threshold: 1, max_optimization_threads: 2 },
+  quantization_config: { scalar: { type: 'int8' } },
+  strict_mode_config: { enabled: true, max_query_limit: 10 },
+  metadata: { owner: 'somebody else', secret: 'x' },
+}
+
+async function madeAs(url: string, body: object, fields: string[]): Promise<void> {
+  await ask(url, 'PUT', '/collections/docs', body)
+  for (const field_name of fields) {
+    const index = { field_name, field_schema: 'keyword' }
+    await ask(url, 'PUT', '/collections/docs/index?wait=true', index)
+  }
+}
+
+async function configStage(t: Parameters<typeof stage>[0]): Promise<Stage> {
+  const prepare = (_: unknown, url: string) => madeAs(url, RECORDED, ['tag'])
+  return stage(t, { made: [], prepare })
+}
+
+t.test('over a collection with another configuration: it has that of the backup', async (t) => {
+  const stood = await configStage(t)
+  stood.lose('docs')
+  await madeAs(stood.urls[0] ?? '', CHANGED, [])
+  const restore = await stood.world.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(await stood.now('docs'), stood.before('docs'))
+  t.match(log, /sets the configuration of the backup/)
+  t.equal((await restore.result()).notes, undefined)
+})
+
+t.test('where nothing differs, nothing is set', async (t) => {
+  const stood = await configStage(t)
+  const restore = await stood.world.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.notMatch(log, /sets the configuration of the backup/)
+  t.equal((await restore.result()).notes, undefined)
+})
+
+t.test(
+  'what no PATCH can change is named, and so is an index that is not in the backup',
+  async (t) => {
+    const stood = await configStage(t)
+    stood.lose('docs')
+    const wal_config = { wal_capacity_mb: 64 }
+    const optimizers_config = { ...RECORDED.optimizers_config, max_segment_size: 7000 }
+    await madeAs(stood.urls[0] ?? '', { ...RECORDED, wal_config, optimizers_config }, ['other'])
+    const restore = await stood.world.restore()
+    const { code, log } = await run(restore)
+    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    const named = [
+      'docs differs from the backup in optimizer_config.max_segment_size (7000, not null)',
+      'wal_config.wal_capacity_mb (64, not 32)',
+      'the payload index of "other" (not in the backup)',
+    ]
+    t.strictSame((await restore.result()).notes, [named.join(', ')])
+    t.match(await restore.progress(), { message: `Restored 1/1; ${named.join(', ')}` })
+  },
+)
+
+t.test('a configuration that the engine refuses is no failure, and is named', async (t) => {
+  const stood = await configStage(t)
+  stood.lose('docs')
+  await madeAs(stood.urls[0] ?? '', { ...RECORDED, on_disk_payload: true }, ['tag'])
+  const body = JSON.stringify({ status: { error: 'Wrong input: not that' } })
+  const headers = { 'content-type': 'application/json' }
+  stood.nodes[0]?.misbehave((request) =>
+    request.method === 'PATCH' && JSON.stringify(request.body).includes('on_disk_payload')
+      ? { status: 400, body, headers }
+      : undefined,
+  )
+  const restore = await stood.world.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(await restore.result(), {
+    notes: ['docs differs from the backup in params.on_disk_payload (true, not false)'],
+  })
+})
+
+t.test('vectors of another size or datatype are refused before anything is touched', async (t) => {
+  for (const a of [
+    { size: 4, distance: 'Dot' },
+    { size: 2, distance: 'Dot', datatype: 'float16' },
+  ]) {
+    const stood = await configStage(t)
+    stood.lose('docs')
+    await madeAs(stood.urls[0] ?? '', { ...RECORDED, vectors: { ...RECORDED.vectors, a } }, [])
+    const before = JSON.stringify(stood.engine)
+    const restore = await stood.world.restore()
+    t.equal((await run(restore)).code, EXIT.over)
+    t.match(await restore.result(), {
+      error: /^collection docs is at the target with other vectors/,
+    })
+    t.equal(JSON.stringify(stood.engine), before)
+  }
+})
+
+t.test('what is unset is equal to what is null, and an open part may have more', async (t) => {
+  const config = (parts: object): Config => ({
+    params: { vectors: { size: 2, distance: 'Dot' } },
+    ...parts,
+  })
+  const none = [
+    [{ quantization_config: null }, {}],
+    [{ strict_mode_config: {} }, {}],
+    [{ hnsw_config: { m: 16 } }, { hnsw_config: { m: 16, newer: true } }],
+    [{ metadata: { a: null } }, { metadata: {} }],
+  ] as const
+  for (const [recorded, live] of none) {
+    t.strictSame(differences(config(recorded), config(live)), [], JSON.stringify(recorded))
+  }
+  const patches = [
+    [
+      {},
+      { quantization_config: { binary: {}, scalar: { type: 'int8' } } },
+      { quantization_config: 'Disabled' },
+    ],
+    [{}, { strict_mode_config: { enabled: true } }, { strict_mode_config: { enabled: false } }],
+    [{ metadata: { a: 1 } }, { metadata: { b: 2 } }, { metadata: { a: 1, b: null } }],
+    [
+      { optimizer_config: { max_optimization_threads: null } },
+      { optimizer_config: { max_optimization_threads: 3 } },
+      { optimizers_config: { max_optimization_threads: 'auto' } },
+    ],
+    [{ wal_config: { wal_capacity_mb: 32 } }, { wal_config: { wal_capacity_mb: 64 } }, undefined],
+  ] as const
+  for (const [recorded, live, body] of patches) {
+    t.strictSame(patchBody(differences(config(recorded), config(live))), body)
+  }
+  const single = (on_disk: boolean): Config => ({
+    params: { vectors: { size: 2, distance: 'Dot', on_disk } },
+  })
+  t.strictSame(patchBody(differences(single(true), single(false))), {
+    vectors: { '': { on_disk: true } },
+  })
+})

@@ -1,0 +1,166 @@
+/** A restore whose pods are killed: what is done is known to every pod that comes after. */
+import t from 'tap'
+import { EXIT } from '../../../crds/command.ts'
+import { RestoreResult } from '../../../crds/restore-command.ts'
+import { decodeStates, encodeStates, type State } from '../../../jobs/restore/states.ts'
+import type { Time } from '../../../jobs/time.ts'
+import { instantTime } from '../job-world.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import { ask } from './portrait.ts'
+import type { Restore } from './restore-world.ts'
+import { isRecovery, makeKeyed, run, stage, type Stage } from './stage.ts'
+
+const MARKER = 999
+
+/** The pod is gone at that moment: nothing that it does afterwards reaches the engine or the store. */
+async function killedAt(
+  stood: Stage,
+  restore: Restore,
+  { pod, when, time }: { pod: string; when: (calls: number) => boolean; time?: Time },
+): Promise<number> {
+  const controller = new AbortController()
+  let calls = 0
+  const strikes = () => {
+    calls += 1
+    if (when(calls)) controller.abort(new Error('SIGKILL'))
+    return controller.signal.aborted
+  }
+  for (const node of stood.nodes) {
+    node.misbehave(() => (strikes() ? { cut: 'before' } : undefined))
+  }
+  stood.s3.misbehave(() => (strikes() ? { cut: 'in' } : undefined))
+  const options = { pod, signal: controller.signal, ...(time !== undefined && { time }) }
+  const { code } = await run(restore, options)
+  for (const node of stood.nodes) node.misbehave()
+  stood.s3.misbehave()
+  if (controller.signal.aborted !== (code === EXIT.crash)) throw new Error(`it ended with ${code}`)
+  return calls
+}
+
+/** So much time passes at each look at the clock that every report is due. */
+function slowTime(): Time {
+  const time = instantTime()
+  let looks = 0
+  return { ...time, now: () => new Date(time.now().getTime() + 6_000 * (looks += 1)) }
+}
+
+/** Whoever uses a collection that was reported as back. */
+async function useCompleted({ urls, engine }: Stage, restore: Restore): Promise<string[]> {
+  const { collections = [] } = await restore.result()
+  const done = collections.filter(({ status }) => status === 'Completed').map(({ name }) => name)
+  for (const name of done) {
+    const isKeyed = name === 'keyed'
+    const point = { id: MARKER, vector: isKeyed ? [1, 1] : {}, payload: {} }
+    const body = { points: [point], ...(isKeyed && { shard_key: 'a' }) }
+    await ask(urls[0] ?? '', 'PUT', `/collections/${name}/points?wait=true`, body)
+  }
+  return done.filter((name) => engine.collections.has(name))
+}
+
+function hasMarker({ engine }: Stage, name: string): boolean {
+  return engine.collections.get(name)?.points.some(({ id }) => id === MARKER) ?? false
+}
+
+for (const method of ['Node', 'Shard'] as const) {
+  for (const isOver of [false, true]) {
+    const where = isOver ? 'over collections in use' : 'into nothing'
+    t.test(`by ${method}, ${where}: three pods killed anywhere forget nothing`, async (t) => {
+      const options = { method, nodes: 2, made: ['a', 'b'], prepare: makeKeyed }
+      const stood = await stage(t, options)
+      const names = ['a', 'b', 'keyed']
+      const begin = async () => {
+        if (!isOver) stood.lose(...names)
+        else stood.engine.aliases.clear()
+        stood.engine.aliases.set('other', 'nothing')
+        return stood.world.restore()
+      }
+      const all = await killedAt(stood, await begin(), { pod: 'pod-0', when: () => false })
+      t.ok(all > 100, `${all} calls`)
+      for (let first = 3; first < all; first += Math.ceil(all / 12)) {
+        const restore = await begin()
+        const used = new Set<string>()
+        for (const [pod, at] of [
+          ['pod-1', first],
+          ['pod-2', 3 + (first % 17)],
+          ['pod-3', 20 + (first % 41)],
+        ] as const) {
+          const time = pod === 'pod-2' ? { time: slowTime() } : {}
+          await killedAt(stood, restore, { pod, when: (calls) => calls === at, ...time })
+          for (const name of await useCompleted(stood, restore)) used.add(name)
+        }
+        const { code, log } = await run(restore, { pod: 'pod-4' })
+        t.equal(code, EXIT.done, code === EXIT.done ? `killed at ${first}` : log)
+        for (const name of used) t.ok(hasMarker(stood, name), `${name} was left alone`)
+        for (const name of names) {
+          const points = stood.engine.collections.get(name)?.points ?? []
+          stood.engine.collections
+            .get(name)
+            ?.points.splice(0, points.length, ...points.filter(({ id }) => id !== MARKER))
+          t.strictSame(await stood.now(name), stood.before(name), `${name} is back`)
+        }
+      }
+    })
+  }
+}
+
+t.test('450 collections, two kills: what had no room is not restored again', async (t) => {
+  const stood = await stage(t, { nodes: 1, replicationFactor: 1 })
+  const long = 'long-name-of-a-tenant-'.repeat(5)
+  const names = Array.from({ length: 450 }, (_, n) => `${long}${1000 + n}`)
+  stood.rewrite((manifest) => {
+    const [docs] = manifest.collections
+    manifest.collections = docs === undefined ? [] : names.map((name) => ({ ...docs, name }))
+  })
+  stood.lose('docs')
+  const restore = await stood.world.restore()
+  const last = names[440] ?? ''
+  const controller = new AbortController()
+  const recovered: string[] = []
+  const count = (request: EngineRequest) => {
+    if (!isRecovery(request)) return false
+    recovered.push(request.path[1] ?? '')
+    return request.path[1] === last
+  }
+  stood.nodes[0]?.misbehave((request) => {
+    if (count(request)) controller.abort(new Error('SIGKILL'))
+    return controller.signal.aborted ? { cut: 'before' } : undefined
+  })
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  const left = { current: { collection: last, isOurs: true }, completed: 440, states: '440C10P' }
+  const told = await restore.result()
+  t.match(told, left)
+  t.ok((told.unlisted?.completed ?? 0) > 100, 'many have no room in the list')
+
+  // The next one is killed before it has begun anything, after it has reported.
+  const when = (calls: number) => calls === 12
+  const calls = await killedAt(stood, restore, { pod: 'pod-2', when, time: slowTime() })
+  t.ok(calls >= 12)
+  t.match(await restore.result(), left)
+
+  recovered.length = 0
+  stood.nodes[0]?.misbehave((request) => {
+    count(request)
+    return undefined
+  })
+  const { code, log } = await run(restore, { pod: 'pod-3' })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log.slice(-2000))
+  t.strictSame(recovered, names.slice(440), 'those that were left, once each')
+  t.match(await restore.result(), { completed: 450, failed: 0, states: '450C' })
+})
+
+t.test('states are a short text, and are taken only for as many collections', async (t) => {
+  const states: State[] = ['completed', 'completed', 'failed', 'back', 'pending', 'pending']
+  t.equal(encodeStates(states), '2C1F1B2P')
+  t.strictSame(decodeStates('2C1F1B2P', 6), states)
+  t.equal(encodeStates([]), '')
+  t.strictSame(decodeStates('', 0), [])
+  for (const [text, length] of [
+    ['2C1F1B2P', 5],
+    ['2C1F1B2P', 7],
+    ['2X', 2],
+    ['99999999999C', 2],
+  ] as const) {
+    t.equal(decodeStates(text, length), undefined, text)
+  }
+  t.ok('states' in RestoreResult.properties, 'the report has them')
+})
