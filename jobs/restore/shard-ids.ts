@@ -12,7 +12,7 @@ import type { Wanted } from './wanted.ts'
 /** Each costs a shard that is created and deleted again, some hundredths of a second. */
 export const MAX_SKIPPED = 10_000
 /** Shards that are created in one step, and as many again before they are deleted. */
-const SKIPPED_AT_ONCE = 50
+const SKIPPED_AT_ONCE = 20
 /** Of keys that are created to skip ids, and deleted again. */
 const GAP = '__vec_operator_gap'
 

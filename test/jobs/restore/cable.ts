@@ -1,6 +1,7 @@
 /** A TCP proxy in front of a node, which a test may stall or cut in the middle of a request. */
 import { once } from 'node:events'
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 
 /** What becomes of a connection once these bytes of a request have been passed on. */
@@ -9,6 +10,8 @@ export type Fate =
   | 'stall'
   /** The client is cut off; the node has got all that was sent. */
   | 'cut'
+  /** Answers pass byte by byte, or nearly, until then. */
+  | { slowUntil: Promise<unknown> }
 
 /** Decides with every chunk: `text` is what came on this connection since its last request line. */
 export type Watch = (text: string) => Fate | undefined
@@ -22,6 +25,9 @@ export interface Cable {
 
 const REQUEST_LINE = /^(?:GET|PUT|POST|PATCH|DELETE) \S+ HTTP\/1\.1\r\n/
 const MAX_TEXT = 1024 * 1024
+/** So much passes in so long on a slow connection. */
+const SLOW_BYTES = 1024
+const SLOW_MS = 100
 
 export async function cable(t: Test, url: string): Promise<Cable> {
   const target = Number(new URL(url).port)
@@ -56,7 +62,8 @@ export async function cable(t: Test, url: string): Promise<Cable> {
       node.write(chunk, () => {
         node.unpipe(client)
         if (fate === 'stall') client.pause()
-        else client.removeAllListeners('close').destroy()
+        else if (fate === 'cut') client.removeAllListeners('close').destroy()
+        else void trickle(node, client, fate.slowUntil)
       })
     })
   })
@@ -70,6 +77,18 @@ export async function cable(t: Test, url: string): Promise<Cable> {
     port: (server.address() as AddressInfo).port,
     requests: state.requests,
     watch: (watch) => (state.watch = watch),
+  }
+}
+
+async function trickle(from: Socket, to: Socket, until: Promise<unknown>): Promise<void> {
+  const pace = { isSlow: true }
+  const hurry = until.then(() => (pace.isSlow = false))
+  for await (const chunk of from) {
+    const bytes = chunk as Buffer
+    for (let start = 0; start < bytes.length; start += SLOW_BYTES) {
+      to.write(bytes.subarray(start, start + SLOW_BYTES))
+      if (pace.isSlow) await Promise.race([setTimeout(SLOW_MS, undefined, { ref: false }), hurry])
+    }
   }
 }
 

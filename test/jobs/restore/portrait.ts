@@ -25,7 +25,10 @@ export async function portrait(urls: readonly string[], name: string): Promise<o
     aliases: { alias_name: string }[]
   }
   const shards = await shardsOf(first, base)
-  const keys = [...new Set(shards.map(({ shard_key }) => shard_key))]
+  // In an order that does not depend on the ids of their shards.
+  const keys = [...new Set(shards.map(({ shard_key }) => shard_key))].sort((one, other) =>
+    JSON.stringify([one]).localeCompare(JSON.stringify([other])),
+  )
   const points: object[] = []
   for (const url of urls) {
     for (const key of keys) points.push(await pointsOf(url, base, key))

@@ -59,8 +59,8 @@ t.test('by node every id is the recorded one, however large the gaps', async (t)
     ['late', [2500]],
   ])
   t.equal(plan.skipped, 2495)
-  t.ok(most < 120, `${most} shards at once`)
-  t.ok(plan.steps.every((step) => 'drop' in step || step.shards <= 50))
+  t.ok(most < 50, `${most} shards at once`)
+  t.ok(plan.steps.every((step) => 'drop' in step || step.shards <= 20))
 })
 
 t.test('by shard a key with one shard takes the next id, and nothing is skipped', async (t) => {
