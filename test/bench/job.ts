@@ -1,8 +1,10 @@
 /** A Job as its pod would run it, from the built code, and what a process takes while it runs. */
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcessByStdio } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { JOB_ENV } from '../../crds/command.ts'
 import { definitionOf } from '../../crds/definition.ts'
@@ -92,11 +94,17 @@ export function jobCommand(words: string[], env: NodeJS.ProcessEnv): Command {
   return { file: process.execPath, args, env }
 }
 
-/** Runs a command to its end; one that fails is an error with all it said. */
-export async function taken({ file, args, env }: Command): Promise<Taken> {
+/**
+ * Runs a command to its end; one that fails is an error with all it said. `heard` is called with each line
+ * of its output as it comes, and the processor time of the process until then.
+ */
+export async function taken(
+  { file, args, env }: Command,
+  heard: (line: string, cpuSeconds: number) => void = () => undefined,
+): Promise<Taken> {
   const began = performance.now()
   const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const said = Promise.all([text(child.stdout), text(child.stderr)])
+  const said = Promise.all([linesOf(child, heard), text(child.stderr)])
   const most = { peak: 0, cpuSeconds: 0 }
   const look = () => {
     try {
@@ -114,4 +122,16 @@ export async function taken({ file, args, env }: Command): Promise<Taken> {
   const [output, complaints] = await said
   if (code !== 0) throw new Error(`${file} ended with ${code}: ${output}\n${complaints}`)
   return { ...most, seconds, output }
+}
+
+async function linesOf(
+  { stdout, pid = 0 }: ChildProcessByStdio<null, Readable, Readable>,
+  heard: (line: string, cpuSeconds: number) => void,
+): Promise<string> {
+  const lines: string[] = []
+  for await (const line of createInterface(stdout)) {
+    lines.push(line)
+    heard(line, cpuOf(pid))
+  }
+  return lines.join('\n')
 }

@@ -40,15 +40,16 @@ github.com/qdrant/migration; without it nothing stands beside the Job.`,
   },
 }
 
+/** What a run had done at a moment: from its start on, and of the process and both engines. */
+interface Moment {
+  seconds: number
+  cpuSeconds: number
+}
+
 interface Run {
-  /** Points per second, from the start of the process until they are copied. */
-  rate: number
-  /** Points per second, from the start of the process to its end. */
-  whole: number
-  /** The same by processor time, of the process and both engines: what else the machine does counts less. */
-  perCpuSecond: number
-  /** Points compared per second; 0 where nothing is compared. */
-  compared: number
+  /** When all points were copied, and when it ended. */
+  copied: Moment
+  ended: Moment
   /** The most memory it ever had, in MiB. */
   peak: number
 }
@@ -67,21 +68,20 @@ async function compare({ pairs }: Plan, engines: Engines): Promise<Figure[]> {
 }
 
 function figuresOf({ job, standard, best }: Record<'job' | 'standard' | 'best', Run[]>): Figure[] {
-  type Field = 'rate' | 'whole' | 'perCpuSecond' | 'compared'
-  const compared = (what: string, others: Run[], field: Field): Figure => {
-    const values = job.map((run) => run[field])
+  const rate = (what: string, of: (run: Run) => number, others: Run[] = []): Figure => {
+    const values = job.map(of)
     const figure = { what, unit: '/s', value: median(values), best: Math.max(...values) }
-    if (others.length === 0) return figure
-    return { ...figure, yardstick: median(others.map((run) => run[field])) }
+    return others.length === 0 ? figure : { ...figure, yardstick: median(others.map(of)) }
   }
   const beside = (what: string, others: Run[], factor: number): Figure[] => {
-    const figure = compared(`points copied, ${what}`, others, 'rate')
+    const figure = rate(`points copied, ${what}`, ({ copied }) => POINTS / copied.seconds, others)
     const { value, yardstick = 0 } = figure
     const target = Math.round(factor * yardstick)
+    const perCpu = ({ copied }: Run) => POINTS / copied.cpuSeconds
     return [
       { ...figure, ...(yardstick > 0 && { target, met: value >= target }) },
-      compared(`points copied and compared, ${what}`, others, 'whole'),
-      compared(`the same per CPU second of all, ${what}`, others, 'perCpuSecond'),
+      // What else the machine does counts less.
+      rate(`points copied per CPU second of all, ${what}`, perCpu, others),
     ]
   }
   const peak = Math.max(...job.map(({ peak: most }) => most))
@@ -89,7 +89,12 @@ function figuresOf({ job, standard, best }: Record<'job' | 'standard' | 'best', 
   return [
     ...beside('beside its default settings', standard, 1.8),
     ...beside(`beside its best (batches of ${BEST_BATCH})`, best, 1.1),
-    compared('points of both sides compared whole', [], 'compared'),
+    rate('points compared whole', ({ copied, ended }) => POINTS / (ended.seconds - copied.seconds)),
+    rate(
+      'points compared whole per CPU second of all',
+      ({ copied, ended }) => POINTS / (ended.cpuSeconds - copied.cpuSeconds),
+    ),
+    rate('points copied and compared', ({ ended }) => POINTS / ended.seconds),
     {
       ...{ what: 'RSS, peak', unit: 'MiB', value: peak, target: 256, met: peak < 256 },
       ...(tools.length > 0 && { yardstick: Math.max(...tools) }),
@@ -104,31 +109,22 @@ async function measured({ source, target }: Engines, command: Command): Promise<
     await call(url, 'DELETE', `/collections/${name}`)
   }
   const ofEngines = () => [...source.pids, ...target.pids].reduce((sum, pid) => sum + cpuOf(pid), 0)
-  const before = ofEngines()
-  const startedAt = Date.now()
-  const { seconds, cpuSeconds, peak, output } = await taken(command)
-  const allSeconds = cpuSeconds + ofEngines() - before
+  const [before, began] = [ofEngines(), performance.now()]
+  const moment = (cpuSeconds: number): Moment => ({
+    seconds: (performance.now() - began) / 1000,
+    cpuSeconds: cpuSeconds + ofEngines() - before,
+  })
+  let copied: Moment | undefined
+  const { cpuSeconds, peak } = await taken(command, (line, soFar) => {
+    if (line.includes('"msg":"points copied"')) copied = moment(soFar)
+  })
+  const ended = moment(cpuSeconds)
   const count = await call(url, 'POST', '/collections/docs/points/count', { exact: true })
   if ((count as { count: number }).count !== POINTS) {
     throw new Error(`${command.file}: not all points came`)
   }
-  const copiedAt = timeOf(output, 'points copied')
-  const comparedAt = timeOf(output, 'comparison ended')
-  const copying = copiedAt === undefined ? seconds : (copiedAt - startedAt) / 1000
-  const comparing = ((comparedAt ?? 0) - (copiedAt ?? 0)) / 1000
-  return {
-    rate: POINTS / copying,
-    whole: POINTS / seconds,
-    perCpuSecond: POINTS / allSeconds,
-    compared: comparing === 0 ? 0 : POINTS / comparing,
-    peak,
-  }
-}
-
-/** When a log says so; undefined where it does not. */
-function timeOf(output: string, message: string): number | undefined {
-  const line = output.split('\n').find((one) => one.includes(message))
-  return line === undefined ? undefined : Date.parse(line.slice(0, line.indexOf(' ')))
+  // The tool ends when it has copied.
+  return { copied: copied ?? ended, ended, peak }
 }
 
 function toolCommand(tool: string, { source, target }: Engines, batch?: number): Command {
