@@ -65,6 +65,8 @@ export const MigrationPosition = Type.Object({
   isOurs: Type.Boolean(),
   /** Points in the target collection before the first batch: 0 where there were none, else about as many. */
   before: Points,
+  /** Of the target collection, while it is 0 for the time of the copy: what is to be put back. */
+  indexingThreshold: Type.Optional(Type.Number()),
   /** What is begun and not at its end; absent before the first page. */
   lanes: Type.Optional(Type.Array(MigrationLane)),
   /** Under custom sharding the last key that is begun; those behind it in their order are not. */

@@ -322,6 +322,11 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: 'name them in `spec.collections` of several',
     },
     {
+      words: ['indexing_threshold of ... 0 on the target: set it to n'],
+      cause: 'no pod could put it back: the target did not answer, or pods died',
+      cure: 'as it says, by a PATCH of the collection',
+    },
+    {
       words: ['collection ... was deleted at the ...'],
       cause: 'as it says; the other collections are copied',
       cure: 'make another VecMigration',

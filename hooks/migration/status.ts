@@ -55,9 +55,20 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
     ...(progress !== undefined && {
       progress: { ...progress, ...(isComplete && { percentage: 100 }) },
     }),
-    ...endFields(ending),
+    ...endFields(withLeftover(ending, report)),
     conditions: conditionsOf(migration, [finding], now),
   }
+}
+
+/** No pod was left to put back what the first one held back: the status says what is to be done. */
+function withLeftover(ending: Ending, report: Progress | undefined): Ending {
+  const { position, collections = [] } = report?.migration ?? {}
+  if (ending.phase !== 'Failed' || position?.indexingThreshold === undefined) return ending
+  const { collection, indexingThreshold } = position
+  const known = collections.find(({ name }) => name === collection)
+  const name = known?.targetName ?? collection
+  const left = `indexing_threshold of ${name} may still be 0 on the target: set it to ${indexingThreshold}`
+  return { ...ending, error: `${ending.error ?? 'the Job ended'}; ${left}` }
 }
 
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */

@@ -8,15 +8,18 @@ import type { Tally } from './tally.ts'
 
 export class Course {
   readonly #tally: Pick<Tally, 'reached'>
-  readonly #collection: Pick<MigrationPosition, 'collection' | 'isOurs' | 'before'>
+  readonly #collection: Omit<MigrationPosition, 'lanes' | 'begun' | 'copied'>
   readonly #open = new Map<Lane, MigrationLane>()
   #begun: ShardKey | undefined
   #copied: number
 
   /** `open` is at work from the first moment on: what is left out of the first report would be lost. */
   constructor(position: MigrationPosition, open: readonly Lane[], tally: Pick<Tally, 'reached'>) {
-    const { collection, isOurs, before, begun, copied } = position
-    this.#collection = { collection, isOurs, before }
+    const { collection, isOurs, before, indexingThreshold, begun, copied } = position
+    this.#collection = {
+      ...{ collection, isOurs, before },
+      ...(indexingThreshold !== undefined && { indexingThreshold }),
+    }
     this.#begun = begun
     this.#copied = copied
     this.#tally = tally

@@ -18,6 +18,7 @@ import { chosenCollections, newCollections, refuseTwin } from './chosen.ts'
 import { copyPoints } from './copy.ts'
 import { untilReadable } from './deferred.ts'
 import { isFinished } from './finished.ts'
+import { putBack, putBackAfter, putBackEarlier } from './held-back.ts'
 import { prove, type Proof } from './proof.ts'
 import { limitsOf, placesOf, readShape, refuseDeleted, type Shape } from './shape.ts'
 import { Tally } from './tally.ts'
@@ -43,10 +44,16 @@ async function attempt(plan: MigrationPlan, tools: Tools): Promise<End> {
     const order = await readOrder(plan, tools)
     const start = { plan, tools, order, ...sidesOf(plan, tools), patience: new Patience() }
     const collections = await begin({ ...start, tally })
-    tally = new Tally(tools, startedAt, collections)
+    const stood = earlierPosition(tools)
+    tally = new Tally(tools, startedAt, collections, stood)
     const work: Work = { ...start, tally }
     await tally.noted()
-    for (const collection of collections) await migrate(collection, work)
+    // The one that was begun comes first: where it stands would be forgotten once another one is begun.
+    const isBegun = ({ name }: MigratedCollection) => name === stood?.collection
+    const rest = collections.filter((collection) => !isBegun(collection))
+    for (const collection of [...collections.filter(isBegun), ...rest]) {
+      await migrate(collection, work)
+    }
     await migrateNew(work)
     await tally.told()
     return endOf(tally)
@@ -81,6 +88,7 @@ async function begin(work: Work): Promise<MigratedCollection[]> {
       `target cluster not ready: ${target.engine.node} does not answer /readyz with 200`,
     )
   })
+  await putBackEarlier(work)
   const known = new Map(
     tools.reporter.earlier?.migration?.collections.map((collection) => [
       collection.name,
@@ -153,7 +161,8 @@ async function migrate(collection: MigratedCollection, work: Work): Promise<void
 
 async function copyAndProve(name: string, work: Work): Promise<string> {
   const { order, tools } = work
-  const stood = tools.reporter.earlier?.migration?.position
+  const stood = earlierPosition(tools)
+  const targetName = targetNameOf(name, order)
   const seen = [{ side: work.source, name }]
   try {
     await untilReadable(work.source, name, work)
@@ -163,15 +172,24 @@ async function copyAndProve(name: string, work: Work): Promise<string> {
       stood?.collection === name ? stood : undefined,
       work,
     )
-    seen.push({ side: work.target, name: targetNameOf(name, order) })
+    seen.push({ side: work.target, name: targetName })
     const { said, difference } = await copyFrom(position, shape, work)
     if (difference !== undefined) throw new EngineError(difference)
     return said
   } catch (error) {
+    const told = await putBackAfter(error, targetName, work)
     tools.signal.throwIfAborted()
-    for (const collection of seen) await refuseDeleted(error, collection, work)
-    throw error
+    for (const collection of seen) await refuseDeleted(told, collection, work)
+    throw told
   }
+}
+
+/** Where the pod before this one was; what it held back is put back by now. */
+function earlierPosition({ reporter }: Tools): MigrationPosition | undefined {
+  const { position } = reporter.earlier?.migration ?? {}
+  if (position === undefined) return undefined
+  const { indexingThreshold: _, ...rest } = position
+  return rest
 }
 
 async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): Promise<Proof> {
@@ -183,8 +201,17 @@ async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): 
   const load = { places, points: shape.info.points_count ?? 0, most, wait }
   const copied = await copyPoints(position, load, work)
   tally.copied(shape.name, copied)
+  await release(position, targetNameOf(shape.name, work.order), work)
   tools.log.info({ collection: shape.name, points: copied }, 'points copied')
   return prove(shape.name, position, work)
+}
+
+/** From here on nothing is to be put back. */
+async function release(position: MigrationPosition, name: string, work: Work): Promise<void> {
+  const { indexingThreshold: threshold, ...rest } = { ...position, ...work.tally.position }
+  if (threshold === undefined) return
+  await putBack(name, threshold, work)
+  work.tally.begin(rest)
 }
 
 /** What a person can do about it, where the words do not say. */

@@ -35,12 +35,24 @@ export class Tally {
   /** What was read for the comparison of the collection at work, once its points are copied. */
   #compared: { points: number; bytes: number; since: number } | undefined
 
-  constructor(tools: TallyTools, startedAt: string, collections: MigratedCollection[] = []) {
+  /** `position` is where a pod before this one was. */
+  constructor(
+    tools: TallyTools,
+    startedAt: string,
+    collections: MigratedCollection[] = [],
+    position?: MigrationPosition,
+  ) {
     this.#tools = tools
+    this.#position = position
     this.#startedAt = startedAt
     this.#since = this.#now()
     this.#collections = new Map(collections.map((collection) => [collection.name, collection]))
     this.#firstError = collections.find(({ error }) => error !== undefined)?.error
+  }
+
+  /** Of the collection at work. */
+  get position(): MigrationPosition | undefined {
+    return this.#position
   }
 
   /** The collection is at work, from this position on. */

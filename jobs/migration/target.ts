@@ -5,10 +5,11 @@
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { MigrationPosition } from '../../crds/migration-command.ts'
-import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import type { CollectionConfig, CollectionInfo } from '../../crds/rules/answers.ts'
 import type { Plain } from '../../crds/rules/objects.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../../crds/rules/recreate.ts'
 import { methodOf, misfits } from './fit.ts'
+import { thresholdToHold, withoutIndexing } from './held-back.ts'
 import { paced } from './pace.ts'
 import type { Shape } from './shape.ts'
 import { targetNameOf, type Work } from './work.ts'
@@ -32,11 +33,12 @@ export async function prepareTarget(
   if (live !== undefined) refuseMisfit(name, shape, live)
   const begin: MigrationPosition = { collection: shape.name, isOurs: true, before: 0, copied: 0 }
   if (live === undefined || earlier?.isOurs === true) {
-    // One that is gone is made anew, and then nothing of it is copied yet.
-    const position = live === undefined ? begin : (earlier ?? begin)
+    // One that is gone is created again, and then nothing of it is copied yet.
+    const position = live === undefined ? newPosition(begin, shape, work) : (earlier ?? begin)
     tally.begin(position)
+    // Whoever comes after this pod must know what is to be put back before it is changed.
     await tally.noted()
-    await makeTarget(name, shape, live, work)
+    await makeTarget(name, { shape, live, position }, work)
     return position
   }
   await addShardKeys(name, shape, work)
@@ -45,6 +47,11 @@ export async function prepareTarget(
   tally.begin(position)
   await tally.noted()
   return position
+}
+
+function newPosition(begin: MigrationPosition, { info }: Shape, work: Work): MigrationPosition {
+  const indexingThreshold = thresholdToHold(info.config, work)
+  return { ...begin, ...(indexingThreshold !== undefined && { indexingThreshold }) }
 }
 
 /** 0 where there is none at all; otherwise about as many as there are. */
@@ -77,16 +84,23 @@ function refuseMisfit(name: string, shape: Shape, live: CollectionInfo): void {
   )
 }
 
+interface Making {
+  shape: Shape
+  live: CollectionInfo | undefined
+  position: MigrationPosition
+}
+
 /** Each step may be repeated. */
 async function makeTarget(
   name: string,
-  shape: Shape,
-  live: CollectionInfo | undefined,
+  { shape, live, position }: Making,
   work: Work,
 ): Promise<void> {
   const { target, tools } = work
   const { collections } = target
-  if (live === undefined) await createTarget(name, shape, work)
+  const { config } = shape.info
+  const made = position.indexingThreshold === undefined ? config : withoutIndexing(config)
+  if (live === undefined) await createTarget(name, made, work)
   await addShardKeys(name, shape, work)
   const fanOut = fanOutBody(shape.info.config)
   if (fanOut !== undefined) {
@@ -100,9 +114,9 @@ async function makeTarget(
   }
 }
 
-async function createTarget(name: string, shape: Shape, work: Work): Promise<void> {
+async function createTarget(name: string, config: CollectionConfig, work: Work): Promise<void> {
   const { order, target, tools } = work
-  const { params } = shape.info.config
+  const { params } = config
   // Under custom sharding it is the number of shards of each key.
   const ofSource = methodOf(params) === 'custom' ? params['shard_number'] : undefined
   const { shardNumber = ofSource, replicationFactor, writeConsistencyFactor } = order.target ?? {}
@@ -111,7 +125,7 @@ async function createTarget(name: string, shape: Shape, work: Work): Promise<voi
     replication_factor: replicationFactor,
     write_consistency_factor: writeConsistencyFactor,
   }
-  const body = recreateBody(shape.info.config, wished)
+  const body = recreateBody(config, wished)
   tools.log.info({ collection: name }, `creates collection ${name} as it is at the source`)
   await paced(work, async () => {
     try {

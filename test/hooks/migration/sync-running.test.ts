@@ -63,6 +63,21 @@ t.test('MigrationFailed: the error is that of the first collection that failed',
   t.match(decision.events, [{ type: 'Warning', reason: 'MigrationFailed', message: /docs: the/ }])
 })
 
+t.test(
+  'a Job that crashed with indexing held back: status.error says what is to be put back',
+  async (t) => {
+    const position = { collection: 'docs', isOurs: true, before: 0, copied: 5 }
+    for (const indexingThreshold of [undefined, 10_000]) {
+      const held = indexingThreshold === undefined ? {} : { indexingThreshold }
+      const progress = report({ migration: result({ position: { ...position, ...held } }) })
+      const jobs = [copyJob({ ended: ['Failed', 40], failed: 7 })]
+      const { status } = sync(ready({ jobs, progress }), context)
+      const left = '; indexing_threshold of docs may still be 0 on the target: set it to 10000'
+      t.equal(status.error, `Job crashed 7 times${indexingThreshold === undefined ? '' : left}`)
+    }
+  },
+)
+
 t.test('what is known of the progress stays when somebody removes the report', async (t) => {
   const status = {
     phase: 'Running' as const,

@@ -49,6 +49,7 @@ t.test('deferred points of the source are waited for, and all of them are copied
 t.test('a target that defers is not waited for with each batch', async (t) => {
   const { source, target, world } = await stage(t)
   await fillDeferring(source)
+  await fill(target, 'docs', [], DEFERRING)
   indexing(source, POINTS)
   const waits = new Set<unknown>()
   target.node.misbehave((request) => {

@@ -90,34 +90,6 @@ t.test('a missing collection is made from the configuration of the source', asyn
   t.strictSame(made?.points, like?.points)
 })
 
-t.test(
-  'settings of a collection that is made are those of the source from the start',
-  async (t) => {
-    const { source, target, world } = await stage(t)
-    const strict = { enabled: true, max_query_limit: 100 }
-    const optimizers_config = { indexing_threshold: 7 }
-    const body = { ...SMALL, strict_mode_config: strict, optimizers_config }
-    await fill(source, 'docs', manyPoints(20), body)
-    const during = new Set<string>()
-    const changes: string[] = []
-    target.node.misbehave((request) => {
-      if (isUpsert(request)) during.add(JSON.stringify(settingsOf(target)))
-      if (request.method === 'PATCH') changes.push(request.path.join('/'))
-      return undefined
-    })
-    const { code, log } = await world.run()
-    t.equal(code, EXIT.done, log)
-    t.strictSame([...during], [JSON.stringify({ indexing_threshold: 7, strict })])
-    t.strictSame(changes, [], 'nothing that a killed pod could leave behind')
-  },
-)
-
-function settingsOf({ engine }: Stage['target']) {
-  const { optimizer_config: optimizers, strict_mode_config: strict } =
-    engine.find('docs')?.config ?? {}
-  return { indexing_threshold: optimizers?.['indexing_threshold'], strict }
-}
-
 async function withKeys(source: Stage['source']): Promise<void> {
   await fill(source, 'docs', [], { ...SMALL, sharding_method: 'custom', shard_number: 1 })
   for (const [key, shards] of [['b', 2] as const, [7, 1] as const, ['empty', 1] as const]) {
