@@ -83,6 +83,9 @@ const elsewhere: Scenario = {
     const cluster = await running(world, theirs, 'a', { apiKey: { autoGenerate: true } })
     await fill(world, theirs, 'docs')
     const clusterRef = { name: 'a', namespace: theirs }
+    // The chart allows no other namespace by itself.
+    const allowed = { 'vec-operator.dev/allow-from': ours }
+    await world.patch(cluster, { metadata: { annotations: allowed } })
     const { reference, of } = backupResource('VecBackup', { namespace: ours, name: 'b' }, bucket)
     await world.apply(of({ clusterRef }))
     await untilEnded(world, reference)

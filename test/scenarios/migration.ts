@@ -1,4 +1,5 @@
 /** VecMigration: copied and proved, waiting, killed and gone on, and never without its turn. */
+import { ANNOTATIONS } from '../../crds/names.ts'
 import type { World } from '../world/world.ts'
 import { eventually, fill, points, said, untilSaid } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
@@ -20,7 +21,9 @@ const copied: Scenario = {
   async run(world, t) {
     const source = await world.namespace('copied-from')
     const target = await world.namespace('copied-to')
-    await running(world, source, 'a', KEYED)
+    const owner = await running(world, source, 'a', KEYED)
+    // The chart allows no other namespace by itself.
+    await world.patch(owner, { metadata: { annotations: { [ANNOTATIONS.allowFrom]: target } } })
     await running(world, target, 'b', KEYED)
     for (const name of ['books', 'my cities']) {
       const { upsert } = await fill(world, source, name)
