@@ -60,7 +60,7 @@ async function look(call: PeopleCall): Promise<number> {
   try {
     const manifest = await readSource()
     const wanted = chosen(manifest, restore.spec)
-    await checkTarget(manifest, work)
+    await checkTarget(manifest, wanted, work)
     await checkRoom(wanted, work)
     const outlook = new Outlook(work)
     const verdicts: Verdict[] = []

@@ -131,7 +131,7 @@ async function preflight(
   tally.tell()
   const manifest = await readManifest(bucket, folder, plan, tools.signal)
   const wanted = chosen(manifest, spec)
-  await Promise.all([checkTarget(manifest, work), checkRoom(wanted, work)])
+  await Promise.all([checkTarget(manifest, wanted, work), checkRoom(wanted, work)])
   const { backupName, engineVersion, createdAt } = manifest
   const fields = { backup: backupName, engineVersion, createdAt, collections: wanted.length }
   tools.log.info(fields, `the manifest of ${backupName} was read and fits the target`)

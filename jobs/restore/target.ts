@@ -2,6 +2,7 @@
 import { EngineError, Rejected } from '../../crds/errors.ts'
 import type { Manifest } from '../../crds/manifest.ts'
 import { patiently } from '../patience.ts'
+import type { Wanted } from './wanted.ts'
 import { engineOn, ordinals, recoveryOn, type Inspection } from './work.ts'
 
 type Reach = Pick<Inspection, 'plan' | 'tools' | 'patience'>
@@ -10,13 +11,29 @@ type Reach = Pick<Inspection, 'plan' | 'tools' | 'patience'>
 const FIRST_FOR_SEVERAL = '1.17.1'
 
 /** Throws with the first reason why not; waits, within bounds, for nodes that are restarted. */
-export async function checkTarget(manifest: Manifest, reach: Reach): Promise<void> {
-  await Promise.all([checkVersion(manifest, reach), patiently(reach, () => checkConsensus(reach))])
+export async function checkTarget(
+  manifest: Manifest,
+  wanted: readonly Wanted[],
+  reach: Reach,
+): Promise<void> {
+  const taken = versionsOf(manifest, wanted)
+  await Promise.all([checkVersion(taken, reach), patiently(reach, () => checkConsensus(reach))])
 }
 
-async function checkVersion(manifest: Manifest, reach: Reach): Promise<void> {
+/** An upgrade may have rolled between two collections; earlier releases recorded one version for all. */
+export function versionsOf(
+  { engineVersion }: Pick<Manifest, 'engineVersion'>,
+  wanted: readonly Pick<Wanted, 'source'>[],
+): string[] {
+  const versions = wanted.map(({ source }) => source.engineVersion ?? engineVersion)
+  return [...new Set(versions.length === 0 ? [engineVersion] : versions)]
+}
+
+async function checkVersion(taken: string[], reach: Reach): Promise<void> {
   const version = await patiently(reach, () => agreedVersion(reach))
-  refuseVersion(version, manifest, reach.plan.cluster.replicas)
+  for (const engineVersion of taken) {
+    refuseVersion(version, { engineVersion }, reach.plan.cluster.replicas)
+  }
 }
 
 async function agreedVersion(reach: Reach): Promise<string> {

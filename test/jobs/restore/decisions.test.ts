@@ -8,7 +8,7 @@ import { refuseOtherShards } from '../../../jobs/restore/making.ts'
 import { misplaced } from '../../../jobs/restore/recover.ts'
 import { phantoms } from '../../../jobs/restore/repair.ts'
 import { disagreement, sightOf, type Copies } from '../../../jobs/restore/sight.ts'
-import { refuseVersion } from '../../../jobs/restore/target.ts'
+import { refuseVersion, versionsOf } from '../../../jobs/restore/target.ts'
 
 /** Nodes of each shard, all Active. */
 function copies(shards: Record<number, number[]>): Copies {
@@ -109,6 +109,11 @@ t.test('nodes are at rest when all have applied the same and nothing moves', asy
   })
 })
 
+const COLLECTION_OF_NONE = {
+  ...{ name: 'docs', config: { params: {} }, payloadIndexes: {}, aliases: [] },
+  ...{ shardKeys: [], shards: [] },
+}
+
 const VERSIONS: [string, string, number, boolean][] = [
   ['1.18.3', '1.18.0', 3, true],
   ['1.18.0', '1.18.3', 3, true],
@@ -130,6 +135,20 @@ for (const [target, taken, nodes, isFit] of VERSIONS) {
     else t.throws(check, { code: 'Rejected' })
   })
 }
+
+t.test('each collection that is restored counts by the version it was taken from', async (t) => {
+  const manifest = { engineVersion: '1.18.3' }
+  const source = { ...COLLECTION_OF_NONE, snapshots: [] }
+  const of = (engineVersion?: string) => ({
+    source: { ...source, ...(engineVersion !== undefined && { engineVersion }) },
+  })
+  t.strictSame(versionsOf(manifest, [of('1.17.1'), of('1.18.3'), of('1.17.1')]), [
+    '1.17.1',
+    '1.18.3',
+  ])
+  t.strictSame(versionsOf(manifest, [of()]), ['1.18.3'], 'one of an earlier release')
+  t.strictSame(versionsOf(manifest, []), ['1.18.3'])
+})
 
 t.test('an address loses what stands behind its question mark, wherever it stands', async (t) => {
   const url = 'https://s3.example.com:9000/b/k%20ey.snapshot'
