@@ -21,6 +21,7 @@ import { MigrationPlan } from '../crds/migration-command.ts'
 import { RestorePlan } from '../crds/restore-command.ts'
 import { Bar } from './bar.ts'
 import { mountedEngineCredentials } from './clients/credentials.ts'
+import { KeyRotation } from './clients/key-rotation.ts'
 import { EngineConnections, directRoute, proxyRoute, routeTo } from './clients/engine-route.ts'
 import { Engine } from './clients/engine.ts'
 import { Helm } from './clients/helm.ts'
@@ -163,7 +164,7 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
   return {
     kubernetes,
     helm: new Helm(log, { env }),
-    ...enginesOf(kubernetes, env, log),
+    ...enginesOf(kubernetes, { env, log, time, signal }),
     bucketAt: async (target, waiting) => {
       // Only what touches a bucket pays for the SDK: 0.2 s, and 30 MB of memory.
       const [{ Bucket }, { mountedBucketCredentials }] = await Promise.all([
@@ -187,8 +188,7 @@ function toolsOf(subject: Subject, verb: string, surroundings: Surroundings): To
 /** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy goes around. */
 function enginesOf(
   kubernetes: Kubernetes,
-  env: NodeJS.ProcessEnv,
-  log: Logger,
+  { env, log, time, signal }: Pick<Surroundings, 'env' | 'log' | 'time' | 'signal'>,
 ): Pick<Tools, 'engineOn' | 'engineAt'> {
   const connections = new EngineConnections()
   const routeOf = (at: Connection | string, ordinal?: number) => {
@@ -198,11 +198,22 @@ function enginesOf(
       : directRoute(connections, at, ordinal)
   }
   const own = mountedEngineCredentials(env)
+  const rotationOf = (read: typeof own) =>
+    new KeyRotation({
+      ...{ read, time, signal, limitMs: ROTATION_MS },
+      waiting: () => log.warn('waits for a renewed key of the engine'),
+    })
+  const ownRotation = rotationOf(own)
   return {
     engineOn: (connection, ordinal) =>
-      new Engine({ route: routeOf(connection, ordinal), credentials: own, log }),
-    engineAt: ({ at, ...mounts }) =>
-      new Engine({ route: routeOf(at), credentials: mountedEngineCredentials(env, mounts), log }),
+      new Engine({
+        ...{ route: routeOf(connection, ordinal), credentials: own, log },
+        rotation: ownRotation,
+      }),
+    engineAt: ({ at, ...mounts }) => {
+      const credentials = mountedEngineCredentials(env, mounts)
+      return new Engine({ route: routeOf(at), credentials, log, rotation: rotationOf(credentials) })
+    },
   }
 }
 

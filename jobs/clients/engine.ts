@@ -14,6 +14,7 @@ import { flawIn } from './checked.ts'
 import { ClusterView, Collections, Placement, Version } from './engine-answers.ts'
 import { collectionPath } from './engine-path.ts'
 import type { EngineCall, Route } from './engine-route.ts'
+import type { KeyRotation } from './key-rotation.ts'
 import type { StreamBody } from './multipart.ts'
 import { ownBytes } from './own-bytes.ts'
 import type { Answer } from './whole-answer.ts'
@@ -31,6 +32,8 @@ interface Options {
   credentials: () => Promise<EngineCredentials>
   /** Asked once when those were refused: they may have been rotated a moment ago. */
   freshCredentials?: () => Promise<EngineCredentials>
+  /** Instead, for a Job: waits while a key that worked is being rotated. */
+  rotation?: KeyRotation
   log: Logger
 }
 
@@ -51,6 +54,8 @@ interface BytesOptions {
 
 const SHORT_CALL_MS = SHORT_CALL_SECONDS * 1000
 const STALL_MS = 120_000
+/** What a node answers without a key. */
+const OPEN_PATHS = new Set(['/', '/readyz'])
 /** What the engine says of a bad request may be long; a status has no room for it. */
 const MAX_MESSAGE = 1024
 /** A page before its tags are taken out. */
@@ -113,8 +118,8 @@ export class Engine {
 
   /** A file as a stream; ends with an error when no byte comes for STALL_MS. */
   async open(path: string, timeoutMs: number, signal?: AbortSignal): Promise<Readable> {
-    const { route, credentials, log } = this.#options
-    const { key, ca } = await credentials()
+    const { route, log } = this.#options
+    const { key, ca } = await this.#credentials()
     const headers = {
       // What is downloaded is measured and hashed as it lies there.
       'accept-encoding': 'identity',
@@ -123,7 +128,10 @@ export class Engine {
     const call = { method: 'GET' as const, path, headers, timeoutMs, signal, stallMs: STALL_MS }
     const { status, body } = await route.open(call, ca)
     log.debug({ node: this.node, call: `GET ${path}`, status }, 'engine call')
-    if (status !== 200) this.#succeeded({ status, text: await beginningOf(body) }, `GET ${path}`)
+    if (status === 200) return body
+    const answer = { status, text: await beginningOf(body) }
+    if (await this.#isRenewed(answer, signal)) return this.open(path, timeoutMs, signal)
+    this.#succeeded(answer, `GET ${path}`)
     return body
   }
 
@@ -137,8 +145,8 @@ export class Engine {
     { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes: most = ANSWER_BYTES }: BytesOptions,
   ): Promise<Buffer> {
     const maxBytes = Math.min(most, MAX_BYTES)
-    const { route, credentials, log } = this.#options
-    const { key, ca } = await credentials()
+    const { route, log } = this.#options
+    const { key, ca } = await this.#credentials()
     const headers = {
       'content-type': 'application/json',
       ...(key !== undefined && { 'api-key': key }),
@@ -156,19 +164,76 @@ export class Engine {
       throw new EngineError(`${named} answered more than ${maxBytes} bytes`, { status: 413 })
     }
     if (status >= 400) {
-      const text = bytes.toString('utf8', 0, ERROR_BYTES)
-      this.#succeeded({ status, text, retryAfterSeconds }, `${method} ${path}`)
+      const refusal = { status, text: bytes.toString('utf8', 0, ERROR_BYTES), retryAfterSeconds }
+      if (await this.#isRenewed(refusal, signal)) {
+        return this.bytes(method, path, {
+          ...(body && { body }),
+          timeoutMs,
+          signal,
+          maxBytes: most,
+        })
+      }
+      this.#succeeded(refusal, `${method} ${path}`)
     }
     return bytes
   }
 
   async #send(method: EngineCall['method'], path: string, options: CallOptions): Promise<Answer> {
-    const { credentials, freshCredentials } = this.#options
-    const known = await credentials()
+    const { freshCredentials, rotation } = this.#options
+    const known = await this.#credentials()
     const answer = await this.#sendAs(known, method, path, options)
-    if (freshCredentials === undefined || !isRefused(answer)) return answer
+    if (!isRefused(answer)) {
+      // Probes and the version need no key: they prove nothing of it.
+      if (answer.status < 400 && !OPEN_PATHS.has(path)) rotation?.accepted(this.node, known)
+      return answer
+    }
+    // What is streamed cannot be sent twice.
+    if (rotation !== undefined && options.stream === undefined) {
+      return this.#sendRotated(rotation, known, answer, (next) =>
+        this.#sendAs(next, method, path, options),
+      )
+    }
+    if (freshCredentials === undefined) return answer
     const fresh = await freshCredentials()
     return fresh.key === known.key ? answer : this.#sendAs(fresh, method, path, options)
+  }
+
+  /** Answers with the last refusal where no key is accepted in time. */
+  async #sendRotated(
+    rotation: KeyRotation,
+    known: EngineCredentials,
+    refusal: Answer,
+    send: (credentials: EngineCredentials) => Promise<Answer>,
+  ): Promise<Answer> {
+    const tried = new Set([known.key])
+    let answer = refusal
+    let next = await rotation.next(tried)
+    while (next !== undefined) {
+      answer = await send(next)
+      if (!isRefused(answer)) {
+        rotation.accepted(this.node, next)
+        return answer
+      }
+      next = await rotation.next(tried)
+    }
+    return answer
+  }
+
+  #credentials(): Promise<EngineCredentials> {
+    const { credentials, rotation } = this.#options
+    return rotation?.credentialsFor(this.node) ?? credentials()
+  }
+
+  /**
+   * Of a call whose answer is not read as a whole: asks the node for something small, which waits for a
+   * key that is being rotated. Whether the call is worth another try.
+   */
+  async #isRenewed(refusal: Answer, signal: AbortSignal | undefined): Promise<boolean> {
+    const { rotation } = this.#options
+    if (rotation === undefined || !isRefused(refusal)) return false
+    const { key } = await this.#credentials()
+    await this.collections(signal)
+    return (await this.#credentials()).key !== key
   }
 
   async #sendAs(
