@@ -2,6 +2,7 @@
 import type { Logger } from 'pino'
 import type { S3Target } from '../crds/storage.ts'
 import type { Secret } from '../crds/kubernetes.ts'
+import type { AddressGuard } from '../jobs/clients/addresses.ts'
 import { credentialsFrom } from '../jobs/clients/s3-credentials.ts'
 import type { Bucket } from '../jobs/clients/s3.ts'
 import type { Time } from '../jobs/time.ts'
@@ -13,6 +14,8 @@ export interface BucketTools {
   time: Time
   log: Logger
   called?: Called
+  /** Tenants choose the address, and the service is nobody's namespace. */
+  guard?: AddressGuard | undefined
 }
 
 /** A hook is asked again soon: it does not wait for a store that is down. */
@@ -20,7 +23,7 @@ const ATTEMPTS = 2
 
 /** Whoever opens it closes it. */
 export async function openBucket(
-  { secret, time, log, called }: BucketTools,
+  { secret, time, log, called, guard }: BucketTools,
   namespace: string,
   target: S3Target,
 ): Promise<Bucket> {
@@ -32,7 +35,7 @@ export async function openBucket(
     return credentialsFrom(reference, (key) => decoded(data[key]))
   }
   return new S3Bucket({
-    ...{ target, credentials, time, log, attempts: ATTEMPTS },
+    ...{ target, credentials, time, log, guard, attempts: ATTEMPTS },
     ...(called !== undefined && { called }),
   })
 }

@@ -27,6 +27,8 @@ export interface Options {
   ownNamespace?: string
   /** Whether pods and their names resolve from here, or calls go through the API server. */
   engineRoute: 'direct' | 'proxy'
+  /** Which addresses a purge may call; absent out of the cluster. */
+  purgeRules?: { allowHttp: boolean; denied: string[] }
   /** Release, image, chart and Jobs; how to log is in it too, for Jobs log the same way. */
   settings: Settings
 }
@@ -45,7 +47,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-level LEVEL   DEBUG, INFO, WARNING or ERROR (LOG_LEVEL, INFO)
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
-Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
+Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, PURGE_HTTP, PURGE_DENIED, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
 IMAGE_PULL_SECRETS, POD_NAMESPACE, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
@@ -103,6 +105,7 @@ export function parseOptions(
     insecureHooks: flags['insecure-hooks'],
     ...(tls && { tls }),
     ...(identity && { identity }),
+    ...(inside && { purgeRules: purgeRules(env) }),
     ...(env['POD_NAMESPACE'] !== undefined && { ownNamespace: env['POD_NAMESPACE'] }),
     engineRoute: oneOf(
       'ENGINE_ROUTE',
@@ -173,6 +176,12 @@ function json(name: string, text: string): unknown {
   } catch {
     throw new Error(`${name} is not JSON`)
   }
+}
+
+function purgeRules(env: Environment): NonNullable<Options['purgeRules']> {
+  const http = oneOf('PURGE_HTTP', ['allow', 'refuse'] as const, env['PURGE_HTTP'] ?? 'allow')
+  const denied = (env['PURGE_DENIED'] ?? '').split(',').filter((network) => network !== '')
+  return { allowHttp: http === 'allow', denied }
 }
 
 /** `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the names that Metacontroller calls. */

@@ -9,6 +9,7 @@ import { migrationRoom } from '../hooks/migration/index.ts'
 import { restoreRoom } from '../hooks/restore/index.ts'
 import { withPullSecrets } from '../hooks/pull-secrets.ts'
 import type { Room } from '../hooks/room.ts'
+import { AddressGuard, type AddressRules } from '../jobs/clients/addresses.ts'
 import type { EngineConnections } from '../jobs/clients/engine-route.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { backupPorts } from './backup-ports.ts'
@@ -39,6 +40,8 @@ export interface RoomTools {
   ownNamespace?: string
   /** How long a hook waits for an engine before it goes on in the background. */
   inlineMs?: number
+  /** Which addresses a purge may call; absent out of the cluster, where the person who starts it decides. */
+  purgeRules?: AddressRules
 }
 
 export function roomsOf(tools: RoomTools): Room[] {
@@ -51,7 +54,10 @@ export function roomsOf(tools: RoomTools): Room[] {
   const freshSecret = freshSecretPort(kubernetes, now)
   const engines = { ...common, connections, route, freshSecret, ...counted('engine') }
   const sleep = (ms: number, signal?: AbortSignal) => waited(timers, ms, signal)
-  const buckets = { ...common, time: { now, sleep }, ...counted('bucket') }
+  const buckets = {
+    ...{ ...common, time: { now, sleep }, ...counted('bucket') },
+    guard: tools.purgeRules && new AddressGuard(tools.purgeRules),
+  }
   const writes = new WritesUnderWay()
   const rooms = [
     clusterRoom(

@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import { StorageError } from '../../crds/errors.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { Time } from '../time.ts'
+import type { AddressGuard } from './addresses.ts'
 import { limited } from './byte-limit.ts'
 import { deadline } from './call.ts'
 import type { BucketCredentials } from './s3-credentials.ts'
@@ -30,6 +31,8 @@ export interface ConnectionOptions {
   rotationMs?: number
   /** Told again and again why that is waited for, and with undefined that it is there. */
   waiting?: ((refused: StorageError | undefined) => void) | undefined
+  /** Which addresses may be called; without it all of them. */
+  guard?: AddressGuard | undefined
   /** Told of each attempt; without a status it got no answer. */
   called?: (call: { method: string; status: number | undefined; seconds: number }) => void
 }
@@ -122,7 +125,8 @@ export class S3Connection {
 
   /** How long a store may be silent cannot be said of a single call. */
   #client({ found, clients }: Current, silentMs: number): S3Client {
-    const client = clients.get(silentMs) ?? clientOf(this.target, found, silentMs)
+    const client =
+      clients.get(silentMs) ?? clientOf(this.target, found, silentMs, this.#options.guard)
     clients.set(silentMs, client)
     return client
   }
@@ -183,10 +187,15 @@ function clientOf(
   target: BucketTarget,
   credentials: BucketCredentials,
   silentMs: number,
+  guard: AddressGuard | undefined,
 ): S3Client {
   const { region, endpoint, forcePathStyle } = target
   const { accessKeyId, secretAccessKey, sessionToken, ca } = credentials
-  const agent = { keepAlive: true, maxSockets: 16 }
+  if (endpoint !== undefined) guard?.check(endpoint)
+  const agent = {
+    ...{ keepAlive: true, maxSockets: 16 },
+    ...(guard !== undefined && { lookup: guard.lookup }),
+  }
   // A private authority is trusted beside the known ones, not instead of them.
   const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
   const client = new S3Client({

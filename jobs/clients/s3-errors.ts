@@ -41,11 +41,18 @@ const REFUSED_CREDENTIALS = new Set([
 const MAX_MESSAGE = 512
 /** The store answers more than is read: it will do so again. */
 const TOO_LONG = 'AnswerTooLong'
+/** The address is one that is not called from here. */
+const REFUSED = 'AddressRefused'
+const FINAL = new Set(['MissingCredentials', TOO_LONG, REFUSED])
 
 /** The error as one of ours: with bucket, key and cause, and without anything secret. */
 export function storageError(error: unknown, call: S3Call): StorageError {
-  if (error instanceof StorageError) return error
+  if (error instanceof StorageError && error.reason !== REFUSED) return error
   const where = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
+  const denied = addressRefusalIn(error)
+  if (denied !== undefined) {
+    return new StorageError(`${call.name} ${where}: ${denied.message}`, { reason: REFUSED })
+  }
   if (error instanceof AnswerTooLong) {
     return new StorageError(`${call.name} ${where}: ${error.message}`, { reason: TOO_LONG })
   }
@@ -71,6 +78,14 @@ export function storageError(error: unknown, call: S3Call): StorageError {
   )
 }
 
+/** Our own refusal, as it comes back through the SDK: itself, or one of several attempts to connect. */
+function addressRefusalIn(error: unknown): Error | undefined {
+  const errors = error instanceof AggregateError ? (error.errors as unknown[]) : [error]
+  return errors.find(
+    (one): one is StorageError => one instanceof StorageError && one.reason === REFUSED,
+  )
+}
+
 /** SDK and Node speak of their own parts where people want to know of the store. */
 function plainWords(words: string): string {
   const silent = /socket timed out after (\d+) ms of inactivity/.exec(words)
@@ -82,7 +97,7 @@ function plainWords(words: string): string {
 
 /** Whether the same call may well succeed a little later. */
 export function isTransient({ status, reason = '' }: StorageError): boolean {
-  if (reason === 'MissingCredentials' || reason === TOO_LONG) return false
+  if (FINAL.has(reason)) return false
   if (status === undefined || status === 429 || status === 408) return true
   if (isFull({ status, reason })) return false
   return (status >= 500 && status !== 501) || TRANSIENT.has(reason)

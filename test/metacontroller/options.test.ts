@@ -11,6 +11,7 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
     tokenFile: '/token',
     insecureHooks: false,
     engineRoute: 'direct',
+    purgeRules: { allowHttp: true, denied: [] },
     settings: {
       version: '0.1.0',
       logLevel: 'INFO',
