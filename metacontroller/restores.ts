@@ -3,6 +3,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../crds/kubernetes.ts'
 import { backupFolder } from '../crds/layout.ts'
 import type { S3Target } from '../crds/storage.ts'
+import { trimmedEnd } from '../crds/text.ts'
 import type { ObjectIdentity, ObjectName } from '../hooks/backup/ports.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { listed } from './common-ports.ts'
@@ -59,7 +60,7 @@ function isPlaceOf(
 
 /** Without what makes no difference: the case of the host, and slashes at its end. */
 function addressOf(endpoint: string | undefined): string {
-  return (endpoint ?? '').toLowerCase().replace(/[/]+$/, '')
+  return trimmedEnd((endpoint ?? '').toLowerCase(), '/')
 }
 
 function identity({ metadata: { namespace = '', name, uid = '' } }: Reader): ObjectIdentity {

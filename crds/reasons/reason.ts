@@ -24,7 +24,7 @@ export const NOT_SERVED =
  * A form that is all placeholders and points would fit every text, and says nothing.
  */
 export function likeness(form: string, text: string): number {
-  const parts = form.split(/<[^>]+>/)
+  const parts = form.split(/<[^<>]+>/)
   const pattern = new RegExp(`^${parts.map(escaped).join('.+?')}$`, 's')
   return pattern.test(text.trim()) ? parts.join('').replaceAll(/\P{L}/gu, '').length : 0
 }

@@ -3,6 +3,7 @@ import { connectionOf } from '../../crds/connection.ts'
 import type { MigrationPlan, MigrationSource } from '../../crds/migration-command.ts'
 import type { VecMigration } from '../../crds/migration.ts'
 import { shortHash } from '../../crds/names.ts'
+import { trimmedEnd } from '../../crds/text.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { rightsOf, type Rights } from '../rights.ts'
@@ -58,7 +59,7 @@ function sourceOf(migration: VecMigration, { source }: Clusters): MigrationSourc
   const { url, apiKeySecretRef, caSecretRef } = migration.spec.source.endpoint ?? {}
   if (url === undefined) return undefined
   return {
-    url: url.replace(/\/+$/, ''),
+    url: trimmedEnd(url, '/'),
     ...(apiKeySecretRef !== undefined && { apiKey: apiKeySecretRef.key }),
     ...(caSecretRef !== undefined && { ca: caSecretRef.key }),
   }

@@ -8,6 +8,7 @@ import { EngineError } from '../../crds/errors.ts'
 import { CREATE_SECONDS } from '../../crds/limits.ts'
 import type { ShardKey } from '../../crds/manifest.ts'
 import type { IndexBody } from '../../crds/rules/bodies.ts'
+import { trimmedEnd } from '../../crds/text.ts'
 import { longCallMs } from './call.ts'
 import { Done } from './engine-answers.ts'
 import {
@@ -267,7 +268,7 @@ export function cannotFetch({ status, message }: EngineError): boolean {
 /** Addresses without what stands behind the question mark: of a presigned one that is a credential. */
 export function withoutQuery(text: string): string {
   return text.replace(/(https?:\/\/[^\s?"'<>]*)\?[^\s"'<>]*/gi, (found, address: string) => {
-    const end = /[)\]:,.;]+$/.exec(found)?.[0] ?? ''
+    const end = found.slice(trimmedEnd(found, ')]:,.;').length)
     return `${address}${end}`
   })
 }

@@ -9,6 +9,9 @@ import { ANNOTATIONS } from '../../crds/names.ts'
 import type { Tools } from '../tools.ts'
 import { shardsOn } from './shards.ts'
 
+/** Of a label or an image: what stands at its end is looked at, and anybody may write it. */
+const MAX_VERSION = 256
+
 export interface Refusal {
   reason: 'VersionSkipped' | 'VersionDowngraded' | 'ShardsWouldBeLost'
   message: string
@@ -69,7 +72,7 @@ export function liveVersion({ metadata, spec }: LiveStatefulSet): string | undef
     container?.image,
   ]
   for (const text of candidates) {
-    const version = /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(text ?? '')?.[1]
+    const version = /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec((text ?? '').slice(-MAX_VERSION))?.[1]
     if (version !== undefined) return version
   }
   return undefined

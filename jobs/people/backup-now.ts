@@ -7,6 +7,7 @@ import { VecBackup } from '../../crds/backup.ts'
 import { VecBackupSchedule, backupSpecOf } from '../../crds/backup-schedule.ts'
 import { KubernetesError } from '../../crds/errors.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/names.ts'
+import { trimmedEnd } from '../../crds/text.ts'
 import {
   CLUSTER_FLAGS,
   Complaint,
@@ -69,9 +70,9 @@ async function now(call: PeopleCall): Promise<number> {
  * schedule, whose name is cut where it is long.
  */
 export function manualName(schedule: string, at: Date): string {
-  const digits = at.toISOString().replaceAll(/[-:]|\..*$/g, '')
+  const digits = at.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')
   const ending = `-${digits.replace('T', '-')}-manual`
-  return schedule.slice(0, MAX_NAME - ending.length).replace(/[-.]+$/, '') + ending
+  return trimmedEnd(schedule.slice(0, MAX_NAME - ending.length), '-.') + ending
 }
 
 function backupOf(schedule: VecBackupSchedule, name: string) {
