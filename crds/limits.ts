@@ -68,6 +68,8 @@ export const REPORT_TIMEOUT_SECONDS = 600
 export const LEASE_SECONDS = 300
 /** What is left of that time when a Job is made: past it, the Job may appear too late. */
 export const LEASE_MARGIN_SECONDS = 60
+/** Who waits for a Lease looks every RETRY_SECONDS; after so long without a look it waits no more. */
+export const LEASE_WAITER_SECONDS = 180
 /** A restore that holds the Leases looks once more, after so long, who is at work on the cluster. */
 export const SECOND_LOOK_SECONDS = 15
 /** A restore that records in the bucket that it reads a backup renews that so often. */

@@ -29,6 +29,10 @@ export const ANNOTATIONS = {
   /** On a VecBackup that its schedule is about to delete, and why: its objects go in any case. */
   pruned: `${API_GROUP}/pruned`,
   allowFrom: `${API_GROUP}/allow-from`,
+  /** On a Lease: who waits for it, in order (hooks/lease-queue.ts). */
+  waiters: `${API_GROUP}/waiters`,
+  /** On a Lease that a VecCluster holds: number of the helm run it is held for. */
+  run: `${API_GROUP}/run`,
   /** `manual` on a VecBackup that a person had made from a schedule. */
   instantiate: `${API_GROUP}/instantiate`,
 } as const

@@ -1,15 +1,23 @@
 /**
- * Leases: who may work on a cluster's collections. Two per VecCluster, in its namespace and owned by
- * it: `write` (a restore) and `backup` (a backup or a restore). A holder holds while it has a Job that
- * has not ended: only a resource that goes, and its Jobs with it, gives them back by hand. What is
- * decided about them is decided here.
+ * Leases: who may work on a cluster. Two per VecCluster, in its namespace and owned by it: `write` (a
+ * restore) and `backup` (a backup, a restore or a helm run). A holder holds while it has a Job that has
+ * not ended: only a resource that is deleted, and its Jobs with it, gives them back explicitly. A hold that
+ * led to no Job ends after LEASE_SECONDS, and its holder goes behind those who wait (lease-queue.ts).
  */
 import type { Job, Lease } from '../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
-import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
 import { holderIn, identityOf, type Holder } from '../crds/rules/holder.ts'
 import { secondsSince } from './conditions.ts'
-import { isUnfinished } from './job.ts'
+import { isUnfinished, runOf } from './job.ts'
+import {
+  enqueued,
+  firstWaiter,
+  hasWaiters,
+  otherWaiter,
+  requeued,
+  waitersWithout,
+} from './lease-queue.ts'
 
 export type LeaseKind = 'write' | 'backup'
 
@@ -27,7 +35,7 @@ export interface LeasePorts {
   dropLease(lease: Lease): Promise<boolean>
 }
 
-/** A Lease as it was read, and then the Jobs of who stands in it. */
+/** A Lease as it was read, and then the Jobs of its holder, as far as they belong to this hold. */
 export interface SeenLease {
   kind: LeaseKind
   lease?: Lease
@@ -64,7 +72,8 @@ export async function seeLease(
   const holder = holderIn(lease)
   if (holder === undefined) return { kind, lease, jobs: [] }
   try {
-    return { kind, lease, jobs: await ports.jobsOf(holder.namespace, holder.uid) }
+    const jobs = await ports.jobsOf(holder.namespace, holder.uid)
+    return { kind, lease, jobs: jobs.filter((job) => !(runOf(job) < heldRun(lease))) }
   } catch {
     // Whoever could not be asked may well be at work.
     return { kind, lease }
@@ -90,33 +99,92 @@ export function holderOf({ lease, jobs }: SeenLease, now: Date): Holder | undefi
   return jobs.length === 0 && Math.abs(ageOf(lease, now)) < LEASE_SECONDS ? holder : undefined
 }
 
+/** What a claim is about. */
+export interface About {
+  cluster: Cluster
+  now: Date
+  /** Of a helm run: its number. Jobs of earlier runs of the VecCluster are not those of this hold. */
+  run?: number
+  /** What nobody else may hold either, and is not taken. */
+  free?: SeenLease[]
+}
+
 /**
  * What to do for a claimant without a Job that needs all these Leases, or none: a restore passes both,
- * `write` first. They are taken in that order and no further than the first that fails, so that two
- * claimants never hold one each for long.
+ * `backup` first. They are taken in that order and no further than the first that fails: as every claimant
+ * needs `backup`, two never hold one each and wait for one another. Who waits notes itself in the queue and gives back what it holds.
  */
-export function claim(
-  seen: SeenLease[],
-  claimant: Holder,
-  { cluster, now }: { cluster: Cluster; now: Date },
-): Claim {
-  for (const one of seen) {
+export function claim(seen: SeenLease[], claimant: Holder, about: About): Claim {
+  const { now, free = [] } = about
+  for (const one of [...free, ...seen]) {
     const holder = holderOf(one, now)
     if (holder !== undefined && holder.uid !== claimant.uid) {
-      return { state: 'waiting', holder, writes: givenBack(seen, claimant) }
+      return { state: 'waiting', holder, writes: waits(seen, claimant, now) }
     }
   }
-  const missing = seen.filter((one) => !isSecure(one, claimant, { cluster, now }))
+  const missing = seen.filter((one) => !isSecure(one, claimant, about))
   if (missing.length === 0) return { state: 'held' }
-  return {
-    state: 'taking',
-    writes: missing.flatMap((one) => taken(one, claimant, { cluster, now })),
+  const queued = queueIn(seen)
+  const other = otherWaiter(queued, claimant, now)
+  if (other !== undefined && isSpent(queued, claimant, about)) {
+    return { state: 'waiting', holder: other, writes: goesBehind(seen, claimant, now) }
   }
+  const first = firstWaiter(queued, now)
+  if (first !== undefined && first.uid !== claimant.uid && !standsIn(queued, claimant)) {
+    return { state: 'waiting', holder: first, writes: waits(seen, claimant, now) }
+  }
+  return { state: 'taking', writes: missing.flatMap((one) => taken(one, claimant, about)) }
 }
 
 /** Gives back what a claimant without a Job holds. */
 export function givenBack(seen: SeenLease[], claimant: Holder): LeaseWrite[] {
-  return seen.flatMap(({ lease }) => (standsIn(lease, claimant) ? [{ act: 'drop', lease }] : []))
+  return seen.flatMap(({ lease }) => (standsIn(lease, claimant) ? [vacated(lease, claimant)] : []))
+}
+
+/** A Lease with a queue is only left: deleted, it would take the queue along. */
+function vacated(lease: Lease, claimant: Holder): LeaseWrite {
+  if (!hasWaiters(lease, claimant)) return { act: 'drop', lease }
+  return { act: 'take', lease: { ...lease, spec: {} } }
+}
+
+/** Every claimant needs the Lease `backup`: so its queue is that of the cluster. */
+function queueIn(seen: SeenLease[]): Lease | undefined {
+  return seen.find(({ kind }) => kind === 'backup')?.lease
+}
+
+/** Gives back the others, and is noted in the queue. */
+function waits(seen: SeenLease[], claimant: Holder, now: Date): LeaseWrite[] {
+  const queued = queueIn(seen)
+  if (queued === undefined || standsIn(queued, claimant)) return givenBack(seen, claimant)
+  const noted = enqueued(queued, claimant, now)
+  return [...givenBack(seen, claimant), ...(noted ? [{ act: 'take' as const, lease: noted }] : [])]
+}
+
+/** Leaves the Lease to those who wait, and waits behind them. */
+function goesBehind(seen: SeenLease[], claimant: Holder, now: Date): LeaseWrite[] {
+  const queued = queueIn(seen)
+  const others = givenBack(
+    seen.filter(({ kind }) => kind !== 'backup'),
+    claimant,
+  )
+  if (queued === undefined) return others
+  const lease = { ...requeued(queued, claimant, now), spec: {} }
+  return [...others, { act: 'take', lease }]
+}
+
+/** It was held for as long as a hold without a Job may last. */
+function isSpent(lease: Lease | undefined, claimant: Holder, { cluster, now }: About): boolean {
+  return (
+    standsIn(lease, claimant) &&
+    isOwned(lease, cluster) &&
+    Math.abs(ageOf(lease, now)) >= LEASE_SECONDS - LEASE_MARGIN_SECONDS
+  )
+}
+
+/** Number of the first Job that belongs to the hold; 0: all of them do. */
+function heldRun({ metadata }: Lease): number {
+  const run = Number(metadata.annotations?.[ANNOTATIONS.run] ?? 0)
+  return Number.isInteger(run) ? run : 0
 }
 
 /** Makes the writes in their order; the first that fails ends it, and the next pass looks again. */
@@ -138,12 +206,12 @@ export async function release(
   cluster: { namespace: string; name: string },
   kinds: LeaseKind[],
   claimant: Holder,
-  ports: Pick<LeasePorts, 'lease' | 'dropLease'>,
+  ports: Pick<LeasePorts, 'lease' | 'takeLease' | 'dropLease'>,
 ): Promise<void> {
   for (const kind of kinds) {
     try {
       const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
-      if (standsIn(lease, claimant)) await ports.dropLease(lease)
+      if (standsIn(lease, claimant)) await writeLeases([vacated(lease, claimant)], ports)
     } catch {
       // A resource must be able to go, whatever the API server says of its cluster's namespace.
     }
@@ -160,9 +228,10 @@ export function heldSeconds(seen: SeenLease[], now: Date): number {
   return Math.min(...seen.map(({ lease }) => ageOf(lease, now)))
 }
 
-/** For people. */
+/** As messages name it. */
 export function called({ kind, namespace, name }: Holder): string {
-  return `${kind} ${namespace}/${name}`
+  const holder = `${kind} ${namespace}/${name}`
+  return kind === 'VecCluster' ? `the helm run of ${holder}` : holder
 }
 
 /** Seconds since it was taken. */
@@ -178,11 +247,12 @@ function ageOf(lease: Lease | undefined, now: Date): number {
 function isSecure(
   { lease, jobs }: SeenLease,
   claimant: Holder,
-  { cluster, now }: { cluster: Cluster; now: Date },
+  { cluster, now, run = 0 }: About,
 ): boolean {
   return (
     standsIn(lease, claimant) &&
     isOwned(lease, cluster) &&
+    heldRun(lease) === run &&
     // One that could not be listed, or has ended meanwhile, was the Job of this hold.
     jobs?.length === 0 &&
     Math.abs(ageOf(lease, now)) < LEASE_SECONDS - LEASE_MARGIN_SECONDS
@@ -193,12 +263,9 @@ function isOwned(lease: Lease, { metadata }: Cluster): boolean {
   return lease.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true
 }
 
-function taken(
-  { kind, lease }: SeenLease,
-  claimant: Holder,
-  { cluster, now }: { cluster: Cluster; now: Date },
-): LeaseWrite[] {
-  const fresh = newLease(kind, claimant, cluster, now)
+function taken({ kind, lease }: SeenLease, claimant: Holder, about: About): LeaseWrite[] {
+  const { cluster } = about
+  const fresh = newLease(kind, claimant, about)
   if (lease === undefined) return [{ act: 'take', lease: fresh }]
   // That of a former cluster of this name is deleted with its owner, at any moment.
   if (!isOwned(lease, cluster)) {
@@ -208,12 +275,17 @@ function taken(
     ]
   }
   const { resourceVersion } = lease.metadata
-  const metadata = { ...fresh.metadata, ...(resourceVersion !== undefined && { resourceVersion }) }
+  const annotations = { ...waitersWithout(lease, claimant), ...fresh.metadata.annotations }
+  const metadata = {
+    ...fresh.metadata,
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+    ...(resourceVersion !== undefined && { resourceVersion }),
+  }
   return [{ act: 'take', lease: { ...fresh, metadata } }]
 }
 
-function newLease(kind: LeaseKind, claimant: Holder, { metadata }: Cluster, now: Date): Lease {
-  const { namespace, name, uid } = metadata
+function newLease(kind: LeaseKind, claimant: Holder, { cluster, now, run }: About): Lease {
+  const { namespace, name, uid } = cluster.metadata
   return {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
@@ -221,6 +293,7 @@ function newLease(kind: LeaseKind, claimant: Holder, { metadata }: Cluster, now:
       name: leaseName(name, kind),
       namespace,
       labels: { [LABELS.managedBy]: MANAGED_BY },
+      ...(run !== undefined && { annotations: { [ANNOTATIONS.run]: String(run) } }),
       ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name, uid }],
     },
     spec: {

@@ -9,7 +9,7 @@ import { copiesFor } from './copies.ts'
 import type { Ending } from './ending.ts'
 import { kept, staying } from './job.ts'
 import type { Lack } from './lack.ts'
-import type { LeaseWrite } from './lease.ts'
+import { called, type Claim, type LeaseWrite } from './lease.ts'
 import type { Child, Context } from './protocol.ts'
 import type { ObservedTransfer } from './transfer-observe.ts'
 import type { Remark } from './transfer-status.ts'
@@ -87,6 +87,15 @@ export function waitingFor<Observed extends ObservedTransfer, Status>(
   whom: string,
 ): Decided<Status> {
   return waiting(turn, { reason: 'WaitingForTurn', message: `waits for ${whom}` })
+}
+
+/** Another one holds the Lease, or came first: noted in its queue, where it can be. */
+export function waitsBehind<Observed extends ObservedTransfer, Status>(
+  turn: Turn<Observed, Status>,
+  { holder, writes }: Extract<Claim, { state: 'waiting' }>,
+): Decided<Status> {
+  const { leases: _, ...decided } = waitingFor(turn, called(holder))
+  return writes.length > 0 ? { ...decided, leases: writes } : decided
 }
 
 /** Ended: every child stays until that is recorded; the Jobs' credentials and the Leases do not. */

@@ -6,6 +6,7 @@ import type { BackupPorts, ObjectIdentity } from '../hooks/backup/ports.ts'
 import { purge } from '../jobs/backup/purge.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { openBucket, type BucketTools } from './buckets.ts'
+import { helmJobsAt } from './others.ts'
 import { backups, schedules } from './places.ts'
 import { restoresOf, type Backup } from './restores.ts'
 import { transferPorts } from './transfer-ports.ts'
@@ -44,6 +45,7 @@ export function backupPorts(tools: BackupTools): BackupPorts {
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
     restoresOf: (backup: Backup) => restoresOf(kubernetes, namespaces, backup),
+    helmJobsAt: (cluster) => helmJobsAt(tools, cluster),
     schedulePolicy: (namespace, name) => schedulePolicy(kubernetes, namespace, name),
     async purge({ namespace, name, uid, storage, survey }, signal) {
       const bucket = await openBucket(tools, namespace, storage)

@@ -25,14 +25,18 @@ interface Cluster {
 export function othersAt(tools: OthersTools): RestorePorts['othersAt'] {
   return async (cluster) => {
     const [helm, copying] = await Promise.all([
-      helmJobs(tools, cluster),
+      helmJobsAt(tools, cluster),
       migrationsAt(tools, cluster),
     ])
     return [...helm, ...copying, ...tools.writes.at(cluster)]
   }
 }
 
-async function helmJobs({ kubernetes }: OthersTools, { namespace, name }: Cluster) {
+/** helm Jobs of a cluster that have not ended. */
+export async function helmJobsAt(
+  { kubernetes }: Pick<OthersTools, 'kubernetes'>,
+  { namespace, name }: Cluster,
+): Promise<string[]> {
   const labels = { [LABELS.component]: 'helm', [LABELS.release]: releaseName(name) }
   const found = await unfinishedJobs(kubernetes, [jobs(namespace)], labels)
   return found.map(({ metadata }) => `helm Job ${metadata.name}`)

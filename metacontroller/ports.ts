@@ -8,7 +8,6 @@ import { AnyObject, Pod, Secret } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
-import { holderNow } from '../hooks/lease.ts'
 import { isSigned } from '../hooks/signature.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { commonPorts, hasStatus } from './common-ports.ts'
@@ -52,8 +51,7 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
     secret: tools.secret,
     consensus: tools.consensus,
     pods: (namespace, release) => podsOf(tools, namespace, release),
-    jobsOf: (namespace, parentUid) => leases.jobsOf(namespace, parentUid),
-    writeHolder: (cluster) => holderNow(cluster, 'write', leases, now()),
+    ...leases,
     unfinishedHelmJobs: async () => (await helmJobs())?.length ?? 0,
   }
 }

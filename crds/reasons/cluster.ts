@@ -14,9 +14,13 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'HelmStarting',
     condition: NOT_APPLIED,
-    messages: ['the rights of the helm Job are being made'],
-    cause: 'A helm run is due, and its ServiceAccount, Role and RoleBinding are made first.',
-    cure: 'Nothing; when it stays for minutes, look whether Metacontroller may make Roles and RoleBindings here.',
+    messages: [
+      'the rights of the helm Job are being made',
+      'the Lease of the cluster is being taken',
+    ],
+    cause:
+      'A helm run is due; its ServiceAccount, Role and RoleBinding, and the Lease of the cluster, come first.',
+    cure: 'Nothing; when it stays for minutes, look whether Metacontroller may make Roles and RoleBindings here, and the service Leases.',
   },
   {
     reason: 'HelmRunning',
@@ -31,8 +35,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: NOT_APPLIED,
     messages: ['<n> helm Jobs are running', 'waits for <kind> <namespace>/<name>'],
     cause:
-      'So many helm Jobs run already as the chart value jobs.maxHelm allows, or a restore holds the cluster, under which no pod may be rolled.',
-    cure: 'Wait for those it names; they end by themselves.',
+      'So many helm Jobs run already as the chart value jobs.maxHelm allows, or a backup or a restore works on the cluster, under which no pod may be rolled.',
+    cure: 'Wait for those it names; they end by themselves. To let a helm run pass before a long backup, delete that VecBackup.',
   },
   {
     reason: 'SpecRefused',

@@ -16,7 +16,12 @@ const PARTS = 4
 
 /** The holder that stands in a Lease; undefined too for what nobody of us wrote. */
 export function holderIn({ spec }: Lease): Holder | undefined {
-  const parts = spec?.holderIdentity?.split('/')
+  return holderOfIdentity(spec?.holderIdentity)
+}
+
+/** As `identityOf` wrote it. */
+export function holderOfIdentity(identity: string | undefined): Holder | undefined {
+  const parts = identity?.split('/')
   if (parts?.length !== PARTS) return undefined
   const [kind, namespace, name, uid] = parts
   const holder = { kind, namespace, name, uid }

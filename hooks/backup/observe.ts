@@ -73,12 +73,13 @@ async function readAround(
   if (running !== undefined) Object.assign(observed, await originalsFor(observed, running, ports))
   else observed.secrets = await secretsOf(observed, ports)
   if (cluster === undefined) return observed
-  const [write, backup, liveJobs] = await Promise.all([
+  const [write, backup, helmJobs, liveJobs] = await Promise.all([
     seeLease({ namespace, name }, 'write', ports),
     seeLease({ namespace, name }, 'backup', ports),
+    ports.helmJobsAt({ namespace, name }),
     ports.jobsOf(metadata.namespace, metadata.uid),
   ])
-  return { ...observed, leases: { write, backup }, liveJobs }
+  return { ...observed, leases: { write, backup }, helmJobs, liveJobs }
 }
 
 async function originalsFor(shown: Shown, job: Job, ports: BackupPorts) {

@@ -13,4 +13,6 @@ export interface Observed extends ObservedTransfer {
   secrets: BucketSecrets
   /** Only where a Job may be due, or has not reported yet. */
   leases?: { write: SeenLease; backup: SeenLease }
+  /** helm Jobs of the cluster that have not ended; read with the Leases. */
+  helmJobs?: string[]
 }

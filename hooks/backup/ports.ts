@@ -52,6 +52,8 @@ export interface BackupPorts extends TransferPorts {
   restoresOf(backup: ObjectName & { storage: S3Target }): Promise<ObjectIdentity[]>
   /** What a VecBackupSchedule says of the objects of its backups, read live; undefined when it is gone. */
   schedulePolicy(namespace: string, name: string): Promise<SchedulePolicy | undefined>
+  /** helm Jobs of a cluster that have not ended, read live, as messages name them. */
+  helmJobsAt(cluster: ObjectName): Promise<string[]>
   /** Whether a namespace is being deleted, or is gone. */
   namespaceEnds(name: string): Promise<boolean>
   /**

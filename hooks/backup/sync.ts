@@ -4,11 +4,11 @@ import { EXPIRY_CHECK_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'
-import { called, claim, givenBack, holderOf, standsIn } from '../lease.ts'
+import { claim, givenBack, standsIn } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, runAfter } from '../transfer.ts'
-import { soon, waitingFor, type Turn } from '../transfer-answer.ts'
+import { soon, waitingFor, waitsBehind, type Turn } from '../transfer-answer.ts'
 import { transferSync, type Transfer } from '../transfer-sync.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
@@ -45,20 +45,22 @@ const BACKUP: Transfer<Observed, BackupStatus> = {
 /** Everything else is there: the rights, then the Lease, then the Job. Each is seen before the next. */
 function start(turn: Turn<Observed, BackupStatus>): Decision {
   const { observed, context } = turn
-  const { backup, cluster, leases, progress } = observed
+  const { backup, cluster, leases, progress, helmJobs = [] } = observed
   const rights = backupRights(backup)
   // A Job must not start before it may report.
   if (cluster === undefined || leases === undefined || !areObserved(rights, observed.children)) {
     return soon(turn, 'the rights of the Job are being made', rights)
   }
-  const writer = holderOf(leases.write, context.now)
-  if (writer !== undefined) return waitingFor(turn, called(writer))
-  const claimed = claim([leases.backup], asHolder(backup), { cluster, now: context.now })
-  if (claimed.state === 'waiting') return waitingFor(turn, called(claimed.holder))
+  const about = { cluster, now: context.now, free: [leases.write] }
+  const claimed = claim([leases.backup], asHolder(backup), about)
+  if (claimed.state === 'waiting') return waitsBehind(turn, claimed)
   if (claimed.state === 'taking') {
     const taking = soon(turn, 'the Lease of the cluster is being taken')
     return { ...taking, leases: claimed.writes }
   }
+  // One of an earlier release, or the first install, took no Lease.
+  const [helmJob] = helmJobs
+  if (helmJob !== undefined) return waitingFor(turn, helmJob)
   const plan = { ...wantedRun(backup, cluster, observed.statefulSet), run: runAfter(progress) }
   const job = backupJob(observed, cluster, plan, context.settings)
   return soon(turn, `Job ${job.metadata.name} was started`, [job])

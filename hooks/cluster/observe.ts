@@ -6,6 +6,7 @@ import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { releaseName } from '../../crds/names.ts'
 import { secondsSince } from '../conditions.ts'
 import { isUnfinished, newestOf } from '../job.ts'
+import { seeLease } from '../lease.ts'
 import { objectsOf, readReport, shownJobs } from '../observations.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, HookRequest } from '../protocol.ts'
@@ -29,7 +30,7 @@ export async function observe(
   context: Context,
 ): Promise<Observed> {
   const cluster = request.parent
-  const { namespace, name, uid } = cluster.metadata
+  const { namespace, uid } = cluster.metadata
   const statefulSet = relatedStatefulSet(request)
   const observed: Observed = {
     cluster,
@@ -55,20 +56,30 @@ export async function observe(
     }
   }
   const due = dueRun(observed, context.settings)
-  if (due === undefined) return observed
-  const [liveJobs, unfinished, writeHolder] = await Promise.all([
+  if (due === undefined) {
+    return isSilent(observed) ? { ...observed, leases: await readLeases(cluster, ports) } : observed
+  }
+  const [liveJobs, unfinished, leases] = await Promise.all([
     ports.jobsOf(namespace, uid),
     ports.unfinishedHelmJobs(),
-    ports.writeHolder({ namespace, name }),
+    readLeases(cluster, ports),
   ])
   const unfinishedHelmJobs = unfinished + turns.others(uid, context.now)
-  return {
-    ...observed,
-    due,
-    liveJobs,
-    unfinishedHelmJobs,
-    ...(writeHolder !== undefined && { writeHolder }),
-  }
+  return { ...observed, due, liveJobs, unfinishedHelmJobs, leases }
+}
+
+/** A Job that has not reported may have come so late that another one holds the Lease by now. */
+function isSilent({ jobs, progress }: Observed): boolean {
+  const running = jobs.find(isUnfinished)
+  return running !== undefined && progress?.job !== running.metadata.uid
+}
+
+async function readLeases({ metadata }: VecCluster, ports: ClusterPorts) {
+  const [write, backup] = await Promise.all([
+    seeLease(metadata, 'write', ports),
+    seeLease(metadata, 'backup', ports),
+  ])
+  return { write, backup }
 }
 
 /** For finalize: no related objects are shown, so the StatefulSet comes through a port. */

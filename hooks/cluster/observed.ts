@@ -2,6 +2,7 @@
 import type { UpgradePlan } from '../../crds/command.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Job, Pod, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { SeenLease } from '../lease.ts'
 import type { ShownJobs } from '../observations.ts'
 import type { PodConsensus } from './ports.ts'
 
@@ -21,8 +22,8 @@ export interface Observed extends ShownJobs {
   liveJobs?: Job[]
   /** Helm Jobs of all clusters that have not ended; only where a run is due. */
   unfinishedHelmJobs?: number
-  /** Who rewrites the collections of this cluster at this moment; only where a run is due. */
-  writeHolder?: string
+  /** Live; only where a run is due, or its Job has not reported yet. */
+  leases?: { write: SeenLease; backup: SeenLease }
   /** The namespace is being deleted; only in finalize. */
   namespaceEnds?: boolean
 }

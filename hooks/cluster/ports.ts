@@ -1,7 +1,8 @@
 /** What the VecCluster room needs from outside; metacontroller/ports.ts implements it. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/connection.ts'
-import type { Job, KubernetesEvent, Pod, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { KubernetesEvent, Pod, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type { LeasePorts } from '../lease.ts'
 
 /** What one pod reports of consensus; `unknown` when it could not be asked. */
 export interface PodConsensus {
@@ -21,13 +22,9 @@ export interface Peer {
   ordinal?: number
 }
 
-export interface ClusterPorts {
+export interface ClusterPorts extends LeasePorts {
   /** A Secret, at most 60 s old; undefined when there is none. */
   secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** Jobs that carry the label of this parent, read live: Metacontroller's cache may lag. */
-  jobsOf(namespace: string, parentUid: string): Promise<Job[]>
-  /** Who holds the Lease `vec-<name>-write`, for people; read live. */
-  writeHolder(cluster: { namespace: string; name: string }): Promise<string | undefined>
   /** Number of helm Jobs that have not ended, in all namespaces; at most 5 s old. */
   unfinishedHelmJobs(): Promise<number>
   /** The resource itself, read live. */

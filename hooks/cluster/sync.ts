@@ -9,11 +9,13 @@ import {
   SILENT_JOB_SECONDS,
   SOON_SECONDS,
 } from '../../crds/limits.ts'
-import type { ClusterStatus } from '../../crds/cluster.ts'
+import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
+import type { Holder } from '../../crds/rules/holder.ts'
 import { secondsSince } from '../conditions.ts'
 import { outlived } from '../history.ts'
 import { imageOf, isUnfinished, newestOf, nextRun, planOf, runOf, staying } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
+import { called, claim, givenBack, holderOf, type Claim, type LeaseWrite } from '../lease.ts'
 import { areObserved } from '../rights.ts'
 import { silenceOf } from '../transfer.ts'
 import { clusterRights, upgradeJob } from './children.ts'
@@ -26,7 +28,12 @@ import type { Wanted } from './observed.ts'
 import { secretProblem, usedSecrets } from './secrets.ts'
 import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
 
-export function sync(observed: Observed, context: Context): Desired<ClusterStatus> {
+/** A decision: what goes on the wire, and the Leases to write besides it. */
+export interface Decision extends Desired<ClusterStatus> {
+  leases?: LeaseWrite[]
+}
+
+export function sync(observed: Observed, context: Context): Decision {
   const { jobs, due } = observed
 
   // What changed since this Job started is not this Job's business.
@@ -39,9 +46,13 @@ export function sync(observed: Observed, context: Context): Desired<ClusterStatu
   if (due === undefined) return settled(observed, context)
 
   const obstacle = obstacleOf(observed.cluster, observed.statefulSet)
-  if (obstacle !== undefined) return blocked(observed, context, 'SpecRefused', obstacle)
+  if (obstacle !== undefined) {
+    return withoutLease(observed, blocked(observed, context, 'SpecRefused', obstacle))
+  }
   const problem = secretProblem(usedSecrets(observed.cluster.spec), observed.secrets)
-  if (problem !== undefined) return blocked(observed, context, 'SecretNotUsable', problem)
+  if (problem !== undefined) {
+    return withoutLease(observed, blocked(observed, context, 'SecretNotUsable', problem))
+  }
 
   // The same plan is tried again after a pause; another plan, at once.
   if (failure?.plan === due.hash) {
@@ -55,13 +66,13 @@ export function sync(observed: Observed, context: Context): Desired<ClusterStatu
   return start(observed, context, due, failure)
 }
 
-/** Makes the next Job, as far as its turn has come and its rights are there. */
+/** Creates the next Job once its rights are there, there is a slot for it, and it holds the Lease. */
 function start(
   observed: Observed,
   context: Context,
   wanted: Wanted,
   failure: Shortfall | undefined,
-): Desired<ClusterStatus> {
+): Decision {
   const { cluster, liveJobs = [], unfinishedHelmJobs = 0, progress } = observed
   const rights = clusterRights(cluster)
   const waiting = (reason: string, message: string, more: Child[] = []) =>
@@ -73,19 +84,27 @@ function start(
 
   const justMade = liveJobs.find(isUnfinished)
   if (justMade !== undefined) return waiting('HelmRunning', underWay(runOf(justMade)))
-  // helm would roll pods under a restore, and a larger factor would make the engine repair in mid-way.
-  if (observed.writeHolder !== undefined) {
-    const shortfall = { reason: 'WaitingForTurn', message: `waits for ${observed.writeHolder}` }
-    return answer(observed, context, { shortfall, again: RETRY_SECONDS })
-  }
   if (!areObserved(rights, observed.children)) {
     // A Job must not start before it may report.
     return waiting('HelmStarting', 'the rights of the helm Job are being made', rights)
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
-    return waiting('WaitingForTurn', `${unfinishedHelmJobs} helm Jobs are running`)
+    const message = `${unfinishedHelmJobs} helm Jobs are running`
+    return withoutLease(observed, waiting('WaitingForTurn', message))
   }
   const run = nextRun([...observed.jobs, ...liveJobs], progress?.run)
+  const claimed = claimOf(observed, run, context)
+  if (claimed.state === 'waiting') {
+    const shortfall = { reason: 'WaitingForTurn', message: `waits for ${called(claimed.holder)}` }
+    return {
+      ...answer(observed, context, { shortfall, again: RETRY_SECONDS }),
+      leases: claimed.writes,
+    }
+  }
+  if (claimed.state === 'taking') {
+    const taking = waiting('HelmStarting', 'the Lease of the cluster is being taken')
+    return { ...taking, leases: claimed.writes }
+  }
   try {
     const plan = { ...wanted, run }
     const job = upgradeJob(cluster, plan, rights, context.settings)
@@ -96,11 +115,49 @@ function start(
   }
 }
 
-function whileRunning(observed: Observed, job: Job, context: Context): Desired<ClusterStatus> {
+/**
+ * A helm run rolls pods: under a backup it would record copies that are not whole, and under a restore a
+ * larger factor would make the engine repair halfway. There is nothing to protect before the first install.
+ */
+function claimOf(observed: Observed, run: number, { now }: Context): Claim {
+  const { cluster, leases } = observed
+  if (leases === undefined || isFirstInstall(observed)) return { state: 'held' }
+  return claim([leases.backup], asHolder(cluster), { cluster, now, run, free: [leases.write] })
+}
+
+function isFirstInstall({ cluster, statefulSet, progress }: Observed): boolean {
+  return (
+    statefulSet === undefined &&
+    progress?.applied === undefined &&
+    cluster.status?.helmRelease === undefined
+  )
+}
+
+export function asHolder({ metadata: { namespace, name, uid } }: VecCluster): Holder {
+  return { kind: 'VecCluster', namespace, name, uid }
+}
+
+/** Who starts no Job now holds nobody up. */
+function withoutLease({ cluster, leases }: Observed, desired: Desired<ClusterStatus>): Decision {
+  const writes = leases === undefined ? [] : givenBack([leases.backup], asHolder(cluster))
+  return writes.length === 0 ? desired : { ...desired, leases: writes }
+}
+
+/** It appeared after its hold was over, and another holder may be at work. */
+function missedTurn(observed: Observed, { now }: Context): boolean {
+  const { cluster, leases } = observed
+  if (leases === undefined || isFirstInstall(observed)) return false
+  return [leases.write, leases.backup].some((lease) => {
+    const holder = holderOf(lease, now)
+    return holder !== undefined && holder.uid !== cluster.metadata.uid
+  })
+}
+
+function whileRunning(observed: Observed, job: Job, context: Context): Decision {
   const { cluster, progress } = observed
   const { namespace = '', name, uid = '' } = job.metadata
   const reported = progress?.job === uid
-  if (!reported && isStuck(job, observed, context)) {
+  if (!reported && (isStuck(job, observed, context) || missedTurn(observed, context))) {
     const message = `Job ${name} reported nothing and is made again`
     return {
       ...answer(observed, context, {

@@ -5,11 +5,19 @@ import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import type { Decided } from '../carry-out.ts'
 import { isFinal } from '../ending.ts'
-import { called, claim, givenBack, heldSeconds, standsIn, type SeenLease } from '../lease.ts'
+import { claim, givenBack, heldSeconds, standsIn, type SeenLease } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
 import { afterEnd, runAfter } from '../transfer.ts'
-import { open, soon, starting, waiting, waitingFor, type Turn } from '../transfer-answer.ts'
+import {
+  open,
+  soon,
+  starting,
+  waiting,
+  waitingFor,
+  waitsBehind,
+  type Turn,
+} from '../transfer-answer.ts'
 import { transferSync, type Transfer } from '../transfer-sync.ts'
 import { restoreJob, restoreRights, wantedRun } from './children.ts'
 import { copied, originalsOf } from './copies.ts'
@@ -56,7 +64,7 @@ function start(turn: Turn<Observed, RestoreStatus>): Decision {
   const [other] = others
   if (other !== undefined) return waitingFor(turn, other)
   const claimed = claim(both(leases), asHolder(restore), { cluster, now })
-  if (claimed.state === 'waiting') return waitingFor(turn, called(claimed.holder))
+  if (claimed.state === 'waiting') return waitsBehind(turn, claimed)
   if (claimed.state === 'taking') {
     const taking = soon(turn, 'the Leases of the cluster are being taken')
     return { ...taking, leases: claimed.writes }
@@ -79,7 +87,7 @@ function withJob(turn: Turn<Observed, RestoreStatus>, cluster: VecCluster): Deci
   return soon(turn, `Job ${job.metadata.name} was started`, [job])
 }
 
-/** In the order they are taken. */
+/** In the order they are taken: all compete for the first one, so nobody holds one each. */
 function both({ write, backup }: NonNullable<Observed['leases']>): SeenLease[] {
-  return [write, backup]
+  return [backup, write]
 }

@@ -136,6 +136,7 @@ t.test('a Lease that cannot be given back keeps no resource, nor the next Lease'
       if (name === 'vec-a-write') throw new Error('no answer')
       return leaseOf('backup', mine)
     },
+    takeLease: async () => t.fail('taken'),
     dropLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
   })
   t.strictSame(dropped, ['vec-a-backup'])

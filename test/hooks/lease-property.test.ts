@@ -50,9 +50,10 @@ const step: fc.Arbitrary<Step> = fc.record({
 function claimants(store: LeaseStore): Claimant[] {
   return [
     new Claimant('backup-1', ['backup'], store),
-    new Claimant('restore-1', ['write', 'backup'], store),
+    new Claimant('restore-1', ['backup', 'write'], store),
     new Claimant('backup-2', ['backup'], store),
-    new Claimant('restore-2', ['write', 'backup'], store),
+    new Claimant('restore-2', ['backup', 'write'], store),
+    new Claimant('helm', ['backup'], store, 2),
   ]
 }
 
@@ -97,9 +98,71 @@ t.test(
   },
 )
 
+/** Of these, whoever looks every 30 s; each may be refused its Job for ever. */
+async function rounds(
+  all: Claimant[],
+  store: LeaseStore,
+  { refused = [] }: { refused?: Claimant[] } = {},
+): Promise<string[]> {
+  const order: string[] = []
+  for (let round = 0; round < 200 && !all.every((one) => one.isDone || refused.includes(one));) {
+    for (const one of all) {
+      await one.look()
+      one.decide()
+      await one.write()
+      await one.write()
+      if (refused.includes(one)) one.refuse()
+      else one.arrive()
+      if (one.isAtWork && order.at(-1) !== one.holder.name) order.push(one.holder.name)
+    }
+    round += 1
+    store.advance(30)
+    if (round % 4 === 0) for (const one of all) one.end()
+  }
+  return order
+}
+
+t.test('they have their turns in the order in which they came', async (t) => {
+  const store = new LeaseStore()
+  const all = ['first', 'second', 'third', 'fourth'].map(
+    (name) => new Claimant(name, ['backup'], store),
+  )
+  const helm = new Claimant('helm', ['backup'], store, 1)
+  const [first, second, third, fourth] = all
+  const came = [first, second, helm, third, fourth].filter((one) => one !== undefined)
+  for (const one of came) await one.pass()
+  t.strictSame(
+    came.map(({ waitsFor }) => waitsFor),
+    [undefined, 'first', 'first', 'first', 'first'],
+  )
+  // Whoever looks first, however often.
+  t.strictSame(await rounds(came.toReversed(), store), [
+    'first',
+    'second',
+    'helm',
+    'third',
+    'fourth',
+  ])
+})
+
+t.test(
+  'a claimant whose Job is always refused goes behind the others each time (M2)',
+  async (t) => {
+    const store = new LeaseStore()
+    const refused = new Claimant('refused', ['backup'], store)
+    const restore = new Claimant('restore', ['backup', 'write'], store)
+    const helm = new Claimant('helm', ['backup'], store, 2)
+    const others = [restore, helm]
+    t.strictSame(await rounds([refused, ...others], store, { refused: [refused] }), [
+      ...['restore', 'helm', 'helm'].filter((name, at, all) => name !== all[at - 1]),
+    ])
+    t.ok(others.every(({ isDone }) => isDone))
+  },
+)
+
 /** From any state on: when everybody passes every 30 s and Jobs end, all get done. */
 async function finish(all: Claimant[], store: LeaseStore): Promise<void> {
-  for (let round = 0; round < 60; round += 1) {
+  for (let round = 0; round < 100; round += 1) {
     // All look before any of them decides, and another one is first each time.
     const order = all.map((_, index) => all[(index + round) % all.length])
     for (const one of order) one?.arrive()

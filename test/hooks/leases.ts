@@ -64,17 +64,24 @@ export function someJob(name: string, ended = false): Job {
 export class Claimant {
   readonly holder: Holder
   isDone = false
+  /** Whom it found before it, at last. */
+  waitsFor: string | undefined
   readonly #store: LeaseStore
   readonly #kinds: LeaseKind[]
-  #seen: { leases: SeenLease[]; hasJob: boolean; at: Date } | undefined
+  /** Helm runs to come; a backup or a restore has one Job, whatever its name. */
+  readonly #runs: number
+  #run = 1
+  #seen: { leases: SeenLease[]; free: SeenLease[]; hasJob: boolean; at: Date } | undefined
   #writes: LeaseWrite[] = []
   /** A Job that was answered, and is on its way to the API server. */
   #answered: Date | undefined
 
-  constructor(name: string, kinds: LeaseKind[], store: LeaseStore) {
+  constructor(name: string, kinds: LeaseKind[], store: LeaseStore, runs = 0) {
     this.#store = store
     this.#kinds = kinds
-    this.holder = { kind: 'VecBackup', namespace: 'ns', name, uid: `uid-${name}` }
+    this.#runs = runs
+    const kind = runs > 0 ? 'VecCluster' : 'VecBackup'
+    this.holder = { kind, namespace: 'ns', name, uid: `uid-${name}` }
   }
 
   get isAtWork(): boolean {
@@ -87,24 +94,29 @@ export class Claimant {
     const store = this.#store
     const at = store.now
     const leases: SeenLease[] = []
-    for (const kind of this.#kinds) {
+    const free: SeenLease[] = []
+    for (const kind of ['backup', 'write'] as const) {
       const jobsOf = async (namespace: string, uid: string) => {
         await between()
         if (fails) throw new Error('no answer')
         return store.jobsOf(namespace, uid)
       }
       const lease = (namespace: string, name: string) => store.lease(namespace, name)
-      leases.push(await seeLease(LEASED.metadata, kind, { lease, jobsOf }))
+      const seen = await seeLease(LEASED.metadata, kind, { lease, jobsOf })
+      if (this.#kinds.includes(kind)) leases.push(seen)
+      else free.push(seen)
     }
-    this.#seen = { leases, hasJob: this.isAtWork, at }
+    this.#seen = { leases, free, hasJob: this.isAtWork, at }
   }
 
   decide(): void {
     if (this.#seen === undefined) return
-    const { leases, hasJob, at } = this.#seen
+    const { leases, free, hasJob, at } = this.#seen
     this.#seen = undefined
     if (hasJob) return
-    const claimed = claim(leases, this.holder, { cluster: LEASED, now: at })
+    const run = this.#runs > 0 ? { run: this.#run } : {}
+    const claimed = claim(leases, this.holder, { cluster: LEASED, now: at, free, ...run })
+    if (claimed.state === 'waiting') this.waitsFor = claimed.holder.name
     if (claimed.state === 'held') this.#answered = at
     else this.#writes = claimed.writes
   }
@@ -131,7 +143,12 @@ export class Claimant {
     if (this.#answered === undefined) return
     const seconds = (this.#store.now.getTime() - this.#answered.getTime()) / 1000
     this.#answered = undefined
-    if (seconds < LEASE_MARGIN_SECONDS) this.#jobs = [...this.#jobs, someJob(this.holder.name)]
+    if (seconds < LEASE_MARGIN_SECONDS) this.#jobs = [...this.#jobs, someJob(this.#jobName)]
+  }
+
+  /** The API server takes no Job of it. */
+  refuse(): void {
+    this.#answered = undefined
   }
 
   /** The service ends in mid-pass; what it has answered may still arrive. */
@@ -142,13 +159,22 @@ export class Claimant {
 
   /** A Job that said nothing was deleted. */
   lose(): void {
-    this.#jobs = []
+    this.#jobs = this.#jobs.filter((job) => job.status !== undefined)
   }
 
+  /** Jobs of earlier runs are kept for their logs. */
   end(): void {
     if (!this.isAtWork) return
-    this.#jobs = [someJob(this.holder.name, true)]
-    this.isDone = true
+    this.#jobs = [
+      ...this.#jobs.filter((job) => job.status !== undefined),
+      someJob(this.#jobName, true),
+    ]
+    this.#run += 1
+    this.isDone = this.#run > this.#runs
+  }
+
+  get #jobName(): string {
+    return `${this.holder.name}-${this.#run}`
   }
 
   async pass(): Promise<void> {

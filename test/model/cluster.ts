@@ -42,7 +42,11 @@ export function clusters(): Record<string, Life> {
     'a Job that refuses': life({ refusals: 1 }),
     'lost answers': life({ 'lost answers': 1 }),
     'another spec': life({ changes: 1 }, changes),
-    'a restore at work': life({ turns: 1 }, anotherWith(['write', 'backup'], 'VecRestore')),
+    'a restore at work': life({ turns: 1 }, anotherWith(['backup', 'write'], 'VecRestore')),
+    'a backup at work': life({ turns: 1, changes: 1 }, (world) => [
+      ...anotherWith(['backup'], 'VecBackup')(world),
+      ...changes(world),
+    ]),
     'pods in trouble': life({ pods: 1 }, podsFail),
     'its Secret comes late': life({ losses: 1 }, secretSteps, KEY_SPEC),
     'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, PARENT)),

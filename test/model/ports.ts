@@ -8,7 +8,6 @@ import { StorageError } from '../../crds/errors.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/ports.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
-import { holderNow } from '../../hooks/lease.ts'
 import type { MigrationPorts } from '../../hooks/migration/ports.ts'
 import type { RestorePorts } from '../../hooks/restore/ports.ts'
 import { withoutLease } from './others.ts'
@@ -45,7 +44,12 @@ export function portsOver(world: SmallWorld): AllPorts {
       const key = keyOf(lease)
       if (!isCurrent(world, lease)) return false
       if (!(key in world.live)) return create(world, lease)
-      edit(world, key, (found) => ({ ...found, spec: lease.spec }))
+      const { annotations } = lease.metadata
+      edit(world, key, ({ metadata, ...found }) => ({
+        ...found,
+        metadata: { ...metadata, ...(annotations && { annotations }) },
+        spec: lease.spec,
+      }))
       return true
     },
     async dropLease(lease: Lease) {
@@ -95,7 +99,10 @@ export function portsOver(world: SmallWorld): AllPorts {
     isReady: async () => world.engine.isReady,
     pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],
-    writeHolder: (cluster) => holderNow(cluster, 'write', leases, new Date(world.now)),
+    helmJobsAt: async () =>
+      unfinished(world)
+        .filter(isHelm)
+        .map(({ metadata }) => `helm Job ${metadata.name}`),
     unfinishedHelmJobs: async () => unfinished(world).filter(isHelm).length,
     writeEvent: async () => undefined,
     warn: () => undefined,

@@ -125,6 +125,8 @@ const LIMITS: Record<string, number[]> = {
   /** Of a Lease: too short for a Job, over; and a restore looks once more who is at work. */
   acquireTime: [240, 300],
   acquiredByRestore: [15, 240, 300],
+  /** Of an entry in the queue of a Lease: it is renewed, and counts no longer. */
+  waiterSeen: [75, 180],
   /** Of a helm run: it is tried again. */
   failedAt: [30],
   refusedAt: [600],
@@ -188,17 +190,29 @@ function whatMatters(object: Small): object {
   }
 }
 
+interface Waiter {
+  holder: string
+  seen: string
+}
+
 /** When it was told matters only of what is tried again. */
 function reportIn(annotations: Record<string, string>, kind: string): object {
-  const { [ANNOTATIONS.progress]: progress, ...others } = annotations
+  const { [ANNOTATIONS.progress]: progress, [ANNOTATIONS.waiters]: queue, ...rest } = annotations
+  const waiters = queue === undefined ? [] : (JSON.parse(queue) as Waiter[])
+  const others = {
+    ...rest,
+    ...(waiters.length > 0 && {
+      waiters: waiters.map(({ holder, seen }) => ({ holder, waiterSeen: seen })),
+    }),
+  }
   if (progress === undefined) return { ...others, run: 0 }
   const { at, applied, ...all } = JSON.parse(progress) as Record<string, unknown>
-  const rest = { ...all, startedAt: undefined }
+  const report = { ...all, startedAt: undefined }
   const { state } = all
   return {
     ...others,
     progress: {
-      ...rest,
+      ...report,
       ...(kind === 'VecCluster' && state === 'Failed' && { failedAt: at }),
       ...(kind === 'VecCluster' && state === 'Refused' && { refusedAt: at }),
       ...(applied !== undefined && { applied: { ...(applied as object), at: undefined } }),

@@ -49,7 +49,7 @@ export function backups(): Record<string, Life> {
     ...everyTransfer(life),
     'others at work': life(
       { turns: 1, deletions: 1 },
-      anotherWith(['write', 'backup'], 'VecRestore'),
+      anotherWith(['backup', 'write'], 'VecRestore'),
     ),
     'another backup': life({ turns: 2 }, anotherWith(['backup'], 'VecBackup')),
     'what it needs goes': life({ losses: 2 }, (world) => [
@@ -103,7 +103,7 @@ export function restores(): Record<string, Life> {
     ...everyTransfer(life),
     'others at work': life(
       { turns: 1, deletions: 1 },
-      anotherWith(['write', 'backup'], 'VecRestore'),
+      anotherWith(['backup', 'write'], 'VecRestore'),
     ),
     'a backup at work': life({ turns: 2 }, anotherWith(['backup'], 'VecBackup')),
     'a migration at work': life({ turns: 1, deletions: 1 }, anotherMigration),
@@ -127,7 +127,7 @@ export function migrations(): Record<string, Life> {
     ...everyTransfer(life),
     'others at work': life(
       { turns: 2, deletions: 1 },
-      anotherWith(['write', 'backup'], 'VecRestore'),
+      anotherWith(['backup', 'write'], 'VecRestore'),
     ),
     'its clusters go': life({ losses: 2 }, (world) => [
       ...comes(world, runningCluster('b')),

@@ -34,10 +34,12 @@ async function troubleOf(
 ): Promise<string | undefined> {
   const { metadata, spec } = lease
   const called = `${metadata.namespace ?? ''}/${metadata.name}`
+  // It was given back, and goes on existing for the queue in it.
+  if (spec?.holderIdentity === undefined) return undefined
   const held = holderIn(lease)
   const resource = RESOURCES.find(({ kind }) => kind === held?.kind)
   if (resource === undefined || held === undefined) {
-    return `${called} is held by ${spec?.holderIdentity ?? 'nobody'}, which is not of this operator`
+    return `${called} is held by ${spec.holderIdentity}, which is not of this operator`
   }
   const { namespace, name, uid } = held
   const holder = `${resource.kind} ${namespace}/${name}`

@@ -14,6 +14,7 @@ export function portsOf(answers: Partial<BackupPorts> = {}): {
     backup: async () => undefined,
     deleteBackup: async ({ name, uid }) => void written.push(`expire ${name} ${uid}`),
     restoresOf: async () => [],
+    helmJobsAt: async () => [],
     schedulePolicy: async () => undefined,
     namespaceEnds: async () => false,
     purge: async () => ({ done: true }),

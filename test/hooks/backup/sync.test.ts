@@ -197,8 +197,30 @@ t.test('who waits for a Lease says for whom', async (t) => {
   )
   t.strictSame(said(decision), ['Pending', 'WaitingForTurn', 'waits for VecBackup ns/other'])
   t.equal(decision.resyncAfterSeconds, 30)
-  t.equal(decision.leases, undefined)
+  const [noted] = decision.leases ?? []
+  t.equal(noted?.lease.spec?.holderIdentity, 'VecBackup/ns/other/uid-other')
+  t.match(noted?.lease.metadata.annotations?.[ANNOTATIONS.waiters], MINE)
 })
+
+t.test(
+  'a backup waits for a helm run, which holds the Lease or came before there was one',
+  async (t) => {
+    const run = {
+      kind: 'backup' as const,
+      lease: leaseOf('backup', 'VecCluster/ns/a/uid-a'),
+      jobs: [],
+    }
+    const held = sync(ready({ leases: { write: { kind: 'write' }, backup: run } }), context)
+    t.strictSame(said(held), [
+      ...['Pending', 'WaitingForTurn', 'waits for the helm run of VecCluster ns/a'],
+    ])
+    const first = sync(ready({ helmJobs: ['helm Job cluster-upgrade-1'] }), context)
+    t.strictSame(said(first), [
+      ...['Pending', 'WaitingForTurn', 'waits for helm Job cluster-upgrade-1'],
+    ])
+    t.equal(jobIn(first), undefined)
+  },
+)
 
 t.test(
   'while -write is held no backup starts, and its own Lease is given back in that pass',

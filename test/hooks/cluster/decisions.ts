@@ -2,7 +2,7 @@
 import { clusterRights } from '../../../hooks/cluster/children.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
-import { sync as decide } from '../../../hooks/cluster/sync.ts'
+import { sync as decide, type Decision } from '../../../hooks/cluster/sync.ts'
 import { UpgradePlan } from '../../../crds/command.ts'
 import type { Context, Desired } from '../../../hooks/protocol.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
@@ -12,7 +12,7 @@ import { planIn as planOf } from '../decisions.ts'
 export const rights = clusterRights(cluster())
 
 /** Decides as the room does: with the run that was found due. */
-export function sync(found: Observed, at: Context): Desired<ClusterStatus> {
+export function sync(found: Observed, at: Context): Decision {
   const due = dueRun(found, at.settings)
   return decide(due === undefined ? found : { ...found, due }, at)
 }

@@ -5,6 +5,7 @@ import type { ClusterPorts } from '../../../hooks/cluster/ports.ts'
 export interface Written {
   events: KubernetesEvent[]
   deleted: string[]
+  leases: string[]
 }
 
 /** Ports that find nothing, unless a test says otherwise. */
@@ -12,11 +13,13 @@ export function portsOf(answers: Partial<ClusterPorts> = {}): {
   ports: ClusterPorts
   written: Written
 } {
-  const written: Written = { events: [], deleted: [] }
+  const written: Written = { events: [], deleted: [], leases: [] }
   const ports: ClusterPorts = {
     secret: async () => undefined,
     jobsOf: async () => [],
-    writeHolder: async () => undefined,
+    lease: async () => undefined,
+    takeLease: async ({ metadata }) => written.leases.push(`take ${metadata.name}`) > 0,
+    dropLease: async ({ metadata }) => written.leases.push(`drop ${metadata.name}`) > 0,
     unfinishedHelmJobs: async () => 0,
     cluster: async () => undefined,
     statefulSet: async () => undefined,

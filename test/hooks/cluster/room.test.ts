@@ -17,6 +17,7 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
+import { leaseOf } from '../transfer.ts'
 import { requestOf } from '../request.ts'
 import { portsOf } from './ports.ts'
 
@@ -53,12 +54,22 @@ t.test('live Jobs and turns are read only where a Job may be due', async (t) => 
   t.strictSame(read, ['jobsOf', 'unfinishedHelmJobs'])
 })
 
-t.test('who holds -write is read where a helm run may be due, and is waited for', async (t) => {
-  const { ports } = portsOf({ writeHolder: async ({ name }) => `VecRestore ns/into-${name}` })
-  const desired = await clusterRoom(ports).sync(requestOf(cluster(), rights), context)
+t.test('Leases are read where a helm run may be due, and written before its Job', async (t) => {
+  const asked: string[] = []
+  const lease = async (_: string, name: string) => {
+    asked.push(name)
+    return name === 'vec-a-write' ? leaseOf('write', 'VecRestore/far/into-a/uid-r', 5) : undefined
+  }
+  const request = requestOf(cluster(), rights, [statefulSet()])
+  const { ports } = portsOf({ lease })
+  const desired = await clusterRoom(ports).sync(request, context)
+  t.strictSame(asked.toSorted(), ['vec-a-backup', 'vec-a-write'])
   t.notOk(desired.children.some(({ kind }) => kind === 'Job'))
   const applied = statusOf(desired).conditions?.find(({ type }) => type === 'Applied')
-  t.equal(applied?.message, 'waits for VecRestore ns/into-a')
+  t.equal(applied?.message, 'waits for VecRestore far/into-a')
+  const free = portsOf()
+  await clusterRoom(free.ports).sync(request, context)
+  t.strictSame(free.written.leases, ['take vec-a-backup'])
 })
 
 t.test('customize shows the StatefulSet, by name and namespace', async (t) => {

@@ -101,17 +101,6 @@ t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
   ])
 })
 
-t.test('while -write is held no helm run starts; it says for whom it waits', async (t) => {
-  const desired = sync(ready({ writeHolder: 'VecRestore ns/r' }), context)
-  t.equal(jobIn(desired), undefined)
-  t.strictSame(condition(desired, 'Applied'), [
-    'False',
-    'WaitingForTurn',
-    'waits for VecRestore ns/r',
-  ])
-  t.equal(desired.resyncAfterSeconds, 30)
-})
-
 t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   const jobs = [helmJob({ createdAgo: 601, plan: wantedRun(ready(), settings).hash })]
   const desired = sync(ready({ jobs }), context)

@@ -49,7 +49,7 @@ t.test('the rights, then both Leases, then the Job, each seen before the next', 
   t.strictSame(first.written, [])
   const second = portsOf(world)
   await answer(rights, second)
-  t.strictSame(second.written, ['take vec-a-write', 'take vec-a-backup'])
+  t.strictSame(second.written, ['take vec-a-backup', 'take vec-a-write'])
   const held = portsOf({
     ...world,
     lease: async (_, name) => leaseOf(name === 'vec-a-write' ? 'write' : 'backup', MINE, 20),

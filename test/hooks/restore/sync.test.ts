@@ -137,11 +137,11 @@ t.test('the rights of the Job are seen before anything is taken', async (t) => {
   t.equal(said(decision)[2], 'the rights of the Job are being made')
 })
 
-t.test('a restore takes both Leases of its target, that of writing first', async (t) => {
+t.test('a restore takes both Leases of its target, the one that all need first', async (t) => {
   const decision = sync(ready({ leases: free }), context)
   t.match(decision.leases, [
-    { act: 'take', lease: { metadata: { name: 'vec-a-write' }, spec: { holderIdentity: MINE } } },
-    { act: 'take', lease: { metadata: { name: 'vec-a-backup' } } },
+    { act: 'take', lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: MINE } } },
+    { act: 'take', lease: { metadata: { name: 'vec-a-write' } } },
   ])
   t.strictSame(said(decision), [
     'Pending',

@@ -167,6 +167,14 @@ t.test('doctor finds a Lease whose holder is in a namespace that is not served',
   t.match(out, /ns\/vec-docs-write is held by somebody-else, which is not of this operator/)
 })
 
+t.test('a Lease that was given back, and stays for its queue, is no finding', async (t) => {
+  const { type, api } = await scene(t)
+  const { spec: _, ...vacated } = lease('backup', '')
+  await api.create({ ...vacated, spec: {} })
+  const { out } = await type('doctor')
+  t.match(out, /^ok +Leases +1 Lease, none without a holder$/m)
+})
+
 const BUCKETS: [string, object, RegExp, number][] = [
   ['answers', {}, /^ok +bucket backups +read with Secret ns\/keys$/m, ENDS.fine],
   [
