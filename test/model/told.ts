@@ -111,8 +111,9 @@ export function told(object: Small): Told {
 }
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
-/** In the name of a Job, in a report, in a status, and in its words. */
-const RUN = /((?:run|upgrade|uninstall)-[0-9a-f]{12}-|"(?:run|appliedRun)":|\brun )(\d+)/g
+/** In the name of a Job, in a report, in a status, on a Lease, and in words. */
+const RUN =
+  /((?:run|upgrade|uninstall)-[0-9a-f]{12}-|"(?:run|appliedRun)":|dev\/run":"|\brun )(\d+)/g
 /** Of a schedule that makes one every ten minutes: it is known by how many came after it. */
 const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]

@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Lease } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/names.ts'
+import { clusterRoom } from '../../../hooks/cluster/index.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { wantedRun } from '../../../hooks/cluster/plan.ts'
 import { seeLease, type SeenLease } from '../../../hooks/lease.ts'
@@ -9,7 +10,9 @@ import { ago, cluster, context, helmJob, settings, statefulSet } from '../../bui
 import { jobIn } from '../decisions.ts'
 import { LeaseStore, someJob } from '../leases.ts'
 import { leaseOf } from '../transfer.ts'
-import { condition, ready, sync } from './decisions.ts'
+import { requestOf } from '../request.ts'
+import { condition, ready, rights, sync } from './decisions.ts'
+import { portsOf } from './ports.ts'
 
 const MINE = 'VecCluster/ns/a/uid-a'
 const BACKUP = 'VecBackup/ns/b/uid-b'
@@ -106,6 +109,19 @@ t.test('the first install asks nobody', async (t) => {
     jobIn(sync(ready({ cluster: known, leases: { write, backup: busy } }), context)),
     undefined,
   )
+})
+
+t.test('a deletion looks at no Lease', async (t) => {
+  const asked: string[] = []
+  const lease = async (_: string, name: string) => {
+    asked.push(name)
+    return undefined
+  }
+  const { ports, written } = portsOf({ lease, statefulSet: async () => statefulSet() })
+  const parent = cluster({ deletionTimestamp: ago(5), status: { helmRelease: 'vec-a' } })
+  const desired = await clusterRoom(ports).finalize?.(requestOf(parent, rights), context)
+  t.match(jobIn(desired ?? { children: [] }), { metadata: { name: /uninstall/ } })
+  t.strictSame([asked, written.leases], [[], []])
 })
 
 t.test('who waits for a slot, or for a Secret, holds up nobody', async (t) => {
