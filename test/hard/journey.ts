@@ -8,7 +8,7 @@ import type { Phase, Plan } from './plan.ts'
 import { readReplicas, settle } from './replicas.ts'
 import { backup, cluster, migration, restore, SOURCE, TARGET } from './resources.ts'
 import { Strikes } from './strikes.ts'
-import { COLLECTIONS, KEYED, PASSING, PLAIN, Traffic } from './traffic.ts'
+import { ALIAS, ALIAS_NAME, COLLECTIONS, KEYED, NAMED, PASSING, PLAIN, Traffic } from './traffic.ts'
 import type { HardWorld } from './world.ts'
 
 export interface Outcome {
@@ -136,6 +136,8 @@ class JourneyRun {
       (name) => restore(name, { backup: taken.name, target, collections: backedUp, mapping }),
     )
     if (back === undefined) return
+    // Elsewhere the alias still names what it named before, and is left there.
+    if (into === 'other cluster') await this.#judgeAlias(taken)
     await this.#judge(taken, target, (name) => mapping[name] ?? name)
   }
 
@@ -296,6 +298,22 @@ class JourneyRun {
       const now = later.now()
       const found = compare({ ledger: later, collection: name, from: now, to: now }, replicas)
       this.#report(`${name} after later writes`, found.map(textOf))
+    }
+  }
+
+  /** On every node of a cluster that had none, the alias names what it named while the backup was made. */
+  async #judgeAlias({ from, to }: Span): Promise<void> {
+    const allowed = [...this.#ledger.allowed(ALIAS_NAME, from, to)].map((at) => NAMED[at ?? -1])
+    for (const [node, url] of this.#world.urls(TARGET).entries()) {
+      const { aliases } = (await ask(url, 'GET', '/aliases')) as {
+        aliases: { alias_name: string; collection_name: string }[]
+      }
+      const found = aliases.find(({ alias_name }) => alias_name === ALIAS)?.collection_name
+      if (allowed.some((name) => name === found)) continue
+      const wanted = allowed.map(String).join(' or ')
+      this.#findings.push(
+        `alias ${ALIAS} names ${found ?? 'nothing'} on node ${node}, not ${wanted}`,
+      )
     }
   }
 

@@ -108,13 +108,11 @@ export function draw(seed: number, { nodes, short = false }: DrawOptions = {}): 
   }
 }
 
-/** A second volume lost in the same run may be the last copy: no backup has to survive that. */
+/**
+ * With a volume only one copy of its points is lost, and a backup need not survive that of the other: in a
+ * run that loses a volume nothing else strikes.
+ */
 function plausible(strikes: Strike[]): Strike[] {
-  let lost = false
-  return strikes.filter(({ fault }) => {
-    if (fault !== 'volume lost') return true
-    const isFirst = !lost
-    lost = true
-    return isFirst
-  })
+  const lost = strikes.find(({ fault }) => fault === 'volume lost')
+  return lost === undefined ? strikes : [lost]
 }

@@ -145,7 +145,7 @@ export class Strikes {
   /** Only where every point is on another node too. */
   async #loseVolume({ world, cluster, node }: Blow): Promise<Ending | undefined> {
     const { engines } = world
-    if (engines === undefined || this.lost.size > 0 || this.#running.size > 1) return undefined
+    if (engines === undefined || this.lost.size > 0) return undefined
     const urls = () => world.urls(cluster)
     if (urls().length < 3) return undefined
     for (const collection of COLLECTIONS) {

@@ -14,6 +14,9 @@ export const KEYED = 'keyed'
 export const PASSING = 'passing'
 export const COLLECTIONS = [PLAIN, KEYED, PASSING] as const
 export const ALIAS = 'current'
+/** What the alias may name; in the ledger its version is the place in this list. */
+export const NAMED = [PLAIN, KEYED] as const
+export const ALIAS_NAME = { collection: 'aliases', id: 0 }
 const FIRST_KEYS = ['alpha', 'beta']
 
 const BATCH = 20
@@ -167,7 +170,7 @@ export class Traffic {
     try {
       if (chance < 0.3) await this.#createKey(`key ${this.#nextKey++}`)
       else if (chance < 0.6) await this.#dropKey()
-      else if (chance < 0.9) await this.#point(dice.oneOf([PLAIN, KEYED]))
+      else if (chance < 0.9) await this.#point(dice.oneOf(NAMED))
       // A backup of all collections cannot complete while one of them goes.
       else await this.#replacePassing()
     } catch {
@@ -219,9 +222,11 @@ export class Traffic {
   }
 
   /** Lets the alias name a collection. */
-  async #point(collection: string): Promise<void> {
+  async #point(collection: (typeof NAMED)[number]): Promise<void> {
+    const write = this.#options.ledger.begin(ALIAS_NAME, NAMED.indexOf(collection))
     const create = { create_alias: { collection_name: collection, alias_name: ALIAS } }
     await ask(this.#url(), 'POST', '/collections/aliases?timeout=10', { actions: [create] })
+    write.acknowledge()
   }
 
   async #upsert(area: Area, ids: readonly number[]): Promise<void> {
