@@ -3,7 +3,7 @@
  * run hundreds of processes, and hardly reach a line that the tests of the parts do not.
  */
 
-const WORLDS = /^test\/(faults|fuzz|model|scenarios|world\/demo)\//
+const WORLDS = /^test\/(faults|fuzz|hard|model|scenarios|world\/demo)\//
 
 /** Files whose coverage a test shows: null for none, an empty list for all. */
 export default function coveredBy(test) {
