@@ -173,11 +173,13 @@ class JourneyRun {
       const from = this.#ledger.now()
       say(`${name} begins`)
       await this.#world.apply(make(name))
-      if (attempt === 1) this.#strikes.begin(phase, struckCluster, nodes)
+      const isOver = () => this.#isOver(KINDS[phase], name)
+      if (attempt === 1) this.#strikes.begin(phase, struckCluster, nodes, isOver)
+      const calls = this.#world.calls()
       const outcome = await this.#ended(phase, name, attempt)
       const to = this.#ledger.now()
       this.#outcomes.push(outcome)
-      say(`${name}: ${outcome.ended}: ${outcome.message}`)
+      say(`${name}: ${outcome.ended}: ${outcome.message}; ${this.#world.calls() - calls} calls`)
       if (outcome.ended === 'Completed') {
         await this.#strikes.end()
         return { name, from, to }
@@ -200,7 +202,7 @@ class JourneyRun {
   async #ended(phase: Phase, name: string, attempt: number): Promise<Outcome> {
     const kind = KINDS[phase]
     const phaseNow = () => recordAt(this.#world.find(kind, name), 'status')['phase']
-    const isOver = () => ['Completed', 'Failed'].includes(String(phaseNow()))
+    const isOver = () => this.#isOver(kind, name)
     await this.#world.until(() => isOver() || !this.#strikes.active, BOUND_SECONDS)
     let message = this.#messageOf(kind, name)
     say(`${name} is ${String(phaseNow())} once the faults are over: ${message}`)
@@ -230,6 +232,11 @@ class JourneyRun {
     await this.#traffic.stop()
     const [url = ''] = this.#world.urls(TARGET)
     for (const collection of [PLAIN, KEYED]) await ask(url, 'DELETE', pathOf(collection))
+  }
+
+  #isOver(kind: string, name: string): boolean {
+    const phase = recordAt(this.#world.find(kind, name), 'status')['phase']
+    return phase === 'Completed' || phase === 'Failed'
   }
 
   #messageOf(kind: string, name: string): string {

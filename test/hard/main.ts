@@ -99,7 +99,7 @@ function tell(plan: Plan, result: Result, took: number): void {
       (lostByEngine > 0 ? `, ${lostByEngine} differ in the source itself` : ''),
   )
   print(
-    `  ${strikes.map(({ fault, during, afterMs }) => `${fault} (${during} +${afterMs} ms)`).join('; ')}`,
+    `  ${strikes.map(({ fault, during, afterCalls }) => `${fault} (${during} +${afterCalls} calls)`).join('; ')}`,
   )
   for (const outcome of outcomes) print(`  ${lineOf(outcome)}`)
   for (const finding of findings) print(`  ! ${finding}`)

@@ -31,7 +31,8 @@ export type Fault = (typeof FAULTS)[number]
 export interface Strike {
   fault: Fault
   during: Phase
-  /** Milliseconds after the Job of this phase has started. */
+  /** It strikes after so many calls of the data job on engines and store, and so many milliseconds. */
+  afterCalls: number
   afterMs: number
   /** How long it lasts, in seconds. */
   seconds: number
@@ -72,7 +73,9 @@ export interface DrawOptions {
 const MOST_STRIKES = 4
 const AFTERWARDS_MS = 6_000
 const SHORT_AFTERWARDS_MS = 500
-const LATEST_MS = 6_000
+/** A data job without faults makes about twice as many. */
+const LATEST_CALL = 120
+const LATEST_MS = 1_000
 
 export function draw(seed: number, { nodes, short = false }: DrawOptions = {}): Plan {
   const dice = new Dice(seed)
@@ -95,7 +98,8 @@ export function draw(seed: number, { nodes, short = false }: DrawOptions = {}): 
     return {
       fault: faults[dice.between(0, faults.length - 1)] ?? 'Job killed',
       during: dice.oneOf(phases),
-      afterMs: dice.between(0, short ? LATEST_MS / 4 : LATEST_MS),
+      afterCalls: dice.between(0, short ? LATEST_CALL / 3 : LATEST_CALL),
+      afterMs: dice.between(0, LATEST_MS),
       seconds: dice.between(2, short ? 3 : 10),
       node,
       other: (node + dice.between(1, size - 1)) % size,

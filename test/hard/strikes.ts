@@ -4,7 +4,7 @@ import { settle } from './replicas.ts'
 import type { Fault, Phase, Plan, Strike } from './plan.ts'
 import { repair } from './repair.ts'
 import { COLLECTIONS } from './traffic.ts'
-import { NAMESPACE, type HardWorld } from './world.ts'
+import { NAMESPACE, STORE_TAGS, type HardWorld } from './world.ts'
 
 /** Ends the fault. */
 type Ending = () => Promise<void> | void
@@ -19,9 +19,19 @@ interface Blow {
   other: number
 }
 
+/** Where a strike may fall: due once the data job has come so far, too late once it is over. */
+interface Scene {
+  cluster: string
+  nodes: number
+  isDue: () => boolean
+  isOver: () => boolean
+}
+
+const POLL_MS = 20
 const SLOW_NODES = 30_000
 const SLOW_JOB = 60_000
-const SLOW_STORE = 150_000
+/** A shard of the load takes some ten seconds. */
+const SLOW_STORE = 25_000
 const SETTLED_MS = 5_000
 
 export class Strikes {
@@ -32,7 +42,6 @@ export class Strikes {
   readonly #world: HardWorld
   readonly #plan: Plan
   readonly #running = new Set<Promise<void>>()
-  #until: number = Date.now()
 
   constructor(world: HardWorld, plan: Plan) {
     this.#world = world
@@ -40,12 +49,13 @@ export class Strikes {
   }
 
   /** Starts what is to strike in a phase, at the cluster that takes part in it. */
-  begin(phase: Phase, cluster: string, nodes: number): void {
+  begin(phase: Phase, cluster: string, nodes: number, isOver: () => boolean): void {
+    const base = this.#world.calls()
     for (const strike of this.#plan.strikes) {
       if (strike.during !== phase) continue
       const release = this.#world.hold()
-      this.#until = Math.max(this.#until, Date.now() + strike.afterMs + strike.seconds * 1000)
-      const work = this.#strike(strike, cluster, nodes)
+      const isDue = () => this.#world.calls() - base >= strike.afterCalls
+      const work = this.#strike(strike, { cluster, nodes, isDue, isOver })
         .catch((error: unknown) => {
           // A fault that cannot happen, as on a pod that is not there, does not.
           if (process.env['HARD_VERBOSE'] === '1') console.error(strike.fault, error)
@@ -70,7 +80,11 @@ export class Strikes {
     this.lost.clear()
   }
 
-  async #strike(strike: Strike, cluster: string, nodes: number): Promise<void> {
+  async #strike(strike: Strike, { cluster, nodes, isDue, isOver }: Scene): Promise<void> {
+    while (!isDue()) {
+      if (isOver()) return
+      await pause(POLL_MS)
+    }
     await pause(strike.afterMs)
     const node = strike.node % nodes
     const other = strike.other % nodes
@@ -116,11 +130,11 @@ export class Strikes {
       case 'Job slow to node':
         return away(blow, { rate: SLOW_JOB })
       case 'store slow':
-        store.set('', { rate: SLOW_STORE })
-        return () => store.set('')
+        store.set('odd', { rate: SLOW_STORE })
+        return () => store.set('odd')
       case 'store unreachable':
-        store.set('', { cut: true })
-        return () => store.set('')
+        for (const tag of STORE_TAGS) store.set(tag, { cut: true })
+        return () => STORE_TAGS.forEach((tag) => store.set(tag))
       case 'store fails':
         bucket.misbehave(failing())
         return () => bucket.misbehave()

@@ -23,7 +23,7 @@ import { Operator } from '../world/operator.ts'
 import { Pace } from '../world/pace.ts'
 import type { Reference } from '../world/world.ts'
 import { RealEngines } from './engines.ts'
-import { Link } from './links.ts'
+import { Link, type Address } from './links.ts'
 
 export const NAMESPACE = 'hard'
 export const BUCKET = 'hard'
@@ -47,6 +47,8 @@ export interface HardWorld {
   access(pod: string): Link | undefined
   /** Where the nodes of a cluster answer, past every link that can be cut; by ordinal. */
   urls(cluster: string): string[]
+  /** How often Jobs and service have called engines, and everybody the store. */
+  calls(): number
   /** Pods of Jobs that run. */
   jobPods(): string[]
   apply(object: object): Promise<void>
@@ -74,12 +76,15 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
   const access = new Map<string, Link>()
   const runs = (options: ContainerOptions) => containers(options, engines, access)
   const controllers = startControllers({ api, clock, helm: HELM, runs })
+  let calls = 0
+  const portOfPod = (namespace: string, pod: string, port: number) =>
+    portOf(engines, pod) ?? access.get(pod)?.port ?? controllers.kubelet.port(namespace, pod, port)
   api.attach({
     log: (namespace, pod) => controllers.kubelet.log(namespace, pod),
-    port: (namespace, pod, port) =>
-      portOf(engines, pod) ??
-      access.get(pod)?.port ??
-      controllers.kubelet.port(namespace, pod, port),
+    port(namespace, pod, port) {
+      calls += 1
+      return portOfPod(namespace, pod, port)
+    },
   })
   const bucket = await startBucketServer({
     buckets: [],
@@ -88,7 +93,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
   })
   bucket.buckets.set(BUCKET, new BucketStore())
   const { hostname, port } = new URL(bucket.url)
-  const store = await Link.open({ host: hostname, port: Number(port) })
+  const store = await openStore({ host: hostname, port: Number(port) })
   const tokens = { service: api.serviceToken, loop: api.loopToken }
   const operator = new Operator({
     ...{ api: client, tokens, clock, folder, version: '0.1.0', kinds: PLURALS },
@@ -119,6 +124,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
     ...{ folder, client, api, controllers, operator, bucket, store, engines },
     endpoint: `http://127.0.0.1:${store.port}`,
     access: (pod) => access.get(pod),
+    calls: () => calls + bucket.calls.length,
     urls: (cluster) => urlsOf(world, cluster),
     jobPods: () => jobPodsOf(api),
     apply: async (object) => void (await applyObject(client, object)),
@@ -153,6 +159,14 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
     throw error
   }
   return world
+}
+
+/** Connections to the store by turns: what slows one of two down lets a later call overtake an earlier one. */
+export const STORE_TAGS = ['even', 'odd'] as const
+
+function openStore(target: Address): Promise<Link> {
+  let connections = 0
+  return Link.open(target, {}, () => STORE_TAGS[connections++ % 2] ?? 'even')
 }
 
 function bucketSecret(): object {
