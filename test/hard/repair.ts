@@ -21,9 +21,10 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
   const node = engines.node(set, lost)
   const survivor = engines.nodes(set).find(({ ordinal }) => ordinal !== lost)
   if (survivor === undefined) throw new Error(`${set} has no other node`)
-  const collections = await collectionsOf(survivor.url)
   const peer = await peerAt(survivor.url, node.uri)
-  for (const collection of collections) await dropCopies(survivor.url, collection, peer)
+  for (const collection of await collectionsOf(survivor.url)) {
+    await unlessGone(dropCopies(survivor.url, collection, peer))
+  }
   // Node 0 would found a cluster of its own.
   node.bootstrap = survivor.uri
   await until(`${set}-${lost} joins`, async () => {
@@ -32,7 +33,16 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
     await pause(3_000)
     return false
   })
-  for (const collection of collections) await makeCopies(world, cluster, collection)
+  for (const collection of await collectionsOf(survivor.url)) {
+    await unlessGone(makeCopies(world, cluster, collection))
+  }
+}
+
+/** The load deletes a collection now and then. */
+async function unlessGone(work: Promise<void>): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!/doesn't exist/.test(String(error))) throw error
+  })
 }
 
 async function collectionsOf(url: string): Promise<string[]> {
