@@ -1,7 +1,7 @@
 /** One collection: the snapshots of all its nodes, which must be of one shape. */
 import { EngineError } from '../../crds/errors.ts'
 import { NodeCollection, type NodeSnapshot } from '../../crds/manifest.ts'
-import { countsBetween, readAfter, readBefore } from './counting.ts'
+import { countsBetween, readAfter, readBefore, without } from './counting.ts'
 import { finish, finishedEarlier } from './finished.ts'
 import { backUpNode, removeLeftovers, type Round } from './node.ts'
 import { readPart, readParts, writePart, type Part } from './part.ts'
@@ -22,7 +22,8 @@ export async function backUpCollection(name: string, work: Work): Promise<NodeCo
     const snapshots = await takeSnapshots(name, round, left, work)
     if (snapshots !== undefined && (await isStill(round, name, work))) {
       const after = await readAfter(name, round.shape.described, work)
-      const counts = countsBetween(round.shape.described, before, after)
+      const known = without(before, takenBefore(left, snapshots))
+      const counts = countsBetween(round.shape.described, known, after)
       return finish({ name, snapshots, ...round.shape.described, ...counts }, work)
     }
     work.tools.log.warn({ collection: name, round: number }, 'changed under way: looks again')
@@ -50,6 +51,14 @@ async function takeSnapshots(
     snapshots.push(snapshot)
   }
   return snapshots
+}
+
+/** Shards in the snapshots that an earlier pod took. */
+function takenBefore(left: (Part | undefined)[], snapshots: NodeSnapshot[]): number[] {
+  const earlier = left.flatMap((part) => (part?.state === 'Whole' ? [part.snapshot] : []))
+  return snapshots
+    .filter((snapshot) => earlier.includes(snapshot))
+    .flatMap(({ localShards }) => localShards.map(({ shardId }) => shardId))
 }
 
 function isOfAnotherShape(part: Part | undefined, { number, shape }: Round): boolean {

@@ -63,6 +63,19 @@ export function countsBetween(
   }
 }
 
+/**
+ * A reading without these shards: their snapshots are older than it, and clients may have written in
+ * between. Nothing is then known to be equal to what those snapshots hold.
+ */
+export function without({ points, writes }: Reading, shardIds: Iterable<number>): Reading {
+  const rest = { points: new Map(points), writes: new Map(writes) }
+  for (const id of shardIds) {
+    rest.points.delete(id)
+    rest.writes.delete(id)
+  }
+  return rest
+}
+
 /** Undefined where one of them is not known. */
 function sum(counts: (number | undefined)[]): number | undefined {
   return counts.reduce<number | undefined>(

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../../crds/errors.ts'
 import { ShardCollection } from '../../../crds/manifest.ts'
 import { patiently } from '../../patience.ts'
-import { countsBetween, readAfter, readBefore } from '../counting.ts'
+import { countsBetween, readAfter, readBefore, without } from '../counting.ts'
 import { finish, finishedEarlier } from '../finished.ts'
 import { identityOf, oneUuid, settledShape, shardPrint, type Shape } from '../shape.ts'
 import { oneVersion, refuseUnknown } from '../source.ts'
@@ -20,11 +20,11 @@ export async function backUpByShard(name: string, work: Work): Promise<ShardColl
     const shape = await settledShape(name, work)
     work.tally.follows(shape.shards.length)
     const before = await readBefore(name, shape.described, work)
-    const snapshots = await takeShards(name, shape, work)
+    const { snapshots, earlier } = await takeShards(name, shape, work)
     if (snapshots.length === shape.shards.length && (await isSame(shape, name, work))) {
       await removeStrays(name, snapshots, work)
       const after = await readAfter(name, shape.described, work)
-      const counts = countsBetween(shape.described, before, after)
+      const counts = countsBetween(shape.described, without(before, earlier), after)
       return finish({ name, ...describedBy(shape), ...counts, snapshots }, work)
     }
     work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')

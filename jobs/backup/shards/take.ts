@@ -25,16 +25,17 @@ interface Round {
   streams: number
 }
 
-/**
- * In the order of their ids; what is in the bucket already is not streamed again. A shard that is no
- * longer in the collection is left out.
- */
-export async function takeShards(
-  collection: string,
-  shape: Shape,
-  work: Work,
-): Promise<ShardSnapshot[]> {
+export interface Taken {
+  /** In the order of their ids. */
+  snapshots: ShardSnapshot[]
+  /** Shards whose snapshot was in the bucket before. */
+  earlier: ReadonlySet<number>
+}
+
+/** What is in the bucket already is not streamed again. A shard that is no longer in the collection is left out. */
+export async function takeShards(collection: string, shape: Shape, work: Work): Promise<Taken> {
   const taken = await takenEarlier(collection, shape, work)
+  const earlier = new Set(taken.keys())
   const missing = shape.shards.filter(({ shardId }) => !taken.has(shardId))
   const stop = new AbortController()
   const signal = AbortSignal.any([work.tools.signal, stop.signal])
@@ -58,7 +59,8 @@ export async function takeShards(
     await Promise.allSettled(running)
     clearInterval(still)
   }
-  return [...taken.values()].sort((one, other) => one.shardId - other.shardId)
+  const snapshots = [...taken.values()].sort((one, other) => one.shardId - other.shardId)
+  return { snapshots, earlier }
 }
 
 /** As many as the plan says, or as few as the memory of the Job allows: large shards need large parts. */

@@ -65,6 +65,34 @@ for (const method of ['Node', 'Shard'] as const) {
   })
 }
 
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `by ${method}: a snapshot of an earlier pod has no count, for clients wrote in between`,
+    async (t) => {
+      const { engine, s3, world, manifest } = await stage(t, { method, parallelism: 1 })
+      await write(engine, 'PUT', { points: TEN })
+      const killed = new AbortController()
+      let whole = 0
+      s3.misbehave(({ operation, key }) => {
+        if (operation === 'PutObject' && key.endsWith('.snapshot') && (whole += 1) === 2) {
+          killed.abort(new Error('the pod is ended'))
+        }
+        return undefined
+      })
+      t.not((await world.run({}, { signal: killed.signal })).code, EXIT.done)
+      s3.misbehave()
+      await write(engine, 'PUT', { points: points(...TEN.map(({ id }) => id + 10)) })
+      const { code, log } = await world.run({}, { pod: 'pod-2' })
+      t.equal(code, EXIT.done, log)
+      t.match(log, /is in the bucket already/)
+      const [docs] = manifest().collections
+      t.equal(docs?.exactPointsCount, undefined)
+      const counted = docs?.shards.filter(({ exactPointsCount }) => exactPointsCount !== undefined)
+      t.equal(counted?.length, 1, 'the shard that this pod took')
+    },
+  )
+}
+
 t.test(
   'an engine that numbers no writes has counts that are likely, and none proven',
   async (t) => {
