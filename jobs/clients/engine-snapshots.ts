@@ -53,7 +53,7 @@ const OrNull = <Schema extends TSchema>(schema: Schema) =>
   Type.Optional(Type.Union([schema, Type.Null()]))
 const Bytes = OrNull(Type.Number({ minimum: 0 }))
 
-/** `GET /telemetry?details_level=2`; releases differ in what they leave out. */
+/** `GET /telemetry?details_level=3`, the first level that lists shards; releases differ in what they leave out. */
 const Telemetry = Type.Object({
   app: Type.Object({ startup: OrNull(Type.String()) }),
   collections: Type.Object({
@@ -168,7 +168,8 @@ export class EngineSnapshots {
   }
 
   async identity(collection: string, signal?: AbortSignal): Promise<Identity> {
-    const path = '/telemetry?details_level=2'
+    // A lower level names no shards, and with them no sizes.
+    const path = '/telemetry?details_level=3'
     const telemetry = await this.#engine.call('GET', path, Telemetry, {
       timeoutMs: TELEMETRY_MS,
       signal,

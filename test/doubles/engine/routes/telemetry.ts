@@ -1,4 +1,4 @@
-/** GET /telemetry?details_level=2: the disk, each collection with its identity, and snapshots being made. */
+/** GET /telemetry: the disk, each collection with its identity, and snapshots being made. */
 import { ok, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { snapshotTelemetry } from '../running.ts'
@@ -43,22 +43,23 @@ function collection(
   return {
     id: name,
     config: { ...found.config, uuid: found.uuid ?? null },
-    shards: found.shards.map((shard) => ({
-      id: shard.id,
-      key: shard.key ?? null,
-      local:
-        cluster.enabled && !shard.peers.includes(peer)
-          ? null
-          : {
-              num_points: pointsIn(found, shard).length,
-              vectors_size_bytes: shard.vectorBytes ?? vectorBytes(cluster),
-              payloads_size_bytes: 0,
-              ...(level >= 3 && {
+    // The real engine lists no shards below level 3.
+    ...(level >= 3 && {
+      shards: found.shards.map((shard) => ({
+        id: shard.id,
+        key: shard.key ?? null,
+        local:
+          cluster.enabled && !shard.peers.includes(peer)
+            ? null
+            : {
+                num_points: pointsIn(found, shard).length,
+                vectors_size_bytes: shard.vectorBytes ?? vectorBytes(cluster),
+                payloads_size_bytes: 0,
                 update_queue: { length: 0, op_num: shard.operations ?? null },
-              }),
-            },
-      remote: [],
-      replicate_states: {},
-    })),
+              },
+        remote: [],
+        replicate_states: {},
+      })),
+    }),
   }
 }
