@@ -149,6 +149,8 @@ async function withHeartbeat<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   const timer = setInterval(() => void reporter.beat().catch(() => undefined), HEARTBEAT_MS)
+  // It keeps no process alive that has nothing else to do.
+  timer.unref()
   try {
     return await work()
   } finally {
