@@ -35,7 +35,7 @@ export function encodeStates(states: readonly State[]): string {
 /** Undefined unless it is of so many collections. */
 export function decodeStates(text: string, length: number): State[] | undefined {
   const states: State[] = []
-  for (const [, count = '', letter = ''] of text.matchAll(/(\d+)(\D)/g)) {
+  for (const [, count = '', letter = ''] of text.matchAll(/(\d{1,9})(\D)/g)) {
     const state = STATES.get(letter as (typeof LETTERS)[State])
     if (state === undefined || states.length + Number(count) > length) return undefined
     states.push(...Array.from({ length: Number(count) }, () => state))

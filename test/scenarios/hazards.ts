@@ -128,7 +128,8 @@ const newer: Scenario = {
 async function claimEngine(bucket: WorldBucket, engineVersion: string): Promise<void> {
   const manifest = (await bucket.json('one/manifest.json')) as Manifest
   // Without its checksum: a manifest that was edited is refused for that.
-  const edited = { ...manifest, engineVersion, manifestSha256: undefined }
+  const collections = manifest.collections.map((one) => ({ ...one, engineVersion }))
+  const edited = { ...manifest, engineVersion, collections, manifestSha256: undefined }
   await bucket.put('one/manifest.json', JSON.stringify(edited))
 }
 

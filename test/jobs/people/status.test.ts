@@ -72,7 +72,7 @@ t.test('what waits for a person says what to do about it', async (t) => {
   const stuck = clusterReference(namespace, 'stuck')
   await untilReason(world, stuck, 'SecretNotUsable')
   const { out } = await type('status', 'qc/stuck')
-  t.match(out, new RegExp(`^VecCluster ${namespace}/stuck {2}no phase yet {2}\\(\\S+ old\\)\\n`))
+  t.match(out, new RegExp(`^VecCluster ${namespace}/stuck {2}Pending {2}\\(\\S+ old\\)\\n`))
   t.match(out, /\nSecretNotUsable: /)
   t.notMatch((await type('status', 'qc/docs')).out, /\nUpToDate: /, 'nothing is to be done')
   await world.delete(stuck)

@@ -221,7 +221,10 @@ t.test('an engine that does not tell: a lost answer is final, and says what to d
   const engine = new EngineCluster({ name: 'vec-a', staleMs: 0, version: '1.15.5' })
   const node = await startEngineNode({ ordinal: 0, cluster: engine })
   t.teardown(() => node.close())
-  stood.rewrite((manifest) => Object.assign(manifest, { engineVersion: '1.15.5' }))
+  stood.rewrite((manifest) => {
+    manifest.engineVersion = '1.15.5'
+    for (const collection of manifest.collections) collection.engineVersion = '1.15.5'
+  })
   const world = await restoreWorld(t, { ports: [node.port], endpoint: stood.s3.url })
   const { backup } = (await stood.restore()).plan
   const restore = await world.restore({}, { ...(backup !== undefined && { backup }) })

@@ -89,12 +89,12 @@ const REFUSALS: Refusal[] = [
   },
   {
     title: 'an engine that is older than the backup',
-    manifest: (manifest) => (manifest.engineVersion = '1.19.0'),
+    manifest: takenBy('1.19.0'),
     error: /^Backup was taken by engine 1\.19\.0 but the target runs 1\.18\.3/,
   },
   {
     title: 'an engine two minor versions above the backup',
-    manifest: (manifest) => (manifest.engineVersion = '1.16.2'),
+    manifest: takenBy('1.16.2'),
     error: /^Backup was taken by engine 1\.16\.2 but the target runs 1\.18\.3/,
   },
   {
@@ -230,4 +230,12 @@ for (const priority of ['replica', 'no_sync'] as const) {
     t.equal((await run(await alone.world.restore({ priority }))).code, EXIT.done)
     t.strictSame(await alone.now('docs'), alone.before('docs'))
   })
+}
+
+/** The whole backup, and each collection of it. */
+function takenBy(engineVersion: string) {
+  return (manifest: NodeManifest) => {
+    manifest.engineVersion = engineVersion
+    for (const collection of manifest.collections) collection.engineVersion = engineVersion
+  }
 }

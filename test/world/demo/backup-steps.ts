@@ -85,7 +85,9 @@ function inBucket(place: Place, name: string): object {
   const sample = sampleOf(place, name) as AnyObject & {
     spec: { storage: { s3: { prefix: string } } }
   }
-  return { storage: { s3: { ...place.bucket?.target, prefix: sample.spec.storage.s3.prefix } } }
+  const s3 = { ...place.bucket?.target, prefix: sample.spec.storage.s3.prefix }
+  // The tour ends with an empty bucket; the samples keep what they wrote.
+  return { storage: { s3 }, deletionPolicy: 'Delete' }
 }
 
 function scheduleOf(object: AnyObject | undefined): BackupScheduleStatus {
