@@ -96,7 +96,10 @@ const namespaceEnds: Scenario = {
     const home = await world.namespace('home')
     const namespace = await world.namespace('ending')
     const bucket = await world.bucket(namespace)
-    await running(world, home, 'a')
+    const cluster = await running(world, home, 'a')
+    await world.patch(cluster, {
+      metadata: { annotations: { 'vec-operator.dev/allow-from': '*' } },
+    })
     await fill(world, home, 'docs')
     const clusterRef = { name: 'a', namespace: home }
     const plain = backupResource('VecBackup', { namespace, name: 'plain' }, bucket)

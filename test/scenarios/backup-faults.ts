@@ -41,7 +41,7 @@ const killed: Scenario = {
     for (const name of ['one', 'two']) {
       t.strictSame(await engineFiles(world, namespace, 1, name), [])
     }
-    t.equal((await verify(bucket, 'b')).code, 0)
+    t.equal((await verify(bucket, 'b')).code, 1, 'one collection is missing')
   },
 }
 
@@ -162,8 +162,11 @@ const namesake: Scenario = {
   title:
     'a prefix has one owner: a namesake from another namespace neither writes there nor purges it',
   async run(world, t) {
-    const { namespace, bucket } = await filledCluster(world, 'owner')
+    const { namespace, bucket, cluster } = await filledCluster(world, 'owner')
     const other = await world.namespace('namesake')
+    await world.patch(cluster, {
+      metadata: { annotations: { 'vec-operator.dev/allow-from': '*' } },
+    })
     await bucket.admit(other)
     const first = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(first.of())
