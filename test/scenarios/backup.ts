@@ -2,6 +2,7 @@
 import { checkedManifest } from '../../crds/rules/manifest.ts'
 import type { World } from '../world/world.ts'
 import {
+  eventually,
   backupResource,
   backupStatus,
   deleted,
@@ -166,7 +167,14 @@ const story: Scenario = {
     await world.apply(of())
     await untilEnded(world, reference)
     const [job = ''] = (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup'))
-    const log = await world.logs(namespace, job)
+    let log = ''
+    // The kubelet may bring the last lines later than the end of the pod.
+    await eventually(
+      world,
+      'the log of the Job can be read to its end',
+      async () => (log = await world.logs(namespace, job)).includes('has ended'),
+      60,
+    )
     const told = [
       /run starts/,
       /collection 1 of 1 \(docs\)/,
