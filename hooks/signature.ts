@@ -1,7 +1,7 @@
 /**
  * Proof that this operator created a Job. Whoever may create Jobs in a namespace can copy the labels of
- * ours, and Metacontroller adopts such a Job as a child; the signature cannot be made without the hook
- * token. It covers the identity of the Job, not its pods, which admission may change.
+ * ours, and Metacontroller adopts such a Job as a child; the signature cannot be made without the key
+ * of the installation. It covers the identity of the Job, not its pods, which admission may change.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Job } from '../crds/kubernetes.ts'

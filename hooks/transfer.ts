@@ -65,8 +65,8 @@ export function whyStuck(
 }
 
 /**
- * A Job that has reported and does so no more. It is not replaced: nobody knows whether its pod, on a
- * node that cannot be reached, still works. The words do not change while that lasts.
+ * A Job that has reported and does so no more. It is not replaced: its pod may still work on a
+ * node that cannot be reached. The message does not change while that lasts.
  */
 export function silenceOf(
   job: Job,

@@ -231,7 +231,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: { type: 'Consensus', status: 'False' },
     event: 'Warning',
     messages: [
-      'the pods form <n> separate clusters: <pods>; backups, restores and helm runs wait until they are one',
+      'the pods form <n> separate clusters: <pods>; backups, restores and migrations wait until they are one',
     ],
     cause:
       'Pods behind one Service are in different clusters of the engine: usually pod 0 lost its volume, started empty and founded a cluster of its own. Requests reach either.',

@@ -50,7 +50,7 @@ function split(pods: PodConsensus[], name: Name): Verdict | undefined {
   if (groups.length < 2) return undefined
   const listed = groups.map((group) => group.map(({ ordinal }) => name(ordinal)).join(', '))
   const message = `the pods form ${groups.length} separate clusters: ${listed.join(' | ')}`
-  return no('SplitBrain', `${message}; backups, restores and helm runs wait until they are one`)
+  return no('SplitBrain', `${message}; backups, restores and migrations wait until they are one`)
 }
 
 /** A pod that answers and does not know each of the others. */

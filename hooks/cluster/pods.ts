@@ -1,11 +1,11 @@
 /** Why pods are not ready, in the words of the scheduler, the kubelet and the container. */
 import type { ContainerStatus, Pod } from '../../crds/kubernetes.ts'
 
-/** Named one by one; of more only the number is told. */
+/** Named one by one; of more only the number is shown. */
 const MAX_PODS = 3
 const MAX_CAUSE = 200
 
-/** `vec-docs-0: ...; vec-docs-1: ...`, the pods that are not ready; undefined where none tells why. */
+/** `vec-docs-0: ...; vec-docs-1: ...`, the pods that are not ready; undefined where none says why. */
 export function causeOf(pods: readonly Pod[]): string | undefined {
   const causes = pods
     .toSorted((one, other) => (one.metadata.name < other.metadata.name ? -1 : 1))

@@ -29,7 +29,7 @@ t.test('a pod that founded a cluster of its own is a split brain, also behind Re
   t.strictSame(verdict(pod(0, [0]), pod(1, [1, 2]), pod(2, [1, 2])), [
     'False',
     'SplitBrain',
-    'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores and helm runs wait until they are one',
+    'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores and migrations wait until they are one',
   ])
   t.equal(verdict(pod(0, [0, 1]), pod(1, [0, 1]), pod(2, [2]))[1], 'SplitBrain')
 })
