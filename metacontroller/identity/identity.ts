@@ -34,6 +34,9 @@ export interface IdentityTools {
 const CERTIFICATE_DAYS = 30
 const CERTIFICATE_LEFT_MS = 20 * 86_400_000
 const AGAIN_MS = 60_000
+/** Helm creates the Deployment before the CompositeControllers: the first looks come quickly. */
+const FIRST_LOOKS_MS = 5_000
+const FIRST_LOOKS = 12
 const AFTER_FAILURE_MS = 5_000
 
 export class HookIdentity {
@@ -73,6 +76,7 @@ export class HookIdentity {
   follow(server: Pick<Server, 'setSecureContext'>): () => void {
     const { timers, log } = this.#tools
     let isStopped = false
+    let looks = 0
     let cancel = timers.setTimeout(look, 0)
 
     function again(milliseconds: number): void {
@@ -87,8 +91,9 @@ export class HookIdentity {
     }
 
     function look(): void {
+      looks += 1
       pass().then(
-        () => again(AGAIN_MS),
+        () => again(looks <= FIRST_LOOKS ? FIRST_LOOKS_MS : AGAIN_MS),
         (error: unknown) => {
           log.warn({ err: error }, 'hooks are not connected: tries again')
           again(AFTER_FAILURE_MS)

@@ -194,6 +194,23 @@ t.test(
   },
 )
 
+t.test(
+  'a CompositeController created just after the start is connected within seconds',
+  async (t) => {
+    const { start, webhooks, until, api, clock } = await service(t)
+    const late = { ...CONTROLLER, name: 'vecclusters.vec-operator.dev' }
+    const rendered = await api.get(late)
+    await api.delete(late)
+    await start()
+    await until(async () => (await webhooks('vecmigrations'))[2]?.caBundle !== undefined)
+    const { apiVersion, kind, spec } = rendered as unknown as Record<string, unknown>
+    await api.create({ apiVersion, kind, metadata: { name: late.name }, spec })
+    const created = clock.now().getTime()
+    await until(async () => (await webhooks()).every(({ caBundle }) => caBundle !== undefined), 10)
+    t.ok(clock.now().getTime() - created < 30_000)
+  },
+)
+
 t.test('another token by another word: both are accepted, the new one is to be sent', async (t) => {
   const { start, data, webhooks, until } = await service(t)
   const first = await start()
