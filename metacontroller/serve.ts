@@ -10,13 +10,13 @@ import { EngineConnections } from '../jobs/clients/engine-route.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
 import { PLURALS } from './controllers.ts'
-import { CountedKubernetes } from './counted.ts'
 import { watchCrdVersions } from './crd-version.ts'
 import { proofOf } from './identity/proof.ts'
 import { serviceMetrics } from './metrics.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
 import { patchCluster, readCrd, servedClusters } from './ports.ts'
 import { roomsOf } from './rooms.ts'
+import { ServiceKubernetes } from './service-kubernetes.ts'
 import { startMarking } from './start-mark.ts'
 import { systemTimers, type Timers } from './timers.ts'
 
@@ -46,9 +46,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const startedAt = now()
   const metrics = serviceMetrics(settings.version, now)
   const access = await serviceAccess(options.kubeconfig)
-  const kubernetes = new CountedKubernetes(access, log, (call) =>
-    metrics.called('kubernetes', call),
-  )
+  const kubernetes = new ServiceKubernetes(access, log, {
+    called: (call) => metrics.called('kubernetes', call),
+    now,
+  })
   const tools = { kubernetes, plurals: PLURALS, now, timers, log }
   const proof = await proofOf(options, tools)
   const connections = new EngineConnections(ENGINE_ANSWERS)

@@ -29,7 +29,7 @@ export interface Collection {
   namespace?: string
 }
 
-interface Selection {
+export interface Selection {
   labelSelector?: string
   fieldSelector?: string
 }

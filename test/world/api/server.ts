@@ -38,6 +38,8 @@ export interface EmbeddedApi {
   writes(namespace: string): string[]
   /** Rights that a SelfSubjectAccessReview denies, such as `get secrets`. */
   refused: Set<string>
+  /** Namespaces in which the service has no RoleBinding (any more): its calls there are forbidden. */
+  unbound: Set<string>
   /** Pods can be reached and have logs once a node is there. */
   attach(node: PodNode): void
   /** Calls that have not been answered; watches do not count. */
@@ -57,6 +59,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   let hindrance: Hindrance | undefined
   const writes: { namespace: string; line: string }[] = []
   const refused = new Set<string>()
+  const unbound = new Set<string>()
   let node = NO_NODE
   let inFlight = 0
 
@@ -73,8 +76,10 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     const authorized = byPath || byPod || byService || byLoop || given === `Bearer ${token}`
     const write = writeOf(request)
     if (write !== undefined) writes.push(write)
-    const answer = () =>
-      respond({ resources, refused, node: () => node }, authorized, request, response)
+    const answer = () => {
+      if (byService) refuseUnbound(request, unbound)
+      return respond({ resources, refused, node: () => node }, authorized, request, response)
+    }
     // Priority and fairness refuse one account; slow it is for everybody.
     const met = byService || (byLoop && hindrance !== 'busy') ? hindrance : undefined
     const answered = hinder(met, response)
@@ -97,6 +102,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     podCallAt: () => podCallAt,
     resources,
     refused,
+    unbound,
     writes: (namespace) =>
       writes.filter((write) => write.namespace === namespace).map(({ line }) => line),
     attach: (attached) => (node = attached),
@@ -150,6 +156,16 @@ async function respond(
   } else {
     await serve(resources, call)
   }
+}
+
+/** Rights of a RoleBinding end with it; the namespace itself is readable by a right of the whole cluster. */
+function refuseUnbound({ url = '', method = '' }: IncomingMessage, unbound: Set<string>): void {
+  const { pathname } = new URL(url, 'http://api')
+  const [, namespace] = /\/namespaces\/([^/]+)\/[^/]/.exec(pathname) ?? []
+  if (namespace === undefined || !unbound.has(namespace)) return
+  const who = 'system:serviceaccount:vec-operator:vec-operator'
+  const message = `User "${who}" cannot ${method} ${pathname} in the namespace "${namespace}"`
+  throw new Refusal(403, 'Forbidden', message)
 }
 
 function refuse(response: ServerResponse, error: unknown): void {
