@@ -15,10 +15,18 @@ export interface Lack {
   isShown?: true
 }
 
-/** The first refusal, else the first of what is missing: a refusal must not hide behind a wait. */
+/**
+ * The permission that is missing, else the first refusal, else the first of what is missing. Without
+ * permission nothing else is reported of the resources of another namespace, and a refusal must not hide
+ * behind a wait.
+ */
 export function foremost(lacks: readonly (Lack | undefined)[]): Lack | undefined {
   const found = lacks.filter((lack) => lack !== undefined)
-  return found.find(({ isRefusal }) => isRefusal === true) ?? found[0]
+  return (
+    found.find(({ reason }) => reason === 'NotAllowed') ??
+    found.find(({ isRefusal }) => isRefusal === true) ??
+    found[0]
+  )
 }
 
 /** Why the cluster of this name cannot be worked on from a namespace; undefined when it can. */
@@ -30,7 +38,7 @@ export function clusterLack(
   const called = `cluster ${namespace}/${name}`
   if (cluster === undefined) return { reason: 'ClusterNotFound', message: `${called} not found` }
   const refusal = clusterRefusal(cluster, from, settings)
-  if (refusal !== undefined) return { ...refusal, isRefusal: true }
+  if (refusal !== undefined) return refusal
   if (cluster.metadata.deletionTimestamp !== undefined) {
     return { reason: 'ClusterNotFound', message: `${called} is being deleted` }
   }

@@ -80,7 +80,7 @@ function whileRunning<Observed extends ObservedTransfer, Status>(
 
 /**
  * The permission was withdrawn while the Job runs: it is stopped and loses its credentials. Once it is
- * gone the resource is refused.
+ * gone the resource is Pending until the permission is back; another Job then continues.
  */
 function revoked<Observed extends ObservedTransfer, Status>(
   turn: Turn<Observed, Status> & { kind: Transfer<Observed, Status> },

@@ -94,6 +94,6 @@ function alsoOfBackups(reason: Reason): Reason {
     ],
     cause:
       'The cluster or the backup is in another namespace and does not allow this one to use it.',
-    cure: 'Add this namespace to that annotation of the VecCluster or VecBackup, and create another VecRestore. A Job that was running is stopped.',
+    cure: 'Add this namespace to that annotation of the VecCluster or VecBackup; the restore then starts by itself. A Job that was running is stopped, and another continues.',
   }
 }

@@ -60,7 +60,7 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
         'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
       ],
       cause: 'The cluster is in another namespace and does not allow this one to use it.',
-      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open, and create another ${kind}. A Job that was running is stopped.`,
+      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts by itself. A Job that was running is stopped, and another continues.`,
     },
     ...(kind === 'VecBackup' ? [] : [copyOfEnded(kind)]),
     {

@@ -29,7 +29,7 @@ function backupLack({ restore, backup }: Observed): Lack | undefined {
     return { reason: 'BackupNotFound', message: `${called} is being deleted` }
   }
   const refusal = backupRefusal(backup, restore.metadata.namespace)
-  if (refusal !== undefined) return { ...refusal, isRefusal: true }
+  if (refusal !== undefined) return refusal
   const { phase = 'Pending' } = backup.status ?? {}
   if (phase === 'Completed') return undefined
   const message = `backup is ${phase}, not Completed: ${named.namespace}/${named.name}`

@@ -251,7 +251,6 @@ export const EXPLAINED: Explained[] = [
     ...{ file: 'hooks/job.ts', mutator: 'ArrayDeclaration', line: /dropped = \[\]/ },
     why: 'what is dropped besides has no name, and no child is of that name',
   },
-  { file: 'hooks/lack.ts', from: "'NotAllowed'", why: 'of a refusal only the message is shown' },
   {
     ...{ file: 'hooks/lease.ts', to: NOT_THERE, line: /acquireTime \?\? ''/ },
     why: 'neither is an instant',
@@ -301,10 +300,6 @@ export const EXPLAINED: Explained[] = [
   {
     file: 'hooks/restore/needs.ts',
     ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
-  },
-  {
-    ...{ file: 'hooks/restore/needs.ts', from: "'NotAllowed'" },
-    why: 'of a refusal only the message is shown',
   },
   {
     ...{ file: 'hooks/restore/sync.ts', mutator: 'ArrayDeclaration', line: /others = \[\]/ },

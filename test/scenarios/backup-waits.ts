@@ -97,10 +97,13 @@ const elsewhere: Scenario = {
 
     const annotations = { 'vec-operator.dev/allow-from': 'somebody-else' }
     await world.patch(cluster, { metadata: { annotations } })
-    const second = backupResource('VecBackup', { namespace: ours, name: 'refused' }, bucket)
+    const second = backupResource('VecBackup', { namespace: ours, name: 'second' }, bucket)
     await world.apply(second.of({ clusterRef }))
-    const { error } = await untilEnded(world, second.reference, 'Failed')
-    t.match(error, `cluster ${theirs}/a does not allow namespace ${ours}`)
+    const waiting = await untilSaid(world, second.reference, 'NotAllowed')
+    t.equal(backupStatus(waiting).phase, 'Pending')
+    t.match(said(waiting)?.message, `cluster ${theirs}/a does not allow namespace ${ours}`)
+    await world.patch(cluster, { metadata: { annotations: allowed } })
+    await untilEnded(world, second.reference)
   },
 }
 

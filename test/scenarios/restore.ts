@@ -111,15 +111,18 @@ const guest: Scenario = {
       backupRef: { name: 'one', namespace: owner },
       targetClusterRef: { name: 'b' },
     }
-    const refused = movingResource('VecRestore', namespace, 'refused')
-    await world.apply(refused.of(spec))
-    const failed = await world.until(
-      refused.reference,
-      'Failed',
-      (object) => refused.statusOf(object).phase === 'Failed',
+    const allowed = movingResource('VecRestore', namespace, 'allowed')
+    await world.apply(allowed.of(spec))
+    const waiting = await world.until(
+      allowed.reference,
+      'NotAllowed',
+      (object) => allowed.statusOf(object).conditions?.[0]?.reason === 'NotAllowed',
       180,
     )
-    t.match(refused.statusOf(failed).error, /does not allow namespace guest/)
+    t.match(allowed.statusOf(waiting), {
+      phase: 'Pending',
+      conditions: [{ message: /does not allow namespace guest/ }],
+    })
     t.strictSame(
       (await jobsIn(world, namespace)).filter((name) => name.startsWith('restore')),
       [],
@@ -128,8 +131,6 @@ const guest: Scenario = {
 
     const annotations = { [ANNOTATIONS.allowFrom]: namespace }
     await world.patch(backup.reference, { metadata: { annotations } })
-    const allowed = movingResource('VecRestore', namespace, 'allowed')
-    await world.apply(allowed.of(spec))
     await allowed.untilCompleted(world)
     const path = '/collections/books/points/count'
     const pod = { namespace, name: 'vec-b-0' }

@@ -110,24 +110,23 @@ t.test(
   },
 )
 
-t.test('a cluster that does not allow the namespace is refused with that reason', async (t) => {
+t.test('a backup waits until the cluster allows its namespace', async (t) => {
   const annotations = { [ANNOTATIONS.allowFrom]: 'apps, other' }
   const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
   const observed = ready({ backup: far, children: [], cluster: runningCluster({ annotations }) })
   const decision = sync(observed, context)
-  const error = `cluster ns/a does not allow namespace far: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
+  const message = `cluster ns/a does not allow namespace far: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
   t.strictSame(decision.status, {
-    phase: 'Failed',
-    completionTime: '2026-03-01T12:00:00Z',
-    error,
-    conditions: complete('False', 'BackupFailed', 'Backed up 0/0 collections'),
+    phase: 'Pending',
+    conditions: complete('False', 'NotAllowed', message),
   })
-  t.match(decision.events, [
-    { type: 'Warning', reason: 'BackupFailed', message: `Backed up 0/0 collections: ${error}` },
-  ])
+  t.equal(decision.resyncAfterSeconds, 30)
+  t.equal(jobIn(decision), undefined)
   for (const list of ['*', 'apps,far', ' far ']) {
     const allowed = runningCluster({ annotations: { [ANNOTATIONS.allowFrom]: list } })
-    t.not(sync({ ...observed, cluster: allowed }, context).status.phase, 'Failed')
+    t.match(sync({ ...observed, cluster: allowed }, context).status.conditions, [
+      { reason: 'BackupStarting' },
+    ])
   }
 })
 

@@ -180,15 +180,16 @@ t.test(
   },
 )
 
-t.test('a cluster that does not allow this namespace fails the migration', async (t) => {
+t.test('a migration waits until both clusters allow its namespace', async (t) => {
   const closed = running('b', { annotations: { [ANNOTATIONS.allowFrom]: 'third' } })
   closed.metadata.namespace = 'other'
   const decision = sync(
     ready({ migration: fromElsewhere, clusters: { ...BOTH, source: closed } }),
     context,
   )
-  t.equal(decision.status.phase, 'Failed')
-  t.match(decision.status.error, /cluster other\/b does not allow namespace ns/)
+  const message = /cluster other\/b does not allow namespace ns/
+  t.match(decision.status, { phase: 'Pending', conditions: [{ reason: 'NotAllowed', message }] })
+  t.equal(decision.resyncAfterSeconds, 30)
   t.equal(jobIn(decision), undefined)
 })
 

@@ -86,12 +86,7 @@ for (const [what, parts, reason, message] of waits) {
   })
 }
 
-const refusals: [string, Partial<Observed>, RegExp][] = [
-  [
-    'a backup that Failed is final',
-    { backup: backup({ status: { phase: 'Failed' } }) },
-    /^backup is Failed, not Completed: ns\/b$/,
-  ],
+const permissions: [string, Partial<Observed>, RegExp][] = [
   [
     'a backup of another namespace is read only where its allow-from names ours',
     {
@@ -114,6 +109,24 @@ const refusals: [string, Partial<Observed>, RegExp][] = [
       cluster: runningCluster({ annotations: { [ANNOTATIONS.allowFrom]: 'ns' } }),
     },
     /^cluster ns\/a does not allow namespace mine/,
+  ],
+]
+
+for (const [title, parts, message] of permissions) {
+  t.test(`${title}, and the restore waits for that`, async (t) => {
+    const decision = sync(ready(parts), context)
+    t.match(decision.status, { phase: 'Pending', conditions: [{ reason: 'NotAllowed', message }] })
+    t.notOk('completionTime' in decision.status)
+    t.equal(jobIn(decision), undefined)
+    t.equal(decision.resyncAfterSeconds, 30)
+  })
+}
+
+const refusals: [string, Partial<Observed>, RegExp][] = [
+  [
+    'a backup that Failed is final',
+    { backup: backup({ status: { phase: 'Failed' } }) },
+    /^backup is Failed, not Completed: ns\/b$/,
   ],
 ]
 
