@@ -2,7 +2,18 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionNames } from './engine.ts'
 import { DEFAULT_PARALLELISM, MAX_PARALLELISM } from './limits.ts'
-import { AGE, Count, OneOf, Ref, Time, resource, rule, statusBase, unchanged } from './schema.ts'
+import {
+  AGE,
+  Count,
+  OneOf,
+  Ref,
+  Time,
+  UnlistedCollections,
+  resource,
+  rule,
+  statusBase,
+  unchanged,
+} from './schema.ts'
 import { Storage } from './storage.ts'
 
 /** What a backup takes snapshots of. */
@@ -105,6 +116,7 @@ const status = Type.Object({
   collections: Type.Optional(
     Type.Array(collection, { description: 'The collections, one by one.' }),
   ),
+  unlistedCollections: UnlistedCollections(),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
   clusterUid: Type.Optional(
     Type.String({

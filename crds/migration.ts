@@ -9,6 +9,7 @@ import {
   Ref,
   SecretKeyRef,
   Time,
+  UnlistedCollections,
   resource,
   rule,
   rules,
@@ -129,6 +130,7 @@ const status = Type.Object({
   collections: Type.Optional(
     Type.Array(collection, { description: 'The collections, one by one.' }),
   ),
+  unlistedCollections: UnlistedCollections(),
   progress: Type.Optional(progress),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
   ...statusBase,

@@ -1,7 +1,17 @@
 /** VecRestore: recovery of a backup into a cluster, by shard into any number of nodes. */
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionMapping, CollectionNames } from './engine.ts'
-import { AGE, Count, OneOf, Ref, Time, resource, rules, statusBase } from './schema.ts'
+import {
+  AGE,
+  Count,
+  OneOf,
+  Ref,
+  Time,
+  UnlistedCollections,
+  resource,
+  rules,
+  statusBase,
+} from './schema.ts'
 import { S3Source } from './storage.ts'
 
 const spec = Type.Object(
@@ -88,6 +98,7 @@ const status = Type.Object({
   restoredCollections: Type.Optional(
     Type.Array(collection, { description: 'The collections, one by one.' }),
   ),
+  unlistedCollections: UnlistedCollections(),
   progress: Type.Optional(progress),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
   ...statusBase,

@@ -179,6 +179,25 @@ export const statusBase = {
   ),
 }
 
+/** How many collections a list in a status leaves out, by state: only so many fit into one report of a Job. */
+export function UnlistedCollections() {
+  const count = (state: string) =>
+    Type.Optional(Type.Integer({ minimum: 0, description: `How many of them ${state}.` }))
+  return Type.Optional(
+    Type.Object(
+      {
+        completed: count('are Completed'),
+        failed: count('are Failed'),
+        pending: count('have not ended'),
+      },
+      {
+        description:
+          'Collections that are not in the list, which has failed ones first and about 48 KiB at most. Absent where all are in it.',
+      },
+    ),
+  )
+}
+
 export const OwnerReference = Type.Object({
   apiVersion: Type.String(),
   kind: Type.String(),

@@ -35,6 +35,14 @@ export function endFields({ at, error }: Ending): { completionTime: string; erro
   }
 }
 
+/** How many collections the lists of a report left out, by state: zeros are left out themselves. */
+export function unlistedFields(unlisted: Record<'completed' | 'failed' | 'pending', number>): {
+  unlistedCollections?: Partial<typeof unlisted>
+} {
+  const counts = Object.entries(unlisted).filter(([, count]) => count > 0)
+  return counts.length === 0 ? {} : { unlistedCollections: Object.fromEntries(counts) }
+}
+
 /** When the first attempt started: a later one goes on with its work. */
 export function startTimeOf(startedAt: string | undefined): string | undefined {
   return startedAt === undefined ? undefined : timestamp(new Date(startedAt))

@@ -7,7 +7,14 @@ import { conditionsOf, timestamp } from '../conditions.ts'
 import type { Ending } from '../ending.ts'
 import type { Context } from '../protocol.ts'
 import { EXPIRED } from './fate.ts'
-import { complete, endFields, incomplete, startTimeOf, type Remark } from '../transfer-status.ts'
+import {
+  complete,
+  endFields,
+  incomplete,
+  startTimeOf,
+  unlistedFields,
+  type Remark,
+} from '../transfer-status.ts'
 
 const DAY_MS = 86_400_000
 
@@ -81,7 +88,7 @@ export function s3PathOf({ metadata, spec }: VecBackup): string {
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
 function soFar({ backup, progress }: Reported): BackupStatus {
   const { status = {} } = backup
-  const { startTime = startOf(progress), totalSize, collections } = status
+  const { startTime = startOf(progress), totalSize, collections, unlistedCollections } = status
   const { clusterUid, collectionHashes } = status
   if (startTime === undefined) return {}
   return {
@@ -91,7 +98,9 @@ function soFar({ backup, progress }: Reported): BackupStatus {
     ...(collections !== undefined && { collections }),
     ...(clusterUid !== undefined && { clusterUid }),
     ...(collectionHashes !== undefined && { collectionHashes }),
-    ...(progress?.backup !== undefined && resultOf(progress.backup)),
+    ...(progress?.backup === undefined
+      ? unlistedCollections !== undefined && { unlistedCollections }
+      : resultOf(progress.backup)),
   }
 }
 
@@ -105,6 +114,7 @@ function resultOf(result: BackupResult): BackupStatus {
     ...(clusterUid !== undefined && { clusterUid }),
     ...(collectionHashes !== undefined && { collectionHashes }),
     totalSize: humanSize(bytes),
+    ...unlistedFields(result.unlisted),
     collections: collections.map((collection) => ({
       name: collection.name,
       status: collection.status,

@@ -11,6 +11,7 @@ import {
   incomplete,
   percentageOf,
   startTimeOf,
+  unlistedFields,
   type Remark,
 } from '../transfer-status.ts'
 import { sourceName } from './places.ts'
@@ -77,6 +78,7 @@ function soFar({ migration, progress: report }: Reported): MigrationStatus {
   const {
     startTime = startTimeOf(report?.migration?.startedAt),
     collections,
+    unlistedCollections,
     progress,
   } = migration.status ?? {}
   if (startTime === undefined) return { source }
@@ -85,7 +87,9 @@ function soFar({ migration, progress: report }: Reported): MigrationStatus {
     source,
     ...(collections !== undefined && { collections }),
     ...(progress !== undefined && { progress }),
-    ...(report?.migration !== undefined && resultOf(report.migration)),
+    ...(report?.migration === undefined
+      ? unlistedCollections !== undefined && { unlistedCollections }
+      : resultOf(report.migration)),
   }
 }
 
@@ -93,6 +97,7 @@ function resultOf(result: MigrationResult): MigrationStatus {
   const { total, completed, pointsTotal, pointsCopied, collections } = result
   return {
     collections,
+    ...unlistedFields(result.unlisted),
     progress: {
       collectionsTotal: total,
       collectionsCompleted: completed,

@@ -13,6 +13,7 @@ import {
   incomplete,
   percentageOf,
   startTimeOf,
+  unlistedFields,
   type Remark,
 } from '../transfer-status.ts'
 
@@ -70,14 +71,17 @@ function openPhase({ restore, progress }: Reported): NonNullable<RestoreStatus['
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
 function soFar({ restore, progress: report }: Reported): RestoreStatus {
   const sourceBackup = sourceName(restore)
-  const { startTime = startOf(report), restoredCollections, progress } = restore.status ?? {}
+  const { status = {} } = restore
+  const { startTime = startOf(report), restoredCollections, unlistedCollections, progress } = status
   if (startTime === undefined) return { sourceBackup }
   return {
     sourceBackup,
     startTime,
     ...(restoredCollections !== undefined && { restoredCollections }),
     ...(progress !== undefined && { progress }),
-    ...(report?.restore !== undefined && resultOf(report.restore)),
+    ...(report?.restore === undefined
+      ? unlistedCollections !== undefined && { unlistedCollections }
+      : resultOf(report.restore)),
   }
 }
 
@@ -98,6 +102,7 @@ function resultOf(result: RestoreResult): RestoreStatus {
         ...(error !== undefined && { error }),
       }),
     ),
+    ...unlistedFields(result.unlisted),
     progress: {
       collectionsTotal: total,
       collectionsCompleted: completed,

@@ -74,6 +74,20 @@ t.test('startTime stays that of the first attempt', async (t) => {
   t.equal(decision.status.startTime, ago(900))
 })
 
+t.test('collections that the report has no space for are counted in the status', async (t) => {
+  const unlisted = { completed: 70, failed: 0, pending: 3 }
+  const running = (status: BackupStatus, unlistedNow?: typeof unlisted) => {
+    const of = unlistedNow && report({ backup: result({ unlisted: unlistedNow }) })
+    const parts = { backup: backup({ status }), jobs: [transferJob()] }
+    return sync(ready({ ...parts, ...(of && { progress: of }) }), context).status
+  }
+  const status = running({}, unlisted)
+  t.strictSame(status.unlistedCollections, { completed: 70, pending: 3 })
+  t.strictSame(running(status).unlistedCollections, status.unlistedCollections)
+  const none = { completed: 0, failed: 0, pending: 0 }
+  t.notOk('unlistedCollections' in running(status, none))
+})
+
 t.test('a report that was removed takes nothing from the status', async (t) => {
   const status: BackupStatus = {
     phase: 'InProgress',

@@ -92,3 +92,13 @@ t.test('what is known of the progress stays when somebody removes the report', a
   const decision = sync(ready({ migration: migration({ status }), jobs: [copyJob()] }), context)
   t.match(decision.status, status)
 })
+
+t.test('collections that the report has no space for are counted in the status', async (t) => {
+  const progress = report({
+    migration: result({ unlisted: { completed: 7, failed: 2, pending: 0 } }),
+  })
+  const { status } = sync(ready({ jobs: [copyJob()], progress }), context)
+  t.strictSame(status.unlistedCollections, { completed: 7, failed: 2 })
+  const later = ready({ jobs: [copyJob()], migration: migration({ status }) })
+  t.strictSame(sync(later, context).status.unlistedCollections, { completed: 7, failed: 2 })
+})

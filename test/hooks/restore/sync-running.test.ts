@@ -122,3 +122,13 @@ t.test('any collection failed: Failed, and error is the first failure', async (t
   t.strictSame(said(decision), ['Failed', 'RestoreFailed', 'Restored 1/2'])
   t.equal(decision.status.error, 'docs is red: no space left')
 })
+
+t.test('collections that the report has no space for are counted in the status', async (t) => {
+  const progress = report({
+    restore: result({ unlisted: { completed: 7, failed: 2, pending: 0 } }),
+  })
+  const { status } = sync(ready({ jobs: [restoreJob()], progress }), context)
+  t.strictSame(status.unlistedCollections, { completed: 7, failed: 2 })
+  const later = ready({ jobs: [restoreJob()], restore: restore({ status }) })
+  t.strictSame(sync(later, context).status.unlistedCollections, { completed: 7, failed: 2 })
+})
