@@ -10,7 +10,9 @@ import type { Desired, HookAnswer, HookRequest, Observations } from './protocol.
 import type { AnyParent, Room } from './room.ts'
 
 /** A room broke a promise: a defect, never the user's doing. */
-export class GuardRefusal extends Error {}
+export class GuardRefusal extends Error {
+  override readonly name = 'GuardRefusal'
+}
 
 export interface Guard {
   /** The answer for the wire; throws `GuardRefusal` naming what is wrong. */

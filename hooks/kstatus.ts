@@ -20,8 +20,8 @@ interface Parent {
 
 type Words = Pick<Condition, 'reason' | 'message'>
 
-const TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
-type KstatusType = (typeof TYPES)[number]
+export const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
+type KstatusType = (typeof KSTATUS_TYPES)[number]
 
 /** Reasons that only a change by a user ends; every other reason is retried by the operator. */
 const NEEDS_USER = new Set([
@@ -46,7 +46,7 @@ export function withKstatus<S extends object>(parent: Parent, status: S, now: Da
 }
 
 function isOurs(type: string): boolean {
-  return TYPES.some((known) => known === type)
+  return KSTATUS_TYPES.some((known) => known === type)
 }
 
 function stateOf({ kind, metadata }: Parent, status: Status): Partial<Record<KstatusType, Words>> {

@@ -13,8 +13,9 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { KubernetesError } from '../crds/errors.ts'
 import { Connections, TIME_LIMITS } from './connections.ts'
+import { callerOf, DecisionLog } from './decision-log.ts'
+import { errorAnswer, failedCaller } from './error-answer.ts'
 import { GuardRefusal, guardOf } from './guard.ts'
 import { withKstatus } from './kstatus.ts'
 import {
@@ -37,8 +38,6 @@ const ANSWER_WITHIN_MS = 5_000
 /** A namespace that is not ours is asked again so rarely that it costs nothing, in seconds. */
 const NOT_OURS_SECONDS = 3600
 const TOO_OLD_SECONDS = 30
-/** An API server that is too busy for us is given this much time. */
-const BUSY_SECONDS = 10
 
 export interface HookMetrics {
   observe(kind: string, hook: string, code: number, seconds: number): void
@@ -71,6 +70,7 @@ type Hook = 'sync' | 'finalize' | 'customize'
 
 export function buildServer(options: ServerOptions): FastifyInstance {
   const connections = new Connections()
+  const decisions = new DecisionLog(options.log)
   const server = fastify({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -100,13 +100,17 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   server.setErrorHandler((error: FastifyError, request, reply) => {
     if (error instanceof GuardRefusal)
       options.metrics.guardRefused?.(request.routeOptions.url ?? '')
-    return answerError(error, request, reply)
+    const { code, reason, shown, afterSeconds } = errorAnswer(error)
+    const caller = failedCaller(request)
+    if (caller !== undefined) decisions.failed(caller, error, reason)
+    if (afterSeconds !== undefined) void reply.header('Retry-After', String(afterSeconds))
+    return reply.code(code).send({ error: shown })
   })
   server.get('/healthz', async () => ({ status: 'ok' }))
   server.get('/metrics', async (_, reply) => {
     return reply.type(options.metrics.contentType).send(await options.metrics.text())
   })
-  for (const room of options.rooms) addRoom(server, room, options)
+  for (const room of options.rooms) addRoom(server, room, options, decisions)
   return server
 }
 
@@ -117,7 +121,12 @@ function routeOf({ method, is404, routeOptions: { url = '' } }: FastifyRequest):
   return is404 ? '' : `${method} ${url}`
 }
 
-function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): void {
+function addRoom(
+  root: FastifyInstance,
+  room: Room,
+  options: ServerOptions,
+  decisions: DecisionLog,
+): void {
   const server = root.withTypeProvider<TypeBoxTypeProvider>()
   const ours = ({ namespace }: AnyParent['metadata']) => serves(options.settings, namespace)
   const route = (hook: Hook, body: typeof room.request) => ({
@@ -136,7 +145,9 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
       const { parent } = request.body as { parent: AnyParent }
       // Finalize reads what it needs through ports: a related kind that is gone must not block it.
       const none = parent.metadata.deletionTimestamp !== undefined || !ours(parent.metadata)
-      return { relatedResources: none ? [] : room.customize(parent) }
+      const relatedResources = none ? [] : room.customize(parent)
+      decisions.succeeded(callerOf(parent, 'customize'))
+      return { relatedResources }
     },
   )
 
@@ -150,8 +161,10 @@ function addRoom(root: FastifyInstance, room: Room, options: ServerOptions): voi
       const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
       const context = { now: options.now(), settings }
       const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
-      const answer = guard(body, complete(body.parent, desired, context.now), hook)
+      const completed = complete(body.parent, desired, context.now)
+      const answer = guard(body, completed, hook)
       options.metrics.decided?.(body, answer)
+      decisions.decided(body, completed, callerOf(body.parent, hook))
       logDecision(request.log, body.parent, hook, desired.dropped ?? [])
       return answer
     })
@@ -243,36 +256,4 @@ function refuseOldCrd(plural: string, { crdTooOld }: ServerOptions): void {
 class OldCrd extends Error {
   readonly statusCode = 503
   readonly retryAfterSeconds = TOO_OLD_SECONDS
-}
-
-/**
- * Metacontroller copies the body of an error into its log and into an Event on the parent: one
- * short line, and nothing of a defect but that it happened.
- */
-function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-  const later = error instanceof TryLater ? error : busy(error)
-  if (later !== undefined) {
-    return reply
-      .code(429)
-      .header('Retry-After', String(later.seconds))
-      .send({ error: later.message })
-  }
-  if (error.validation !== undefined) {
-    const [first] = error.validation
-    const path = `${error.validationContext ?? 'body'}${first?.instancePath ?? ''}`
-    return reply.code(400).send({ error: `${path}: ${first?.message ?? 'is not valid'}` })
-  }
-  if (error instanceof KubernetesError) request.log.warn({ err: error }, 'no help from the API')
-  const code = error instanceof KubernetesError ? 503 : (error.statusCode ?? 500)
-  if (code !== 500) return reply.code(code).send({ error: error.message.slice(0, 300) })
-  request.log.error({ err: error, url: request.url }, 'hook failed')
-  return reply
-    .code(500)
-    .send({ error: `internal error: ${error.name}; the log of the service has it` })
-}
-
-/** The API server asks for patience. So do we: of a 429 Metacontroller makes no error and no Event. */
-function busy(error: Error): TryLater | undefined {
-  if (!(error instanceof KubernetesError) || error.status !== 429) return undefined
-  return new TryLater('the Kubernetes API is too busy', BUSY_SECONDS)
 }

@@ -96,6 +96,55 @@ t.test('/healthz answers, and /metrics counts hook calls by kind, hook and code'
   }
 })
 
+const s3 = { bucket: 'b', credentialsSecretRef: { name: 's' } }
+const clusterRef = { name: 'missing' }
+const source = { s3: { ...s3, path: 'p' } }
+/** One resource of each kind, in a namespace without anything it names, and why it waits. */
+const WAITING: [kind: string, plural: string, spec: object, reason: string][] = [
+  ['VecCluster', 'vecclusters', { version: '1.18.3' }, 'HelmStarting'],
+  [
+    'VecCollection',
+    'veccollections',
+    { clusterRef, vectors: [{ size: 4, distance: 'Dot' }] },
+    'ClusterNotFound',
+  ],
+  ['VecAccessKey', 'vecaccesskeys', { clusterRef, access: 'r' }, 'ClusterNotFound'],
+  ['VecBackup', 'vecbackups', { clusterRef, storage: { s3 } }, 'ClusterNotFound'],
+  [
+    'VecBackupSchedule',
+    'vecbackupschedules',
+    { clusterRef, storage: { s3 }, schedule: '0 0 31 2 *' },
+    'InvalidSchedule',
+  ],
+  ['VecRestore', 'vecrestores', { targetClusterRef: clusterRef, source }, 'ClusterNotFound'],
+  [
+    'VecMigration',
+    'vecmigrations',
+    { targetClusterRef: clusterRef, source: { endpoint: { url: 'http://engine.example:6333' } } },
+    'ClusterNotFound',
+  ],
+]
+
+t.test('of each kind the log says once why a resource waits', async (t) => {
+  const lines: { kind?: string; reason?: string; condition?: string }[] = []
+  const write = (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[number])
+  const { api, url } = await service(t, { log: pino({ level: 'info' }, { write }) })
+  for (const [kind, plural, spec] of WAITING) {
+    const metadata = { name: 'a', namespace: 'ns' }
+    const parent = await api.create({ apiVersion: API_VERSION, kind, metadata, spec })
+    const request = { parent, children: {}, related: {}, finalizing: false }
+    for (let pass = 0; pass < 3; pass += 1) {
+      t.equal((await post(`${url}/${plural}/sync`, request)).status, 200)
+    }
+  }
+  t.strictSame(
+    lines
+      .filter(({ condition }) => condition !== undefined)
+      .map(({ kind, reason }) => [kind, reason]),
+    WAITING.map(([kind, , , reason]) => [kind, reason]),
+  )
+})
+
 t.test('hooks of a CRD that is too old, or missing, answer 503 with the reason', async (t) => {
   for (const [crds, reason] of [
     ['0.0.9', /is of release 0\.0\.9, 0\.1\.0 is needed/],

@@ -1,0 +1,227 @@
+/** What the service logs of its decisions: one line when something begins or changes, with the reason. */
+import { pino } from 'pino'
+import t from 'tap'
+import { VecCluster } from '../../crds/cluster.ts'
+import { KubernetesError } from '../../crds/errors.ts'
+import { conditionsOf } from '../../hooks/conditions.ts'
+import { eventOn } from '../../hooks/events.ts'
+import { TryLater, type Desired } from '../../hooks/protocol.ts'
+import { room } from '../../hooks/room.ts'
+import { buildServer, type ServerOptions } from '../../hooks/server.ts'
+import { NOW, cluster, helmJob, settings, type ClusterParts } from '../builders.ts'
+import { requestOf } from './request.ts'
+
+type Status = NonNullable<VecCluster['status']>
+type Answer = () => Desired<Status>
+
+/** A service whose only kind answers what a test says, and what it logged since the last look. */
+function stage(options: Partial<ServerOptions> = {}) {
+  let lines: Record<string, unknown>[] = []
+  let answer: Answer = () => ({ status: {}, children: [] })
+  const write = (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>)
+  const decide = async () => answer()
+  const server = buildServer({
+    rooms: [
+      room({
+        ...{ resource: VecCluster, childKinds: ['Job.batch/v1'], customize: () => [] },
+        ...{ sync: decide, finalize: decide },
+      }),
+    ],
+    ...{ tokens: () => [], now: () => NOW, settings },
+    log: pino({ base: {}, timestamp: false }, { write }),
+    metrics: { observe: () => undefined, text: async () => '', contentType: 'text/plain' },
+    ...options,
+  })
+  const post = (payload: object, hook = 'sync') =>
+    server.inject({ method: 'POST', url: `/vecclusters/${hook}`, payload })
+  /** Calls the hook so many times, as Metacontroller does with a resource that does not change. */
+  const logged = async (says: Answer, parts: ClusterParts = {}, times = 3) => {
+    answer = says
+    for (let time = 0; time < times; time += 1) await post(requestOf(cluster(parts)))
+    return taken()
+  }
+  const taken = () => {
+    const taken = lines
+    lines = []
+    return taken
+  }
+  return { logged, post, taken, answers: (says: Answer) => (answer = says) }
+}
+
+const INFO = 30
+const WARNING = 40
+const ERROR = 50
+const SYNC = { kind: 'VecCluster', hook: 'sync', namespace: 'ns', name: 'a' }
+
+function applied(reason: string, message: string, status: 'True' | 'False' = 'False'): Status {
+  const findings = [{ type: 'Applied', status, reason, message }]
+  return { phase: 'Pending', conditions: conditionsOf(cluster(), findings, NOW) }
+}
+
+/** The answer, with a Warning that says the same. */
+function warned(reason: string, message: string): Desired<Status> {
+  const event = { type: 'Warning' as const, reason, message, transition: message }
+  const events = [eventOn(cluster(), event, NOW)]
+  return { status: applied(reason, message), children: [], events }
+}
+
+t.test('a wait is one line when it begins, when its reason changes and when it ends', async (t) => {
+  const { logged } = stage()
+  const first = applied('WaitingForTurn', 'waits for VecBackup ns/one')
+  const second = applied('WaitingForTurn', 'waits for VecBackup ns/two')
+  const end = applied('UpToDate', 'generation 1 is applied', 'True')
+  const line = (message: string) => ({
+    ...{ level: INFO, ...SYNC, condition: 'Applied', status: 'False', reason: 'WaitingForTurn' },
+    ...{ message, phase: 'Pending', msg: 'waiting' },
+  })
+  t.strictSame(await logged(() => ({ status: first, children: [] })), [
+    line('waits for VecBackup ns/one'),
+  ])
+  t.strictSame(await logged(() => ({ status: first, children: [] }), { status: first }), [])
+  t.strictSame(await logged(() => ({ status: second, children: [] }), { status: first }), [
+    line('waits for VecBackup ns/two'),
+  ])
+  t.match(await logged(() => ({ status: end, children: [] }), { status: second }), [
+    { reason: 'UpToDate', status: 'True', msg: 'condition changed' },
+  ])
+})
+
+t.test('a wait that comes back after its end is logged again', async (t) => {
+  const { logged } = stage()
+  const waits = applied('WaitingForTurn', 'waits for VecBackup ns/one')
+  const end = applied('UpToDate', 'generation 1 is applied', 'True')
+  t.equal((await logged(() => ({ status: waits, children: [] }), { status: end })).length, 1)
+  await logged(() => ({ status: end, children: [] }), { status: waits })
+  t.equal((await logged(() => ({ status: waits, children: [] }), { status: end })).length, 1)
+})
+
+t.test('what is done after a failure is a retry: a warning with the reason', async (t) => {
+  const { logged } = stage()
+  t.match(await logged(() => warned('HelmFailed', 'chart 9.9.9 not found')), [
+    { level: WARNING, reason: 'HelmFailed', message: 'chart 9.9.9 not found', msg: 'retrying' },
+  ])
+})
+
+t.test('what only a user can change is refused: a warning with the reason', async (t) => {
+  const { logged } = stage()
+  const refused = applied('SpecRefused', 'spec.config.tls.cert is set by spec.tls: remove it')
+  t.match(await logged(() => ({ status: refused, children: [] })), [
+    { level: WARNING, reason: 'SpecRefused', message: /spec\.config\.tls\.cert/, msg: 'refused' },
+  ])
+})
+
+t.test('a new Job, a stopped one and a warning without a condition have a line each', async (t) => {
+  const { logged } = stage()
+  const child = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'vec-a-run-2' }, spec: {} }
+  const event = {
+    type: 'Warning' as const,
+    reason: 'ShortApiKey',
+    message: 'short',
+    transition: '',
+  }
+  const lines = await logged(() => ({
+    ...{ status: {}, children: [child] },
+    events: [eventOn(cluster(), event, NOW)],
+    stop: [{ namespace: 'ns', name: 'vec-a-run-1', uid: 'u' }],
+  }))
+  t.match(lines, [
+    { level: WARNING, reason: 'ShortApiKey', message: 'short', msg: 'warning' },
+    { level: INFO, child: 'Job vec-a-run-2', msg: 'creating child' },
+    { level: WARNING, child: 'Job vec-a-run-1', msg: 'stopping Job' },
+  ])
+  t.equal(lines.length, 3)
+})
+
+t.test('a Job that is observed already is no new one', async (t) => {
+  const { answers, post, taken } = stage()
+  const job = helmJob()
+  const { name } = job.metadata
+  answers(() => ({
+    status: {},
+    children: [{ apiVersion: 'batch/v1', kind: 'Job', metadata: { name } }],
+  }))
+  await post(requestOf(cluster(), [job]))
+  t.strictSame(taken(), [])
+})
+
+t.test(
+  'a call that fails is one line when it begins, and one when it succeeds again',
+  async (t) => {
+    const { logged } = stage()
+    const fails = (port: number) => (): never => {
+      throw new KubernetesError(`GET /leases got no answer: connect ECONNREFUSED 10.0.0.1:${port}`)
+    }
+    const [line, ...more] = await logged(fails(6443))
+    t.strictSame(line, {
+      ...{ level: WARNING, ...SYNC, msg: 'retrying' },
+      reason: 'GET /leases got no answer: connect ECONNREFUSED 10.0.0.1:6443',
+    })
+    t.strictSame([...more, ...(await logged(fails(6444)))], [])
+    t.match(await logged(() => ({ status: {}, children: [] })), [
+      { level: INFO, ...SYNC, msg: 'retry succeeded' },
+    ])
+  },
+)
+
+t.test('what is to be asked again later has its reason and its time in the log', async (t) => {
+  const { logged } = stage()
+  const later = (): never => {
+    throw new TryLater('namespace ns is not served here', 3600)
+  }
+  t.strictSame(await logged(later), [
+    {
+      ...{ level: INFO, ...SYNC, msg: 'retrying' },
+      ...{ reason: 'namespace ns is not served here', afterSeconds: 3600 },
+    },
+  ])
+})
+
+t.test('a defect is logged once, with its stack', async (t) => {
+  const { logged } = stage()
+  const broken = (): never => {
+    throw new TypeError('x is not a function')
+  }
+  const lines = await logged(broken)
+  t.match(lines, [
+    {
+      ...{ level: ERROR, ...SYNC, msg: 'hook failed' },
+      err: { type: 'TypeError', message: 'x is not a function', stack: /decision-log\.test/ },
+    },
+  ])
+  t.equal(lines.length, 1)
+})
+
+t.test('an answer that the guard refuses is a defect: what is wrong, and the stack', async (t) => {
+  const { logged } = stage()
+  t.match(await logged(() => ({ status: { phase: 'Odd' } as never, children: [] })), [
+    { level: ERROR, err: { type: 'GuardRefusal', message: /status\.phase/, stack: /guard/ } },
+  ])
+})
+
+t.test('a body that does not read and a wrong token are refusals with a line', async (t) => {
+  const { post, taken } = stage()
+  await post({ ...requestOf(cluster()), finalizing: 'x' })
+  await post({ ...requestOf(cluster()), finalizing: 'x' })
+  await post({})
+  t.match(taken(), [
+    { level: WARNING, ...SYNC, reason: /body\/finalizing/, msg: 'refused' },
+    { level: WARNING, kind: 'VecCluster', hook: 'sync', reason: /body/, msg: 'refused' },
+  ])
+  const closed = stage({ tokens: () => ['right'] })
+  await closed.post(requestOf(cluster()))
+  await closed.post(requestOf(cluster()))
+  t.strictSame(closed.taken(), [
+    {
+      ...{ level: WARNING, kind: 'VecCluster', hook: 'sync', msg: 'refused' },
+      reason: 'the bearer token is missing or wrong',
+    },
+  ])
+})
+
+t.test('the end of a resource is a line', async (t) => {
+  const { answers, post, taken } = stage()
+  const parts = { deletionTimestamp: NOW.toISOString() }
+  answers(() => ({ status: {}, children: [], finalized: true }))
+  await post(requestOf(cluster(parts)), 'finalize')
+  t.strictSame(taken(), [{ level: INFO, ...SYNC, hook: 'finalize', msg: 'finalized' }])
+})
