@@ -40,6 +40,7 @@ export const Job = Type.Object({
   metadata: Meta,
   spec: Type.Optional(
     Type.Object({
+      suspend: Type.Optional(Type.Boolean()),
       template: Type.Object({
         spec: Type.Object({ containers: Type.Array(Type.Object({ image: Type.String() })) }),
       }),

@@ -64,6 +64,9 @@ export const REFUSAL_SECONDS = 600
 /** A Job gives up reporting, and its attempt, after being refused for so long. */
 export const REPORT_TIMEOUT_SECONDS = 600
 
+/** A Job that is being deleted in a namespace that may not use a cluster holds that up for so long. */
+export const STOPPING_SECONDS = 120
+
 /** Who took a Lease holds it for so long without a Job. */
 export const LEASE_SECONDS = 300
 /** What is left of that time when a Job is made: past it, the Job may appear too late. */
@@ -76,6 +79,11 @@ export const SECOND_LOOK_SECONDS = 15
 export const READER_RENEWAL_SECONDS = 300
 /** A purge waits for such a restore for so long after its last renewal. */
 export const READER_SECONDS = 1800
+/**
+ * From the deletion of a backup on, its purge waits for so long for restores of namespaces that it does not
+ * allow and that name its place in the bucket; longer only for those that record themselves there.
+ */
+export const FOREIGN_READER_SECONDS = 21_600
 /** In a namespace that ends, a purge gives up after so long. */
 export const PURGE_TIMEOUT_SECONDS = 600
 

@@ -5,7 +5,8 @@
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import { ANNOTATIONS } from '../crds/names.ts'
-import type { Settings } from './protocol.ts'
+import type { WorkRules } from './at-work.ts'
+import type { Context, Settings } from './protocol.ts'
 
 export type CrossNamespace = Pick<Settings, 'crossNamespace'>
 
@@ -35,6 +36,15 @@ export function allowedBy(
   settings: CrossNamespace,
 ): (namespace: string) => boolean {
   return (namespace) => clusterRefusal(cluster, namespace, settings) === undefined
+}
+
+/** Which Jobs hold up the work on a cluster; on one that does not exist, any. */
+export function workAt(
+  cluster: Pick<VecCluster, 'metadata'> | undefined,
+  { now, settings }: Pick<Context, 'now' | 'settings'>,
+): WorkRules {
+  const isAllowed = cluster === undefined ? () => true : allowedBy(cluster, settings)
+  return { isAllowed, jobKeys: settings.jobKeys, now }
 }
 
 /** The same for a backup's bucket credentials, which belong to its own namespace alone by default. */

@@ -8,6 +8,7 @@ import type { Job, Lease } from '../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
 import { holderIn, identityOf, type Holder } from '../crds/rules/holder.ts'
+import { isAtWork, type WorkRules } from './at-work.ts'
 import { secondsSince } from './conditions.ts'
 import { isUnfinished, runOf } from './job.ts'
 import {
@@ -66,6 +67,7 @@ export async function seeLease(
   { namespace, name }: { namespace: string; name: string },
   kind: LeaseKind,
   ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
+  rules: WorkRules,
 ): Promise<SeenLease> {
   const lease = await ports.lease(namespace, leaseName(name, kind))
   if (lease === undefined) return { kind }
@@ -73,7 +75,8 @@ export async function seeLease(
   if (holder === undefined) return { kind, lease, jobs: [] }
   try {
     const jobs = await ports.jobsOf(holder.namespace, holder.uid)
-    return { kind, lease, jobs: jobs.filter((job) => !(runOf(job) < heldRun(lease))) }
+    const own = jobs.filter((job) => !(runOf(job) < heldRun(lease)))
+    return { kind, lease, jobs: own.filter((job) => !isUnfinished(job) || isAtWork(job, rules)) }
   } catch {
     // Whoever could not be asked may well be at work.
     return { kind, lease }
@@ -85,9 +88,9 @@ export async function holderNow(
   cluster: { namespace: string; name: string },
   kind: LeaseKind,
   ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
-  now: Date,
+  rules: WorkRules,
 ): Promise<string | undefined> {
-  const holder = holderOf(await seeLease(cluster, kind, ports), now)
+  const holder = holderOf(await seeLease(cluster, kind, ports, rules), rules.now)
   return holder && called(holder)
 }
 

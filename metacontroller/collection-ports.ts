@@ -17,6 +17,8 @@ import { watched, type WritesUnderWay } from './writes-under-way.ts'
 export interface CollectionTools extends EngineTools {
   /** Those the service may read; empty means all. */
   namespaces: string[]
+  /** Keys that sign our Jobs (hooks/signature.ts). */
+  jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers
   writes: WritesUnderWay
@@ -39,10 +41,11 @@ export function collectionPorts(tools: CollectionTools): CollectionPorts {
       }),
     cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, VecCluster.schema),
     // From the question on: its answer may be older than a Lease that is taken meanwhile.
-    writeHolder: (cluster) =>
-      writes.during(cluster, 'a write that is about to be made', () =>
-        holderNow(cluster, 'write', leasePorts(kubernetes), now()),
-      ),
+    writeHolder: (cluster, isAllowed) =>
+      writes.during(cluster, 'a write that is about to be made', () => {
+        const rules = { isAllowed, jobKeys: tools.jobKeys(), now: now() }
+        return holderNow(cluster, 'write', leasePorts(kubernetes), rules)
+      }),
     writeEvent: commonPorts(tools).writeEvent,
     now,
     wait: (milliseconds, signal) => waited(timers, milliseconds, signal),

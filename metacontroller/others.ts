@@ -3,6 +3,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../crds/kubernetes.ts'
 import { VecMigration } from '../crds/migration.ts'
 import { LABELS, releaseName } from '../crds/names.ts'
+import { isAtWork, type WorkRules } from '../hooks/at-work.ts'
 import type { RestorePorts } from '../hooks/restore/ports.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { jobs, migrations, served } from './places.ts'
@@ -23,10 +24,10 @@ interface Cluster {
 }
 
 export function othersAt(tools: OthersTools): RestorePorts['othersAt'] {
-  return async (cluster) => {
+  return async (cluster, rules) => {
     const [helm, copying] = await Promise.all([
       helmJobsAt(tools, cluster),
-      migrationsAt(tools, cluster),
+      migrationsAt(tools, cluster, rules),
     ])
     return [...helm, ...copying, ...tools.writes.at(cluster)]
   }
@@ -50,17 +51,28 @@ const Migration = Type.Object({
 })
 type Migration = Static<typeof Migration>
 
-/** From it or to it, with a Job that has not ended. */
-async function migrationsAt({ kubernetes, namespaces }: OthersTools, cluster: Cluster) {
-  const moving = await unfinishedJobs(kubernetes, served(jobs, namespaces), {
+/** From it or to it, with a Job that others wait for. */
+async function migrationsAt(
+  { kubernetes, namespaces }: OthersTools,
+  cluster: Cluster,
+  rules: WorkRules,
+): Promise<string[]> {
+  const unfinished = await unfinishedJobs(kubernetes, served(jobs, namespaces), {
     [LABELS.component]: 'transfer',
   })
-  const parents = new Set(moving.map(({ metadata }) => metadata.labels?.[LABELS.parent]))
+  const atWork = unfinished.filter((job) => isAtWork(job, rules))
+  const parents = new Set(atWork.map(({ metadata }) => parentOf(metadata.namespace, metadata.labels?.[LABELS.parent]))) // prettier-ignore
   if (parents.size === 0) return []
   const all = await listed(kubernetes, served(migrations, namespaces), Migration)
   return all
-    .filter((migration) => parents.has(migration.metadata.uid) && touches(migration, cluster))
+    .filter(({ metadata }) => parents.has(parentOf(metadata.namespace, metadata.uid)))
+    .filter((migration) => touches(migration, cluster))
     .map(({ metadata }) => `VecMigration ${metadata.namespace}/${metadata.name}`)
+}
+
+/** A Job counts for a migration of its own namespace only. */
+function parentOf(namespace = '', uid = ''): string {
+  return `${namespace}/${uid}`
 }
 
 function touches({ metadata, spec }: Migration, { namespace, name }: Cluster): boolean {

@@ -4,7 +4,7 @@
  */
 import { Value } from '@sinclair/typebox/value'
 import { KubernetesError } from '../crds/errors.ts'
-import { AnyObject, Pod, Secret } from '../crds/kubernetes.ts'
+import { AnyObject, Pod, Secret, type Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
@@ -38,22 +38,32 @@ const SECRETS_BYTES = 8 * 1024 * 1024
 export function clusterPorts(tools: PortTools): ClusterPorts {
   const { kubernetes, namespaces, now } = tools
   const leases = leasePorts(kubernetes)
-  // Others may label Jobs as ours: they must not use up the slots of the installation.
   const unfinished = async () => {
     const labelled = await unfinishedJobs(kubernetes, served(jobs, namespaces), {
       [LABELS.component]: 'helm',
     })
-    return labelled.filter((job) => isSigned(job, tools.jobKeys()))
+    return slotsOf(labelled.filter((job) => isSigned(job, tools.jobKeys())))
   }
-  const helmJobs = remember(unfinished, HELM_JOBS_SECONDS, now)
+  const helmSlots = remember(unfinished, HELM_JOBS_SECONDS, now)
   return {
     ...commonPorts(tools),
     secret: tools.secret,
     consensus: tools.consensus,
     pods: (namespace, release) => podsOf(tools, namespace, release),
     ...leases,
-    unfinishedHelmJobs: async () => (await helmJobs())?.length ?? 0,
+    unfinishedHelmJobs: async () => (await helmSlots()) ?? 0,
   }
+}
+
+/**
+ * Others may label Jobs as ours, create one again that had our signature, or suspend ours: a VecCluster takes one
+ * slot of the installation at most, and none with a Job that has no pods and gets none.
+ */
+function slotsOf(signed: Job[]): number {
+  const atWork = signed.filter(
+    ({ spec, status }) => spec?.suspend !== true || (status?.active ?? 0) > 0,
+  )
+  return new Set(atWork.map(({ metadata }) => metadata.labels?.[LABELS.parent])).size
 }
 
 export function accessKeyPorts(tools: Omit<PortTools, 'consensus' | 'jobKeys'>): AccessKeyPorts {

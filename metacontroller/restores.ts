@@ -4,7 +4,7 @@ import { AnyObject } from '../crds/kubernetes.ts'
 import { backupFolder } from '../crds/layout.ts'
 import type { S3Target } from '../crds/storage.ts'
 import { trimmedEnd } from '../crds/text.ts'
-import type { ObjectIdentity, ObjectName } from '../hooks/backup/ports.ts'
+import type { ObjectIdentity, ObjectName, Reader } from '../hooks/backup/ports.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { listed } from './common-ports.ts'
 import { restores, served } from './places.ts'
@@ -12,7 +12,7 @@ import { restores, served } from './places.ts'
 const Optional = Type.Optional(Type.String())
 
 /** No more than tells what it reads: one that an older CRD let in may be at work too. */
-const Reader = Type.Object({
+const Restore = Type.Object({
   ...AnyObject.properties,
   spec: Type.Object({
     backupRef: Type.Optional(Type.Object({ name: Type.String(), namespace: Optional })),
@@ -23,7 +23,7 @@ const Reader = Type.Object({
     ),
   }),
 })
-type Reader = Static<typeof Reader>
+type Restore = Static<typeof Restore>
 
 export interface Backup extends ObjectName {
   storage: S3Target
@@ -34,21 +34,25 @@ export async function restoresOf(
   kubernetes: Kubernetes,
   namespaces: string[],
   backup: Backup,
-): Promise<ObjectIdentity[]> {
-  const all = await listed(kubernetes, served(restores, namespaces), Reader)
-  return all.filter((restore) => reads(restore, backup)).map(identity)
+): Promise<Reader[]> {
+  const all = await listed(kubernetes, served(restores, namespaces), Restore)
+  return all.flatMap((restore) => {
+    const by = reads(restore, backup)
+    return by === undefined ? [] : [{ ...identity(restore), by }]
+  })
 }
 
-function reads({ metadata, spec }: Reader, backup: Backup): boolean {
+function reads({ metadata, spec }: Restore, backup: Backup): Reader['by'] | undefined {
   const { backupRef, source } = spec
-  if (source !== undefined) return isPlaceOf(source.s3, backup)
+  if (source !== undefined) return isPlaceOf(source.s3, backup) ? 'place' : undefined
   const namespace = backupRef?.namespace ?? metadata.namespace
-  return backupRef?.name === backup.name && namespace === backup.namespace
+  const isNamed = backupRef?.name === backup.name && namespace === backup.namespace
+  return isNamed ? 'name' : undefined
 }
 
 /** One store may have several addresses: a restore by another one records itself in the bucket. */
 function isPlaceOf(
-  { bucket, path, endpoint }: NonNullable<Reader['spec']['source']>['s3'],
+  { bucket, path, endpoint }: NonNullable<Restore['spec']['source']>['s3'],
   { name, storage }: Backup,
 ): boolean {
   return (
@@ -63,6 +67,6 @@ function addressOf(endpoint: string | undefined): string {
   return trimmedEnd((endpoint ?? '').toLowerCase(), '/')
 }
 
-function identity({ metadata: { namespace = '', name, uid = '' } }: Reader): ObjectIdentity {
+function identity({ metadata: { namespace = '', name, uid = '' } }: Restore): ObjectIdentity {
   return { namespace, name, uid }
 }

@@ -63,7 +63,10 @@ export function roomsOf(tools: RoomTools): Room[] {
     clusterRoom(
       clusterPorts({ ...common, jobKeys: tools.jobKeys, consensus: consensusPort(engines) }),
     ),
-    collectionRoom(collectionPorts({ ...engines, timers, writes }), tools.inlineMs),
+    collectionRoom(
+      collectionPorts({ ...engines, jobKeys: tools.jobKeys, timers, writes }),
+      tools.inlineMs,
+    ),
     accessKeyRoom(accessKeyPorts(common)),
     backupRoom(backupPorts(buckets)),
     backupScheduleRoom(backupSchedulePorts(common)),

@@ -3,6 +3,7 @@ import type { Applied, Progress } from '../crds/command.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import type { Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/names.ts'
+import type { WorkRules } from '../hooks/at-work.ts'
 import type { Observed } from '../hooks/cluster/observed.ts'
 import type { Context, Settings } from '../hooks/protocol.ts'
 import { signatureOf } from '../hooks/signature.ts'
@@ -35,6 +36,9 @@ export const settings: Settings = {
 }
 
 export const context: Context = { now: NOW, settings }
+
+/** Of a cluster, or a backup, that allows every namespace. */
+export const allAllowed: WorkRules = { isAllowed: () => true, jobKeys: settings.jobKeys, now: NOW }
 
 type Spec = VecCluster['spec']
 

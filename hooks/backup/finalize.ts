@@ -18,6 +18,7 @@ import { fateOf, scheduleOf, type Fate } from './fate.ts'
 import type { Observed } from './observed.ts'
 import type { BackupPorts } from './ports.ts'
 import { leftOf, purgeBatch, type Purge } from './purge.ts'
+import { readerOf } from './readers.ts'
 import { s3PathOf } from './status.ts'
 
 const NEXT_BATCH_SECONDS = 1
@@ -45,8 +46,9 @@ export interface EndReach {
 export async function observeEnd(
   request: HookRequest<VecBackup>,
   { ports, purges }: EndReach,
-  { now }: Context,
+  context: Context,
 ): Promise<End> {
+  const { now } = context
   const shown = fromRequest(request)
   const { backup } = shown
   const { namespace, uid } = backup.metadata
@@ -64,7 +66,7 @@ export async function observeEnd(
   end.fate = fateOf(backup, { schedule: await policyOf(backup, ports), namespaceEnds })
   if (end.fate !== 'delete') return end
 
-  const reader = await readerOf(backup, ports)
+  const reader = await readerOf(backup, ports, context)
   if (reader !== undefined) return { ...end, reader }
   const { name } = backup.spec.storage.s3.credentialsSecretRef
   const credentials = await ports.secret(namespace, name)
@@ -151,18 +153,6 @@ function wasStarted({ backup, jobs, liveJobs, progress }: End): boolean {
 function isOverdue({ backup, namespaceEnds }: End, now: Date): boolean {
   const { deletionTimestamp = now.toISOString() } = backup.metadata
   return namespaceEnds && secondsSince(deletionTimestamp, now) >= PURGE_TIMEOUT_SECONDS
-}
-
-async function readerOf(
-  { metadata: { namespace, name }, spec }: VecBackup,
-  ports: BackupPorts,
-): Promise<string | undefined> {
-  const storage = spec.storage.s3
-  for (const restore of await ports.restoresOf({ namespace, name, storage })) {
-    const jobs = await ports.jobsOf(restore.namespace, restore.uid)
-    if (jobs.some(isUnfinished)) return `VecRestore ${restore.namespace}/${restore.name}`
-  }
-  return undefined
 }
 
 function waiting(

@@ -2,6 +2,7 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
+import { workAt } from '../allow.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
 import { clustersIn, readReport, shownJobs } from '../observations.ts'
@@ -34,7 +35,7 @@ export async function observe(
     // Once it has reported, what changes is not this Job's business.
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
-  return readAround(shown, running, ports)
+  return readAround(shown, { running, context }, ports)
 }
 
 export function fromRequest(request: HookRequest<VecBackup>): Shown {
@@ -53,7 +54,7 @@ export function clusterOf({ metadata, spec }: VecBackup): { namespace: string; n
 
 async function readAround(
   shown: Shown,
-  running: Job | undefined,
+  { running, context }: { running: Job | undefined; context: Context },
   ports: BackupPorts,
 ): Promise<Observed> {
   const { metadata } = shown.backup
@@ -73,9 +74,10 @@ async function readAround(
   if (running !== undefined) Object.assign(observed, await originalsFor(observed, running, ports))
   else observed.secrets = await secretsOf(observed, ports)
   if (cluster === undefined) return observed
+  const rules = workAt(cluster, context)
   const [write, backup, helmJobs, liveJobs] = await Promise.all([
-    seeLease({ namespace, name }, 'write', ports),
-    seeLease({ namespace, name }, 'backup', ports),
+    seeLease({ namespace, name }, 'write', ports, rules),
+    seeLease({ namespace, name }, 'backup', ports, rules),
     ports.helmJobsAt({ namespace, name }),
     ports.jobsOf(metadata.namespace, metadata.uid),
   ])

@@ -14,6 +14,12 @@ export interface ObjectIdentity extends ObjectName {
   uid: string
 }
 
+/** A VecRestore that reads a backup. */
+export interface Reader extends ObjectIdentity {
+  /** What it names: the VecBackup, or its place in the bucket, for which it needs no permission. */
+  by: 'name' | 'place'
+}
+
 /** The objects that one backup wrote under `<prefix>/<name>/`, as long as its uid owns that prefix. */
 export interface PurgeTarget extends ObjectIdentity {
   storage: S3Target
@@ -49,7 +55,7 @@ export interface BackupPorts extends TransferPorts {
    * VecRestores that read this backup, by its name or by its place in the bucket, read live, from all
    * namespaces served; none without the kind.
    */
-  restoresOf(backup: ObjectName & { storage: S3Target }): Promise<ObjectIdentity[]>
+  restoresOf(backup: ObjectName & { storage: S3Target }): Promise<Reader[]>
   /** What a VecBackupSchedule says of the objects of its backups, read live; undefined when it is gone. */
   schedulePolicy(namespace: string, name: string): Promise<SchedulePolicy | undefined>
   /** helm Jobs of a cluster that have not ended, read live, as messages name them. */

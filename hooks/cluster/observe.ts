@@ -4,6 +4,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { endOf, type Pod, type Secret, type StatefulSet } from '../../crds/kubernetes.ts'
 import { END_REPORT_SECONDS } from '../../crds/limits.ts'
 import { releaseName } from '../../crds/names.ts'
+import { workAt } from '../allow.ts'
 import { secondsSince } from '../conditions.ts'
 import { isUnfinished, newestOf } from '../job.ts'
 import { seeLease } from '../lease.ts'
@@ -57,12 +58,14 @@ export async function observe(
   }
   const due = dueRun(observed, context.settings)
   if (due === undefined) {
-    return isSilent(observed) ? { ...observed, leases: await readLeases(cluster, ports) } : observed
+    return isSilent(observed)
+      ? { ...observed, leases: await readLeases(cluster, ports, context) }
+      : observed
   }
   const [liveJobs, unfinished, leases] = await Promise.all([
     ports.jobsOf(namespace, uid),
     ports.unfinishedHelmJobs(),
-    readLeases(cluster, ports),
+    readLeases(cluster, ports, context),
   ])
   const unfinishedHelmJobs = unfinished + turns.others(uid, context.now)
   return { ...observed, due, liveJobs, unfinishedHelmJobs, leases }
@@ -74,10 +77,11 @@ function isSilent({ jobs, progress }: Observed): boolean {
   return running !== undefined && progress?.job !== running.metadata.uid
 }
 
-async function readLeases({ metadata }: VecCluster, ports: ClusterPorts) {
+async function readLeases(cluster: VecCluster, ports: ClusterPorts, context: Context) {
+  const rules = workAt(cluster, context)
   const [write, backup] = await Promise.all([
-    seeLease(metadata, 'write', ports),
-    seeLease(metadata, 'backup', ports),
+    seeLease(cluster.metadata, 'write', ports, rules),
+    seeLease(cluster.metadata, 'backup', ports, rules),
   ])
   return { write, backup }
 }

@@ -3,7 +3,7 @@ import type { VecCollection } from '../../crds/collection.ts'
 import { Rejected } from '../../crds/errors.ts'
 import type { Alias, CollectionInfo } from '../../crds/rules/answers.ts'
 import { clusterOf, collectionNameOf, ownerOf, type Claim } from './claims.ts'
-import type { CollectionEngine, CollectionPorts } from './ports.ts'
+import type { ClusterName, CollectionEngine, CollectionPorts } from './ports.ts'
 import type { SharedEngine } from './shared.ts'
 import { writesTo, type Writes } from './writes.ts'
 
@@ -54,7 +54,7 @@ export function passOf({ collection, shared, ports, isAllowed }: Parts, signal: 
     await refuseOwned()
   })
   const { engine } = shared
-  const writeHolder = ports.writeHolder.bind(ports)
+  const writeHolder = (of: ClusterName) => ports.writeHolder(of, isAllowed)
   return {
     collection,
     name,

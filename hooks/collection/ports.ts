@@ -41,6 +41,9 @@ export interface ClusterName {
   name: string
 }
 
+/** Whether the cluster allows a namespace. */
+export type Allowed = (namespace: string) => boolean
+
 export interface CollectionPorts {
   /** Makes no call by itself; answers are shared by the room, not remembered here. */
   engine(connection: Connection): CollectionEngine
@@ -51,8 +54,11 @@ export interface CollectionPorts {
   collectionsOf(cluster: ClusterName, asking: VecCollection): Promise<Claim[]>
   /** The VecCluster, read live; undefined when it, or its kind, is gone. */
   cluster(cluster: ClusterName): Promise<VecCluster | undefined>
-  /** Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. */
-  writeHolder(cluster: ClusterName): Promise<string | undefined>
+  /**
+   * Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. A Job of a
+   * namespace that is not allowed counts only if this operator created it.
+   */
+  writeHolder(cluster: ClusterName, isAllowed: Allowed): Promise<string | undefined>
   /** Writes an Event; one that exists, or cannot be written, is fine. */
   writeEvent(event: KubernetesEvent): Promise<void>
   now(): Date

@@ -4,7 +4,7 @@
  */
 import { EngineError, NotReady } from '../../crds/errors.ts'
 import type { AliasAction, CollectionBody, IndexBody } from '../../crds/rules/bodies.ts'
-import type { ClusterName, CollectionEngine, CollectionPorts } from './ports.ts'
+import type { ClusterName, CollectionEngine } from './ports.ts'
 
 /** What a write may end with when it is not known whether it was applied. */
 export type Doubt = EngineError | undefined
@@ -24,7 +24,7 @@ interface Permission {
   engine: CollectionEngine
   cluster: ClusterName
   signal: AbortSignal
-  writeHolder: CollectionPorts['writeHolder']
+  writeHolder: (cluster: ClusterName) => Promise<string | undefined>
   /** Throws when this collection is not to be written to. */
   permitted: () => Promise<void>
 }

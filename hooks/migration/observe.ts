@@ -3,6 +3,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { connectionOf } from '../../crds/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
+import { workAt } from '../allow.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
 import { clustersIn, readReport, shownJobs } from '../observations.ts'
@@ -69,26 +70,33 @@ async function readClusters(migration: VecMigration, ports: MigrationPorts): Pro
 async function readAround(
   shown: Observed,
   ports: MigrationPorts,
-  { settings }: Context,
+  context: Context,
 ): Promise<Observed> {
   const { migration, clusters } = shown
   const { namespace, uid } = migration.metadata
   const [secrets, liveJobs, writers] = await Promise.all([
     readSecrets(migration, clusters, ports),
     ports.jobsOf(namespace, uid),
-    Promise.all(leased(migration).map((cluster) => seeLease(cluster, 'write', ports))),
+    Promise.all(
+      leased(migration, clusters).map(({ place, cluster }) =>
+        seeLease(place, 'write', ports, workAt(cluster, context)),
+      ),
+    ),
   ])
   const observed = { ...shown, secrets, liveJobs, writers }
   // An engine is asked only when its answer could start a Job.
   if (liveJobs.length > 0 || clusters.target === undefined) return observed
-  if (lackOf(observed, settings) !== undefined) return observed
+  if (lackOf(observed, context.settings) !== undefined) return observed
   return { ...observed, isReady: await ports.isReady(connectionOf(clusters.target)) }
 }
 
 /** The managed clusters points are read from or written to. */
-function leased(migration: VecMigration): ClusterName[] {
-  const source = sourceClusterOf(migration)
-  return source === undefined ? [targetOf(migration)] : [targetOf(migration), source]
+function leased(migration: VecMigration, { source, target }: Clusters) {
+  const from = sourceClusterOf(migration)
+  return [
+    { place: targetOf(migration), cluster: target },
+    ...(from === undefined ? [] : [{ place: from, cluster: source }]),
+  ]
 }
 
 async function originalsFor(observed: Observed, job: Job, ports: MigrationPorts) {

@@ -2,6 +2,7 @@
 import type { Job } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
 import type { VecRestore } from '../../crds/restore.ts'
+import { workAt } from '../allow.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
 import { backupsIn, clustersIn, readReport, shownJobs } from '../observations.ts'
@@ -37,7 +38,7 @@ export async function observe(
     // Once it has reported, what changes is not this Job's business.
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
-  return readAround(shown, running, ports)
+  return readAround(shown, { running, context }, ports)
 }
 
 export function fromRequest(request: HookRequest<VecRestore>): Shown {
@@ -54,7 +55,7 @@ export function fromRequest(request: HookRequest<VecRestore>): Shown {
 /** Live: a namesake may have been made, and its Leases must be those of the cluster that lives. */
 async function readAround(
   { restore, children, jobs, progress }: Shown,
-  running: Job | undefined,
+  { running, context }: { running: Job | undefined; context: Context },
   ports: RestorePorts,
 ): Promise<Observed> {
   const { namespace, uid } = restore.metadata
@@ -79,10 +80,11 @@ async function readAround(
       ? { secrets: await secretsOf(known, ports) }
       : await originalsFor(known, running, ports)
   if (cluster === undefined) return { ...known, ...read }
+  const rules = workAt(cluster, context)
   const [write, backupLease, others, liveJobs] = await Promise.all([
-    seeLease(target, 'write', ports),
-    seeLease(target, 'backup', ports),
-    ports.othersAt(target),
+    seeLease(target, 'write', ports, rules),
+    seeLease(target, 'backup', ports, rules),
+    ports.othersAt(target, rules),
     ports.jobsOf(namespace, uid),
   ])
   return { ...known, ...read, leases: { write, backup: backupLease }, others, liveJobs }

@@ -2,6 +2,7 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
+import type { WorkRules } from '../at-work.ts'
 import type { TransferPorts } from '../transfer-ports.ts'
 
 export interface RestorePorts extends TransferPorts {
@@ -13,6 +14,7 @@ export interface RestorePorts extends TransferPorts {
   /**
    * Who works on a cluster without a Lease, for people: its helm Jobs and migrations (from or to it)
    * that have not ended, read live, and passes of this service that write to its collections.
+   * Migrations of namespaces that the cluster does not allow count by the rules alone.
    */
-  othersAt(cluster: { namespace: string; name: string }): Promise<string[]>
+  othersAt(cluster: { namespace: string; name: string }, rules: WorkRules): Promise<string[]>
 }

@@ -11,7 +11,7 @@ import {
   seeLease,
   type SeenLease,
 } from '../../hooks/lease.ts'
-import { NOW, ago } from '../builders.ts'
+import { NOW, ago, allAllowed } from '../builders.ts'
 import { LEASED, LeaseStore, someJob } from './leases.ts'
 import { leaseOf } from './transfer.ts'
 
@@ -95,12 +95,13 @@ t.test('a clock that was ahead does not keep a Lease held', async (t) => {
 t.test('a failed list counts as held', async (t) => {
   const store = new LeaseStore()
   store.leases.set('vec-a-backup', lease('backup', other, 9_000))
-  const found = await seeLease(LEASED.metadata, 'backup', {
-    lease: (namespace, name) => store.lease(namespace, name),
+  const ports = {
+    lease: (namespace: string, name: string) => store.lease(namespace, name),
     jobsOf: async () => {
       throw new Error('no answer')
     },
-  })
+  }
+  const found = await seeLease(LEASED.metadata, 'backup', ports, allAllowed)
   t.strictSame(holderOf(found, NOW), other)
   t.match(claim([found], me, about), { state: 'waiting', holder: other })
 })
@@ -176,7 +177,7 @@ for (const spec of [
   t.test(`a Lease that names no holder of ours is free: ${JSON.stringify(spec)}`, async (t) => {
     const store = new LeaseStore()
     store.leases.set('vec-a-write', { ...lease('write', other, 1), spec })
-    t.equal(await holderNow(LEASED.metadata, 'write', store, NOW), undefined)
+    t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), undefined)
   })
 }
 
@@ -189,9 +190,9 @@ t.test('a Lease without acquireTime is held by a Job alone', async (t) => {
 
 t.test('who waits says for whom', async (t) => {
   const store = new LeaseStore()
-  t.equal(await holderNow(LEASED.metadata, 'write', store, NOW), undefined)
+  t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), undefined)
   store.leases.set('vec-a-write', lease('write', other, 20))
-  t.equal(await holderNow(LEASED.metadata, 'write', store, NOW), 'VecRestore far/other')
+  t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), 'VecRestore far/other')
 })
 
 const NOBODY = [
@@ -232,4 +233,16 @@ t.test('who goes gives back its own Leases, and no other', async (t) => {
   t.strictSame(await give(() => lease('write', other, 1)), [])
   const own = (name: string) => lease(name === 'vec-a-write' ? 'write' : 'backup', me, 1)
   t.strictSame(await give(own), ['vec-a-write', 'vec-a-backup'])
+})
+
+t.test('a forged Job of a namespace that is not allowed holds no Lease', async (t) => {
+  const store = new LeaseStore()
+  store.leases.set('vec-a-write', lease('write', other, 9_000))
+  store.jobs.set(other.uid, [someJob('forged-1')])
+  t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), 'VecRestore far/other')
+  const closed = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
+  store.jobs.set(other.uid, [
+    { ...someJob('forged-1'), metadata: { name: 'forged-1', namespace: 'far' } },
+  ])
+  t.equal(await holderNow(LEASED.metadata, 'write', store, closed), undefined)
 })

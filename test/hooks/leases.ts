@@ -14,6 +14,7 @@ import {
   type LeaseWrite,
   type SeenLease,
 } from '../../hooks/lease.ts'
+import { allAllowed } from '../builders.ts'
 
 export const LEASED = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
 
@@ -102,7 +103,7 @@ export class Claimant {
         return store.jobsOf(namespace, uid)
       }
       const lease = (namespace: string, name: string) => store.lease(namespace, name)
-      const seen = await seeLease(LEASED.metadata, kind, { lease, jobsOf })
+      const seen = await seeLease(LEASED.metadata, kind, { lease, jobsOf }, allAllowed)
       if (this.#kinds.includes(kind)) leases.push(seen)
       else free.push(seen)
     }

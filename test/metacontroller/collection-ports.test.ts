@@ -11,6 +11,7 @@ import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { startEngineNode } from '../doubles/engine/node.ts'
 import type { ApiObject } from '../world/client.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
+import { settings } from '../builders.ts'
 
 const CLUSTER = { namespace: 'ns', name: 'a' }
 const log = pino({ level: 'silent' })
@@ -28,6 +29,7 @@ async function ports(t: Test, namespaces: string[] = []) {
     api.get({ apiVersion: 'v1', kind: 'Secret', namespace, name }) as Promise<undefined>
   const made = collectionPorts({
     ...{ kubernetes, connections, route: 'proxy', secret, freshSecret: secret, log, namespaces },
+    jobKeys: () => settings.jobKeys,
     now: () => clock.now(),
     timers: { setTimeout: (run, ms) => clock.setTimeout(run, ms) },
     writes: new WritesUnderWay(),
@@ -167,5 +169,5 @@ t.test('the engine of a cluster is asked with the key its pods run', async (t) =
   await engine.createCollection('docs', { vectors: { size: 4, distance: 'Dot' } }, signal)
   t.match(await engine.collectionInfo('docs', signal), { points_count: 0 })
   t.equal(await port.cluster(CLUSTER), undefined)
-  t.equal(await port.writeHolder(CLUSTER), undefined)
+  t.equal(await port.writeHolder(CLUSTER, () => true), undefined)
 })

@@ -3,6 +3,7 @@ import type { Holder } from '../../crds/rules/holder.ts'
 import { claim, seeLease, writeLeases } from '../../hooks/lease.ts'
 import { leasePorts } from '../../metacontroller/leases.ts'
 import { embeddedApi } from './embedded.ts'
+import { allAllowed } from '../builders.ts'
 
 const cluster = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
 
@@ -14,7 +15,7 @@ t.test('of two that take a Lease by its resourceVersion one succeeds', async (t)
   const { kubernetes, clock } = await embeddedApi(t)
   const ports = leasePorts(kubernetes)
   const now = clock.now()
-  const look = () => seeLease(cluster.metadata, 'backup', ports)
+  const look = () => seeLease(cluster.metadata, 'backup', ports, allAllowed)
   const take = async (name: string, seen: Awaited<ReturnType<typeof look>>) => {
     const claimed = claim([seen], holder(name), { cluster, now })
     if (claimed.state === 'taking') await writeLeases(claimed.writes, ports)

@@ -114,8 +114,12 @@ t.test('helm Jobs that have not ended are counted, at most 5 s late', async (t) 
       metadata: { name, namespace: 'ns' },
       status: { succeeded, conditions: [{ type, status: 'True' }] },
     })
-  await api.create(job('running', helm))
-  await api.create(job('elsewhere', helm, 'other'))
+  const of = (parent: string) => ({ ...helm, [LABELS.parent]: parent })
+  await api.create(job('running', of('uid-a')))
+  await api.create(job('elsewhere', of('uid-b'), 'other'))
+  await api.create(job('again', of('uid-b'), 'other'))
+  const suspended = job('suspended', of('uid-c'), 'other')
+  await api.create({ ...suspended, spec: { ...suspended.spec, suspend: true } })
   await api.create(job('data', { ...helm, [LABELS.component]: 'transfer' }))
   await api.create(job('done', helm))
   await end('done', 'Complete', 1)
@@ -123,7 +127,11 @@ t.test('helm Jobs that have not ended are counted, at most 5 s late', async (t) 
   await end('failed', 'Failed', 0)
   const forged = job('forged', helm)
   await api.create({ ...forged, metadata: { ...forged.metadata, annotations: {} } })
-  t.equal(await port.unfinishedHelmJobs(), 2, 'of Jobs that others labelled none counts')
+  t.equal(
+    await port.unfinishedHelmJobs(),
+    2,
+    'one of each cluster that has pods; none that others labelled',
+  )
   await end('running', 'Complete', 1)
   t.equal(await port.unfinishedHelmJobs(), 2)
   clock.advance(5_000)

@@ -1,11 +1,13 @@
 /** What the VecRestore room is given: above all, who works on a cluster without a Lease of it. */
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
-import { API_VERSION, LABELS } from '../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/names.ts'
 import type { CollectionEngine } from '../../hooks/collection/ports.ts'
+import { signatureOf } from '../../hooks/signature.ts'
 import { restorePorts } from '../../metacontroller/restore-ports.ts'
 import { watched, WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
+import { allAllowed } from '../builders.ts'
 
 const CLUSTER = { namespace: 'ns', name: 'a' }
 const endpoint = { url: 'https://engine.example:6333' }
@@ -54,9 +56,9 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
 t.test('nobody is at a cluster where nobody works, whatever kinds there are', async (t) => {
   for (const crds of [false, true]) {
     const { ports, makeJob } = await stage(t, { crds })
-    t.strictSame(await ports.othersAt(CLUSTER), [])
+    t.strictSame(await ports.othersAt(CLUSTER, allAllowed), [])
     await makeJob('backup', { [LABELS.component]: 'transfer', [LABELS.parent]: 'uid-b' })
-    t.strictSame(await ports.othersAt(CLUSTER), [], 'a backup has a Lease')
+    t.strictSame(await ports.othersAt(CLUSTER, allAllowed), [], 'a backup has a Lease')
     t.equal(await ports.restore('ns', 'r'), undefined)
   }
 })
@@ -71,7 +73,7 @@ t.test('a restore waits for a helm Job of its cluster until that has ended', asy
   await makeJob('namesake', { ...helm, [LABELS.release]: 'vec-a' }, 'other')
   await end('upgrade-1', 'Complete')
   await end('upgrade-2', 'Failed')
-  t.strictSame(await ports.othersAt(CLUSTER), ['helm Job upgrade-3'])
+  t.strictSame(await ports.othersAt(CLUSTER, allAllowed), ['helm Job upgrade-3'])
 })
 
 t.test('a restore waits for migrations from its cluster and to it', async (t) => {
@@ -83,11 +85,40 @@ t.test('a restore waits for migrations from its cluster and to it', async (t) =>
   await end('migrate-ended', 'Complete')
   await makeMigration('elsewhere', { targetClusterRef: { name: 'b' } })
   await makeMigration('namesake', {}, 'other')
-  t.strictSame((await ports.othersAt(CLUSTER)).sort(), [
+  t.strictSame((await ports.othersAt(CLUSTER, allAllowed)).sort(), [
     'VecMigration ns/from',
     'VecMigration ns/to',
     'VecMigration other/across',
   ])
+})
+
+t.test('a migration of a namespace that is not allowed counts only by a Job of ours', async (t) => {
+  const { ports, makeMigration, api, end } = await stage(t)
+  const rules = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
+  await makeMigration('here', {})
+  const spec = { targetClusterRef: { name: 'a', namespace: 'ns' } }
+  await makeMigration('blocker', spec, 'other')
+  t.strictSame(await ports.othersAt(CLUSTER, rules), ['VecMigration ns/here'])
+  // Labelled as the Job of a migration that the cluster allows, in a namespace that it does not.
+  const reference = { apiVersion: API_VERSION, kind: 'VecMigration', name: 'here', namespace: 'ns' }
+  const uid = (await api.get(reference))?.metadata.uid ?? ''
+  const name = 'forged'
+  const labels = { [LABELS.managedBy]: 'vec-operator', [LABELS.component]: 'transfer' }
+  const identity = { namespace: 'other', name, parentUid: uid }
+  const annotations = { [ANNOTATIONS.signature]: signatureOf(identity, rules.jobKeys) }
+  const containers = [{ name: 'a', image: 'vec-operator:test' }]
+  await api.create({
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      ...{ name, annotations },
+      namespace: 'other',
+      labels: { ...labels, [LABELS.parent]: uid },
+    },
+    spec: { template: { spec: { restartPolicy: 'Never', containers } } },
+  })
+  await end('migrate-here', 'Complete')
+  t.strictSame(await ports.othersAt(CLUSTER, rules), [])
 })
 
 t.test("a restore waits for this service's own writes to the cluster's collections", async (t) => {
@@ -111,31 +142,31 @@ t.test("a restore waits for this service's own writes to the cluster's collectio
     engine.deleteIndex('five', 'f', signal),
     engine.updateAliases([], signal),
   ])
-  t.strictSame(await ports.othersAt(CLUSTER), [
+  t.strictSame(await ports.othersAt(CLUSTER, allAllowed), [
     ...['one', 'two', 'three', 'four', 'five'].map((name) => `a write to collection ${name}`),
     'a change of aliases',
   ])
-  t.strictSame(await ports.othersAt({ namespace: 'ns', name: 'b' }), [])
+  t.strictSame(await ports.othersAt({ namespace: 'ns', name: 'b' }, allAllowed), [])
   resolve(undefined)
   await under
-  t.strictSame(await ports.othersAt(CLUSTER), [])
+  t.strictSame(await ports.othersAt(CLUSTER, allAllowed), [])
 })
 
 t.test('a write that fails is under way no more', async (t) => {
   const { ports, writes } = await stage(t)
   await t.rejects(writes.during(CLUSTER, 'a write', () => Promise.reject(new Error('no'))))
-  t.strictSame(await ports.othersAt(CLUSTER), [])
+  t.strictSame(await ports.othersAt(CLUSTER, allAllowed), [])
 })
 
 t.test('others that cannot be listed are not none', async (t) => {
   const { ports, server } = await stage(t)
   await server.close()
-  await t.rejects(ports.othersAt(CLUSTER), { code: 'KubernetesError' })
+  await t.rejects(ports.othersAt(CLUSTER, allAllowed), { code: 'KubernetesError' })
 })
 
 t.test('a service of one namespace looks for migrations in that one', async (t) => {
   const { ports, makeMigration } = await stage(t, { namespaces: ['ns'] })
   await makeMigration('here', {})
   await makeMigration('across', { targetClusterRef: { name: 'a', namespace: 'ns' } }, 'other')
-  t.strictSame(await ports.othersAt(CLUSTER), ['VecMigration ns/here'])
+  t.strictSame(await ports.othersAt(CLUSTER, allAllowed), ['VecMigration ns/here'])
 })

@@ -32,6 +32,7 @@ import { restorePorts } from '../../metacontroller/restore-ports.ts'
 import { systemTimers } from '../../metacontroller/timers.ts'
 import { WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
+import { allAllowed } from '../builders.ts'
 
 const ROLE = new URL('../../chart/templates/rbac-service.yaml', import.meta.url)
 const NAME = { namespace: 'ns', name: 'a' }
@@ -85,7 +86,7 @@ const ofCollection: Uses<CollectionPorts> = {
   engine: () => 'asks the engine',
   collectionsOf: (ports) => ports.collectionsOf(NAME, { metadata: IDENTITY } as VecCollection),
   cluster: (ports) => ports.cluster(NAME),
-  writeHolder: (ports) => ports.writeHolder(NAME),
+  writeHolder: (ports) => ports.writeHolder(NAME, () => true),
   writeEvent: (ports) => ports.writeEvent(event),
   now: (ports) => ports.now(),
   wait: (ports) => ports.wait(0, signal),
@@ -142,7 +143,7 @@ const ofRestore: Uses<RestorePorts> = {
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   restore: (ports) => ports.restore('ns', 'a'),
-  othersAt: (ports) => ports.othersAt(NAME),
+  othersAt: (ports) => ports.othersAt(NAME, allAllowed),
 }
 
 const ofMigration: Uses<MigrationPorts> = {
@@ -181,7 +182,7 @@ t.test("the service's rights are those that its calls need, and no others", asyn
   const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
   const writes = new WritesUnderWay()
   await use(clusterPorts(tools), ofCluster)
-  await use(collectionPorts({ ...common, ...engines, timers: systemTimers, writes }), ofCollection)
+  await use(collectionPorts({ ...tools, ...engines, timers: systemTimers, writes }), ofCollection)
   await use(accessKeyPorts(tools), ofAccessKey)
   await use(backupPorts({ ...common, time: systemTime }), ofBackup)
   await use(backupSchedulePorts(common), ofSchedule)

@@ -19,7 +19,7 @@ import { restorePorts } from '../../metacontroller/restore-ports.ts'
 import { ServiceKubernetes } from '../../metacontroller/service-kubernetes.ts'
 import { systemTimers } from '../../metacontroller/timers.ts'
 import { WritesUnderWay } from '../../metacontroller/writes-under-way.ts'
-import { cluster, context } from '../builders.ts'
+import { allAllowed, cluster, context } from '../builders.ts'
 import { backup } from '../hooks/backup/objects.ts'
 import { collection } from '../hooks/collection/stage.ts'
 import { migration } from '../hooks/migration/objects.ts'
@@ -53,7 +53,7 @@ async function stage(t: Test) {
     backup: backupPorts({ ...common, time: systemTime }),
     restore: restorePorts({ ...common, writes }),
     migration: migrationPorts(engines),
-    collection: collectionPorts({ ...engines, timers: systemTimers, writes }),
+    collection: collectionPorts({ ...engines, jobKeys: () => [], timers: systemTimers, writes }),
   }
   const deleteNamespace = () =>
     api.delete({ apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'other' })
@@ -67,7 +67,7 @@ async function whatOthersAsk({ ports, kubernetes }: Stage): Promise<unknown[]> {
   const storage = backup().spec.storage.s3
   return Promise.all([
     ports.cluster.unfinishedHelmJobs(),
-    ports.restore.othersAt(HERE),
+    ports.restore.othersAt(HERE, allAllowed),
     ports.backup.restoresOf({ ...HERE, storage }),
     ports.collection.collectionsOf(HERE, collection()),
     servedClusters(kubernetes, ['ns', 'other']),
@@ -168,7 +168,8 @@ t.test('a Lease whose holder is in an unreadable namespace is free in the end', 
   })
   await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'elsewhere' } })
   server.unbound.add('elsewhere')
-  const holder = () => holderNow(HERE, 'write', leasePorts(kubernetes), clock.now())
+  const holder = () =>
+    holderNow(HERE, 'write', leasePorts(kubernetes), { ...allAllowed, now: clock.now() })
   t.equal(await holder(), 'VecRestore elsewhere/r9')
   clock.advance(600_000)
   t.equal(await holder(), undefined)

@@ -79,7 +79,12 @@ export function portsOver(world: SmallWorld): AllPorts {
     restoresOf: async ({ namespace, name }) =>
       objects<Small>(world.live, VecRestore.kind)
         .filter(({ spec }) => (spec as VecRestore['spec']).backupRef?.name === name)
-        .map(({ metadata }) => ({ namespace, name: metadata.name, uid: metadata.uid ?? '' })),
+        .map(({ metadata: { name: restore, uid = '' } }) => ({
+          namespace,
+          name: restore,
+          uid,
+          by: 'name',
+        })),
     backupsOf: async ({ uid }) =>
       objects<Small>(world.live, VecBackup.kind).filter(({ metadata }) =>
         metadata.ownerReferences?.some((owner) => owner.uid === uid),

@@ -292,9 +292,9 @@ t.test('in a namespace that ends it gives up after 10 minutes, saying so in the 
 
 t.test('a purge waits while a restore naming that backup has an unfinished Job', async (t) => {
   const restores = [
-    { namespace: 'far', name: 'over', uid: 'uid-over' },
-    { namespace: 'far', name: 'new', uid: 'uid-new' },
-    { namespace: 'far', name: 'busy', uid: 'uid-busy' },
+    { namespace: 'far', name: 'over', uid: 'uid-over', by: 'name' as const },
+    { namespace: 'far', name: 'new', uid: 'uid-new', by: 'name' as const },
+    { namespace: 'far', name: 'busy', uid: 'uid-busy', by: 'name' as const },
   ]
   const jobsOf: BackupPorts['jobsOf'] = async (_, uid) =>
     uid === 'uid-busy'
