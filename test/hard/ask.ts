@@ -34,6 +34,31 @@ export async function ask(
   return (JSON.parse(text) as { result: unknown }).result
 }
 
+const PATIENCE_MS = 90_000
+const POLL_MS = 500
+
+/** Asks a node until it answers or refuses: it may be restarting. Not for calls that must not be repeated. */
+export async function askUntilAnswered(
+  url: string,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<unknown> {
+  const end = Date.now() + PATIENCE_MS
+  for (;;) {
+    try {
+      return await ask(url, method, path, body)
+    } catch (error) {
+      const isRefused = error instanceof EngineError && error.status < 500
+      if (isRefused) throw error
+      if (Date.now() > end) {
+        throw new Error(`${url}: no answer to ${method} ${path}`, { cause: error })
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
+
 export function pathOf(collection: string): string {
   return `/collections/${encodeURIComponent(collection)}`
 }

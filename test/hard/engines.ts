@@ -177,6 +177,8 @@ export class RealNode {
   #child: ChildProcess | undefined
   /** Ends the run of the present pod. */
   #ending: (() => void) | undefined
+  /** Since the pod began, or its volume was lost: the next one waits longer. */
+  #restarts = 0
   #isClosed = false
 
   constructor(options: NodeOptions) {
@@ -227,6 +229,7 @@ export class RealNode {
 
   /** Deletes what the node has stored; the process must not be running on it for long. */
   loseVolume(): void {
+    this.#restarts = 0
     this.signal('SIGKILL')
     rmSync(join(this.#options.folder, 'storage'), { recursive: true, force: true })
   }
@@ -238,7 +241,8 @@ export class RealNode {
     const file = join(folder, 'config.yaml')
     writeFileSync(file, stringify(config))
     const ended = Promise.withResolvers<number>()
-    const state = { over: false, restarts: 0 }
+    const state = { over: false }
+    this.#restarts = 0
     const start = () => {
       if (state.over || this.#isClosed) return
       const child = this.#spawn(file)
@@ -248,8 +252,8 @@ export class RealNode {
           ended.resolve(137)
           return
         }
-        state.restarts += 1
-        setTimeout(start, Math.min(LONGEST_RESTART_MS, RESTART_MS * state.restarts))
+        this.#restarts += 1
+        setTimeout(start, Math.min(LONGEST_RESTART_MS, RESTART_MS * this.#restarts))
       })
     }
     const end = (signal: NodeJS.Signals) => {

@@ -1,7 +1,7 @@
 /** One seed: a cluster under load, a data job with faults, and the verdict of the oracle on what it brought. */
 import { recordAt, valueAt } from '../world/api/json.ts'
 import { Dice } from '../faults/machine/dice.ts'
-import { ask, pathOf } from './ask.ts'
+import { askUntilAnswered, pathOf } from './ask.ts'
 import { Ledger } from './ledger.ts'
 import { comparisons, compare, textOf } from './oracle.ts'
 import type { Phase, Plan } from './plan.ts'
@@ -181,7 +181,7 @@ class JourneyRun {
       this.#outcomes.push(outcome)
       say(`${name}: ${outcome.ended}: ${outcome.message}; ${this.#world.calls() - calls} calls`)
       if (outcome.ended === 'Completed') {
-        await this.#strikes.end()
+        await this.#faultsOver(nodes, struckCluster)
         return { name, from, to }
       }
       const { ended, message } = outcome
@@ -189,7 +189,7 @@ class JourneyRun {
         this.#findings.push(`${name} is ${ended} and names no cause: "${message}"`)
       }
       if (ended === 'waits') break
-      await this.#strikes.end()
+      await this.#faultsOver(nodes, struckCluster)
       // Shard keys that come and go while a snapshot is taken are a fault too.
       this.#traffic.calm()
       if (phase === 'migration') await this.#prepareMigration()
@@ -231,7 +231,8 @@ class JourneyRun {
   async #prepareMigration(): Promise<void> {
     await this.#traffic.stop()
     const [url = ''] = this.#world.urls(TARGET)
-    for (const collection of [PLAIN, KEYED]) await ask(url, 'DELETE', pathOf(collection))
+    for (const collection of [PLAIN, KEYED])
+      await askUntilAnswered(url, 'DELETE', pathOf(collection))
   }
 
   #isOver(kind: string, name: string): boolean {
@@ -315,7 +316,7 @@ class JourneyRun {
   async #judgeAlias({ from, to }: Span): Promise<void> {
     const allowed = [...this.#ledger.allowed(ALIAS_NAME, from, to)].map((at) => NAMED[at ?? -1])
     for (const [node, url] of this.#world.urls(TARGET).entries()) {
-      const { aliases } = (await ask(url, 'GET', '/aliases')) as {
+      const { aliases } = (await askUntilAnswered(url, 'GET', '/aliases')) as {
         aliases: { alias_name: string; collection_name: string }[]
       }
       const found = aliases.find(({ alias_name }) => alias_name === ALIAS)?.collection_name
@@ -367,6 +368,19 @@ class JourneyRun {
       if (Date.now() > end) return false
       await pause(POLL_MS)
     }
+  }
+
+  /** Also a rollout that a fault began has ended: the oracle reads nodes that stay. */
+  async #faultsOver(nodes: number, name: string): Promise<void> {
+    await this.#strikes.end()
+    const statefulSet = () => recordAt(this.#world.statefulSet(`vec-${name}`), 'status')
+    const isRolledOut = () => {
+      const { readyReplicas, updatedReplicas, currentRevision, updateRevision } = statefulSet()
+      const isNewest = updatedReplicas === nodes || currentRevision === updateRevision
+      return readyReplicas === nodes && isNewest
+    }
+    if (await this.#until(isRolledOut, BOUND_SECONDS)) return
+    throw new Error(`${name} is not rolled out: ${JSON.stringify(statefulSet())}`)
   }
 
   async #running(name: string, nodes: number): Promise<void> {

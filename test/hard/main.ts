@@ -1,5 +1,5 @@
 /**
- * `npm run test:hard -- --seeds N [--seed S] [--nodes 3|5] [--minutes M]`: data jobs of the real engine
+ * `npm run test:hard -- --seeds N [--seed S] [--nodes 3|5] [--minutes M] [--at-once K]`: data jobs of the real engine
  * under faults that a seed draws. New seeds each run unless one is given; regressions run first.
  */
 import { randomInt } from 'node:crypto'
@@ -17,6 +17,8 @@ const { values } = parseArgs({
     nodes: { type: 'string' },
     /** No further seed is begun after so long. */
     minutes: { type: 'string' },
+    /** Seeds beside each other; much of a run is waiting. */
+    'at-once': { type: 'string', default: '1' },
     /** Against engine doubles, in short. */
     doubles: { type: 'boolean', default: false },
     /** A plan as JSON, instead of what a seed draws. */
@@ -53,19 +55,25 @@ const total = { seeds: 0, failed: 0, compared: 0, lostByEngine: 0 }
 const struck = new Map<string, number>()
 const ended = new Map<string, number>()
 const failing: Plan[] = []
-const octet = randomInt(20, 250)
-for (const plan of plans) {
-  if (Date.now() > until) break
-  await runOne(plan)
-}
+const octet = randomInt(20, 220)
+const waiting = plans.values()
+await Promise.all(
+  Array.from({ length: Number(values['at-once']) }, async (_, index) => {
+    for (const plan of waiting) {
+      if (Date.now() > until) break
+      await runOne(plan, octet + index)
+    }
+  }),
+)
 summary()
 process.exit(total.failed === 0 ? 0 : 1)
 
-async function runOne(plan: Plan): Promise<void> {
+/** Runs beside each other have addresses of their own. */
+async function runOne(plan: Plan, ownOctet: number): Promise<void> {
   const begun = Date.now()
   total.seeds += 1
   try {
-    const result = await runSeed(plan, { ...(bin !== undefined && { bin }), octet })
+    const result = await runSeed(plan, { ...(bin !== undefined && { bin }), octet: ownOctet })
     count(result)
     tell(plan, result, seconds(begun))
     if (result.findings.length === 0) return

@@ -6,7 +6,9 @@ import { ask, pathOf } from './ask.ts'
 import { settle, viewOf } from './replicas.ts'
 import type { HardWorld } from './world.ts'
 
-const WAIT_MS = 40_000
+const WAIT_MS = 120_000
+/** A start on an empty volume, from the moment the process is killed. */
+const JOIN_MS = 8_000
 const POLL_MS = 250
 
 interface Peers {
@@ -22,15 +24,18 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
   const survivor = engines.nodes(set).find(({ ordinal }) => ordinal !== lost)
   if (survivor === undefined) throw new Error(`${set} has no other node`)
   const peer = await peerAt(survivor.url, node.uri)
-  for (const collection of await collectionsOf(survivor.url)) {
-    await unlessGone(dropCopies(survivor.url, collection, peer))
-  }
   // Node 0 would found a cluster of its own.
   node.bootstrap = survivor.uri
   await until(`${set}-${lost} joins`, async () => {
-    if ((await peerAt(survivor.url, node.uri).catch(() => peer)) !== peer) return isReady(node.url)
+    const present = await peersAt(survivor.url, node.uri)
+    if (present.length > 0 && !present.includes(peer)) return isReady(node.url)
+    // The engine refuses a peer at this address while the former one has shards; collections that the load
+    // has made meanwhile have some there too.
+    for (const collection of await collectionsOf(survivor.url)) {
+      await unlessGone(dropCopies(survivor.url, collection, peer))
+    }
     node.loseVolume()
-    await pause(3_000)
+    await pause(JOIN_MS)
     return false
   })
   for (const collection of await collectionsOf(survivor.url)) {
@@ -52,13 +57,18 @@ async function collectionsOf(url: string): Promise<string[]> {
   return collections.map(({ name }) => name)
 }
 
-/** The peer that has this address, as text: ids do not fit a number. */
 async function peerAt(url: string, uri: string): Promise<string> {
+  const [found] = await peersAt(url, uri)
+  if (found === undefined) throw new Error(`no peer at ${uri}`)
+  return found
+}
+
+/** The peers that have this address, as text: ids do not fit a number. */
+async function peersAt(url: string, uri: string): Promise<string[]> {
   const response = await fetch(`${url}/cluster`)
   const { peers } = ((await response.json()) as { result: Peers }).result
-  const found = Object.entries(peers).find(([, peer]) => peer.uri.replace(/\/$/, '') === uri)
-  if (found === undefined) throw new Error(`no peer at ${uri}`)
-  return found[0]
+  const found = Object.entries(peers).filter(([, peer]) => peer.uri.replace(/\/$/, '') === uri)
+  return found.map(([id]) => id)
 }
 
 async function dropCopies(url: string, collection: string, peer: string): Promise<void> {

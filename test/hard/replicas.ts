@@ -4,7 +4,7 @@
  * refuses with "Local shard not found" where the node has none (src/actix/api/local_shard_api.rs,
  * replica_set/execute_read_operation.rs of 1.18.3).
  */
-import { ask, EngineError, pathOf } from './ask.ts'
+import { ask, askUntilAnswered, EngineError, pathOf } from './ask.ts'
 import type { Replica } from './oracle.ts'
 import type { StoredPoint } from './point.ts'
 
@@ -35,7 +35,7 @@ export async function readReplicas(
 ): Promise<Replica[]> {
   const replicas: Replica[] = []
   for (const [node, url] of urls.entries()) {
-    const view = await viewOf(url, collection)
+    const view = await viewOf(url, collection, askUntilAnswered)
     for (const { shard_id: shard, shard_key: key } of view?.local_shards ?? []) {
       const points = await pointsOf(url, collection, shard)
       replicas.push({ node, shard, ...(key !== undefined && { key }), points })
@@ -77,9 +77,13 @@ export async function settle(
   }
 }
 
-export async function viewOf(url: string, collection: string): Promise<ClusterView | undefined> {
+export async function viewOf(
+  url: string,
+  collection: string,
+  call: typeof askUntilAnswered = ask,
+): Promise<ClusterView | undefined> {
   try {
-    return (await ask(url, 'GET', `${pathOf(collection)}/cluster`)) as ClusterView
+    return (await call(url, 'GET', `${pathOf(collection)}/cluster`)) as ClusterView
   } catch (error) {
     if (error instanceof EngineError && error.status === 404) return undefined
     throw error
@@ -105,7 +109,7 @@ async function pointsOf(
   let offset: unknown = null
   do {
     const body = { limit: PAGE, with_payload: true, with_vector: true, offset }
-    const page = (await ask(url, 'POST', path, body)) as {
+    const page = (await askUntilAnswered(url, 'POST', path, body)) as {
       points: StoredPoint[]
       next_page_offset?: unknown
     }

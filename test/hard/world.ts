@@ -53,6 +53,7 @@ export interface HardWorld {
   jobPods(): string[]
   apply(object: object): Promise<void>
   find(kind: string, name: string): ApiObject | undefined
+  statefulSet(name: string): ApiObject | undefined
   /** True once it is met; false when so many seconds of the world have passed before. */
   until(met: () => boolean, seconds: number): Promise<boolean>
   /** Time is the machine's as long as one of these is held. */
@@ -130,6 +131,8 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
     apply: async (object) => void (await applyObject(client, object)),
     find: (kind, name) =>
       findIn(api, { apiVersion: API_VERSION, kind, namespace: NAMESPACE, name }),
+    statefulSet: (name) =>
+      findIn(api, { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: NAMESPACE, name }),
     async until(met, seconds) {
       const inTime = await pace.wait(
         () => met() || operator.failure() !== undefined,
