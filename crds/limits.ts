@@ -84,6 +84,13 @@ export const READER_SECONDS = 1800
  * allow and that name its place in the bucket; longer only for those that record themselves there.
  */
 export const FOREIGN_READER_SECONDS = 21_600
+/** A finished backup of a schedule names its snapshots in its status for so long. */
+export const DETAILS_SECONDS = 86_400
+/** What a hook accepts of one request. */
+export const MAX_REQUEST_BYTES = 16 * 1024 * 1024
+/** A schedule whose backups fill a request so far says so, and past the second creates no more. */
+export const LARGE_HISTORY_BYTES = 4 * 1024 * 1024
+export const MAX_HISTORY_BYTES = 8 * 1024 * 1024
 /** In a namespace that ends, a purge gives up after so long. */
 export const PURGE_TIMEOUT_SECONDS = 600
 

@@ -27,7 +27,7 @@ type KstatusType = (typeof KSTATUS_TYPES)[number]
 const NEEDS_USER = new Set([
   ...['SpecRefused', 'SecretNotUsable', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
   ...['SplitBrain', 'ConsensusStopped'],
-  ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule'],
+  ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])
 
 /** The status with these conditions as they are now, whatever was echoed of former ones. */

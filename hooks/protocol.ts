@@ -54,6 +54,8 @@ export interface HookRequest<Parent> {
   children: Observations
   related: Observations
   finalizing: boolean
+  /** Size of the request. */
+  bytes?: number
 }
 
 /** Selects related objects by name in one namespace: the only form we use. */

@@ -13,6 +13,7 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { MAX_REQUEST_BYTES } from '../crds/limits.ts'
 import { Connections, TIME_LIMITS } from './connections.ts'
 import { callerOf, DecisionLog } from './decision-log.ts'
 import { errorAnswer, failedCaller } from './error-answer.ts'
@@ -28,7 +29,6 @@ import {
 import type { AnyParent, Room } from './room.ts'
 import { serves } from './served.ts'
 
-const BODY_LIMIT_BYTES = 16 * 1024 * 1024
 /** No other route takes a body; what comes nevertheless is not kept. */
 const NO_BODY_BYTES = 1024
 /** Above Metacontroller's 90 s: it does not repeat a call on a connection we just closed. */
@@ -131,7 +131,7 @@ function addRoom(
   const ours = ({ namespace }: AnyParent['metadata']) => serves(options.settings, namespace)
   const route = (hook: Hook, body: typeof room.request) => ({
     schema: { body },
-    bodyLimit: BODY_LIMIT_BYTES,
+    bodyLimit: MAX_REQUEST_BYTES,
     // Before the body is judged: what an older CRD lets through may miss what we need.
     preValidation: async () => refuseOldCrd(room.plural, options),
     onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
@@ -156,7 +156,10 @@ function addRoom(
     const decide = room[hook]
     if (decide === undefined) continue
     server.post(`/${room.plural}/${hook}`, route(hook, room.request), async (request) => {
-      const body = request.body as unknown as HookRequest<AnyParent>
+      const body = {
+        ...(request.body as unknown as HookRequest<AnyParent>),
+        bytes: sizeOf(request),
+      }
       if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
       const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
       const context = { now: options.now(), settings }
@@ -180,6 +183,11 @@ function complete<T>(parent: AnyParent, desired: Desired<T>, now: Date): Desired
 
 function CustomizeRequest(room: Room) {
   return Type.Object({ parent: room.parent })
+}
+
+/** Of the body; 0 where it came in chunks, which Metacontroller does not send. */
+function sizeOf({ headers }: FastifyRequest): number {
+  return Number(headers['content-length'] ?? 0)
 }
 
 /** A resource of a namespace we do not serve: nothing is touched. */

@@ -1,11 +1,15 @@
 /** What the VecBackup room reads and writes, by the real clients of jobs/clients. */
 import { Type } from '@sinclair/typebox'
+import type { Progress } from '../crds/command.ts'
+import { KubernetesError } from '../crds/errors.ts'
 import { AnyObject } from '../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../crds/names.ts'
 import type { SchedulePolicy } from '../hooks/backup/fate.ts'
 import type { BackupPorts, ObjectIdentity } from '../hooks/backup/ports.ts'
 import { purge } from '../jobs/backup/purge.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { openBucket, type BucketTools } from './buckets.ts'
+import { hasStatus } from './common-ports.ts'
 import { helmJobsAt } from './others.ts'
 import { backups, schedules } from './places.ts'
 import { restoresOf, type Backup } from './restores.ts'
@@ -38,12 +42,29 @@ async function schedulePolicy(
   }
 }
 
+async function replaceReport(
+  { kubernetes, log }: BackupTools,
+  { namespace, name, uid }: ObjectIdentity,
+  report: Progress,
+): Promise<void> {
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+  try {
+    await kubernetes.patch(backups(namespace), name, { metadata: { uid, annotations } })
+  } catch (error) {
+    // It is written to save space: nothing waits for it, and the next sync tries again.
+    if (!(error instanceof KubernetesError)) throw error
+    if (hasStatus(error, 404, 409, 422)) return
+    log.warn({ err: error, parent: `VecBackup ${namespace}/${name}` }, 'report not shortened')
+  }
+}
+
 export function backupPorts(tools: BackupTools): BackupPorts {
   const { kubernetes, namespaces, log } = tools
   return {
     ...transferPorts(tools),
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
+    replaceReport: (backup, report) => replaceReport(tools, backup, report),
     restoresOf: (backup: Backup) => restoresOf(kubernetes, namespaces, backup),
     helmJobsAt: (cluster) => helmJobsAt(tools, cluster),
     schedulePolicy: (namespace, name) => schedulePolicy(kubernetes, namespace, name),

@@ -92,6 +92,27 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     cure: 'Look whether the collections are missing in the cluster; restore them from that backup. Where they were deleted on purpose, delete the backup by hand.',
   },
   {
+    reason: 'HistoryLarge',
+    condition: { type: 'HistoryBounded', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'the backups of this schedule take more than 4 MiB of a request to the operator: above 8 MiB no more are created; set spec.retentionPolicy, or delete backups that are not needed',
+    ],
+    cause:
+      'Without a retention rule every backup is kept, and each call of the operator shows all of them.',
+    cure: 'Set spec.retentionPolicy. To keep objects without their VecBackups, annotate those with vec-operator.dev/retain-objects: "true" and delete them.',
+  },
+  {
+    reason: 'HistoryTooLarge',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'no backup is created: the backups of this schedule take more than 8 MiB of a request to the operator; set spec.retentionPolicy, or delete backups that are not needed',
+    ],
+    cause: 'As HistoryLarge, which came first. Retention goes on.',
+    cure: 'As HistoryLarge; the slot that was missed is made up for.',
+  },
+  {
     reason: 'Deleting',
     condition: NOT_READY,
     messages: ['waits until backup <name> carries <annotation or field>, or is gone'],

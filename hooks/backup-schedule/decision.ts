@@ -7,6 +7,7 @@ import { Rejected } from '../../crds/errors.ts'
 import { timestamp, type Finding } from '../conditions.ts'
 import type { Dropped } from '../protocol.ts'
 import { backupName, needsMark, slotOf } from './children.ts'
+import { fullHistory } from './history.ts'
 import type { Observed } from './observed.ts'
 import { contentsOf, lastHolders, type Held } from './contents.ts'
 import { keptNames, type Finished } from './retention.ts'
@@ -83,6 +84,8 @@ function turnOf(observed: Observed, slots: Slots, now: Date): Turn {
   if (spec.suspend) {
     return { ready: finding('True', 'Suspended', 'no backup is made while spec.suspend is true') }
   }
+  const full = fullHistory(observed)
+  if (full !== undefined) return { ready: full }
   const createdAt = new Date(metadata.creationTimestamp)
   const slot = missedSlot(slots, { createdAt, doneUntil, now })
   if (slot === undefined) return { ready: clockBehind(doneUntil, now) ?? scheduled() }

@@ -2,22 +2,24 @@
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { shortHash } from '../../crds/names.ts'
-import { conditionOf, timestamp } from '../conditions.ts'
+import { conditionOf, timestamp, type Finding } from '../conditions.ts'
 import { eventOn, warning } from '../events.ts'
 import type { Dropped } from '../protocol.ts'
 import { backupName } from './children.ts'
-import type { Held } from './contents.ts'
 import type { Decision } from './decision.ts'
+import { largeHistory } from './history.ts'
+import type { Observed } from './observed.ts'
 import { heldFinding } from './status.ts'
 
 /** So many names stand in one Event; the rest is counted. */
 const NAMED = 5
 
 export function eventsOf(
-  schedule: VecBackupSchedule,
+  observed: Observed,
   { create, drop, ready, held }: Decision,
   now: Date,
 ): KubernetesEvent[] {
+  const { schedule } = observed
   const normal = (reason: string, transition: string, message: string) =>
     eventOn(schedule, { type: 'Normal', reason, message, transition }, now)
   const dropped = groups(drop).map(({ names, reason }) =>
@@ -28,7 +30,12 @@ export function eventsOf(
     create === undefined || name === undefined
       ? []
       : [normal('BackupCreated', name, `backup ${name} is made for the slot ${timestamp(create)}`)]
-  return [...dropped, ...made, ...hindrance(schedule, ready, now), ...keeping(schedule, held, now)]
+  return [
+    ...dropped,
+    ...made,
+    ...hindrance(schedule, ready, now),
+    ...newly(schedule, [...heldFinding(held), ...largeHistory(observed)], now),
+  ]
 }
 
 /** A rule that becomes stricter drops many at once: that is one Event, and no flood of them. */
@@ -47,12 +54,11 @@ function gone(names: string[]): string {
   return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
 }
 
-/** Retention holds something back that it did not hold back before. */
-function keeping(schedule: VecBackupSchedule, held: Held[], now: Date): KubernetesEvent[] {
-  const [finding] = heldFinding(held)
-  const before = conditionOf(schedule, 'RetentionApplied')
-  if (finding === undefined || before?.message === finding.message) return []
-  return [warning(schedule, finding, now)]
+/** What was not said before. */
+function newly(schedule: VecBackupSchedule, findings: Finding[], now: Date): KubernetesEvent[] {
+  return findings
+    .filter(({ type, message }) => conditionOf(schedule, type)?.message !== message)
+    .map((finding) => warning(schedule, finding, now))
 }
 
 /** Only what came to say something new: a tick a minute would repeat it for ever. */

@@ -23,7 +23,9 @@ export async function observe(
   const { namespace, name, uid } = schedule.metadata
   // A status written from one that is shown late would go back for good.
   if (!marks.has(uid)) marks.set(uid, lastSlot(schedule, await ports.schedule(namespace, name)))
-  const cached = withMark({ schedule, children: childrenOf(request) }, marks)
+  const { bytes } = request
+  const shown = { schedule, children: childrenOf(request), ...(bytes !== undefined && { bytes }) }
+  const cached = withMark(shown, marks)
   const { create, drop, mark } = decide(cached, now)
   if (create === undefined && drop.length + mark.length === 0) return cached
 

@@ -8,6 +8,8 @@ export interface Observed {
   children: VecBackup[]
   /** The latest slot of which anything tells that it had its backup. */
   doneUntil?: Date
+  /** Size of the request that shows them. */
+  bytes?: number
   /** As it is now; only where a backup may have to be made or to go. */
   live?: Live
 }

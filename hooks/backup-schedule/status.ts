@@ -4,6 +4,7 @@ import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
 import { RECENT_BACKUPS } from '../../crds/limits.ts'
 import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
 import { heldMessage, type Held } from './contents.ts'
+import { largeHistory } from './history.ts'
 import { isActive, standing } from './decision.ts'
 import type { Observed } from './observed.ts'
 
@@ -19,7 +20,7 @@ export function scheduleStatus(
   // As Metacontroller shows them, like all other passes see them: a live look would flicker.
   const backups = standing(observed, observed.children)
   const active = backups.find(isActive)
-  const findings = [ready, ...heldFinding(held)].map((finding) => ({
+  const findings = [ready, ...heldFinding(held), ...largeHistory(observed)].map((finding) => ({
     ...finding,
     message: finding.message.slice(0, MAX_MESSAGE),
   }))

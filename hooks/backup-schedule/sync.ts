@@ -32,7 +32,7 @@ export function sync(observed: Observed, { now }: Context): Desired<BackupSchedu
     ],
     ...(drop.length > 0 && { dropped: drop }),
     resyncAfterSeconds: againAfter(observed, decision, now),
-    events: eventsOf(schedule, decision, now),
+    events: eventsOf(observed, decision, now),
   }
 }
 

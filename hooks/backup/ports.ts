@@ -1,5 +1,6 @@
 /** What the VecBackup room needs from outside; metacontroller/ports.ts implements it. */
 import type { VecBackup } from '../../crds/backup.ts'
+import type { Progress } from '../../crds/command.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { TransferPorts } from '../transfer-ports.ts'
@@ -51,6 +52,10 @@ export interface BackupPorts extends TransferPorts {
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
   /** Deletes the resource of exactly this uid; one that is gone is fine. */
   deleteBackup(backup: ObjectIdentity): Promise<void>
+  /**
+   * Writes the report on the resource of exactly this uid. One that is gone, or cannot be written, is fine.
+   */
+  replaceReport(backup: ObjectIdentity, report: Progress): Promise<void>
   /**
    * VecRestores that read this backup, by its name or by its place in the bucket, read live, from all
    * namespaces served; none without the kind.

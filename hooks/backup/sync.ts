@@ -12,6 +12,7 @@ import { soon, waitingFor, waitsBehind, type Turn } from '../transfer-answer.ts'
 import { transferSync, type Transfer } from '../transfer-sync.ts'
 import type { Decision } from './act.ts'
 import { backupJob, backupRights, wantedRun } from './children.ts'
+import { compactReport, compactStatus } from './compact.ts'
 import { copied, originalsOf } from './copies.ts'
 import { eventsOf } from './events.ts'
 import { isExpired } from './fate.ts'
@@ -70,10 +71,15 @@ function start(turn: Turn<Observed, BackupStatus>): Decision {
 function afterwards(observed: Observed, context: Context): Decision {
   const { backup } = observed
   const { expiresAt } = backup.status ?? {}
-  const left = afterEnd(observed, 'the backup has ended', context)
-  if (expiresAt === undefined) return { status: finalStatus(backup), ...left }
+  const report = compactReport(observed.progress)
+  const left = {
+    ...afterEnd(observed, 'the backup has ended', context),
+    ...(report !== undefined && { report }),
+  }
+  const status = compactStatus(backup, finalStatus(backup), context.now)
+  if (expiresAt === undefined) return { status, ...left }
   if (secondsSince(expiresAt, context.now) < 0) {
-    return { status: finalStatus(backup), ...left, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+    return { status, ...left, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
   // Its deletion must tell this from a user's, so the condition is recorded before it deletes itself.
   if (!isExpired(backup)) {
@@ -81,7 +87,7 @@ function afterwards(observed: Observed, context: Context): Decision {
   }
   const { namespace, name, uid } = backup.metadata
   return {
-    status: finalStatus(backup),
+    status,
     ...left,
     resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
     expire: { namespace, name, uid },

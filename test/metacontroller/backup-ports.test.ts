@@ -1,7 +1,7 @@
 /** What the VecBackup room is given: the real API client, and the real bucket client for the purge. */
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
-import { API_VERSION } from '../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import { backupPorts } from '../../metacontroller/backup-ports.ts'
 import { secretPort } from '../../metacontroller/ports.ts'
@@ -94,6 +94,31 @@ t.test('a VecBackup is read live, and deleted only where it is that very one', a
   await ports.deleteBackup({ ...BACKUP, uid: metadata.uid ?? '' })
   t.equal(await api.get(REFERENCE), undefined)
   await ports.deleteBackup({ ...BACKUP, uid: metadata.uid ?? '' })
+})
+
+t.test('a report is replaced on that very backup', async (t) => {
+  const { api, ports, lines } = await stage(t)
+  const { metadata } = await makeBackup(api)
+  const uid = metadata.uid ?? ''
+  const report = {
+    ...{
+      uid,
+      verb: 'run',
+      run: 1,
+      job: 'job',
+      runner: 'pod',
+      plan: 'hash',
+      state: 'Done' as const,
+    },
+    ...{ at: '2026-03-01T12:00:00Z', startedAt: '2026-03-01T12:00:00Z' },
+  }
+  const written = async () => (await api.get(REFERENCE))?.metadata.annotations
+  await ports.replaceReport({ ...BACKUP, uid: 'another' }, report)
+  t.equal(await written(), undefined, 'a namesake')
+  await ports.replaceReport({ ...BACKUP, uid }, report)
+  t.strictSame(await written(), { [ANNOTATIONS.progress]: JSON.stringify(report) })
+  await ports.replaceReport({ namespace: 'ns', name: 'gone', uid }, report)
+  t.strictSame(lines, [])
 })
 
 t.test('cluster, backup and restores are none where their kinds are gone', async (t) => {

@@ -4,6 +4,7 @@ import t from 'tap'
 import { pino } from 'pino'
 import { parse } from 'yaml'
 import type { VecCollection } from '../../crds/collection.ts'
+import type { Progress } from '../../crds/command.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/names.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
@@ -130,12 +131,18 @@ const ofBackup: Uses<BackupPorts> = {
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
+  replaceReport: (ports) => ports.replaceReport(IDENTITY, REPORT),
   restoresOf: (ports) => ports.restoresOf({ ...NAME, storage: STORAGE }),
   helmJobsAt: (ports) => ports.helmJobsAt(NAME),
   schedulePolicy: (ports) => ports.schedulePolicy('ns', 'a'),
   namespaceEnds: (ports) => ports.namespaceEnds('ns'),
   purge: () => 'asks the bucket',
   warn: (ports) => ports.warn(NAME, 'the objects stay'),
+}
+
+const REPORT: Progress = {
+  ...{ uid: 'uid', verb: 'run', run: 1, job: 'job', runner: 'pod', plan: 'hash', state: 'Done' },
+  ...{ at: '2026-03-01T12:00:00Z', startedAt: '2026-03-01T12:00:00Z' },
 }
 
 const ofRestore: Uses<RestorePorts> = {

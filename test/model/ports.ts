@@ -2,7 +2,7 @@
 import { VecBackup } from '../../crds/backup.ts'
 import type { BackupPorts } from '../../hooks/backup/ports.ts'
 import type { Job, Lease, Secret } from '../../crds/kubernetes.ts'
-import { LABELS } from '../../crds/names.ts'
+import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { StorageError } from '../../crds/errors.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
@@ -76,6 +76,17 @@ export function portsOver(world: SmallWorld): AllPorts {
     schedule: get('VecBackupSchedule'),
     schedulePolicy: async () => undefined,
     deleteBackup: async ({ name }) => beginEnd(world, `VecBackup/${name}`),
+    replaceReport: async ({ name }, report) =>
+      edit(world, `VecBackup/${name}`, (found) => ({
+        ...found,
+        metadata: {
+          ...found.metadata,
+          annotations: {
+            ...found.metadata.annotations,
+            [ANNOTATIONS.progress]: JSON.stringify(report),
+          },
+        },
+      })),
     restoresOf: async ({ namespace, name }) =>
       objects<Small>(world.live, VecRestore.kind)
         .filter(({ spec }) => (spec as VecRestore['spec']).backupRef?.name === name)

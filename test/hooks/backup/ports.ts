@@ -13,6 +13,8 @@ export function portsOf(answers: Partial<BackupPorts> = {}): {
     statefulSet: async () => undefined,
     backup: async () => undefined,
     deleteBackup: async ({ name, uid }) => void written.push(`expire ${name} ${uid}`),
+    replaceReport: async ({ name }, { backup }) =>
+      void written.push(`report ${name} ${backup?.collections.length ?? 0}`),
     restoresOf: async () => [],
     helmJobsAt: async () => [],
     schedulePolicy: async () => undefined,
