@@ -59,8 +59,6 @@ export const UpgradePlan = Type.Object({
   repository: Type.String(),
   /** Chart version: spec.version without a leading v. */
   version: Type.String(),
-  /** True only outside the Kubernetes cluster. */
-  createNamespace: Type.Boolean(),
   values: Verbatim(),
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,

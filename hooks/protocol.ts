@@ -134,8 +134,6 @@ export interface Settings {
   logFormat: string
   /** The engine's chart: its name and its repository, or a path or URL of its own. */
   chart: { name: string; repository: string }
-  /** Outside the Kubernetes cluster, helm makes the namespace. */
-  createNamespace: boolean
   /** At most so many helm Jobs are unfinished at once. */
   maxHelmJobs: number
   /** A finished Job is kept for its log for so long, in seconds. */

@@ -114,7 +114,6 @@ export function parseOptions(
     ),
     settings: settingsOf(env, {
       ...{ version, logLevel, logFormat },
-      createNamespace: !inside,
       namespaces: flags.namespace ?? [],
       crossNamespace: oneOf(
         'CROSS_NAMESPACE',
@@ -127,10 +126,7 @@ export function parseOptions(
 
 function settingsOf(
   env: Environment,
-  known: Pick<
-    Settings,
-    'version' | 'logLevel' | 'logFormat' | 'createNamespace' | 'namespaces' | 'crossNamespace'
-  >,
+  known: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'namespaces' | 'crossNamespace'>,
 ): Settings {
   return {
     ...known,

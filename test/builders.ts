@@ -26,7 +26,6 @@ export const settings: Settings = {
   logLevel: 'INFO',
   logFormat: 'json',
   chart: { name: 'qdrant', repository: 'https://charts.example/engine' },
-  createNamespace: false,
   maxHelmJobs: 10,
   historySeconds: 86_400,
   jobResources: {

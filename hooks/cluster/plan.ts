@@ -22,7 +22,6 @@ export function wantedRun(observed: Observed, settings: Settings): Wanted {
     chart: settings.chart.name,
     repository: settings.chart.repository,
     version: spec.version.replace(/^v/, ''),
-    createNamespace: settings.createNamespace,
     values,
     secretFingerprints: fingerprints(usedSecrets(spec), secrets),
     acceptedRisks: acceptedRisks(cluster),

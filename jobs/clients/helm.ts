@@ -25,7 +25,6 @@ export interface Upgrade {
   repository: string
   version: string
   namespace: string
-  createNamespace: boolean
   values: object
 }
 
@@ -140,7 +139,7 @@ export class Helm {
 }
 
 export function upgradeArguments(wanted: Upgrade): [string, ...string[]] {
-  const { release, chart, repository, version, namespace, createNamespace } = wanted
+  const { release, chart, repository, version, namespace } = wanted
   return [
     'upgrade',
     '--install',
@@ -150,7 +149,6 @@ export function upgradeArguments(wanted: Upgrade): [string, ...string[]] {
     '--version',
     version,
     ...inNamespace(namespace),
-    ...(createNamespace ? ['--create-namespace'] : []),
     ...TIMEOUT,
     '--values',
     '-',

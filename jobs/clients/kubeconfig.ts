@@ -2,14 +2,16 @@
  * The Kubernetes API by kubeconfig, with all that @kubernetes/client-node knows about logging in.
  * Importing that costs 0.4 s and 60 MB, so only who runs outside the cluster does.
  */
+import { existsSync } from 'node:fs'
+import { delimiter } from 'node:path'
 import { HttpMethod, KubeConfig, RequestContext } from '@kubernetes/client-node'
 import type { Dispatcher } from 'undici'
 import { KubernetesError } from '../../crds/errors.ts'
 import type { Access } from './kubernetes.ts'
 
-/** As that file says; without one, as KUBECONFIG or ~/.kube/config. */
-export function kubeconfigAccess(file?: string): Access {
-  return accessBy(configFrom(file))
+/** As these files say, a list as in KUBECONFIG; without one, as KUBECONFIG or ~/.kube/config. */
+export function kubeconfigAccess(files?: string): Access {
+  return accessBy(configFrom(files))
 }
 
 /** The same in a context of one's choice, and the namespace of that context. */
@@ -28,11 +30,36 @@ export function contextAccess({ kubeconfig, context }: { kubeconfig?: string; co
   return { access: accessBy(config), namespace: current?.namespace }
 }
 
-function configFrom(file: string | undefined): ObservedConfig {
+/**
+ * Of several files as kubectl reads them: one that is missing is skipped, and the first that has a name
+ * or the current context decides. The client would refuse both.
+ */
+function configFrom(list = process.env['KUBECONFIG'] ?? ''): ObservedConfig {
   const config = new ObservedConfig()
-  if (file === undefined) config.loadFromDefault()
-  else config.loadFromFile(file)
+  const files = existsSync(list) ? [list] : list.split(delimiter).filter((file) => file !== '')
+  if (files.length === 0) {
+    config.loadFromDefault()
+    return config
+  }
+  const parts = files.filter((file) => existsSync(file)).map(contentOf)
+  if (parts.length === 0) throw new KubernetesError(`kubeconfig ${list} does not exist`)
+  config.loadFromOptions({
+    clusters: firstOfName(parts.flatMap(({ clusters }) => clusters)),
+    users: firstOfName(parts.flatMap(({ users }) => users)),
+    contexts: firstOfName(parts.flatMap(({ contexts }) => contexts)),
+    currentContext: parts.map(({ currentContext }) => currentContext).find(Boolean),
+  })
   return config
+}
+
+function contentOf(file: string): KubeConfig {
+  const config = new KubeConfig()
+  config.loadFromFile(file)
+  return config
+}
+
+function firstOfName<T extends { name: string }>(entries: T[]): T[] {
+  return [...new Map(entries.toReversed().map((entry) => [entry.name, entry])).values()]
 }
 
 function accessBy(config: ObservedConfig): Access {

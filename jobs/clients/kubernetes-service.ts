@@ -1,6 +1,5 @@
 /** How the hook service and people's commands reach the Kubernetes API: as in a pod, or by kubeconfig. */
 import { existsSync, readFileSync } from 'node:fs'
-import { delimiter } from 'node:path'
 import { ACCOUNT_FOLDER, podAccess, type Access } from './kubernetes.ts'
 
 /** A kubeconfig that was named; else as in a pod, where there is one; else KUBECONFIG or ~/.kube/config. */
@@ -30,10 +29,9 @@ export async function peopleAccess(
     return { access: podAccess(env, root), namespace }
   }
   const { contextAccess } = await import('./kubeconfig.ts')
-  const file = kubeconfig ?? env['KUBECONFIG']
+  const files = kubeconfig ?? env['KUBECONFIG']
   return contextAccess({
-    // Several files in KUBECONFIG are put together by the client itself.
-    ...(file !== undefined && !file.includes(delimiter) && { kubeconfig: file }),
+    ...(files !== undefined && { kubeconfig: files }),
     ...(context !== undefined && { context }),
   })
 }

@@ -157,7 +157,6 @@ function upgradePlan(uid: string, parts: Partial<UpgradePlan>): UpgradePlan {
     chart: 'qdrant',
     repository: 'https://charts.example/engine',
     version: spec.version.replace(/^v/, ''),
-    createNamespace: false,
     values: { fullnameOverride: 'vec-a', replicaCount: spec.replicas },
     spec,
     acceptedRisks: [],

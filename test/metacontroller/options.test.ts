@@ -16,7 +16,6 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
       version: '0.1.0',
       logLevel: 'INFO',
       logFormat: 'json',
-      createNamespace: false,
       namespaces: [],
       crossNamespace: 'open',
       jobKeys: [],
@@ -92,7 +91,7 @@ t.test('outside the cluster pods are reached through the API server', async (t) 
     port: 0,
     insecureHooks: true,
     engineRoute: 'proxy',
-    settings: { createNamespace: true, image: 'ghcr.io/vec-operator/vec-operator:0.1.0' },
+    settings: { image: 'ghcr.io/vec-operator/vec-operator:0.1.0' },
   })
 })
 

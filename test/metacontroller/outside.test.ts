@@ -1,10 +1,10 @@
 /**
  * The service out of the cluster, started as docs/operations.md says it: a process of npm, a kubeconfig,
- * one namespace. Metacontroller, here our loop, calls it where it listens; all runs by the real clock.
+ * one namespace; its Jobs have the rights of Jobs. Metacontroller, here our loop, calls it where it listens; all runs by the real clock.
  */
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { RESOURCES } from '../../crds/resources.ts'
 import { definitionOf } from '../../crds/definition.ts'
@@ -89,9 +89,11 @@ t.test('out of the cluster the service looks after the namespace it is given', a
   const { server, api } = await cluster(t)
   const tokenFile = join(t.testdir({}), 'hook-token')
   writeFileSync(tokenFile, TOKEN)
-  const args = ['--kubeconfig', kubeconfigFile(t, server), '--namespace', 'served']
+  const args = ['--namespace', 'served']
   const where = ['--port', '0', '--host', '127.0.0.1', '--log-format', 'text']
-  const env = { HOOK_TOKEN_FILE: tokenFile, IMAGE: 'vec-operator:dev' }
+  // A list, as people have it: not every file needs to be there.
+  const KUBECONFIG = [join(t.testdirName, 'missing'), kubeconfigFile(t, server)].join(delimiter)
+  const env = { HOOK_TOKEN_FILE: tokenFile, IMAGE: 'vec-operator:dev', KUBECONFIG }
   const { interrupt, ended, url } = await npmStart(t, [...args, ...where], env)
   const stop = metacontroller(server, url)
   t.teardown(stop)

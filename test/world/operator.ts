@@ -111,8 +111,6 @@ export class Operator {
     this.#service = await this.#begin('service', () =>
       startService({
         ...options,
-        // Jobs run inside this cluster, though the service does not.
-        settings: { ...options.settings, createNamespace: false },
         log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
         now: () => clock.now(),
         setTimeout: (run, ms) => clock.setTimeout(run, ms),

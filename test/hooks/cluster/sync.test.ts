@@ -29,7 +29,6 @@ t.test('a new VecCluster gets one helm Job with the rendered values', async (t) 
     version: '1.18.3',
     namespace: 'ns',
     run: 1,
-    createNamespace: false,
     values: { fullnameOverride: 'vec-a' },
   })
   t.equal(desired.children.length, rights.length + 1)

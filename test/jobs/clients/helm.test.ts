@@ -12,7 +12,6 @@ const WANTED = {
   repository: 'https://charts.example/engine',
   version: '1.18.3',
   namespace: 'ns',
-  createNamespace: false,
   values: { replicaCount: 3 },
 }
 
@@ -35,9 +34,8 @@ t.test('values go to standard input and never to the log', async (t) => {
   t.notMatch(log(), /hidden/)
 })
 
-t.test('the namespace is made only when asked', async (t) => {
+t.test('helm is not asked to create the namespace: it exists, and its Job may not', async (t) => {
   t.notOk(upgradeArguments(WANTED).includes('--create-namespace'))
-  t.ok(upgradeArguments({ ...WANTED, createNamespace: true }).includes('--create-namespace'))
 })
 
 t.test(

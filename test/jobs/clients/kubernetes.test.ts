@@ -1,11 +1,11 @@
 /** The Kubernetes client, against the embedded API server and against one that answers garbage. */
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { AnyObject, Secret } from '../../../crds/kubernetes.ts'
 import { wordsOf } from '../../../jobs/clients/call.ts'
-import { serviceAccess } from '../../../jobs/clients/kubernetes-service.ts'
+import { peopleAccess, serviceAccess } from '../../../jobs/clients/kubernetes-service.ts'
 import {
   ACCOUNT_FOLDER,
   Kubernetes,
@@ -204,6 +204,23 @@ t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   restored(t, { KUBECONFIG: join(folder, 'kubeconfig') })
   const { server } = await serviceAccess(undefined, folder)
   t.equal(server, 'https://from.environment:6443')
+})
+
+t.test('of several files in KUBECONFIG the first that has a name decides', async (t) => {
+  const { contexts } = kubeconfig('', '')
+  const second = kubeconfig('https://second.example:6443', 'x')
+  const folder = t.testdir({
+    first: JSON.stringify({ apiVersion: 'v1', kind: 'Config', contexts, 'current-context': 'c' }),
+    second: JSON.stringify({ ...second, 'current-context': 'none' }),
+    third: JSON.stringify(kubeconfig('https://third.example:6443', 'x')),
+  })
+  const files = ['missing', 'first', 'second', 'third'].map((name) => join(folder, name))
+  const list = files.join(delimiter)
+  t.equal((await serviceAccess(list)).server, 'https://second.example:6443', 'as an option')
+  restored(t, { KUBECONFIG: list })
+  t.equal((await serviceAccess(undefined, folder)).server, 'https://second.example:6443')
+  t.equal((await peopleAccess({})).access.server, 'https://second.example:6443')
+  await t.rejects(serviceAccess(join(folder, 'missing')), { message: /missing does not exist$/ })
 })
 
 /** A file system in which the kubelet has mounted a service account. */

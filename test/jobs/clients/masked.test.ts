@@ -30,7 +30,6 @@ function helmThat(t: Test, script: string, log: ReturnType<typeof jobLog>): Helm
 const upgrade = {
   ...{ release: 'vec-a', chart: 'qdrant', version: '1.18.3', namespace: 'ns' },
   repository: `https://robot:${SECRETS.password}@charts.example/engine`,
-  createNamespace: false,
   values: { config: { service: { key: SECRETS.config } } },
 }
 

@@ -77,6 +77,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     const write = writeOf(request)
     if (write !== undefined) writes.push(write)
     const answer = () => {
+      if (byPod) refuseNamespaces(request)
       if (byService) refuseUnbound(request, unbound)
       return respond({ resources, refused, node: () => node }, authorized, request, response)
     }
@@ -165,6 +166,15 @@ function refuseUnbound({ url = '', method = '' }: IncomingMessage, unbound: Set<
   if (namespace === undefined || !unbound.has(namespace)) return
   const who = 'system:serviceaccount:vec-operator:vec-operator'
   const message = `User "${who}" cannot ${method} ${pathname} in the namespace "${namespace}"`
+  throw new Refusal(403, 'Forbidden', message)
+}
+
+/** No account of a Job has a right of the whole cluster (chart/templates/rbac-helm.yaml). */
+function refuseNamespaces({ url = '', method = '' }: IncomingMessage): void {
+  const { pathname } = new URL(url, 'http://api')
+  if (method === 'GET' || !/^\/api\/v1\/namespaces(\/[^/]+)?$/.test(pathname)) return
+  const verb = method === 'POST' ? 'create' : method.toLowerCase()
+  const message = `namespaces is forbidden: User "system:serviceaccount:ns:helm" cannot ${verb} resource "namespaces" in API group "" at the cluster scope`
   throw new Refusal(403, 'Forbidden', message)
 }
 
