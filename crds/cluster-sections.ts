@@ -106,7 +106,7 @@ export const cluster = Type.Object(
         enableTls: Type.Boolean({
           default: false,
           description:
-            'TLS between the nodes with the certificate of tls.secretRef, which must cover the headless pod names. Immutable.',
+            'TLS between the nodes with the certificate of tls.secretRef, which must name vec-<name>-<i>.vec-<name>-headless of every pod, without wildcard, for server and client authentication. Immutable.',
         }),
       },
       { default: {}, description: 'Traffic between the nodes.' },
