@@ -5,12 +5,7 @@
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import { ANNOTATIONS } from '../crds/names.ts'
-import type { WorkRules } from './at-work.ts'
-import type { Context, Settings } from './protocol.ts'
-
-export type CrossNamespace = Pick<Settings, 'crossNamespace'>
-
-type Owner = Pick<VecCluster, 'metadata'> | Pick<VecBackup, 'metadata'>
+import { allowedBy, hasList, isNamed, type CrossNamespace, type Owner } from './allow-from.ts'
 
 export interface Refusal {
   reason: 'NotAllowed'
@@ -21,30 +16,11 @@ export interface Refusal {
 export function clusterRefusal(
   cluster: Pick<VecCluster, 'metadata'>,
   from: string,
-  { crossNamespace }: CrossNamespace,
-): Refusal | undefined {
-  const isListed = cluster.metadata.annotations?.[ANNOTATIONS.allowFrom] !== undefined
-  const isOpen = !isListed && crossNamespace === 'open'
-  if (isOpen || isAllowed(cluster, from)) return undefined
-  const wayOut = isListed ? '' : ', or set the chart value crossNamespace to open'
-  return refusal('cluster', cluster, from, wayOut)
-}
-
-/** The namespaces whose resources count at this cluster. */
-export function allowedBy(
-  cluster: Pick<VecCluster, 'metadata'>,
   settings: CrossNamespace,
-): (namespace: string) => boolean {
-  return (namespace) => clusterRefusal(cluster, namespace, settings) === undefined
-}
-
-/** Which Jobs hold up the work on a cluster; on one that does not exist, any. */
-export function workAt(
-  cluster: Pick<VecCluster, 'metadata'> | undefined,
-  { now, settings }: Pick<Context, 'now' | 'settings'>,
-): WorkRules {
-  const isAllowed = cluster === undefined ? () => true : allowedBy(cluster, settings)
-  return { isAllowed, jobKeys: settings.jobKeys, now }
+): Refusal | undefined {
+  if (allowedBy(cluster, settings)(from)) return undefined
+  const wayOut = hasList(cluster) ? '' : ', or set the chart value crossNamespace to open'
+  return refusal('cluster', cluster, from, wayOut)
 }
 
 /** The same for a backup's bucket credentials, which belong to its own namespace alone by default. */
@@ -52,13 +28,7 @@ export function backupRefusal(
   backup: Pick<VecBackup, 'metadata'>,
   from: string,
 ): Refusal | undefined {
-  return isAllowed(backup, from) ? undefined : refusal('backup', backup, from, '')
-}
-
-function isAllowed({ metadata }: Owner, from: string): boolean {
-  if (metadata.namespace === from) return true
-  const list = metadata.annotations?.[ANNOTATIONS.allowFrom] ?? ''
-  return list.split(',').some((name) => [from, '*'].includes(name.trim()))
+  return isNamed(backup, from) ? undefined : refusal('backup', backup, from, '')
 }
 
 function refusal(

@@ -6,7 +6,8 @@ import type { VecCluster } from '../crds/cluster.ts'
 import { hasKey } from '../crds/connection.ts'
 import type { Job, Secret } from '../crds/kubernetes.ts'
 import { KEY_SECRET_KEY, LABELS, MANAGED_BY, copyName } from '../crds/names.ts'
-import { clusterRefusal, type CrossNamespace } from './allow.ts'
+import { clusterRefusal } from './allow.ts'
+import type { CrossNamespace } from './allow-from.ts'
 
 export interface CopyPorts {
   /** A copy the service made, read live. */

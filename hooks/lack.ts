@@ -3,8 +3,10 @@ import type { VecCluster } from '../crds/cluster.ts'
 import { hasKey } from '../crds/connection.ts'
 import type { Secret } from '../crds/kubernetes.ts'
 import { KEY_SECRET_KEY, keySecretName } from '../crds/names.ts'
+import { isCredentialType } from '../crds/rules/secret-type.ts'
 import { keyChoices, type S3Target } from '../crds/storage.ts'
-import { clusterRefusal, type CrossNamespace } from './allow.ts'
+import { clusterRefusal } from './allow.ts'
+import type { CrossNamespace } from './allow-from.ts'
 
 export interface Lack {
   reason: string
@@ -77,23 +79,14 @@ export function bucketLack(
   return secretLack({ namespace, name }, missing, secret)
 }
 
-/** What Kubernetes and Helm keep in Secrets of these types is no credential of a bucket or an engine. */
-const OTHER_TYPES =
-  /^(kubernetes\.io\/(service-account-token|dockercfg|dockerconfigjson|ssh-auth)|bootstrap\.kubernetes\.io\/token|helm\.sh\/.*)$/
-
-/**
- * Why a Secret must not be used as credentials, whatever its keys are called. A resource names the
- * Secret and the address it is sent to, and its author may not be allowed to read Secrets. Of a TLS
- * Secret the certificates may be used, the private key not.
- */
+/** Why a Secret must not be used as credentials, whatever its keys are called. */
 export function unsuitableSecret(
   { namespace, name }: { namespace: string; name: string },
   keys: readonly string[],
   secret: Secret | undefined,
 ): Lack | undefined {
   const type = secret?.type ?? 'Opaque'
-  const isCertificate = keys.every((key) => ['ca.crt', 'tls.crt'].includes(key))
-  if (!OTHER_TYPES.test(type) && (type !== 'kubernetes.io/tls' || isCertificate)) return undefined
+  if (isCredentialType(type, keys)) return undefined
   return {
     reason: 'SecretNotUsable',
     message: `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,

@@ -111,14 +111,16 @@ export function watch(
 ): Watch {
   const { namespace = '', name, uid = '' } = job.metadata
   const writes = writeCopies.length > 0 ? { writeCopies } : {}
-  if (reported) {
+  const isParked = silent !== undefined && isSuspended(job)
+  if (reported && !isParked) {
     return {
       again: READINESS_CHECK_SECONDS,
       writes,
       ...(silent !== undefined && { remark: silent }),
     }
   }
-  const why = stuck()
+  // It has no pods that could still be at work, and would hold its Lease for ever.
+  const why = isParked ? 'is suspended' : stuck()
   if (why === undefined) {
     const again = writeCopies.length > 0 ? SOON_SECONDS : RETRY_SECONDS
     return { remark: starting(`Job ${name} is starting`), again, writes }
@@ -128,6 +130,11 @@ export function watch(
     again: SOON_SECONDS,
     writes: { stop: [{ namespace, name, uid }] },
   }
+}
+
+/** By `spec.suspend`, and without pods. */
+function isSuspended({ spec, status }: Job): boolean {
+  return spec?.suspend === true && (status?.active ?? 0) === 0
 }
 
 /** What is left of the children once the status tells how it ended; `reason` is why rights go. */

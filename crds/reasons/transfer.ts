@@ -101,6 +101,7 @@ export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
         'Job <name> missed its turn: it is made again',
         'Job <name> has another plan than is wanted now: it is made again',
         'Job <name> reported nothing for 600 s: it is made again',
+        'Job <name> is suspended: it is made again',
       ],
       cause:
         'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',

@@ -1,6 +1,6 @@
 /** Which credentials of a cluster the Job of a backup needs as copies (hooks/copies.ts). */
 import type { VecBackup } from '../../crds/backup.ts'
-import type { CrossNamespace } from '../allow.ts'
+import type { CrossNamespace } from '../allow-from.ts'
 import {
   CLUSTER_CREDENTIALS,
   clusterOriginals,

@@ -1,5 +1,5 @@
 /** What a backup waits for before its Job can start, and what it will never get. */
-import type { CrossNamespace } from '../allow.ts'
+import type { CrossNamespace } from '../allow-from.ts'
 import { bucketLack, clusterLack, foremost, keyLack, type Lack } from '../lack.ts'
 import type { Observed } from './observed.ts'
 

@@ -5,7 +5,7 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { FOREIGN_READER_SECONDS } from '../../crds/limits.ts'
-import { backupRefusal } from '../allow.ts'
+import { isNamed } from '../allow-from.ts'
 import { isAtWork } from '../at-work.ts'
 import { secondsSince } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
@@ -18,7 +18,7 @@ export async function readerOf(
   { now, settings }: Pick<Context, 'now' | 'settings'>,
 ): Promise<string | undefined> {
   const { metadata, spec } = backup
-  const isAllowed = (namespace: string) => backupRefusal(backup, namespace) === undefined
+  const isAllowed = (namespace: string) => isNamed(backup, namespace)
   const rules = { isAllowed, jobKeys: settings.jobKeys, now }
   const { namespace, name } = metadata
   for (const restore of await ports.restoresOf({ namespace, name, storage: spec.storage.s3 })) {

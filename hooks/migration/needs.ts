@@ -1,5 +1,5 @@
 /** What a migration waits for before its Job can start, and what it will never get. */
-import type { CrossNamespace } from '../allow.ts'
+import type { CrossNamespace } from '../allow-from.ts'
 import { copyLack } from '../copied-resource.ts'
 import { clusterLack, foremost, type Lack } from '../lack.ts'
 import { credentialLack } from './credentials.ts'

@@ -3,7 +3,8 @@
  * another namespace, and those of the bucket where the backup is in another one.
  */
 import { credentialKeys, type S3Source } from '../../crds/storage.ts'
-import { backupRefusal, type CrossNamespace } from '../allow.ts'
+import { backupRefusal } from '../allow.ts'
+import type { CrossNamespace } from '../allow-from.ts'
 import { CLUSTER_CREDENTIALS, clusterOriginals, type Original } from '../copies.ts'
 import type { Observed } from './observed.ts'
 import { bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'

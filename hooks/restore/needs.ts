@@ -1,5 +1,6 @@
 /** What a restore waits for before its Job can start, and what it will never get. */
-import { backupRefusal, type CrossNamespace } from '../allow.ts'
+import { backupRefusal } from '../allow.ts'
+import type { CrossNamespace } from '../allow-from.ts'
 import { copyLack } from '../copied-resource.ts'
 import { bucketLack, clusterLack, foremost, keyLack, type Lack } from '../lack.ts'
 import type { Observed } from './observed.ts'

@@ -2,7 +2,7 @@
 import type { Job } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
 import type { VecRestore } from '../../crds/restore.ts'
-import { workAt } from '../allow.ts'
+import { workAt } from '../allow-from.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
 import { backupsIn, clustersIn, readReport, shownJobs } from '../observations.ts'

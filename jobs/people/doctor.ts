@@ -26,8 +26,13 @@ export const doctor: PeopleCommand = {
   summary: 'look whether the operator can do its work here',
   details: [
     'Looks at Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your own rights, the engine of every VecCluster, the buckets of backups, and Leases nobody holds. Changes nothing. With -n only what is in that namespace. Exit code 1 where something is wrong; a warning alone is 0.',
+    'With --buckets it also reads each bucket from here: this sends the credentials in the Secret that a VecBackup or a VecBackupSchedule names to the address that it names. Without, it prints both.',
   ],
-  flags: { ...CLUSTER_FLAGS, ...JSON_FLAG },
+  flags: {
+    ...CLUSTER_FLAGS,
+    buckets: { type: 'boolean', says: 'read the buckets of backups with the Secrets they name' },
+    ...JSON_FLAG,
+  },
   run: examine,
 }
 
@@ -52,6 +57,7 @@ async function examine(call: PeopleCall): Promise<number> {
   const patient: Patient = {
     kubernetes,
     release: ownRelease(),
+    callsBuckets: isOn(call, 'buckets'),
     log: call.log,
     time: call.time,
     signal: call.signal,

@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Job } from '../../crds/kubernetes.ts'
 import { READINESS_CHECK_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import { afterEnd, isCrashed, watch } from '../../hooks/transfer.ts'
 import { context, secret } from '../builders.ts'
@@ -31,6 +32,23 @@ t.test('a Job that told of itself is never stuck', async (t) => {
     writes: {},
   })
 })
+
+t.test(
+  'a Job that is suspended and silent is replaced: it would hold its Lease for ever',
+  async (t) => {
+    const silent = { reason: 'JobSilent', message: 'silent' }
+    const about = { ...calm, reported: true, silent }
+    const suspended = { ...job, spec: { ...specOf(job), suspend: true } }
+    t.match(watch(suspended, about, starting), {
+      remark: { reason: 'JobNotStarted', message: /is suspended: it is made again$/ },
+      writes: { stop: [{ namespace: 'ns' }] },
+    })
+    t.strictSame(watch(job, about, starting).writes, {}, 'its pod may still be at work')
+    const stopping = { ...suspended, status: { active: 1 } }
+    t.strictSame(watch(stopping, about, starting).writes, {}, 'its pods are not gone yet')
+    t.strictSame(watch(suspended, { ...calm, reported: true }, starting).writes, {})
+  },
+)
 
 t.test('a stuck Job is stopped by its uid, with the reason why it is made again', async (t) => {
   const { name, uid } = job.metadata
@@ -75,3 +93,8 @@ t.test('rights stay as long as any Job has not ended', async (t) => {
     { kind: 'ServiceAccount', name: 'backup-1', reason: 'it has ended' },
   ])
 })
+
+function specOf({ spec }: Job): NonNullable<Job['spec']> {
+  if (spec === undefined) throw new Error('a Job without a spec')
+  return spec
+}

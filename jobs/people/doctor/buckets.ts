@@ -1,10 +1,15 @@
-/** Whether the buckets that backups are written to can be read from here, with their own credentials. */
+/**
+ * Whether the buckets that backups are written to can be read from here, with their own credentials. Tenants
+ * name the address and the Secret, and the caller may read Secrets of all of them: so nothing is sent anywhere
+ * unless `--buckets` asks for it.
+ */
 import { Type } from '@sinclair/typebox'
 import { VecBackup } from '../../../crds/backup.ts'
 import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { StorageError } from '../../../crds/errors.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/names.ts'
+import { isCredentialType } from '../../../crds/rules/secret-type.ts'
 import { Storage, type S3Target } from '../../../crds/storage.ts'
 import { bucketWith } from '../bucket.ts'
 import { secretIn } from '../engines.ts'
@@ -57,6 +62,16 @@ async function checkOne({ namespace, target }: Place, patient: Patient): Promise
   const secret = await secretIn(patient.kubernetes, namespace, name)
   if (secret === undefined) {
     return { about, level: 'wrong', says: `Secret ${namespace}/${name} not found` }
+  }
+  const { type = 'Opaque' } = secret
+  if (!isCredentialType(type, [target.credentialsSecretRef.accessKeyIdKey])) {
+    const says = `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials`
+    return { about, level: 'wrong', says }
+  }
+  if (!patient.callsBuckets) {
+    const address = target.endpoint ?? `S3 in ${target.region}`
+    const says = `not called: --buckets reads it at ${address} with Secret ${namespace}/${name}`
+    return { about, level: 'fine', says }
   }
   const bucket = await bucketWith(secret, target, patient)
   try {

@@ -17,6 +17,8 @@ export interface Patient extends Pick<PeopleCall, 'log' | 'time' | 'signal'> {
   namespace?: string
   /** Release of this program. */
   release: string
+  /** Whether stores that resources name may be called with the Secrets that they name. */
+  callsBuckets: boolean
 }
 
 export type Check = (patient: Patient) => Promise<Finding[]>

@@ -190,6 +190,12 @@ const BUCKETS: [string, object, RegExp, number][] = [
     ENDS.wrong,
   ],
   [
+    'names a Secret of Helm',
+    { credentialsSecretRef: { name: 'release' } },
+    /^x +bucket backups +Secret ns\/release is of type helm\.sh\/release\.v1, which is not used as credentials$/m,
+    ENDS.wrong,
+  ],
+  [
     'takes other keys',
     { credentialsSecretRef: { name: 'wrong' } },
     /^x +bucket backups +LIST .* answered 403/m,
@@ -207,13 +213,14 @@ for (const [what, changes, words, code] of BUCKETS) {
     const { type, api } = await scene(t)
     const store = await startBucketServer({ now: () => START })
     t.teardown(() => store.close())
-    for (const [name, secret] of [
-      ['keys', 'secretsecret'],
-      ['wrong', 'anothersecret'],
+    for (const [name, secret, secretType] of [
+      ['keys', 'secretsecret', 'Opaque'],
+      ['wrong', 'anothersecret', 'Opaque'],
+      ['release', 'secretsecret', 'helm.sh/release.v1'],
     ] as const) {
       const stringData = { CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: secret }
       const metadata = { name, namespace: 'ns' }
-      await api.create({ apiVersion: 'v1', kind: 'Secret', metadata, stringData })
+      await api.create({ apiVersion: 'v1', kind: 'Secret', metadata, type: secretType, stringData })
     }
     const s3 = {
       ...{ bucket: 'backups', endpoint: store.url, forcePathStyle: true },
@@ -227,10 +234,16 @@ for (const [what, changes, words, code] of BUCKETS) {
         spec: { clusterRef: { name: 'docs' }, storage: { s3 } },
       })
     }
-    const found = await type('doctor')
+    const quiet = await type('doctor')
+    t.equal(store.calls.length, 0, 'nothing is sent unless it is asked for')
+    const found = await type('doctor', '--buckets')
     t.match(found.out, words)
     t.equal(found.code, code, found.out)
     t.equal(found.out.match(/^\S+ +bucket /gm)?.length, 1, 'each bucket once')
+    const named = `not called: --buckets reads it at ${s3.endpoint} with Secret ns/`
+    const isNeverSent = /Secret ns\/\S+ (not found|is of type)/.test(found.out)
+    if (isNeverSent) t.match(quiet.out, words)
+    else t.ok(quiet.out.includes(named), quiet.out)
     t.notMatch(found.out + found.err, /secretsecret|anothersecret/)
   })
 }
