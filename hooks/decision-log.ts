@@ -6,6 +6,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { KubernetesError } from '../crds/errors.ts'
 import type { Condition } from '../crds/schema.ts'
+import { isExpected } from './failure.ts'
 import { KSTATUS_TYPES } from './kstatus.ts'
 import { TryLater, type Child, type Desired, type HookRequest } from './protocol.ts'
 import type { AnyParent } from './room.ts'
@@ -27,7 +28,7 @@ export function callerOf({ kind, metadata }: AnyParent, hook: string): Caller {
 interface Line {
   /** What the line is about; a line about the same thing with the same text is not repeated. */
   about: string
-  level: 'info' | 'warn'
+  level: 'info' | 'warn' | 'error'
   fields: object
   message: string
 }
@@ -63,7 +64,7 @@ export class DecisionLog {
     const before = this.#logged.get(key)
     const next = new Map<string, string>()
     for (const line of linesOf(request, desired)) {
-      const text = JSON.stringify([line.message, line.fields])
+      const text = textOf(line)
       next.set(line.about, text)
       if (before?.get(line.about) === text) continue
       this.#log[line.level]({ ...identityOf(caller), ...line.fields }, line.message)
@@ -142,7 +143,22 @@ function linesOf({ parent, children }: HookRequest<AnyParent>, desired: Desired<
     ...eventLines(desired, conditions),
     ...desired.children.filter((child) => isNew(child, children)).map(creating),
     ...(desired.stop ?? []).map(stopping),
+    ...failureLine(desired),
   ]
+}
+
+function textOf({ message, fields }: Line): string {
+  // An Error has no JSON; and a number, such as a port, makes no other failure.
+  const words = (_: string, value: unknown) =>
+    value instanceof Error ? String(value).replaceAll(/\d+/g, '#') : value
+  return JSON.stringify([message, fields], words)
+}
+
+/** What a pass in the background threw and nobody expects; the condition has the rest. */
+function failureLine({ failure }: Desired<unknown>): Line[] {
+  if (failure === undefined || isExpected(failure.error)) return []
+  const { error: err } = failure
+  return [{ about: 'pass', level: 'error', message: 'pass failed', fields: { err } }]
 }
 
 /** Reasons that the decision itself has a Warning for. */

@@ -15,6 +15,8 @@ const MAX_SLOW = 1000
 export interface PassResult<T> {
   /** The newest result there is; undefined until the first one. */
   value?: T
+  /** What the newest pass threw; the value is that of an earlier one. */
+  failure?: { error: unknown }
   /** A pass is still under way: look again after so many seconds. */
   againAfterSeconds?: number
 }
@@ -28,6 +30,7 @@ export interface PassOptions {
 interface Entry<T> {
   underWay: UnderWay | undefined
   last: { value: T; at: number } | undefined
+  failure: { error: unknown } | undefined
   /** Looks at a running pass so far; each doubles the pause to the next. */
   looks: number
   restUntil: number
@@ -104,7 +107,10 @@ export class Passes<T> {
   #entryOf(uid: string): Entry<T> {
     const known = this.#entries.get(uid)
     if (known !== undefined) return known
-    const entry = { underWay: undefined, last: undefined, looks: 0, restUntil: 0 }
+    const entry = {
+      ...{ underWay: undefined, last: undefined, failure: undefined },
+      ...{ looks: 0, restUntil: 0 },
+    }
     this.#entries.set(uid, entry)
     return entry
   }
@@ -121,8 +127,11 @@ function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Pro
     .then(
       (value) => {
         entry.last = { value, at: now.getTime() }
+        entry.failure = undefined
       },
-      () => {
+      (error: unknown) => {
+        // One that was ended throws because of that.
+        if (!abort.signal.aborted) entry.failure = { error }
         // The last result stands; an engine that did not answer is left alone for a while.
         entry.restUntil = now.getTime() + LAST_RETRY_SECONDS * 1000
       },
@@ -134,7 +143,10 @@ function start<T>(entry: Entry<T>, now: Date, pass: (signal: AbortSignal) => Pro
 }
 
 function known<T>(entry: Entry<T>): PassResult<T> {
-  const value = entry.last === undefined ? {} : { value: entry.last.value }
+  const value = {
+    ...(entry.last !== undefined && { value: entry.last.value }),
+    ...(entry.failure !== undefined && { failure: entry.failure }),
+  }
   if (entry.underWay === undefined) return value
   const pause = Math.min(FIRST_RETRY_SECONDS * 2 ** entry.looks, LAST_RETRY_SECONDS)
   entry.looks += 1

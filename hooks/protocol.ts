@@ -97,6 +97,8 @@ export interface Desired<Status> {
   finalized?: boolean
   /** Events about this decision. */
   events?: KubernetesEvent[]
+  /** What a pass in the background threw. A defect is logged with its stack. */
+  failure?: { error: unknown }
   /** Jobs to delete with their pods, waiting for the pods to end. */
   stop?: { namespace: string; name: string; uid: string }[]
 }

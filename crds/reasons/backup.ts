@@ -103,7 +103,8 @@ export const BACKUP_REASONS: readonly Reason[] = [
     messages: [
       's3://<bucket>/<folder>: <error> (vec-operator.dev/retain-objects: "true" leaves the objects)',
     ],
-    cause: 'The store refuses to delete, or does not answer.',
+    cause:
+      'The store refuses to delete or does not answer; an internal error is a defect of the operator, with its stack in the log.',
     cure: 'Mend what it names; or set that annotation, and the resource goes without its objects.',
   },
   {

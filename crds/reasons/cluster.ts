@@ -213,8 +213,9 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'PodsNotAnswering',
     condition: { type: 'Consensus', status: 'Unknown' },
-    messages: ['no answer from <pods>'],
-    cause: 'These pods did not answer the question for their consensus thread.',
+    messages: ['no answer from <pods>', 'the pods could not be asked: <error>'],
+    cause:
+      'These pods did not answer the question for their consensus thread, or the operator could not ask them, such as without their key.',
     cure: 'Look at the pods; network policies must let the operator reach port 6333.',
   },
   {

@@ -176,8 +176,8 @@ export const COLLECTION_REASONS: readonly Reason[] = [
   {
     reason: 'InternalError',
     condition: NOT_READY,
-    messages: ['collection <name>: <error>'],
-    cause: 'A defect of the operator; the log of the service has more.',
+    messages: ['collection <name>: internal error: <error>; the log of the service has it'],
+    cause: 'A defect of the operator; the log of the service has its stack.',
     cure: 'Report it with the log of the service; it is tried again after 30 s.',
   },
   {

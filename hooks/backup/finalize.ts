@@ -120,7 +120,8 @@ export function finalize(end: End, { now }: Context): Decision {
   }
   if (purge?.error !== undefined) {
     const message = `${s3PathOf(backup)}: ${purge.error} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`
-    return waiting(end, 'PurgeFailed', message, RETRY_SECONDS, now)
+    const failed = waiting(end, 'PurgeFailed', message, RETRY_SECONDS, now)
+    return 'defect' in purge ? { ...failed, failure: { error: purge.defect } } : failed
   }
   const left = purge === undefined ? '' : leftOf(purge)
   const again = againAfterSeconds ?? NEXT_BATCH_SECONDS

@@ -1,14 +1,16 @@
 /** Deleting a backup's objects, batch by batch, in passes that outlast a hook call. */
 import type { VecBackup } from '../../crds/backup.ts'
-import { Rejected, StorageError } from '../../crds/errors.ts'
+import { isExpected, wordsOf } from '../failure.ts'
 import type { BackupPorts, PurgeResult } from './ports.ts'
 
 export interface Purge extends PurgeResult {
-  /** What the store answered; it is asked again. */
+  /** Why the newest batch failed; it is tried again. */
   error?: string
+  /** What it threw, where nobody expects that. */
+  defect?: unknown
 }
 
-/** The batch after `last`. What the store refuses is a result: it is shown, and tried again. */
+/** The batch after `last`. A failure is a result: it is shown, and tried again. */
 export async function purgeBatch(
   { metadata, spec }: VecBackup,
   ports: Pick<BackupPorts, 'purge'>,
@@ -19,10 +21,9 @@ export async function purgeBatch(
     const target = { storage: spec.storage.s3, namespace, name, uid, survey: last?.survey }
     return await ports.purge(target, signal)
   } catch (error) {
-    if (error instanceof StorageError || error instanceof Rejected) {
-      return { done: false, error: error.message }
-    }
-    throw error
+    signal.throwIfAborted()
+    const defect = isExpected(error) ? {} : { defect: error }
+    return { done: false, error: wordsOf(error), ...defect }
   }
 }
 

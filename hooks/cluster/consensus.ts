@@ -4,6 +4,7 @@
  */
 import { releaseName } from '../../crds/names.ts'
 import { conditionOf, type Finding } from '../conditions.ts'
+import { wordsOf } from '../failure.ts'
 import type { Observed } from './observed.ts'
 import type { PodConsensus } from './ports.ts'
 
@@ -11,16 +12,28 @@ const MAX_MESSAGE = 1000
 
 /** The finding of this pass; the condition of the last one while the pods were not asked. */
 export function consensusFinding(observed: Observed): Finding | undefined {
-  const { cluster, consensus } = observed
+  const { cluster, consensus, consensusFailure: failure } = observed
+  const lost = consensus !== undefined && isLost(consensus)
+  // That they have lost it holds until a pod says otherwise; that they have it does not.
+  if (failure !== undefined && !lost) return { type: 'Consensus', ...notAsked(failure.error) }
   if (consensus === undefined) return conditionOf(cluster, 'Consensus')
   const release = releaseName(cluster.metadata.name)
   const verdict = verdictOn(consensus, (ordinal) => `${release}-${ordinal}`)
   return { type: 'Consensus', ...verdict, message: verdict.message.slice(0, MAX_MESSAGE) }
 }
 
+function notAsked(error: unknown): Verdict {
+  const message = `the pods could not be asked: ${wordsOf(error)}`.slice(0, MAX_MESSAGE)
+  return { status: 'Unknown', reason: 'PodsNotAnswering', message }
+}
+
 /** Some pod says that the cluster is not one, or cannot agree: nothing that needs agreement may start. */
 export function isConsensusLost(observed: Observed): boolean {
-  return observed.consensus !== undefined && consensusFinding(observed)?.status === 'False'
+  return observed.consensus !== undefined && isLost(observed.consensus)
+}
+
+function isLost(pods: PodConsensus[]): boolean {
+  return verdictOn(pods, String).status === 'False'
 }
 
 type Verdict = Omit<Finding, 'type'>

@@ -52,6 +52,7 @@ export async function observe(
       ports.consensus(connection, signal),
     )
     if (pass.value !== undefined) observed.consensus = pass.value
+    if (pass.failure !== undefined) observed.consensusFailure = pass.failure
     if (pass.againAfterSeconds !== undefined) {
       observed.consensusAgainAfterSeconds = pass.againAfterSeconds
     }

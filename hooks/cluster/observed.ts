@@ -15,6 +15,8 @@ export interface Observed extends ShownJobs {
   secrets: ReadonlyMap<string, Secret>
   /** What the pods say of consensus; absent before the first answer. */
   consensus?: PodConsensus[]
+  /** Why they could not be asked again since. */
+  consensusFailure?: { error: unknown }
   consensusAgainAfterSeconds?: number
   /** The helm run that is due; absent where what was applied is what is wanted. */
   due?: Wanted

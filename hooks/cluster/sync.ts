@@ -229,5 +229,6 @@ function answer(
     ...(dropped.length > 0 && { dropped }),
     resyncAfterSeconds: again,
     events: eventsOf(cluster, status, context.now),
+    ...(observed.consensusFailure !== undefined && { failure: observed.consensusFailure }),
   }
 }

@@ -8,6 +8,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { RETRY_SECONDS } from '../../crds/limits.ts'
 import { clusterRefusal } from '../allow.ts'
 import { allowedBy } from '../allow-from.ts'
+import { wordsOf } from '../failure.ts'
 import type { Passes } from '../pass.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
 import { notServed, serves } from '../served.ts'
@@ -22,6 +23,8 @@ export interface End {
   collection: VecCollection
   isDone: boolean
   remaining?: string
+  /** What the newest attempt threw. */
+  failure?: { error: unknown }
   againAfterSeconds?: number
 }
 
@@ -58,10 +61,10 @@ export async function observeEnd(
       signal,
     ),
   })
-  const { value, againAfterSeconds } = await reach.ends.result(uid, now, attempt, {
+  const { value, failure, againAfterSeconds } = await reach.ends.result(uid, now, attempt, {
     engine: JSON.stringify(connectionOf(cluster)),
   })
-  if (value !== undefined && value.remaining === undefined) {
+  if (failure === undefined && value !== undefined && value.remaining === undefined) {
     await reach.ends.abort(uid)
     return { collection, isDone: true }
   }
@@ -69,12 +72,13 @@ export async function observeEnd(
     collection,
     isDone: false,
     ...(value?.remaining !== undefined && { remaining: value.remaining }),
+    ...(failure !== undefined && { remaining: wordsOf(failure.error), failure }),
     ...(againAfterSeconds !== undefined && { againAfterSeconds }),
   }
 }
 
 export function finalize(end: End, { now }: Context): Desired<CollectionStatus> {
-  const { collection, isDone, remaining, againAfterSeconds } = end
+  const { collection, isDone, remaining, failure, againAfterSeconds } = end
   if (isDone) return { status: collection.status ?? {}, children: [], finalized: true }
   const what = `collection ${collectionNameOf(collection)}`
   const message =
@@ -85,6 +89,7 @@ export function finalize(end: End, { now }: Context): Desired<CollectionStatus> 
     status: collectionStatus(collection, waiting('Deleting', message), now),
     children: [],
     resyncAfterSeconds: againAfterSeconds ?? RETRY_SECONDS,
+    ...(failure !== undefined && { failure }),
   }
 }
 

@@ -19,6 +19,8 @@ export interface Observed {
   cluster?: VecCluster
   /** What the newest pass over this very spec ended with. */
   outcome?: Outcome
+  /** What a pass threw that came to no outcome at all. */
+  failure?: { error: unknown }
   /** When there is more to see, at the latest. */
   againAfterSeconds: number
 }
@@ -56,7 +58,7 @@ export async function observe(
     const endedAt = reach.ports.now().getTime()
     return { outcome, generation: collection.metadata.generation, ...about, endedAt }
   }
-  const { againAfterSeconds } = await reach.passes.result(uid, now, run, {
+  const { againAfterSeconds, failure } = await reach.passes.result(uid, now, run, {
     isWanted: due <= now.getTime(),
     engine: about.connection,
   })
@@ -66,6 +68,7 @@ export async function observe(
     collection,
     cluster,
     ...(last !== undefined && isCurrent(collection, last, about) && { outcome: last.outcome }),
+    ...(failure !== undefined && { failure }),
     againAfterSeconds: againAfterSeconds ?? Math.max(Math.ceil(next / 1000), 1),
   }
 }

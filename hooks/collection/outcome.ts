@@ -9,6 +9,8 @@ import {
 } from '../../crds/limits.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import type { Finding } from '../conditions.ts'
+import { wordsOf } from '../failure.ts'
+import { collectionNameOf } from './claims.ts'
 import { jitterOf } from './jitter.ts'
 
 export interface Outcome {
@@ -21,6 +23,8 @@ export interface Outcome {
   replicated?: Finding
   /** It had been there, was gone, and was created again. */
   recreated?: true
+  /** What ended the pass, where nobody expects that. */
+  failure?: { error: unknown }
   againAfterSeconds: number
 }
 
@@ -38,6 +42,12 @@ export type Facts = Pick<
 /** A reason to wait: nothing is wrong with the spec. */
 export function waiting(reason: string, message: string, seconds = RETRY_SECONDS): Outcome {
   return { reason, message, againAfterSeconds: seconds }
+}
+
+/** A defect of ours ended the pass. */
+export function internalError(collection: VecCollection, error: unknown): Outcome {
+  const message = `collection ${collectionNameOf(collection)}: ${wordsOf(error)}`
+  return { ...waiting('InternalError', message), failure: { error } }
 }
 
 /** When an engine that was too busy is asked again: when it says so, within bounds. */

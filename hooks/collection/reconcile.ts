@@ -10,9 +10,17 @@ import { createBody } from '../../crds/rules/bodies.ts'
 import { putAliasesRight } from './align-aliases.ts'
 import { putIndexesRight } from './align-indexes.ts'
 import { ignoredBefore, patchDrift } from './align-config.ts'
-import { clusterOf, collectionNameOf } from './claims.ts'
+import { clusterOf } from './claims.ts'
 import { describe, immutableDifferences } from './mismatch.ts'
-import { retryAfter, seen, verdict, waiting, type Facts, type Outcome } from './outcome.ts'
+import {
+  internalError,
+  retryAfter,
+  seen,
+  verdict,
+  waiting,
+  type Facts,
+  type Outcome,
+} from './outcome.ts'
 import { appears, passOf, type Parts, type Pass } from './one-pass.ts'
 import { replicated } from './replicas.ts'
 import { isTransient } from './writes.ts'
@@ -185,8 +193,7 @@ function troubled(pass: Pass, error: unknown): Outcome {
     return verdict(collection, 'Failed', { reason: 'EngineRefused', message: error.message })
   }
   if (error instanceof KubernetesError) return waiting('KubernetesNotAnswering', error.message)
-  const kind = error instanceof Error ? error.name : typeof error
-  return waiting('InternalError', `collection ${collectionNameOf(collection)}: ${kind}`)
+  return internalError(collection, error)
 }
 
 function clusterName({ collection }: Pass): string {

@@ -10,14 +10,14 @@ import type { Context, Desired } from '../protocol.ts'
 import { notServed, serves } from '../served.ts'
 import { clusterOf, collectionNameOf } from './claims.ts'
 import type { Observed } from './observe.ts'
-import { verdict, waiting, type Outcome } from './outcome.ts'
+import { internalError, verdict, waiting, type Outcome } from './outcome.ts'
 import { collectionStatus } from './status.ts'
 
 /** `2026-11-21T16`, of an instant. */
 const TO_THE_HOUR = 13
 
 export function sync(observed: Observed, context: Context): Desired<CollectionStatus> {
-  const { collection, cluster, outcome, againAfterSeconds } = observed
+  const { collection, cluster, outcome, failure, againAfterSeconds } = observed
   const { namespace, name } = clusterOf(collection)
   const called = `cluster ${namespace}/${name}`
 
@@ -33,6 +33,9 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
   if (refusal !== undefined) {
     const refused = verdict(collection, 'Failed', refusal)
     return answer(collection, refused, RETRY_SECONDS, context)
+  }
+  if (failure !== undefined) {
+    return answer(collection, internalError(collection, failure.error), againAfterSeconds, context)
   }
   if (outcome !== undefined) return answer(collection, outcome, againAfterSeconds, context)
 
@@ -59,7 +62,11 @@ function answer(
     ...(outcome.phase === undefined ? [] : eventsOf(collection, status, now)),
     ...(outcome.recreated === true ? [recreatedEvent(collection, now)] : []),
   ]
-  return { status, children: [], resyncAfterSeconds, ...(events.length > 0 && { events }) }
+  return {
+    ...{ status, children: [], resyncAfterSeconds },
+    ...(events.length > 0 && { events }),
+    ...(outcome.failure !== undefined && { failure: outcome.failure }),
+  }
 }
 
 /** Once an hour: the result of a pass is shown more than once. */

@@ -191,6 +191,19 @@ t.test('a defect is logged once, with its stack', async (t) => {
   t.equal(lines.length, 1)
 })
 
+t.test('what a pass threw is logged once, with its stack, unless it was expected', async (t) => {
+  const { logged } = stage()
+  const status = applied('PodsNotAnswering', 'the pods could not be asked')
+  const failing = (error: unknown) => () => ({ status, children: [], failure: { error } })
+  const seen = { status }
+  t.match(await logged(failing(new TypeError('x is not a function on port 4711')), seen), [
+    { level: ERROR, ...SYNC, msg: 'pass failed', err: { stack: /decision-log\.test/ } },
+  ])
+  t.strictSame(await logged(failing(new TypeError('x is not a function on port 4712')), seen), [])
+  t.equal((await logged(failing(new RangeError('another')), seen)).length, 1)
+  t.strictSame(await logged(failing(new KubernetesError('GET secret answered 403')), seen), [])
+})
+
 t.test('an answer that the guard refuses is a defect: what is wrong, and the stack', async (t) => {
   const { logged } = stage()
   t.match(await logged(() => ({ status: { phase: 'Odd' } as never, children: [] })), [

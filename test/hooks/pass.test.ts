@@ -90,10 +90,10 @@ t.test('at most one pass runs per resource', async (t) => {
 t.test('an engine that failed is left alone for 30 s; the last result stands', async (t) => {
   const passes = new Passes<number>(0, 5)
   await passes.result('a', NOW, async () => 1)
-  t.strictSame(await passes.result('a', later(1), () => Promise.reject(new Error('down'))), {
-    value: 1,
-  })
-  t.strictSame(await passes.result('a', later(30), async () => 2), { value: 1 })
+  const error = new Error('down')
+  const failed = { value: 1, failure: { error } }
+  t.strictSame(await passes.result('a', later(1), () => Promise.reject(error)), failed)
+  t.strictSame(await passes.result('a', later(30), async () => 2), failed)
   t.strictSame(await passes.result('a', later(31), async () => 2), { value: 2 })
 })
 

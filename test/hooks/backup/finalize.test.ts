@@ -1,7 +1,7 @@
 /** The end of a VecBackup: its Job is stopped and its objects are purged. */
 import t from 'tap'
 import { type BackupStatus } from '../../../crds/backup.ts'
-import { StorageError, Rejected } from '../../../crds/errors.ts'
+import { KubernetesError, Rejected, StorageError } from '../../../crds/errors.ts'
 import { ANNOTATIONS } from '../../../crds/names.ts'
 import { backupRoom } from '../../../hooks/backup/index.ts'
 import type { BackupPorts } from '../../../hooks/backup/ports.ts'
@@ -100,7 +100,11 @@ t.test(
   },
 )
 
-for (const error of [new StorageError('access denied'), new Rejected('owner.json does not read')]) {
+for (const error of [
+  new StorageError('access denied'),
+  new Rejected('owner.json does not read'),
+  new KubernetesError('GET secrets/s3 answered 403'),
+]) {
   t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
     const purge = async () => Promise.reject(error)
     const first = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
@@ -122,10 +126,20 @@ for (const error of [new StorageError('access denied'), new Rejected('owner.json
 }
 
 t.test('a purge that ends with a defect is no end of the backup', async (t) => {
-  const purge = async () => Promise.reject(new Error('a defect'))
-  const { desired } = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
+  const error = new TypeError('a secret')
+  const purge = async () => Promise.reject(error)
+  const { desired, written } = await answered('finalize', requestOf(ending()), {
+    ...secretThere,
+    purge,
+  })
   t.equal(desired.finalized, undefined)
-  t.equal(desired.status.conditions?.at(-1)?.message, 's3://store/daily/b is being emptied')
+  t.strictSame(desired.failure, { error }, 'for the log')
+  t.equal(desired.resyncAfterSeconds, 30)
+  t.match(desired.status.conditions?.at(-1), {
+    reason: 'PurgeFailed',
+    message: /^s3:.*: internal error: TypeError; the log of the service has it \(/,
+  })
+  t.strictSame(written, ['event PurgeFailed'])
 })
 
 t.test('a purge that takes long goes on behind the answer', async (t) => {

@@ -1,5 +1,6 @@
 /** The condition Consensus, from what each pod knows of the others. */
 import t from 'tap'
+import { KubernetesError } from '../../../crds/errors.ts'
 import { consensusFinding } from '../../../hooks/cluster/consensus.ts'
 import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
 import { observed } from '../../builders.ts'
@@ -73,4 +74,17 @@ t.test('a peer without a pod is named, for it counts in every majority', async (
     verdict({ ...pod(0, [0]), peers })[2],
     'consensus works on 1 nodes; peers without a pod: 4711',
   )
+})
+
+t.test('pods that could not be asked are Unknown; a loss that was seen stays', async (t) => {
+  const consensusFailure = { error: new KubernetesError('GET secrets/vec-a-apikey answered 403') }
+  const said = (...consensus: PodConsensus[]) =>
+    consensusFinding(observed({ consensusFailure, ...(consensus.length > 0 && { consensus }) }))
+  const unknown = {
+    ...{ type: 'Consensus', status: 'Unknown', reason: 'PodsNotAnswering' },
+    message: 'the pods could not be asked: GET secrets/vec-a-apikey answered 403',
+  }
+  t.strictSame(said(pod(0, [0, 1]), pod(1, [0, 1])), unknown, 'what they said is too old')
+  t.strictSame(said(), unknown)
+  t.equal(said(pod(0, [0]), pod(1, [1]))?.reason, 'SplitBrain')
 })

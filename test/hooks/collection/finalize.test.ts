@@ -79,6 +79,21 @@ for (const [title, error] of [
   )
 }
 
+t.test('a deletion that ends with a defect says so, and is tried again', async (t) => {
+  const stage = await settled('Delete')
+  const error = new TypeError('a secret')
+  stage.engine.faults.set('collectionInfo', { error })
+  const answer = await stage.finalize()
+  t.notOk(answer.finalized)
+  t.strictSame(answer.failure, { error }, 'for the log')
+  const why = 'internal error: TypeError; the log of the service has it'
+  const message = `collection docs cannot be deleted yet: ${why}`
+  t.match(answer.status.conditions, [{ reason: 'Deleting', message }])
+  stage.engine.faults.clear()
+  stage.later(31)
+  t.equal((await stage.finalize()).finalized, true)
+})
+
 t.test('a DELETE that timed out and was applied is done', async (t) => {
   const stage = await settled('Delete')
   stage.engine.faults.set('deleteCollection', { error: refused(500, 'time-out'), applied: true })

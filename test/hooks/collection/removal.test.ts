@@ -47,6 +47,8 @@ t.test('a defect is no word about the collection: it is asked again', async (t) 
   const stage = await settled()
   stage.engine.faults.set('collectionInfo', { error: new TypeError('a defect') })
   t.strictSame(await told(stage), {
-    ...{ finalized: undefined, message: 'collection docs is being deleted' },
+    finalized: undefined,
+    message:
+      'collection docs cannot be deleted yet: internal error: TypeError; the log of the service has it',
   })
 })

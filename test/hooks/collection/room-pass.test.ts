@@ -66,9 +66,13 @@ t.test('an API server that does not answer is no word about the collection', asy
 
 t.test('a defect is told by its kind, for its words may hold anything', async (t) => {
   const stage = new Stage()
-  stage.engine.faults.set('collectionInfo', { error: new TypeError('a secret') })
-  t.strictSame(said((await stage.sync()).status), [
-    ...['Pending', 'InternalError', 'collection docs: TypeError'],
+  const error = new TypeError('a secret')
+  stage.engine.faults.set('collectionInfo', { error })
+  const answer = await stage.sync()
+  t.strictSame(answer.failure, { error }, 'for the log')
+  t.strictSame(said(answer.status), [
+    ...['Pending', 'InternalError'],
+    'collection docs: internal error: TypeError; the log of the service has it',
   ])
 })
 
