@@ -205,6 +205,32 @@ export type ShardManifest = Static<typeof ShardManifest>
 
 export type Manifest = NodeManifest | ShardManifest
 
-export function isByShard(manifest: Manifest): manifest is ShardManifest {
+export function isByShard(manifest: {
+  manifestVersion: Manifest['manifestVersion']
+}): manifest is ShardManifest {
   return manifest.manifestVersion === MANIFEST_VERSION.Shard
 }
+
+const PlainSnapshot = Type.Object({
+  nodeIndex: Type.Integer({ minimum: 0 }),
+  key: Type.String(),
+  snapshotName: Type.String(),
+  sizeBytes: Type.Integer({ minimum: 0 }),
+  checksum: Type.Optional(Type.String()),
+})
+
+/** What every manifest has, whoever wrote it: a snapshot of each node, and nothing of what is in it. */
+export const PlainManifest = Type.Object({
+  backupName: Type.String(),
+  cluster: Type.Object({ name: Type.String(), namespace: Type.String() }),
+  nodeCount: Type.Integer({ minimum: 1 }),
+  createdAt: Time(),
+  collections: Type.Array(
+    Type.Object({
+      name: Type.String({ minLength: 1 }),
+      snapshots: Type.Array(PlainSnapshot, { minItems: 1 }),
+    }),
+  ),
+})
+export type PlainManifest = Static<typeof PlainManifest>
+export type PlainCollection = PlainManifest['collections'][number]

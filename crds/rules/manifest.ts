@@ -6,6 +6,7 @@ import { isShardSnapshotKey } from '../layout.ts'
 import {
   MANIFEST_VERSION,
   NodeManifest,
+  PlainManifest,
   ShardManifest,
   type Manifest,
   type ManifestCollection,
@@ -24,6 +25,21 @@ const Version = Type.Object({ manifestVersion: Type.Integer({ minimum: 1 }) })
 const versions = TypeCompiler.Compile(Version)
 const byNode = TypeCompiler.Compile(NodeManifest)
 const byShard = TypeCompiler.Compile(ShardManifest)
+const plain = TypeCompiler.Compile(PlainManifest)
+
+/** Whether a JSON value claims no version: other programs write no more than a `PlainManifest`. */
+export function isPlain(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !('manifestVersion' in value)
+}
+
+/** The manifest of another program in a JSON value. Throws `Rejected` naming the field that is wrong. */
+export function checkedPlainManifest(value: unknown): PlainManifest {
+  const manifest = checked(plain, value)
+  for (const { name, snapshots } of manifest.collections) {
+    checkEachNode(name, snapshots, manifest.nodeCount)
+  }
+  return manifest
+}
 
 /** The manifest in a JSON value. Throws `Rejected` naming the field that is wrong. */
 export function checkedManifest(value: unknown): Manifest {
@@ -48,12 +64,7 @@ export function checkedManifest(value: unknown): Manifest {
 /** One snapshot of each node, and every shard the collection must have in one of them. */
 function checkNodes(collection: NodeCollection, nodeCount: number): void {
   const { name, snapshots, shards } = collection
-  const nodes = snapshots.map(({ nodeIndex }) => nodeIndex).sort((a, b) => a - b)
-  if (nodes.length !== nodeCount || nodes.some((node, index) => node !== index)) {
-    throw new Rejected(
-      `manifest.json: collection ${name} has snapshots of nodes ${nodes.join(', ')}, not of 0 to ${nodeCount - 1}`,
-    )
-  }
+  checkEachNode(name, snapshots, nodeCount)
   for (const { shardId, nodes: holders } of shards) {
     const isHeld = snapshots.some(
       ({ nodeIndex, localShards }) =>
@@ -69,6 +80,14 @@ function checkNodes(collection: NodeCollection, nodeCount: number): void {
   const missing = expectedIds(collection, held.size).find((id) => !held.has(id))
   if (missing === undefined) return
   throw new Rejected(`manifest.json: collection ${name} has no snapshot of shard ${missing}`)
+}
+
+function checkEachNode(name: string, snapshots: { nodeIndex: number }[], nodeCount: number): void {
+  const nodes = snapshots.map(({ nodeIndex }) => nodeIndex).sort((a, b) => a - b)
+  if (nodes.length === nodeCount && nodes.every((node, index) => node === index)) return
+  throw new Rejected(
+    `manifest.json: collection ${name} has snapshots of nodes ${nodes.join(', ')}, not of 0 to ${nodeCount - 1}`,
+  )
 }
 
 /**

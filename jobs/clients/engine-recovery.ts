@@ -46,8 +46,8 @@ export interface Recovery {
 /** A snapshot that the node downloads. */
 export interface Download extends Recovery {
   url: string
-  /** Hex SHA-256 of the snapshot. */
-  checksum: string
+  /** Hex SHA-256 of the snapshot; without one, the engine compares nothing. */
+  checksum: string | undefined
 }
 
 /** A snapshot that is sent to the node. */
@@ -138,7 +138,7 @@ export class EngineRecovery {
     { url, priority, checksum, size }: Download,
     signal?: AbortSignal,
   ): Promise<void> {
-    const body = { location: url, priority, checksum }
+    const body = { location: url, priority, ...(checksum !== undefined && { checksum }) }
     await this.#recoverFrom(taker, body, longCallMs(size), signal)
   }
 
@@ -220,7 +220,7 @@ export class EngineRecovery {
 
   async #recoverFrom(
     taker: Taker,
-    body: { location: string; priority: string; checksum: string },
+    body: { location: string; priority: string; checksum?: string },
     timeoutMs: number,
     signal: AbortSignal | undefined,
   ): Promise<void> {

@@ -130,6 +130,19 @@ export class Bucket {
     return Body as Readable
   }
 
+  /** Some bytes of an object, in memory; fewer where it ends before. */
+  async bytes(key: string, { from, length }: Range, signal?: AbortSignal): Promise<Buffer> {
+    const range = `bytes=${from}-${from + length - 1}`
+    const command = new GetObjectCommand({ Bucket: this.name, Key: key, Range: range })
+    return this.#connection.call('GET', { key, signal }, async (client, abortSignal) => {
+      const { Body, ContentRange } = await client.send(command, { abortSignal })
+      const body = Body as Readable
+      if (ContentRange?.startsWith(`bytes ${from}-`) === true) return bufferOf(body, length)
+      body.destroy()
+      throw new StorageError(`s3://${this.name}/${key}: the store does not answer with a range`)
+    })
+  }
+
   /** An address by which anybody reads this object for an hour: never to be shown. */
   async presignedUrl(key: string, signal?: AbortSignal): Promise<string> {
     // Only a restore pays for loading it.
@@ -278,6 +291,10 @@ export class Bucket {
 
 /** Throws `StorageError` on more bytes than that: asking again would change nothing. */
 async function textOf(body: Readable, maxBytes: number): Promise<string> {
+  return (await bufferOf(body, maxBytes)).toString()
+}
+
+async function bufferOf(body: Readable, maxBytes: number): Promise<Buffer> {
   const count = new ByteCount(maxBytes)
   const chunks: Buffer[] = []
   for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -285,12 +302,18 @@ async function textOf(body: Readable, maxBytes: number): Promise<string> {
     if (error instanceof AnswerTooLong) throw error
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString()
+  return Buffer.concat(chunks)
 }
 
 /** Somebody wrote that key before, or at the same moment. Stores have other conflicts besides. */
 function isTaken({ status, reason = '' }: StorageError): boolean {
   return status === 412 || AT_ONCE.has(reason)
+}
+
+interface Range {
+  /** Offset of the first byte. */
+  from: number
+  length: number
 }
 
 interface ListOptions {

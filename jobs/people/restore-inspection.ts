@@ -14,7 +14,7 @@ import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rule
 import { wordsOf } from '../clients/call.ts'
 import type { Kubernetes } from '../clients/kubernetes.ts'
 import { Patience } from '../patience.ts'
-import { folderOf, readManifest } from '../restore/source.ts'
+import { readManifest } from '../restore/source.ts'
 import type { Inspection } from '../restore/work.ts'
 import { bucketWith } from './bucket.ts'
 import { Complaint, ENDS, textOf, type PeopleCall, type Reach } from './command.ts'
@@ -73,7 +73,8 @@ export async function inspectionOf(restore: VecRestore, call: PeopleCall, { kube
   const patience = new Patience(NO_PATIENCE_MS)
   const { priority, replicationFactor } = restore.spec
   const work: Inspection = { plan, bucket, tools, patience, priority, replicationFactor }
-  const readSource = () => readManifest(bucket, folderOf(plan), plan, signal)
+  const { collections } = restore.spec
+  const readSource = () => readManifest({ bucket, plan, collections, signal })
   return { bucket, work, readSource }
 }
 

@@ -66,7 +66,8 @@ async function look(call: PeopleCall): Promise<number> {
     const verdicts: Verdict[] = []
     for (const one of wanted) verdicts.push(await verdictOn(one, work, outlook))
     const { backupName, createdAt, engineVersion, nodeCount } = manifest
-    const source = { backupName, createdAt, engineVersion, nodeCount }
+    const version = engineVersion === undefined ? {} : { engineVersion }
+    const source = { backupName, createdAt, nodeCount, ...version }
     const shards = outlook.shards()
     const nodes = await outlook.nodes()
     const found: Found = { source, verdicts, shards, nodes }
@@ -97,7 +98,8 @@ async function verdictOn(wanted: Wanted, work: Inspection, outlook: Outlook): Pr
 interface Source {
   backupName: string
   createdAt: string
-  engineVersion: string
+  /** Another program did not record it. */
+  engineVersion?: string
   nodeCount: number
 }
 
@@ -121,7 +123,7 @@ function page(restore: VecRestore, { source, verdicts, shards, nodes }: Found): 
   const bytes = verdicts.reduce((sum, verdict) => sum + verdict.bytes, 0)
   const failing = verdicts.filter(({ problem }) => problem !== undefined).length
   return [
-    `backup ${source.backupName} of ${source.createdAt}, engine ${source.engineVersion}, ${source.nodeCount} nodes\n`,
+    `backup ${source.backupName} of ${source.createdAt}, engine ${source.engineVersion ?? 'unknown'}, ${source.nodeCount} nodes\n`,
     `into cluster ${target.namespace}/${target.name}\n\n`,
     columns([['', 'COLLECTION', 'BECOMES', 'SIZE', 'WOULD'], ...rows]),
     shardTables(shards, nodes),

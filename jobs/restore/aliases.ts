@@ -1,9 +1,8 @@
 /** All aliases of the backup at once, after all collections: no reader sees half of them. */
 import { EngineError } from '../../crds/errors.ts'
-import type { Manifest } from '../../crds/manifest.ts'
 import { patiently } from '../patience.ts'
 import { collectionsOn, engineOn, type Work } from './work.ts'
-import type { Wanted } from './wanted.ts'
+import type { Source, Wanted } from './wanted.ts'
 
 interface Alias {
   alias: string
@@ -16,7 +15,7 @@ interface Alias {
  * would move its readers without their knowing.
  */
 export async function restoreAliases(
-  manifest: Pick<Manifest, 'aliases'>,
+  manifest: Pick<Source, 'aliases'>,
   wanted: Wanted[],
   work: Work,
 ): Promise<void> {
@@ -59,7 +58,7 @@ export async function restoreAliases(
  * of an alias that moved meanwhile the later entry is the newer one.
  */
 export function aliasesOf(
-  manifest: Pick<Manifest, 'aliases'>,
+  manifest: Pick<Source, 'aliases'>,
   wanted: Pick<Wanted, 'source' | 'name'>[],
   note: (text: string) => void,
 ): Alias[] {

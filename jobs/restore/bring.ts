@@ -8,10 +8,10 @@ import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { EngineError, StorageError } from '../../crds/errors.ts'
 import { manifestKey } from '../../crds/layout.ts'
-import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import { wordsOf } from '../clients/call.ts'
 import { cannotFetch, isOver, type Taker } from '../clients/engine-recovery.ts'
 import type { Recovery } from './current.ts'
+import type { SourceSnapshot } from './wanted.ts'
 import { ordinals, recoveryOn, snapshotsOn, type Work } from './work.ts'
 
 type Way = 'fetch' | 'upload'
@@ -22,9 +22,9 @@ const CLEAN_UP_MS = 20_000
 export interface Delivery {
   node: number
   taker: Taker
-  snapshot: ManifestSnapshot
+  snapshot: SourceSnapshot
   /** Hex SHA-256 that the engine compares with what it has downloaded. */
-  checksum: string
+  checksum: string | undefined
 }
 
 /** Answers how it came once the node has taken it. */
@@ -139,7 +139,7 @@ async function answered(
 /** The bytes as they pass; ends with an error where they are not those of the manifest. */
 async function* checkedBytes(
   bytes: AsyncIterable<Uint8Array>,
-  { key, sizeBytes, sha256 }: ManifestSnapshot,
+  { key, sizeBytes, sha256 }: SourceSnapshot,
   broken: { reason: unknown },
   { flows }: Pick<Work['tally'], 'flows'>,
 ): AsyncGenerator<Uint8Array> {
@@ -156,7 +156,8 @@ async function* checkedBytes(
     broken.reason = new EngineError(`${key} broke off: ${wordsOf(cause)}`, { cause })
     throw broken.reason
   }
-  if (length === sizeBytes && hash.digest('hex') === sha256) return
+  const isSame = sha256 === undefined || hash.digest('hex') === sha256
+  if (length === sizeBytes && isSame) return
   broken.reason = new StorageError(`${key} is not the object that was backed up: its bytes differ`)
   throw broken.reason
 }

@@ -1,7 +1,6 @@
 /** Where a restore stands in one collection: what is back of it, as it is told and as it is gone on from. */
-import type { ManifestSnapshot } from '../../crds/manifest.ts'
 import type { RestoreResult } from '../../crds/restore-command.ts'
-import type { Wanted } from './wanted.ts'
+import type { SourceSnapshot, Wanted } from './wanted.ts'
 
 export type Current = NonNullable<RestoreResult['current']>
 
@@ -54,9 +53,9 @@ export function holdsSome({ nodesDone, shardsDone }: Left): boolean {
 
 /** Of the snapshots that are back. */
 export function bytesBack({ source }: Wanted, { nodesDone, shardsDone }: Left): number {
-  const isBack = (one: ManifestSnapshot) =>
+  const isBack = (one: SourceSnapshot) =>
     'shardId' in one ? shardsDone.includes(one.shardId) : one.nodeIndex < nodesDone
-  const all: ManifestSnapshot[] = source.snapshots
+  const all: SourceSnapshot[] = source.snapshots
   return all.filter(isBack).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }
 

@@ -4,7 +4,6 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/errors.ts'
-import type { ManifestCollection } from '../../crds/manifest.ts'
 import { isPlain, own, type Plain } from '../../crds/rules/objects.ts'
 import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
 import { inLanes } from '../lanes.ts'
@@ -68,7 +67,7 @@ export async function seen(name: string, work: Inspection): Promise<Sight> {
   return sight
 }
 
-async function checkObjects({ snapshots }: ManifestCollection, work: Inspection): Promise<void> {
+async function checkObjects({ snapshots }: Wanted['source'], work: Inspection): Promise<void> {
   const { bucket, tools } = work
   const lanes = snapshots.map((snapshot) => [snapshot])
   await inLanes(lanes, OBJECTS_AT_ONCE, async ({ key, sizeBytes }) => {
@@ -81,7 +80,7 @@ async function checkObjects({ snapshots }: ManifestCollection, work: Inspection)
 }
 
 /** What a PATCH can change is no obstacle: it is set as in the backup (config.ts). */
-function checkSameShape(name: string, source: ManifestCollection, live: LiveCollection): void {
+function checkSameShape(name: string, source: Wanted['source'], live: LiveCollection): void {
   const [recorded, found] = [fixedIn(source.config), fixedIn(live.config)]
   for (const part of ['vectors', 'sparse_vectors', 'shard_number', 'sharding_method']) {
     const [one, other] = [recorded[part] ?? initial(part), found[part] ?? initial(part)]
@@ -134,7 +133,7 @@ function initial(part: string): unknown {
 }
 
 /** With other ids or keys, points would land among those of another key (facts 6.4). */
-function checkSameShards(name: string, { shards }: ManifestCollection, sight: Sight): void {
+function checkSameShards(name: string, { shards }: Wanted['source'], sight: Sight): void {
   const recorded = shards.map(({ shardId, shardKey }) => [shardId, shardKey ?? null])
   const found = [...firstCopies(sight).keys()].map((id) => [id, sight.keys.get(id) ?? null])
   if (isDeepStrictEqual(recorded.sort(byId), found.sort(byId))) return

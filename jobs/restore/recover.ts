@@ -3,7 +3,6 @@
  * of a node move to it with its snapshot (facts 6.4, step 5).
  */
 import { EngineError } from '../../crds/errors.ts'
-import type { NodeSnapshot } from '../../crds/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
 import { patiently } from '../patience.ts'
 import { attempted, untilIdle } from './attempts.ts'
@@ -12,7 +11,7 @@ import { strayed } from './placing.ts'
 import { settled } from './settled.ts'
 import type { Copies } from './sight.ts'
 import { recoveryOn, type Work } from './work.ts'
-import type { NodeWanted } from './wanted.ts'
+import type { NodeWanted, RestoredNode } from './wanted.ts'
 
 /** Shards are not equally large; half of the expected points are more than a stray write brings. */
 const LEAST_SHARE = 0.5
@@ -38,7 +37,7 @@ export async function recoverNodes(wanted: NodeWanted, work: Work, from: number)
 }
 
 interface Taking {
-  snapshot: NodeSnapshot
+  snapshot: RestoredNode
   /** Points of the shards that the node held before its first recovery, by id. */
   before: { points?: Map<number, number> }
 }
@@ -100,13 +99,13 @@ async function pointsOn(name: string, node: number, work: Work): Promise<Map<num
 
 /** Each shard of the snapshot is on its node, and there alone. */
 export function misplaced(
-  { nodeIndex, localShards }: Pick<NodeSnapshot, 'nodeIndex' | 'localShards'>,
+  { nodeIndex, localShards }: Pick<RestoredNode, 'nodeIndex' | 'localShards'>,
   copies: Copies,
 ): string | undefined {
   return strayed(new Map(localShards.map(({ shardId }) => [shardId, [nodeIndex]])), copies)
 }
 
-/** What the engine said of it, or what was uploaded where it said nothing. */
-function checksumOf({ checksum, sha256 }: NodeSnapshot): string {
-  return (checksum ?? sha256).toLowerCase()
+/** What the engine said of it, or what was uploaded where it said nothing; another program may have recorded neither. */
+function checksumOf({ checksum, sha256 }: RestoredNode): string | undefined {
+  return (checksum ?? sha256)?.toLowerCase()
 }

@@ -5,7 +5,6 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { Manifest } from '../../crds/manifest.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
@@ -30,11 +29,11 @@ import { recoverNodes } from './recover.ts'
 import { checkRoom, refuseShares, sharesOf } from './room.ts'
 import { atTarget } from './shard-ids.ts'
 import { recoverShards } from './shards.ts'
-import { chosen, folderOf, readManifest } from './source.ts'
+import { chosen, folderOf, readManifest, uncheckedIn } from './source.ts'
 import { Tally } from './tally.ts'
 import { checkTarget } from './target.ts'
 import { targetOf, type Work } from './work.ts'
-import type { Wanted } from './wanted.ts'
+import type { Source, Wanted } from './wanted.ts'
 
 export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
   // What speaks to buckets is loaded while the API answers.
@@ -126,11 +125,13 @@ async function specOf(
 async function preflight(
   spec: RestoreSpec,
   work: Work,
-): Promise<{ manifest: Manifest; wanted: Wanted[] }> {
-  const { plan, tools, bucket, folder, tally } = work
+): Promise<{ manifest: Source; wanted: Wanted[] }> {
+  const { plan, tools, bucket, tally } = work
+  const { signal } = tools
   tally.tell()
-  const manifest = await readManifest(bucket, folder, plan, tools.signal)
+  const manifest = await readManifest({ bucket, plan, collections: spec.collections, signal })
   const wanted = chosen(manifest, spec)
+  for (const note of uncheckedIn(manifest)) tally.note(note)
   await Promise.all([checkTarget(manifest, wanted, work), checkRoom(wanted, work)])
   const { backupName, engineVersion, createdAt } = manifest
   const fields = { backup: backupName, engineVersion, createdAt, collections: wanted.length }

@@ -88,7 +88,7 @@ export function atTarget<One extends Wanted>(wanted: One, sight: Sight | undefin
 }
 
 /** Of keys that have one shard in the backup and one at the target. */
-function idsAt({ shardKeys }: ManifestCollection, { keys }: Sight): Map<number, number> {
+function idsAt({ shardKeys }: Wanted['source'], { keys }: Sight): Map<number, number> {
   const found = Map.groupBy(keys, ([, key]) => key)
   const pairs = shardKeys.flatMap(({ key, shardIds: [id, ...others] }): [number, number][] => {
     const [here, ...more] = found.get(key) ?? []

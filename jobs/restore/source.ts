@@ -4,13 +4,14 @@
  */
 import { Rejected } from '../../crds/errors.ts'
 import { manifestKey } from '../../crds/layout.ts'
-import { isByShard, type Manifest } from '../../crds/manifest.ts'
-import { checkedManifest } from '../../crds/rules/manifest.ts'
+import { MANIFEST_VERSION, isByShard } from '../../crds/manifest.ts'
+import { checkedManifest, checkedPlainManifest, isPlain } from '../../crds/rules/manifest.ts'
 import type { RestorePlan } from '../../crds/restore-command.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { humanSize } from '../../crds/size.ts'
 import type { Bucket } from '../clients/s3.ts'
-import type { Wanted } from './wanted.ts'
+import { portrayed } from './portrayed.ts'
+import type { Source, SourceSnapshot, Wanted } from './wanted.ts'
 
 /** The Job has 512 MiB; a thousand collections of a thousand shards need less than this. */
 const MAX_MANIFEST_BYTES = 64 * 1024 * 1024
@@ -22,12 +23,17 @@ export function folderOf({ source }: Pick<RestorePlan, 'source'>): string {
   return parts.length === 0 ? '' : `${parts.join('/')}/`
 }
 
-export async function readManifest(
-  bucket: Bucket,
-  folder: string,
-  plan: RestorePlan,
-  signal: AbortSignal,
-): Promise<Manifest> {
+interface Reading {
+  bucket: Bucket
+  plan: RestorePlan
+  /** What the spec asks for: of another program's backup, only these are looked into. */
+  collections: string[] | undefined
+  signal: AbortSignal
+}
+
+export async function readManifest(reading: Reading): Promise<Source> {
+  const { bucket, plan, signal } = reading
+  const folder = folderOf(plan)
   const key = manifestKey(folder)
   const address = `s3://${bucket.name}/${key}`
   const size = await bucket.size(key, signal)
@@ -37,27 +43,74 @@ export async function readManifest(
       `${address} has ${humanSize(size)}, more than ${humanSize(MAX_MANIFEST_BYTES)}`,
     )
   }
-  const manifest = checkedManifest(await bucket.getJson(key, signal))
+  const value = await bucket.getJson(key, signal)
+  if (isPlain(value)) return readPlain(value, reading)
+  const manifest = checkedManifest(value)
   if (plan.backup !== undefined && manifest.uid !== plan.backup.uid) {
     throw new Rejected(`${address} is that of another backup: its uid is ${manifest.uid}`)
   }
-  refuseStrayKeys(manifest, folder)
-  refuseTwins(manifest)
-  refuseNodes(manifest, plan.cluster.replicas)
+  checkSource(manifest, folder, plan)
   return manifest
 }
 
+/** What it does not say is read from its snapshots. */
+async function readPlain(
+  value: unknown,
+  { bucket, plan, collections: asked, signal }: Reading,
+): Promise<Source> {
+  const { collections, ...manifest } = checkedPlainManifest(value)
+  if (plan.backup !== undefined) {
+    throw new Rejected(
+      `manifest.json has no manifestVersion: it is not that of VecBackup ${plan.backup.name}, but one that another program wrote. Restore it with spec.source`,
+    )
+  }
+  checkSource(
+    { manifestVersion: MANIFEST_VERSION.Node, ...manifest, collections },
+    folderOf(plan),
+    plan,
+  )
+  const known: Source = { manifestVersion: MANIFEST_VERSION.Node, ...manifest, collections: [] }
+  for (const collection of collections) {
+    if (asked !== undefined && !asked.includes(collection.name)) continue
+    known.collections.push(await portrayed(collection, bucket, signal))
+  }
+  return known
+}
+
+type Named = Pick<Source, 'manifestVersion' | 'nodeCount'> & {
+  collections: readonly { name: string; snapshots: readonly { key: string }[] }[]
+}
+
+function checkSource(manifest: Named, folder: string, { cluster }: RestorePlan): void {
+  refuseStrayKeys(manifest, folder)
+  refuseTwins(manifest)
+  refuseNodes(manifest, cluster.replicas)
+}
+
 /** The shards of a node are one file, which only a node can take as a whole. */
-function refuseNodes(manifest: Manifest, replicas: number): void {
+function refuseNodes(manifest: Named, replicas: number): void {
   if (isByShard(manifest) || manifest.nodeCount === replicas) return
   throw new Rejected(
     `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${replicas}; a backup with spec.method Shard is restored into any number of nodes`,
   )
 }
 
+/** What the manifest of another program does not let a restore check. */
+export function uncheckedIn({ uid, collections }: Source): string[] {
+  if (uid !== undefined) return []
+  const snapshots = collections.flatMap((one): readonly SourceSnapshot[] => one.snapshots)
+  const bare = snapshots.filter(({ sha256 }) => sha256 === undefined)
+  return [
+    'manifest.json is of another program: it has no engine version, aliases and counts of points to compare',
+    ...(bare.length > 0
+      ? [`${bare.length} snapshots have no checksum: only their sizes were compared`]
+      : []),
+  ]
+}
+
 /** The collections the spec asks for, each under the name it gets. */
 export function chosen(
-  manifest: Manifest,
+  manifest: Source,
   spec: Pick<RestoreSpec, 'collections' | 'collectionMapping'>,
 ): Wanted[] {
   const byName = new Map(allOf(manifest).map((one) => [one.name, one]))
@@ -79,7 +132,7 @@ export function chosen(
 }
 
 /** Each under its own name. */
-function allOf(manifest: Manifest): Wanted[] {
+function allOf(manifest: Source): Wanted[] {
   if (!isByShard(manifest)) {
     return manifest.collections.map((source) => ({ method: 'Node', source, name: source.name }))
   }
@@ -95,7 +148,7 @@ function refuseClashes(wanted: Wanted[]): void {
   }
 }
 
-function refuseTwins({ collections }: Manifest): void {
+function refuseTwins({ collections }: Named): void {
   const seen = new Set<string>()
   for (const { name } of collections) {
     if (seen.has(name)) throw new Rejected(`manifest.json: collection ${name} is in it twice`)
@@ -104,7 +157,7 @@ function refuseTwins({ collections }: Manifest): void {
 }
 
 /** The credentials may read more of the bucket than this backup. */
-function refuseStrayKeys({ collections }: Manifest, folder: string): void {
+function refuseStrayKeys({ collections }: Named, folder: string): void {
   for (const { snapshots } of collections) {
     for (const { key } of snapshots) {
       const steps = key.split('/')

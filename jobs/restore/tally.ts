@@ -2,7 +2,7 @@
  * What of a restore is done, and how it is told: in the annotation as much as it has room for, failures
  * first. The annotation is also what a pod that comes after a killed one goes on from.
  */
-import type { ManifestSnapshot, ShardSnapshot } from '../../crds/manifest.ts'
+import type { ShardSnapshot } from '../../crds/manifest.ts'
 import type { RestoredCollection, RestoreResult } from '../../crds/restore-command.ts'
 import { humanSize } from '../../crds/size.ts'
 import { Teller, withRoom } from '../telling.ts'
@@ -20,7 +20,7 @@ import {
 } from './current.ts'
 import { Flow } from './flow.ts'
 import { decodeStates, encodeStates, stateOf } from './states.ts'
-import { bytesOf, type Wanted } from './wanted.ts'
+import { bytesOf, type SourceSnapshot, type Wanted } from './wanted.ts'
 
 /** What a person must see first stands first. */
 const ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
@@ -157,7 +157,7 @@ export class Tally {
   }
 
   /** A node has its snapshot: whoever comes after a kill goes on with the next one. */
-  async nodeDone(snapshot: ManifestSnapshot): Promise<void> {
+  async nodeDone(snapshot: SourceSnapshot): Promise<void> {
     if (this.#current !== undefined) this.#current.nodesDone += 1
     await this.#isBack(snapshot)
   }
@@ -170,7 +170,7 @@ export class Tally {
     await this.#isBack(snapshot)
   }
 
-  async #isBack({ key, sizeBytes }: ManifestSnapshot): Promise<void> {
+  async #isBack({ key, sizeBytes }: SourceSnapshot): Promise<void> {
     this.#flow.isBack(key, sizeBytes)
     this.#measure()
     await this.#noted()

@@ -1,8 +1,7 @@
 /** Whether the target is fit to be restored into: what is true of it for every collection. */
 import { EngineError, Rejected } from '../../crds/errors.ts'
-import type { Manifest } from '../../crds/manifest.ts'
 import { patiently } from '../patience.ts'
-import type { Wanted } from './wanted.ts'
+import type { Source, Wanted } from './wanted.ts'
 import { engineOn, ordinals, recoveryOn, type Inspection } from './work.ts'
 
 type Reach = Pick<Inspection, 'plan' | 'tools' | 'patience'>
@@ -12,7 +11,7 @@ const FIRST_FOR_SEVERAL = '1.17.1'
 
 /** Throws with the first reason why not; waits, within bounds, for nodes that are restarted. */
 export async function checkTarget(
-  manifest: Manifest,
+  manifest: Pick<Source, 'engineVersion'>,
   wanted: readonly Wanted[],
   reach: Reach,
 ): Promise<void> {
@@ -22,18 +21,18 @@ export async function checkTarget(
 
 /** An upgrade may have rolled between two collections; earlier releases recorded one version for all. */
 export function versionsOf(
-  { engineVersion }: Pick<Manifest, 'engineVersion'>,
-  wanted: readonly Pick<Wanted, 'source'>[],
+  { engineVersion }: Pick<Source, 'engineVersion'>,
+  wanted: readonly { source: Pick<Wanted['source'], 'engineVersion'> }[],
 ): string[] {
   const versions = wanted.map(({ source }) => source.engineVersion ?? engineVersion)
-  return [...new Set(versions.length === 0 ? [engineVersion] : versions)]
+  const all = new Set(versions.length === 0 ? [engineVersion] : versions)
+  return [...all].filter((version) => version !== undefined)
 }
 
 async function checkVersion(taken: string[], reach: Reach): Promise<void> {
   const version = await patiently(reach, () => agreedVersion(reach))
-  for (const engineVersion of taken) {
-    refuseVersion(version, { engineVersion }, reach.plan.cluster.replicas)
-  }
+  refuseOldEngine(version, reach.plan.cluster.replicas)
+  for (const engineVersion of taken) refuseVersion(version, engineVersion)
 }
 
 async function agreedVersion(reach: Reach): Promise<string> {
@@ -46,23 +45,20 @@ async function agreedVersion(reach: Reach): Promise<string> {
 }
 
 /** A snapshot is read by the minor version that wrote it, and by the next one. */
-export function refuseVersion(
-  version: string,
-  { engineVersion }: Pick<Manifest, 'engineVersion'>,
-  nodes: number,
-): void {
+export function refuseVersion(version: string, engineVersion: string): void {
   const [major, minor] = numbers(version)
   const [taken, takenMinor] = numbers(engineVersion)
-  if (major !== taken || minor < takenMinor || minor > takenMinor + 1) {
-    throw new Rejected(
-      `Backup was taken by engine ${engineVersion} but the target runs ${version}: a snapshot is read by the same minor version or the next one`,
-    )
-  }
-  if (nodes > 1 && isOlder(version, FIRST_FOR_SEVERAL)) {
-    throw new Rejected(
-      `the target runs engine ${version} on ${nodes} nodes: a restore into several nodes needs ${FIRST_FOR_SEVERAL}`,
-    )
-  }
+  if (major === taken && (minor === takenMinor || minor === takenMinor + 1)) return
+  throw new Rejected(
+    `Backup was taken by engine ${engineVersion} but the target runs ${version}: a snapshot is read by the same minor version or the next one`,
+  )
+}
+
+export function refuseOldEngine(version: string, nodes: number): void {
+  if (nodes === 1 || !isOlder(version, FIRST_FOR_SEVERAL)) return
+  throw new Rejected(
+    `the target runs engine ${version} on ${nodes} nodes: a restore into several nodes needs ${FIRST_FOR_SEVERAL}`,
+  )
 }
 
 /** As many peers as pods, one leader, and a consensus thread that works on each of them. */

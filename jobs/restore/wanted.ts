@@ -1,5 +1,27 @@
 /** What is to be restored of a backup. */
-import type { ManifestCollection, NodeCollection, ShardCollection } from '../../crds/manifest.ts'
+import type {
+  NodeCollection,
+  NodeManifest,
+  NodeSnapshot,
+  ShardCollection,
+  ShardManifest,
+} from '../../crds/manifest.ts'
+
+/** The manifest of another program may lack these. */
+export type RestoredNode = Omit<NodeSnapshot, 'sha256'> & Partial<Pick<NodeSnapshot, 'sha256'>>
+
+/** A collection by node, whoever backed it up. */
+export interface NodeSource extends Omit<NodeCollection, 'snapshots'> {
+  snapshots: RestoredNode[]
+}
+
+/** What is restored from: a manifest, with all that a restore must know. */
+export type Source =
+  | ShardManifest
+  | (Omit<NodeManifest, 'collections' | 'engineVersion' | 'uid'> &
+      Partial<Pick<NodeManifest, 'engineVersion' | 'uid'>> & { collections: NodeSource[] })
+
+export type SourceSnapshot = Source['collections'][number]['snapshots'][number]
 
 /** One collection that is to be restored. */
 export type Wanted = NodeWanted | ShardWanted
@@ -8,7 +30,7 @@ export type Wanted = NodeWanted | ShardWanted
 export interface NodeWanted {
   method: 'Node'
   /** In the backup. */
-  source: NodeCollection
+  source: NodeSource
   /** Name at the target. */
   name: string
 }
@@ -23,6 +45,6 @@ export interface ShardWanted {
 }
 
 /** Bytes of all its snapshots. */
-export function bytesOf({ snapshots }: Pick<ManifestCollection, 'snapshots'>): number {
+export function bytesOf({ snapshots }: { snapshots: readonly { sizeBytes: number }[] }): number {
   return snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }

@@ -1,11 +1,11 @@
 /**
- * Snapshot files, by node: one of another is unknown there (facts 6.1). A file begins with a line that
- * tells what it holds, and is filled up to a size, so that it can be as large as a test wants.
+ * Snapshot files, by node: one of another is unknown there (facts 6.1). Each is a tar that is filled up,
+ * so that it can be as large as a test wants.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
+import { archiveOf } from './archive.ts'
 import type { EngineCluster } from './cluster.ts'
-import { contentOf } from './recovery.ts'
 
 export interface SnapshotFile {
   name: string
@@ -139,9 +139,8 @@ function describedNow(cluster: EngineCluster, ordinal: number, collection: strin
   const peer = cluster.peer(ordinal).id
   const creation_time = cluster.now().toISOString().slice(0, 19)
   const name = `${collection}-${peer}-${creation_time.replaceAll(/[T:]/g, '-')}.snapshot`
-  const head = Buffer.from(`${JSON.stringify(contentOf(cluster, ordinal, collection))}\n`)
-  const content = Buffer.alloc(Math.max(head.length, shelfOf(cluster).bytes), `${ordinal} ${name}`)
-  head.copy(content)
+  const { bytes } = shelfOf(cluster)
+  const content = archiveOf(cluster, { ordinal, collection, bytes, filler: `${ordinal} ${name}` })
   const checksum = createHash('sha256').update(content).digest('hex')
   return { name, creation_time, size: content.length, checksum, content }
 }

@@ -8,7 +8,7 @@ import { refuseOtherShards } from '../../../jobs/restore/making.ts'
 import { misplaced } from '../../../jobs/restore/recover.ts'
 import { phantoms } from '../../../jobs/restore/repair.ts'
 import { disagreement, sightOf, type Copies } from '../../../jobs/restore/sight.ts'
-import { refuseVersion, versionsOf } from '../../../jobs/restore/target.ts'
+import { refuseOldEngine, refuseVersion, versionsOf } from '../../../jobs/restore/target.ts'
 
 /** Nodes of each shard, all Active. */
 function copies(shards: Record<number, number[]>): Copies {
@@ -130,7 +130,10 @@ const VERSIONS: [string, string, number, boolean][] = [
 for (const [target, taken, nodes, isFit] of VERSIONS) {
   const verb = isFit ? 'takes' : 'refuses'
   t.test(`engine ${target} on ${nodes} nodes ${verb} a backup of ${taken}`, async (t) => {
-    const check = () => refuseVersion(target, { engineVersion: taken }, nodes)
+    const check = () => {
+      refuseOldEngine(target, nodes)
+      refuseVersion(target, taken)
+    }
     if (isFit) t.doesNotThrow(check)
     else t.throws(check, { code: 'Rejected' })
   })

@@ -36,7 +36,11 @@ async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }:
     apiVersion: API_VERSION,
     kind: 'VecRestore',
     metadata: { namespace: 'ns', name },
-    spec: { backupRef: { name: 'b' }, targetClusterRef: { name: 'a' }, ...spec },
+    spec: {
+      ...(spec.source === undefined && { backupRef: { name: 'b' } }),
+      targetClusterRef: { name: 'a' },
+      ...spec,
+    },
   })
   const uid = made.metadata.uid ?? ''
   const { prefix, ...bucket } = world.plan.storage
@@ -49,7 +53,7 @@ async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }:
     hash: 'hash-1',
     cluster: world.plan.cluster,
     source: { ...bucket, path: backupFolder({ prefix, name: 'b' }).slice(0, -1) },
-    backup: { name: 'b', uid: world.uid },
+    ...(spec.source === undefined && { backup: { name: 'b', uid: world.uid } }),
     ...changes,
   }
   const progress = async () => {

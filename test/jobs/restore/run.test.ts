@@ -78,23 +78,23 @@ t.test('a restore is recorded beside its backup while it reads that, and no long
 })
 
 t.test('a restore tells where it stands: collection, nodes, bytes, points', async (t) => {
-  const { world, lose } = await stage(t, { made: ['a', 'b'], snapshotBytes: 5000 })
+  const { world, lose } = await stage(t, { made: ['a', 'b'], snapshotBytes: 20_480 })
   lose('a', 'b')
   const restore = await world.restore({ collectionMapping: { b: 'c' } })
   const { log } = await run(restore)
   t.match(
     log,
-    /collection 2 of 2 \(c\), 1 of 3 nodes done: node 2: takes 4\.9 KiB; .* of 29\.3 KiB/,
+    /collection 2 of 2 \(c\), 1 of 3 nodes done: node 2: takes 20 KiB; .* of 120 KiB/,
   )
   t.match(await restore.result(), {
     phase: 'Restoring',
     total: 2,
     completed: 2,
     failed: 0,
-    bytes: 30_000,
-    bytesTotal: 30_000,
+    bytes: 122_880,
+    bytesTotal: 122_880,
     collections: [
-      { name: 'a', status: 'Completed', bytes: 15_000, points: 10 },
+      { name: 'a', status: 'Completed', bytes: 61_440, points: 10 },
       { name: 'c', originalName: 'b', status: 'Completed', points: 10 },
     ],
   })
