@@ -7,17 +7,14 @@ import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { Rejected, StorageError } from '../../crds/errors.ts'
 import { manifestKey, ownerKey } from '../../crds/layout.ts'
-import {
-  isByShard,
-  type Manifest,
-  type ManifestSnapshot,
-  type NodeCollection,
-} from '../../crds/manifest.ts'
-import { checkedManifest } from '../../crds/rules/manifest.ts'
+import { MANIFEST_VERSION, isByShard } from '../../crds/manifest.ts'
+import { checkedManifest, checkedPlainManifest, isPlain } from '../../crds/rules/manifest.ts'
 import { humanSize } from '../../crds/size.ts'
 import { ownerOf, type Owner } from '../backup/owner.ts'
 import { wordsOf } from '../clients/call.ts'
 import type { Bucket } from '../clients/s3.ts'
+import { portrayed } from '../restore/portrayed.ts'
+import type { NodeSource, Source, SourceSnapshot } from '../restore/wanted.ts'
 import { Complaint, ENDS, isOn, textOf, type PeopleCall, type PeopleCommand } from './command.ts'
 
 export const backupVerify: PeopleCommand = {
@@ -105,7 +102,7 @@ async function verifyFolder(bucket: Bucket, folder: string, check: Check): Promi
   return report(manifest, problems, bytes, check)
 }
 
-function report(manifest: Manifest, problems: string[], bytes: number, check: Check): number {
+function report(manifest: Source, problems: string[], bytes: number, check: Check): number {
   const objects = manifest.collections.reduce((sum, { snapshots }) => sum + snapshots.length, 0)
   const fields = {
     backup: manifest.backupName,
@@ -121,14 +118,23 @@ function report(manifest: Manifest, problems: string[], bytes: number, check: Ch
     check.log.error(fields, `this backup is not whole: ${count}`)
     return ENDS.wrong
   }
-  const how = check.sizesOnly ? 'have the right size' : 'are whole'
+  const bare = snapshotsOf(manifest).filter(({ sha256 }) => sha256 === undefined).length
+  if (bare > 0 && !check.sizesOnly) {
+    const what = 'only sizes and the headers of their archives were compared'
+    check.log.warn(fields, `${bare} objects have no checksum in the manifest: ${what}`)
+  }
+  const how = check.sizesOnly || bare > 0 ? 'have the right size' : 'are whole'
   check.log.info(fields, `all ${objects} objects ${how}: ${humanSize(bytes)}`)
   return ENDS.fine
 }
 
+function snapshotsOf({ collections }: Source): SourceSnapshot[] {
+  return collections.flatMap(({ snapshots }): readonly SourceSnapshot[] => snapshots)
+}
+
 interface Found {
   /** With the chosen collections only. */
-  manifest: Manifest
+  manifest: Source
   /** Chosen collections that it does not hold. */
   missing: string[]
 }
@@ -140,6 +146,7 @@ async function readManifest(bucket: Bucket, folder: string, check: Check): Promi
     const why = 'the backup was not finished, or its folder is another'
     throw new Rejected(`there is no s3://${bucket.name}/${key}: ${why}`)
   }
+  if (isPlain(found)) return readPlain(found, bucket, folder, check)
   const manifest = checkedManifest(found)
   if (manifest.manifestSha256 === undefined) {
     check.log.warn(
@@ -157,8 +164,36 @@ async function readManifest(bucket: Bucket, folder: string, check: Check): Promi
   return choose(manifest, owner, check)
 }
 
+/** Of another program: nothing in the bucket says what it was to hold. */
+async function readPlain(
+  value: unknown,
+  bucket: Bucket,
+  folder: string,
+  check: Check,
+): Promise<Found> {
+  const { collections, ...manifest } = checkedPlainManifest(value)
+  const owner = await ownerOf(bucket, folder, check.signal)
+  if (owner !== undefined) {
+    throw new Rejected(
+      `manifest.json has no manifestVersion, but the folder is that of VecBackup ${owner.namespace}/${owner.name}: it was changed after it was written`,
+    )
+  }
+  check.log.warn(
+    { key: manifestKey(folder) },
+    'written by another program: whether collections are missing in it cannot be told',
+  )
+  const named = collections.filter(({ name }) => check.chosen?.has(name) ?? true)
+  const known: NodeSource[] = []
+  for (const collection of named) known.push(await portrayed(collection, bucket, check.signal))
+  const held = new Set(named.map(({ name }) => name))
+  return {
+    manifest: { manifestVersion: MANIFEST_VERSION.Node, ...manifest, collections: known },
+    missing: [...(check.chosen ?? [])].filter((name) => !held.has(name)),
+  }
+}
+
 /** Refuses names that neither the manifest nor the list of what was to be backed up has. */
-function choose(manifest: Manifest, { collections }: Owner, { chosen }: Check): Found {
+function choose(manifest: Source, { collections }: Owner, { chosen }: Check): Found {
   const held = new Set(manifest.collections.map(({ name }) => name))
   const expected = new Set([...collections, ...held])
   const unknown = [...(chosen ?? [])].find((name) => !expected.has(name))
@@ -173,7 +208,7 @@ function choose(manifest: Manifest, { collections }: Owner, { chosen }: Check): 
   return { manifest: withOnly(manifest, chosen), missing }
 }
 
-function withOnly(manifest: Manifest, chosen: ReadonlySet<string>): Manifest {
+function withOnly(manifest: Source, chosen: ReadonlySet<string>): Source {
   const isChosen = ({ name }: { name: string }) => chosen.has(name)
   return isByShard(manifest)
     ? { ...manifest, collections: manifest.collections.filter(isChosen) }
@@ -186,7 +221,7 @@ function listed(names: string[]): string {
   return `${names.slice(0, MAX_LISTED).join(', ')}${more}`
 }
 
-function warnOfEmptyNodes({ name, snapshots }: NodeCollection, log: Logger): void {
+function warnOfEmptyNodes({ name, snapshots }: NodeSource, log: Logger): void {
   const empty = snapshots.filter(({ localShards }) => localShards.length === 0)
   if (empty.length === 0) return
   const nodes = empty.map(({ nodeIndex }) => nodeIndex)
@@ -197,14 +232,15 @@ function warnOfEmptyNodes({ name, snapshots }: NodeCollection, log: Logger): voi
 async function problemOf(
   bucket: Bucket,
   folder: string,
-  snapshot: ManifestSnapshot,
+  snapshot: SourceSnapshot,
   check: Check,
 ): Promise<string | undefined> {
   const { key, sizeBytes, sha256 } = snapshot
   if (!key.startsWith(folder)) return `${key} is not in the folder of this backup`
   // Of a stream the engine tells none.
   const checksum = 'checksum' in snapshot ? snapshot.checksum : undefined
-  if (checksum !== undefined && checksum.toLowerCase() !== sha256) {
+  const isDifferent = checksum !== undefined && checksum.toLowerCase() !== sha256
+  if (isDifferent && sha256 !== undefined) {
     return `${key}: the engine's checksum is not the SHA-256 of what was uploaded`
   }
   const size = await bucket.size(key, check.signal)
@@ -212,7 +248,10 @@ async function problemOf(
   if (size !== sizeBytes) return `${key} has ${size} bytes, not ${sizeBytes}`
   if (check.sizesOnly) return undefined
   const found = await hashOf(bucket, key, check)
-  return found === sha256 ? undefined : `${key} has the SHA-256 ${found}, not ${sha256}`
+  // Without a checksum it was read to its end, and no more can be said.
+  return sha256 === undefined || found === sha256
+    ? undefined
+    : `${key} has the SHA-256 ${found}, not ${sha256}`
 }
 
 async function hashOf(bucket: Bucket, key: string, { log, signal }: Check): Promise<string> {

@@ -38,14 +38,15 @@ function metadataOf(cluster: EngineCluster, ordinal: number, name: string): Reco
     [`${shard.id}/replica_state.json`, stateOf(shard, peer, !cluster.enabled)] as const,
     [`${shard.id}/shard_config.json`, { type: 'ReplicaSet' }] as const,
   ])
-  const schema = Object.entries(payloadSchema).map(([field, index]) => [field, schemaOf(index)])
+  const schema: Fields = {}
+  for (const [field, index] of Object.entries(payloadSchema)) schema[field] = schemaOf(index)
   return {
     ...written(Object.fromEntries(states)),
     'version.info': Buffer.from('0.4.2'),
     ...written({
       'config.json': { ...config, ...(uuid !== undefined && { uuid }) },
       'shard_key_mapping.json': mappingOf(shards),
-      'payload_index.json': { schema: Object.fromEntries(schema) },
+      'payload_index.json': { schema },
     }),
   }
 }

@@ -202,3 +202,27 @@ t.test('into another number of nodes it is refused', async (t) => {
 function snapshotsOf({ collections }: Specified) {
   return collections.flatMap(({ snapshots }) => snapshots)
 }
+
+t.test('backup verify reads it too, and says what cannot be proved', async (t) => {
+  const stood = await stage(t, { made: ['docs', 'other'] })
+  const owner = stood.store().text('nightly/b/owner.json') ?? ''
+  makePlain(stood.store(), ({ collections }) => {
+    for (const one of collections[1]?.snapshots ?? []) delete one.checksum
+  })
+  const target = 's3://backups/nightly/b'
+  const whole = await stood.world.verify(target)
+  t.equal(whole.code, EXIT.done, whole.log)
+  t.match(whole.log, /3 objects have no checksum in the manifest/)
+  t.match(whole.log, /all 6 objects have the right size/)
+
+  const key = stood.store().keys('nightly/b/docs/')[0] ?? ''
+  stood.store().objects.get(key)?.body.fill('y', 600, 700)
+  const changed = await stood.world.verify(target)
+  t.equal(changed.code, EXIT.over)
+  t.match(changed.log, /has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}/)
+
+  stood.store().put('nightly/b/owner.json', Buffer.from(owner))
+  const downgraded = await stood.world.verify(target)
+  t.equal(downgraded.code, EXIT.over)
+  t.match(downgraded.log, /no manifestVersion, but the folder is that of VecBackup ns\/b/)
+})

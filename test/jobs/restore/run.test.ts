@@ -82,10 +82,7 @@ t.test('a restore tells where it stands: collection, nodes, bytes, points', asyn
   lose('a', 'b')
   const restore = await world.restore({ collectionMapping: { b: 'c' } })
   const { log } = await run(restore)
-  t.match(
-    log,
-    /collection 2 of 2 \(c\), 1 of 3 nodes done: node 2: takes 20 KiB; .* of 120 KiB/,
-  )
+  t.match(log, /collection 2 of 2 \(c\), 1 of 3 nodes done: node 2: takes 20 KiB; .* of 120 KiB/)
   t.match(await restore.result(), {
     phase: 'Restoring',
     total: 2,
