@@ -43,7 +43,9 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: NOT_APPLIED,
     event: 'Warning',
     messages: [
-      'spec.config.<entry> would bypass <field>: set that field',
+      'spec.config.<entry> is <value>, but <field> has <value>: remove the entry',
+      'spec.config.<entry> would put a key into a ConfigMap: use <field>',
+      'spec.config.<entry> must be a map',
       'spec.<field> holds "{{", which the chart would run as a template',
       'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',

@@ -2,23 +2,51 @@
 import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
-import { releaseName } from '../../crds/names.ts'
+import { HTTP_PORT, releaseName } from '../../crds/names.ts'
 import { amountOf } from '../../crds/quantity.ts'
+import { isMap } from './values.ts'
 
-/** Entries of the engine's configuration that have a field of their own, and that field. */
-const FIELDS_OF_CONFIG: readonly (readonly [entry: string, field: string])[] = [
-  ['cluster.enabled', 'spec.cluster.enabled'],
-  ['cluster.p2p', 'spec.cluster.p2p'],
-  ['service.host', 'spec.service'],
-  ['service.http_port', 'spec.service'],
-  ['service.grpc_port', 'spec.service'],
-  ['service.enable_tls', 'spec.tls.enabled'],
-  ['service.api_key', 'spec.apiKey'],
-  ['service.alt_api_key', 'spec.apiKey'],
-  ['service.read_only_api_key', 'spec.readOnlyApiKey'],
-  ['service.jwt_rbac', 'spec.apiKey.jwtRbac'],
-  ['tls', 'spec.tls'],
+interface Entry {
+  /** Of the engine's configuration. */
+  entry: string
+  /** What the operator works with. */
+  value: (spec: ClusterSpec) => unknown
+  /** Where that comes from. */
+  source: string
+}
+
+/**
+ * Entries that the operator itself depends on: where one had another value, Service, probes, status and
+ * calls would disagree with the engine. All others are the user's, also those below `tls`.
+ */
+const FIXED: readonly Entry[] = [
+  ...[
+    ['cluster.enabled', (spec: ClusterSpec) => spec.cluster.enabled] as const,
+    ['cluster.p2p.port', (spec: ClusterSpec) => spec.cluster.p2p.port] as const,
+  ].map(([entry, value]) => ({ entry, value, source: `spec.${entry}` })),
+  {
+    entry: 'cluster.p2p.enable_tls',
+    value: ({ cluster }) => cluster.p2p.enableTls,
+    source: 'spec.cluster.p2p.enableTls',
+  },
+  { entry: 'service.enable_tls', value: ({ tls }) => tls.enabled, source: 'spec.tls.enabled' },
+  {
+    entry: 'service.jwt_rbac',
+    value: ({ apiKey }) => apiKey?.jwtRbac ?? false,
+    source: 'spec.apiKey.jwtRbac',
+  },
+  { entry: 'service.http_port', value: () => HTTP_PORT, source: 'the Service of the chart' },
+  { entry: 'service.grpc_port', value: () => GRPC_PORT, source: 'the Service of the chart' },
 ]
+const GRPC_PORT = 6334
+/** Readable by everybody who may read ConfigMaps, and unknown to the operator. */
+const KEYS: readonly (readonly [entry: string, field: string])[] = [
+  ['service.api_key', 'spec.apiKey.secretRef'],
+  ['service.alt_api_key', 'spec.apiKey.secretRef'],
+  ['service.read_only_api_key', 'spec.readOnlyApiKey.secretRef'],
+]
+/** Anything else in the place of these would remove the entries of the operator in them. */
+const MAPS = ['cluster', 'cluster.p2p', 'service', 'tls']
 
 /** Why no helm run may start with this spec, naming the field; undefined when it may. */
 export function obstacleOf(
@@ -26,17 +54,28 @@ export function obstacleOf(
   statefulSet: StatefulSet | undefined,
 ): string | undefined {
   return (
-    bypassedField(cluster.spec.config) ??
+    configConflict(cluster.spec) ??
     templateText(cluster.spec) ??
     unsafeImage(cluster.spec) ??
     (statefulSet && changedSnapshotVolume(cluster, statefulSet))
   )
 }
 
-function bypassedField(config: ClusterSpec['config']): string | undefined {
-  for (const [entry, field] of FIELDS_OF_CONFIG) {
+function configConflict(spec: ClusterSpec): string | undefined {
+  const { config } = spec
+  for (const entry of MAPS) {
+    const value = at(config, entry)
+    if (value !== undefined && !isMap(value)) return `spec.config.${entry} must be a map`
+  }
+  for (const [entry, field] of KEYS) {
     if (at(config, entry) !== undefined) {
-      return `spec.config.${entry} would bypass ${field}: set that field`
+      return `spec.config.${entry} would put a key into a ConfigMap: use ${field}`
+    }
+  }
+  for (const { entry, value, source } of FIXED) {
+    const [own, theirs] = [value(spec), at(config, entry)]
+    if (theirs !== undefined && theirs !== own) {
+      return `spec.config.${entry} is ${JSON.stringify(theirs)}, but ${source} has ${JSON.stringify(own)}: remove the entry`
     }
   }
   return undefined
@@ -45,13 +84,7 @@ function bypassedField(config: ClusterSpec['config']): string | undefined {
 function at(config: unknown, path: string): unknown {
   return path
     .split('.')
-    .reduce<unknown>(
-      (value, key) =>
-        typeof value === 'object' && value !== null
-          ? (value as Record<string, unknown>)[key]
-          : undefined,
-      config,
-    )
+    .reduce<unknown>((value, key) => (isMap(value) ? value[key] : undefined), config)
 }
 
 /** The chart evaluates templates in these two, with helm's rights: a user could read any Secret. */

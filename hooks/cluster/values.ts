@@ -91,6 +91,6 @@ function merge(base: Values, over: Values): Values {
   return merged
 }
 
-function isMap(value: unknown): value is Values {
+export function isMap(value: unknown): value is Values {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

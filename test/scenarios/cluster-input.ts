@@ -163,7 +163,7 @@ const snapshotVolume: Scenario = {
 }
 
 const bypass: Scenario = {
-  title: 'a config entry that bypasses a field is stopped before helm, naming both',
+  title: 'a config entry that contradicts the Service is stopped before helm, naming both',
   async run(world, t) {
     const namespace = await world.namespace('bypass')
     const reference = await makeCluster(world, namespace, 'a', {
@@ -172,7 +172,7 @@ const bypass: Scenario = {
     const found = await untilReason(world, reference, 'SpecRefused')
     t.equal(
       conditionIn(found, 'Applied')?.message,
-      'spec.config.service.http_port would bypass spec.service: set that field',
+      'spec.config.service.http_port is 1, but the Service of the chart has 6333: remove the entry',
     )
     t.strictSame(await jobsIn(world, namespace), [])
   },

@@ -3,42 +3,82 @@ import type { VecCluster } from '../../../crds/cluster.ts'
 import { obstacleOf } from '../../../hooks/cluster/obstacles.ts'
 import { cluster, statefulSet } from '../../builders.ts'
 
-const bypasses: [config: Record<string, unknown>, message: string][] = [
+const OWN: Partial<VecCluster['spec']> = {
+  tls: { enabled: true, secretRef: { name: 'tls' } },
+  apiKey: { autoGenerate: true, jwtRbac: true },
+}
+
+const conflicts: [config: Record<string, unknown>, message: string][] = [
   [
     { cluster: { enabled: false } },
-    'spec.config.cluster.enabled would bypass spec.cluster.enabled',
+    'spec.config.cluster.enabled is false, but spec.cluster.enabled has true: remove the entry',
   ],
-  [{ cluster: { p2p: { port: 1 } } }, 'spec.config.cluster.p2p would bypass spec.cluster.p2p'],
-  [{ service: { host: '::' } }, 'spec.config.service.host would bypass spec.service'],
-  [{ service: { http_port: 1 } }, 'spec.config.service.http_port would bypass spec.service'],
-  [{ service: { grpc_port: 1 } }, 'spec.config.service.grpc_port would bypass spec.service'],
   [
-    { service: { enable_tls: true } },
-    'spec.config.service.enable_tls would bypass spec.tls.enabled',
+    { cluster: { p2p: { port: 1 } } },
+    'spec.config.cluster.p2p.port is 1, but spec.cluster.p2p.port has 6335: remove the entry',
   ],
-  [{ service: { api_key: 'x' } }, 'spec.config.service.api_key would bypass spec.apiKey'],
-  [{ service: { alt_api_key: 'x' } }, 'spec.config.service.alt_api_key would bypass spec.apiKey'],
   [
-    { service: { jwt_rbac: true } },
-    'spec.config.service.jwt_rbac would bypass spec.apiKey.jwtRbac',
+    { cluster: { p2p: { enable_tls: true } } },
+    'spec.config.cluster.p2p.enable_tls is true, but spec.cluster.p2p.enableTls has false: remove the entry',
+  ],
+  [
+    { service: { enable_tls: false } },
+    'spec.config.service.enable_tls is false, but spec.tls.enabled has true: remove the entry',
+  ],
+  [
+    { service: { jwt_rbac: false } },
+    'spec.config.service.jwt_rbac is false, but spec.apiKey.jwtRbac has true: remove the entry',
+  ],
+  [
+    { service: { http_port: 1 } },
+    'spec.config.service.http_port is 1, but the Service of the chart has 6333: remove the entry',
+  ],
+  [
+    { service: { grpc_port: null } },
+    'spec.config.service.grpc_port is null, but the Service of the chart has 6334: remove the entry',
+  ],
+  [
+    { service: { api_key: 'x' } },
+    'spec.config.service.api_key would put a key into a ConfigMap: use spec.apiKey.secretRef',
+  ],
+  [
+    { service: { alt_api_key: 'x' } },
+    'spec.config.service.alt_api_key would put a key into a ConfigMap: use spec.apiKey.secretRef',
   ],
   [
     { service: { read_only_api_key: 'x' } },
-    'spec.config.service.read_only_api_key would bypass spec.readOnlyApiKey',
+    'spec.config.service.read_only_api_key would put a key into a ConfigMap: use spec.readOnlyApiKey.secretRef',
   ],
-  [{ tls: { cert: 'x' } }, 'spec.config.tls would bypass spec.tls'],
+  ...['cluster', 'service', 'tls'].flatMap((entry): [Record<string, unknown>, string][] => [
+    [{ [entry]: null }, `spec.config.${entry} must be a map`],
+    [{ [entry]: ['x'] }, `spec.config.${entry} must be a map`],
+  ]),
+  [{ cluster: { p2p: 'x' } }, 'spec.config.cluster.p2p must be a map'],
 ]
 
-for (const [config, message] of bypasses) {
-  t.test(`a config entry that bypasses a field stops helm: ${message}`, async (t) => {
-    t.equal(obstacleOf(cluster({ spec: { config } }), undefined), `${message}: set that field`)
+for (const [config, message] of conflicts) {
+  t.test(`a config entry that contradicts a field stops helm: ${message}`, async (t) => {
+    t.equal(obstacleOf(cluster({ spec: { ...OWN, config } }), undefined), message)
   })
 }
 
-t.test('entries of the configuration that no field sets are let through', async (t) => {
-  for (const config of [{ service: null, cluster: 'x' }, { log_level: 'DEBUG' }]) {
-    t.equal(obstacleOf(cluster({ spec: { config } }), undefined), undefined)
+t.test('all other entries are let through, also below tls and cluster.p2p', async (t) => {
+  for (const config of [
+    { log_level: 'DEBUG' },
+    { tls: { cert_ttl: 60, ca_cert: '/qdrant/tls/other.crt' } },
+    { cluster: { p2p: { connection_pool_size: 4 }, resharding_enabled: true } },
+    { service: { host: '::', max_workers: 2 } },
+  ]) {
+    t.equal(obstacleOf(cluster({ spec: { ...OWN, config } }), undefined), undefined)
   }
+})
+
+t.test('an entry that says the same as its field is let through', async (t) => {
+  const config = {
+    cluster: { enabled: true, p2p: { port: 6335, enable_tls: false } },
+    service: { enable_tls: true, jwt_rbac: true, http_port: 6333, grpc_port: 6334 },
+  }
+  t.equal(obstacleOf(cluster({ spec: { ...OWN, config } }), undefined), undefined)
 })
 
 t.test('config is evaluated by the chart: template text stops helm', async (t) => {

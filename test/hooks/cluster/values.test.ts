@@ -169,6 +169,20 @@ const rows: Row[] = [
       },
     },
   },
+  {
+    title: 'where config and the operator have the same entry, config wins',
+    spec: {
+      tls: { enabled: true, secretRef: { name: 'cert' } },
+      config: { tls: { ca_cert: '/qdrant/tls/other.crt', cert_ttl: 60 } },
+    },
+    values: {
+      ...tlsMount,
+      config: {
+        ...tlsConfig,
+        tls: { ...tlsConfig.tls, ca_cert: '/qdrant/tls/other.crt', cert_ttl: 60 },
+      },
+    },
+  },
 ]
 
 for (const { title, spec, values } of rows) {
