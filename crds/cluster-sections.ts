@@ -94,7 +94,10 @@ export const snapshotPersistence = Type.Object(
 
 export const cluster = Type.Object(
   {
-    enabled: Type.Boolean({ default: true, description: 'Distributed mode. Immutable.' }),
+    enabled: Type.Boolean({
+      default: true,
+      description: 'Distributed mode. Can be switched on while replicas is 1, and never off.',
+    }),
     p2p: Type.Object(
       {
         port: Type.Integer({

@@ -71,10 +71,18 @@ const spec = Type.Object(
         'persistence.size',
         'persistence.storageClassName',
         'persistence.accessModes',
-        'cluster.enabled',
         'cluster.p2p.port',
         'cluster.p2p.enableTls',
       ),
+      [
+        '!oldSelf.cluster.enabled || self.cluster.enabled',
+        'spec.cluster.enabled cannot be switched off: the engine has no way back',
+      ],
+      [
+        // Nodes that join wait for the first one, which is replaced last.
+        'oldSelf.cluster.enabled || !self.cluster.enabled || self.replicas == 1',
+        'spec.cluster.enabled is switched on with spec.replicas 1; add nodes once the cluster is Running',
+      ],
       [
         'self.replicas <= 1 || self.cluster.enabled',
         'spec.replicas greater than 1 requires spec.cluster.enabled true',

@@ -46,6 +46,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.config.<entry> is <value>, but <field> has <value>: remove the entry',
       'spec.config.<entry> would put a key into a ConfigMap: use <field>',
       'spec.config.<entry> must be a map',
+      'spec.replicas is <n>, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it',
       'spec.<field> holds "{{", which the chart would run as a template',
       'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',

@@ -2,7 +2,7 @@
 import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
-import { HTTP_PORT, releaseName } from '../../crds/names.ts'
+import { ANNOTATIONS, HTTP_PORT, releaseName } from '../../crds/names.ts'
 import { amountOf } from '../../crds/quantity.ts'
 import { isMap } from './values.ts'
 
@@ -57,7 +57,7 @@ export function obstacleOf(
     configConflict(cluster.spec) ??
     templateText(cluster.spec) ??
     unsafeImage(cluster.spec) ??
-    (statefulSet && changedSnapshotVolume(cluster, statefulSet))
+    (statefulSet && (notDistributedYet(cluster) ?? changedSnapshotVolume(cluster, statefulSet)))
   )
 }
 
@@ -101,6 +101,25 @@ function templateText({ config, affinity }: ClusterSpec): string | undefined {
 function unsafeImage({ image }: ClusterSpec): string | undefined {
   if (new RegExp(IMAGE_REPOSITORY).test(image.repository)) return undefined
   return 'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML'
+}
+
+/**
+ * The first node must be distributed before others join it: they are not Ready without it, and the
+ * StatefulSet replaces it only once they are.
+ */
+function notDistributedYet({ metadata, spec }: VecCluster): string | undefined {
+  const applied = appliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  if (spec.replicas === 1 || at(applied, 'cluster.enabled') !== false) return undefined
+  return `spec.replicas is ${spec.replicas}, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it`
+}
+
+/** A user may have changed the annotation. */
+function appliedSpec(text = 'null'): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 /** Volume templates of a StatefulSet never change; helm would fail with half of its work done. */

@@ -152,7 +152,23 @@ export const CLUSTER_CASES = [
       title: 'persistence.storageClassName cannot be taken away',
     },
     immutable('persistence.accessModes', { persistence: { accessModes: ['ReadWriteOncePod'] } }),
-    immutable('cluster.enabled', { cluster: { enabled: false } }),
+    {
+      title: 'cluster.enabled is not switched off',
+      from: {},
+      accepted: { cluster: { enabled: true } },
+      refused: { cluster: { enabled: false } },
+      field: 'spec',
+      because: 'spec.cluster.enabled cannot be switched off: the engine has no way back',
+    },
+    {
+      title: 'cluster.enabled is switched on with one node',
+      from: { cluster: { enabled: false } },
+      accepted: { cluster: { enabled: true } },
+      refused: { cluster: { enabled: true }, replicas: 3 },
+      field: 'spec',
+      because:
+        'spec.cluster.enabled is switched on with spec.replicas 1; add nodes once the cluster is Running',
+    },
     immutable('cluster.p2p.port', { cluster: { p2p: { port: 6336 } } }),
     immutable(
       'cluster.p2p.enableTls',

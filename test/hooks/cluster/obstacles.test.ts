@@ -81,6 +81,24 @@ t.test('an entry that says the same as its field is let through', async (t) => {
   t.equal(obstacleOf(cluster({ spec: { ...OWN, config } }), undefined), undefined)
 })
 
+t.test('nodes join only a first node that is distributed already', async (t) => {
+  const withSpec = (applied: string) =>
+    cluster({
+      spec: { replicas: 3 },
+      annotations: { 'vec-operator.dev/last-applied-spec': applied },
+    })
+  const alone = JSON.stringify({ cluster: { enabled: false } })
+  t.equal(
+    obstacleOf(withSpec(alone), statefulSet(1)),
+    'spec.replicas is 3, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it',
+  )
+  const [{ metadata }, one] = [withSpec(alone), cluster()]
+  t.equal(obstacleOf({ ...one, metadata }, statefulSet(1)), undefined, 'one node')
+  for (const applied of [JSON.stringify({ cluster: { enabled: true } }), '{', 'null']) {
+    t.equal(obstacleOf(withSpec(applied), statefulSet(1)), undefined, applied)
+  }
+})
+
 t.test('config is evaluated by the chart: template text stops helm', async (t) => {
   const config = { log_level: '{{ lookup "v1" "Secret" "ns" "key" }}' }
   t.equal(
