@@ -6,7 +6,7 @@
 import { EngineError } from '../../crds/errors.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine-snapshots.ts'
 import type { Part, Pending, Place } from './part.ts'
-import { snapshotsOn, type Work } from './work.ts'
+import { recordLeftBehind, snapshotsOn, type Work } from './work.ts'
 
 const CLEAN_UP_MS = 20_000
 const DELETE_ATTEMPTS = 3
@@ -79,23 +79,23 @@ async function removeUnnamed(
   work: Work,
   limitMs: number,
 ): Promise<void> {
-  const { tools, leftBehind } = work
   const node = `node ${place.ordinal}`
+  const remains = (description: string) => recordLeftBehind(work, { ...place, description })
   try {
     const outcome = await settledOutcome(place, part, work, limitMs)
     if (outcome.is === 'made') await deleteFile(place, outcome.snapshot.name, work)
     if (outcome.is === 'making') {
-      leftBehind.push(`the snapshot of ${place.collection} that ${node} is still making`)
+      remains(`the snapshot of ${place.collection} that ${node} is still making`)
     }
     if (outcome.is === 'unclear') {
-      leftBehind.push(`of ${outcome.names.join(', ')} on ${node}, the one you did not make`)
+      remains(`of ${outcome.names.join(', ')} on ${node}, the one you did not make`)
     }
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
     // The collection is gone, and its files with it.
     if (error.status === 404) return
-    tools.log.warn({ ...place, reason: error.message }, 'files of the engine not deleted')
-    leftBehind.push(`perhaps a snapshot of ${place.collection} on ${node}, which did not answer`)
+    work.tools.log.warn({ ...place, reason: error.message }, 'files of the engine not deleted')
+    remains(`perhaps a snapshot of ${place.collection} on ${node}, which did not answer`)
   }
 }
 
@@ -115,7 +115,7 @@ async function settledOutcome(
 /** A node that cannot be asked keeps the file, and that is told at the end. */
 export async function deleteFile(place: Place, name: string, work: Work): Promise<void> {
   const { collection, ordinal } = place
-  const { tools, leftBehind } = work
+  const { tools } = work
   const engine: EngineSnapshots = snapshotsOn(work, ordinal)
   // Not the signal of the Job: this is what is still done when it aborts.
   const limit = AbortSignal.timeout(CLEAN_UP_MS)
@@ -132,7 +132,7 @@ export async function deleteFile(place: Place, name: string, work: Work): Promis
       }
       const reason = error instanceof Error ? error.message : String(error)
       tools.log.warn({ collection, node: ordinal, snapshot: name, reason }, 'file not deleted')
-      leftBehind.push(`${name} on node ${ordinal}`)
+      recordLeftBehind(work, { ...place, description: `${name} on node ${ordinal}` })
       return
     }
   }

@@ -5,9 +5,16 @@ import { collectionKey } from '../../crds/layout.ts'
 import type { ManifestCollection, NodeCollection, ShardCollection } from '../../crds/manifest.ts'
 import { isThere } from './object.ts'
 import { isSealed, sealed } from './seal.ts'
-import type { Work } from './work.ts'
+import { recordLeftBehind, type Work } from './work.ts'
 
-const Finished = Type.Object({ uid: Type.String(), collection: Type.Unknown() })
+const Finished = Type.Object({
+  uid: Type.String(),
+  collection: Type.Unknown(),
+  /** Files on nodes that may be of this backup, by ordinal. */
+  leftBehind: Type.Optional(
+    Type.Array(Type.Object({ ordinal: Type.Integer(), description: Type.String() })),
+  ),
+})
 
 export async function finish<Collection extends ManifestCollection>(
   collection: Collection,
@@ -15,7 +22,11 @@ export async function finish<Collection extends ManifestCollection>(
 ): Promise<Collection> {
   const { bucket, folder, plan, tools } = work
   const key = collectionKey(folder, collection.name)
-  const finished = sealed(key, { uid: plan.uid, collection }, work)
+  const leftBehind = work.leftBehind
+    .filter((file) => file.collection === collection.name)
+    .map(({ ordinal, description }) => ({ ordinal, description }))
+  const content = { uid: plan.uid, collection, ...(leftBehind.length > 0 && { leftBehind }) }
+  const finished = sealed(key, content, work)
   await bucket.putJson(key, finished, { signal: tools.signal })
   return collection
 }
@@ -34,6 +45,7 @@ export async function finishedEarlier<
   for (const snapshot of collection.snapshots) {
     if (!(await isThere(snapshot, work))) return undefined
   }
+  for (const file of found.leftBehind ?? []) recordLeftBehind(work, { collection: name, ...file })
   tools.log.info({ collection: name }, `collection ${name} is in the bucket already`)
   return collection
 }

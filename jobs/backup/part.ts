@@ -8,12 +8,14 @@ import { partKey, snapshotKey } from '../../crds/layout.ts'
 import { NodeSnapshot } from '../../crds/manifest.ts'
 import { Time } from '../../crds/schema.ts'
 import { isSealed, sealed } from './seal.ts'
-import { ordinals, type Work } from './work.ts'
+import { ordinals, recordLeftBehind, type Work } from './work.ts'
 
 const common = {
   uid: Type.String(),
   /** Snapshots of one round were taken of one shape: one of an earlier round is never used again. */
   round: Type.Integer({ minimum: 1 }),
+  /** Files on the node that may be of this backup: the pod that ends the Job names them in the status. */
+  leftBehind: Type.Optional(Type.Array(Type.String())),
 }
 
 const Pending = Type.Object({
@@ -60,6 +62,9 @@ export async function readPart(place: Place, work: Work): Promise<Part | undefin
   const found = await work.bucket.getJson(key, work.tools.signal)
   if (found === undefined) return undefined
   if (Value.Check(Part, found) && found.uid === work.plan.uid && isSealed(key, found, work)) {
+    for (const description of found.leftBehind ?? []) {
+      recordLeftBehind(work, { ...place, description })
+    }
     return found
   }
   // Nothing is deleted on a node by it: whoever wrote it was no pod of this Job.
@@ -69,7 +74,13 @@ export async function readPart(place: Place, work: Work): Promise<Part | undefin
 
 export async function writePart(place: Place, part: Part, work: Work): Promise<void> {
   const key = keyOf(place, work)
-  await work.bucket.putJson(key, sealed(key, part, work), { signal: work.tools.signal })
+  const leftBehind = work.leftBehind
+    .filter(
+      ({ collection, ordinal }) => collection === place.collection && ordinal === place.ordinal,
+    )
+    .map(({ description }) => description)
+  const content = leftBehind.length === 0 ? part : { ...part, leftBehind }
+  await work.bucket.putJson(key, sealed(key, content, work), { signal: work.tools.signal })
 }
 
 /** What pods before this one have left, by ordinal. */

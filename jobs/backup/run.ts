@@ -207,7 +207,8 @@ const MAX_LEFT_BEHIND = 5
 function filesLeft({ leftBehind }: Pick<Work, 'leftBehind'>): string {
   if (leftBehind.length === 0) return ''
   const more = leftBehind.length - MAX_LEFT_BEHIND
-  const listed = leftBehind.slice(0, MAX_LEFT_BEHIND).join('; ')
+  const descriptions = leftBehind.map(({ description }) => description)
+  const listed = descriptions.slice(0, MAX_LEFT_BEHIND).join('; ')
   return `; still on nodes, to be deleted there: ${listed}${more > 0 ? `; and ${more} more` : ''}`
 }
 

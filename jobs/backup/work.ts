@@ -27,8 +27,20 @@ export interface Work {
   patience: Patience
   /** By shard: how large each may be. */
   sizes: ShardSizes
-  /** Snapshot files the engine still has, for nobody could delete them. */
-  leftBehind: string[]
+  /** Snapshot files that may be of this backup and remain on nodes: the status names them at the end. */
+  leftBehind: LeftBehind[]
+}
+
+export interface LeftBehind {
+  collection: string
+  ordinal: number
+  /** Which file, and on which node. */
+  description: string
+}
+
+/** Also what an earlier pod recorded; each once. */
+export function recordLeftBehind({ leftBehind }: Pick<Work, 'leftBehind'>, file: LeftBehind): void {
+  if (!leftBehind.some(({ description }) => description === file.description)) leftBehind.push(file)
 }
 
 export function ordinals({ plan }: Pick<Work, 'plan'>): number[] {

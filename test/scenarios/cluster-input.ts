@@ -44,7 +44,7 @@ const rejectedConfig: Scenario = {
     const reference = await running(world, namespace, 'a')
     await world.patch(reference, { spec: { config: { cluster: 'nonsense' } } })
     // On a cluster that others use, a restarted operator may just have applied the release once more.
-    const isRunningStill = (object: AnyObject) =>
+    const isRunningStill = (object: AnyObject | undefined) =>
       phaseOf(object) === 'Running' && conditionIn(object, 'Applied')?.reason === 'HelmFailed'
     await world.until(reference, 'Running with HelmFailed', isRunningStill, 120)
     await world.pass(45)

@@ -170,6 +170,35 @@ t.test('a user’s snapshot that is made beside ours stays, and both are named',
   )
 })
 
+for (const ending of ['.snapshot', '/collection.json', '/manifest.json']) {
+  t.test(
+    `a file that may be ours is named at the end, also after a second pod is killed at ${ending}`,
+    async (t) => {
+      const scene = await stage(t, { nodes: 1 })
+      // The first pod asked, and was killed before it heard that the node accepted.
+      leave(scene, {
+        ...{ state: 'Pending', at: AT, existing: [] },
+        creations: { total: 0, since: SINCE },
+      })
+      const url = `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots`
+      await (await fetch(url, { method: 'POST' })).text()
+      const [{ name } = { name: '' }] = filesOf(scene.engine, 0, 'docs')
+      const killed = new AbortController()
+      scene.s3.misbehave(({ operation, key }) => {
+        if (operation === 'PutObject' && key.endsWith(ending)) killed.abort(new Error('SIGTERM'))
+        return undefined
+      })
+      t.equal((await scene.world.run({}, { signal: killed.signal })).code, EXIT.crash)
+      scene.s3.misbehave()
+      const { code, log } = await scene.world.run({}, { pod: 'pod-3' })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.match(await scene.world.progress(), {
+        message: `Backed up 1/1 collections; still on nodes, to be deleted there: of ${name} on node 0, the one you did not make`,
+      })
+    },
+  )
+}
+
 /** What others than the Job have written into the bucket. */
 const FORGED: [string, (name: string) => object, string][] = [
   [
