@@ -43,10 +43,10 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
   }
 }
 
-/** The load deletes a collection now and then. */
+/** The load deletes a collection or a shard key now and then. */
 async function unlessGone(work: Promise<void>): Promise<void> {
   await work.catch((error: unknown) => {
-    if (!/doesn't exist/.test(String(error))) throw error
+    if (!/doesn't exist|does not exist/.test(String(error))) throw error
   })
 }
 
@@ -76,7 +76,7 @@ async function dropCopies(url: string, collection: string, peer: string): Promis
   for (const { shard, of } of remotesIn(text)) {
     if (of !== peer) continue
     const body = `{"drop_replica":{"shard_id":${shard},"peer_id":${peer}}}`
-    await post(url, `${pathOf(collection)}/cluster?timeout=20`, body)
+    await unlessGone(post(url, `${pathOf(collection)}/cluster?timeout=20`, body))
   }
 }
 
@@ -103,7 +103,8 @@ async function makeCopies(world: HardWorld, cluster: string, collection: string)
     const free = all.filter((peer) => !peers.includes(peer))
     for (const to of free.slice(0, Math.max(0, wanted - peers.length))) {
       const move = `{"shard_id":${shard},"from_peer_id":${peers[0]},"to_peer_id":${to}}`
-      await post(url, `${pathOf(collection)}/cluster?timeout=20`, `{"replicate_shard":${move}}`)
+      const body = `{"replicate_shard":${move}}`
+      await unlessGone(post(url, `${pathOf(collection)}/cluster?timeout=20`, body))
       await settle(() => world.urls(cluster), collection, WAIT_MS)
     }
   }
