@@ -106,7 +106,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: NOT_APPLIED,
     event: 'Warning',
     messages: [
-      'spec.version: <version> -> <version> is a downgrade, which the engine does not support; accept the risk with the annotation vec-operator.dev/accept-risk: downgrade',
+      'spec.version: <version> -> <version> goes back by a minor version, which the engine does not support; accept the risk with the annotation vec-operator.dev/accept-risk: downgrade',
     ],
     cause: 'An older engine may not read what a newer one wrote.',
     cure: 'Set the version back, or restore a backup into a new cluster; the annotation takes the risk.',

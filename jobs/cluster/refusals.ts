@@ -41,16 +41,15 @@ export async function refusalOf(
 export function versionRefusal(plan: UpgradePlan, live: LiveStatefulSet): Refusal | undefined {
   const from = liveVersion(live)
   if (from === undefined) return undefined
-  const [major, minor, patch] = numbers(from)
-  const [newMajor, newMinor, newPatch] = numbers(plan.version)
-  const isBack =
-    newMajor < major ||
-    (newMajor === major && (newMinor < minor || (newMinor === minor && newPatch < patch)))
+  const [major, minor] = numbers(from)
+  const [newMajor, newMinor] = numbers(plan.version)
+  // Patch releases of one minor version read each other's files: a bad one can be taken back.
+  const isBack = newMajor < major || (newMajor === major && newMinor < minor)
   const change = `spec.version: ${from} -> ${plan.version}`
   if (isBack && !plan.acceptedRisks.includes('downgrade')) {
     return {
       reason: 'VersionDowngraded',
-      message: `${change} is a downgrade, which the engine does not support; ${accept('downgrade')}`,
+      message: `${change} goes back by a minor version, which the engine does not support; ${accept('downgrade')}`,
     }
   }
   const isSkip = newMajor > major || (newMajor === major && newMinor > minor + 1)
@@ -120,7 +119,7 @@ function accept(risk: Risk): string {
   return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
 }
 
-function numbers(version: string): [number, number, number] {
-  const [major = 0, minor = 0, patch = 0] = version.split(/[.+-]/).map(Number)
-  return [major, minor, patch]
+function numbers(version: string): [major: number, minor: number] {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return [major, minor]
 }

@@ -37,12 +37,13 @@ const unknownVersion: Scenario = {
   },
 }
 
-const rejectedConfig: Scenario = {
-  title: 'config the chart rejects is a Helm error: the phase stays, the next run is numbered',
+const helmError: Scenario = {
+  title: 'a Helm error on a running cluster: the phase stays, the next run is numbered',
   async run(world, t) {
-    const namespace = await world.namespace('config')
+    const namespace = await world.namespace('helm-error')
     const reference = await running(world, namespace, 'a')
-    await world.patch(reference, { spec: { config: { cluster: 'nonsense' } } })
+    const metrics = { enabled: true, serviceMonitor: { enabled: true } }
+    await world.patch(reference, { spec: { metrics } })
     // On a cluster that others use, a restarted operator may just have applied the release once more.
     const isRunningStill = (object: AnyObject | undefined) =>
       phaseOf(object) === 'Running' && conditionIn(object, 'Applied')?.reason === 'HelmFailed'
@@ -50,7 +51,7 @@ const rejectedConfig: Scenario = {
     await world.pass(45)
     t.ok((await jobsIn(world, namespace)).length >= 3)
     await world.until(reference, 'Running with HelmFailed', isRunningStill, 120)
-    await world.patch(reference, { spec: { config: { cluster: null } } })
+    await world.patch(reference, { spec: { metrics: null } })
     await untilApplied(world, reference)
   },
 }
@@ -182,16 +183,16 @@ const bypass: Scenario = {
 }
 
 const downgrade: Scenario = {
-  title: 'H7: a downgrade is refused with a condition, unless an annotation accepts it',
+  title: 'H7: going back by a minor version is refused with a condition, by a patch it is not',
   async run(world, t) {
     const namespace = await world.namespace('downgrade')
     const reference = await running(world, namespace, 'a')
-    await world.patch(reference, { spec: { version: world.versions.older } })
+    const [major = 0, minor = 0] = world.versions.newer.split('.').map(Number)
+    await world.patch(reference, { spec: { version: `${major}.${minor - 1}.0` } })
     const refused = await untilReason(world, reference, 'VersionDowngraded')
     t.equal(phaseOf(refused), 'Running')
     t.equal(statusOf(refused).version, world.versions.newer)
-    const annotations = { 'vec-operator.dev/accept-risk': 'downgrade' }
-    await world.patch(reference, { metadata: { annotations } })
+    await world.patch(reference, { spec: { version: world.versions.older } })
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).version, world.versions.older)
   },
@@ -238,7 +239,7 @@ const scaleDown: Scenario = {
 
 export const clusterInput: Scenario[] = [
   unknownVersion,
-  rejectedConfig,
+  helmError,
   serviceMonitor,
   keyProblems,
   tlsSecret,
