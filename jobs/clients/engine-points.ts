@@ -39,6 +39,8 @@ export interface Written {
 
 export interface Retrieved {
   shardKey?: ShardKey | undefined
+  /** Ids alone, without payload and vectors. */
+  bare?: true
   /** A larger answer is not read to its end: the error has the status 413. */
   maxBytes?: number
 }
@@ -128,18 +130,18 @@ export class EnginePoints {
     })
   }
 
-  /** Whole points by their ids, as the bytes of their JSON; those that are not there are left out. */
+  /** Points by their ids, as the bytes of their JSON; those that are not there are left out. */
   async retrieve(
     collection: string,
     ids: readonly string[],
-    { shardKey, maxBytes }: Retrieved = {},
+    { shardKey, bare, maxBytes }: Retrieved = {},
     signal?: AbortSignal,
   ): Promise<Map<string, Buffer>> {
     const path = pathOf(collection)
     const body = {
       ids: ids.map(raw),
-      with_payload: true,
-      with_vector: true,
+      with_payload: bare !== true,
+      with_vector: bare !== true,
       ...(shardKey !== undefined && { shard_key: shardKey }),
     }
     const options = { body, timeoutMs: LONG_CALL_MS, signal, maxBytes }

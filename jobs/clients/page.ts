@@ -47,6 +47,13 @@ export function pageBefore({ points }: Page, until: string): Page {
   return { points: cut, bytes: lengthOf(cut), count: before.length }
 }
 
+/** Ids of its points, as JSON. */
+export function idsIn({ points }: Page): string[] {
+  const [only] = points
+  const text = points.length === 1 && only !== undefined ? only : Buffer.concat(points)
+  return itemsOf(text).map(({ start }) => idAt(text, start))
+}
+
 /** As the engine begins each point. */
 const FIRST_FIELD = Buffer.from('{"id":')
 

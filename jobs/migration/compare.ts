@@ -7,6 +7,7 @@ import { orderOfIds } from '../clients/ids.ts'
 import { giveBack } from '../clients/own-bytes.ts'
 import { itemsOf } from '../clients/raw-json.ts'
 import { inLanes } from '../lanes.ts'
+import type { CopiedIds } from './copied-ids.ts'
 import { until } from './copy.ts'
 import type { Differences } from './differences.ts'
 import { IN_FLIGHT_BYTES, InFlight } from './in-flight.ts'
@@ -25,6 +26,8 @@ export interface Comparison {
   tolerances: Tolerances
   /** The target was empty before: whatever else it has is told. Otherwise only points of the source are asked for. */
   isWhole: boolean
+  /** Otherwise: what was copied. Of that, what the source has no more is looked for on the target. */
+  copied: CopiedIds | undefined
   /** Whether a write is awaited until it is applied. */
   wait: boolean
 }
@@ -87,6 +90,7 @@ async function compareLane(lane: Lane, comparing: Comparing): Promise<void> {
     const pair = await readPair(lane, offset, comparing)
     try {
       const points = await comparePair(pair, lane, comparing)
+      await findDeleted(pair, { ...lane, from: offset }, comparing)
       amount.points += points
       amount.bytes += pair.source.bytes + pair.target.bytes
       work.tally.compared(amount)
@@ -188,6 +192,36 @@ async function comparePair(
   }
   await writeNow(arrayOf(stale.map(({ json }) => json)), place, comparing)
   return count
+}
+
+/** So many ids are asked for at once. */
+const MAX_IDS = 1000
+
+/** Copied points of the range of a pair that the source has no more, as far as the target still has them. */
+async function findDeleted(
+  { source, next }: Pair,
+  range: Lane & { from: string | undefined },
+  { comparison, found, work }: Comparing,
+): Promise<void> {
+  const { copied } = comparison
+  if (copied === undefined) return
+  const { shardKey, targetName, from } = range
+  const there = new Set(itemsIn(source).map(({ id }) => id))
+  const { target, tools } = work
+  const report = async (ids: string[]) => {
+    const options = { shardKey, bare: true } as const
+    const left = await paced(work, () =>
+      target.points.retrieve(targetName, ids, options, tools.signal),
+    )
+    for (const id of left.keys()) found.add('extra', range, id)
+  }
+  const gone: string[] = []
+  for (const id of copied.between({ shardKey, from, until: next ?? range.until })) {
+    if (there.has(id)) continue
+    gone.push(id)
+    if (gone.length === MAX_IDS) await report(gone.splice(0))
+  }
+  if (gone.length > 0) await report(gone)
 }
 
 /** What is wrong with a point; undefined where nothing is. */

@@ -3,8 +3,9 @@
  * the one before is written, and all are written as the bytes they came in.
  */
 import type { MigrationPosition } from '../../crds/migration-command.ts'
-import type { Page } from '../clients/page.ts'
+import { idsIn, type Page } from '../clients/page.ts'
 import { inLanes } from '../lanes.ts'
+import type { CopiedIds } from './copied-ids.ts'
 import { Course } from './course.ts'
 import { InFlight } from './in-flight.ts'
 import { MAX_LANES, lanesFrom, type Load } from './lanes.ts'
@@ -12,10 +13,10 @@ import { PageSize, readPage, type HeldPage, type Lane } from './pages.ts'
 import type { Work } from './work.ts'
 import { Room, Writes, type Shared } from './writes.ts'
 
-/** Copies what is left of a collection from a position on. Answers how many points are copied. */
+/** Copies what is left of a collection from a position on, and notes the ids. Answers how many points are copied. */
 export async function copyPoints(
   position: MigrationPosition,
-  load: Load,
+  load: Load & { ids: CopiedIds | undefined },
   work: Work,
 ): Promise<number> {
   const { open, waiting } = await lanesFrom(position, load, work)
@@ -32,8 +33,11 @@ export async function copyPoints(
   await inLanes(lanes, MAX_LANES, async (lane) => {
     course.begin(lane)
     try {
-      await copyLane(lane, shared, (page) => {
-        course.wrote(lane, page)
+      await copyLane(lane, shared, {
+        read: (page) => load.ids?.add(lane.shardKey, idsIn(page)),
+        wrote: (page) => {
+          course.wrote(lane, page)
+        },
       })
     } catch (error) {
       // What fails one lane fails the collection: the others need not come to their end.
@@ -50,10 +54,19 @@ export function until({ signal: stopped }: AbortController, work: Work): Work {
   return { ...work, tools: { ...tools, signal: AbortSignal.any([tools.signal, stopped]) } }
 }
 
-async function copyLane(lane: Lane, shared: Shared, wrote: (page: Page) => void): Promise<void> {
+interface Watch {
+  read: (page: Page) => void
+  wrote: (page: Page) => void
+}
+
+async function copyLane(lane: Lane, shared: Shared, { read, wrote }: Watch): Promise<void> {
   const writes = new Writes(lane, shared, wrote)
   try {
-    for await (const page of pagesOf(lane, shared, writes)) writes.start(page)
+    for await (const page of pagesOf(lane, shared, writes)) {
+      // Its bytes are gone once they are written.
+      read(page)
+      writes.start(page)
+    }
   } finally {
     // What is under way is written, or has failed, before anything else is done.
     await writes.settled()

@@ -6,6 +6,7 @@ import type { ShardKey } from '../../crds/manifest.ts'
 import type { MigrationPosition } from '../../crds/migration-command.ts'
 import type { CollectionInfo } from '../../crds/rules/answers.ts'
 import { compareAll, type Amount, type Comparison } from './compare.ts'
+import type { CopiedIds } from './copied-ids.ts'
 import { untilIndexed, untilReadable } from './deferred.ts'
 import { Differences } from './differences.ts'
 import { paced } from './pace.ts'
@@ -41,7 +42,14 @@ interface Findings {
   unread?: string | undefined
 }
 
-export async function prove(name: string, position: MigrationPosition, work: Work): Promise<Proof> {
+/** What was copied, and into what. */
+export interface Copied {
+  position: MigrationPosition
+  /** Of a target that had points before. */
+  ids: CopiedIds | undefined
+}
+
+export async function prove(name: string, copied: Copied, work: Work): Promise<Proof> {
   const { time } = work.tools
   const began = time.now()
   const compared = new Set<ShardKey | undefined>()
@@ -55,13 +63,13 @@ export async function prove(name: string, position: MigrationPosition, work: Wor
     const isOver = places.length === 0 && isEqual(findings)
     if (isOver || round > MAX_ROUNDS) {
       const unseen = places.flatMap(({ shardKey }) => shardKey ?? [])
-      const differences = await differencesOf(findings, { shape, unseen, position }, work)
-      return proofOf(findings, { began, position, differences }, work)
+      const differences = await differencesOf(findings, { shape, unseen, copied }, work)
+      return proofOf(findings, { began, copied, differences }, work)
     }
     if (round > 2) await time.sleep(PAUSE_MS, work.tools.signal)
     // Once: the rounds after it find out whether it helped.
     if (round === 2 && findings.unread !== undefined) await untilIndexed(work.source, name, work)
-    await nextRound({ shape, places, compared, position }, findings, work)
+    await nextRound({ shape, places, compared, copied }, findings, work)
   }
 }
 
@@ -70,17 +78,17 @@ interface Round {
   /** Not compared yet. */
   places: Place[]
   compared: Set<ShardKey | undefined>
-  position: MigrationPosition
+  copied: Copied
 }
 
 /** Looks again at what differed, and compares what was not compared yet. */
 async function nextRound(round: Round, findings: Findings, work: Work): Promise<void> {
-  const { shape, compared, position } = round
+  const { shape, compared, copied } = round
   const { pending } = findings
   const limits = await limitsOf(shape, work)
   const isAnew = findings.unread !== undefined || !pending.areKnown('missing', 'different')
   const places = isAnew ? placesOf(shape, work) : round.places
-  const comparison = comparisonOf({ shape, places, limits, position })
+  const comparison = comparisonOf({ shape, places, limits, copied })
   const found = isAnew ? new Differences() : await recheck(pending, comparison, work)
   await addShardKeys(targetNameOf(shape.name, work.order), shape, work)
   const again = found.count('missing', 'different')
@@ -103,13 +111,14 @@ function comparisonOf({
   shape,
   places,
   limits,
-  position,
-}: Pick<Round, 'shape' | 'places' | 'position'> & { limits: Limits }): Comparison {
+  copied: { position, ids },
+}: Pick<Round, 'shape' | 'places' | 'copied'> & { limits: Limits }): Comparison {
   const { wait, compared: most } = limits
   return {
     load: { places, points: shape.info.points_count ?? 0, most, wait },
     tolerances: tolerancesOf(shape.info.config.params),
     isWhole: position.before === 0,
+    copied: ids,
     wait,
   }
 }
@@ -143,15 +152,15 @@ interface Remains {
   shape: Shape
   /** Shard keys that appeared in the last round. */
   unseen: ShardKey[]
-  position: MigrationPosition
+  copied: Copied
 }
 
 async function differencesOf(
   { pending, unread }: Findings,
-  { shape, unseen, position }: Remains,
+  { shape, unseen, copied }: Remains,
   work: Work,
 ): Promise<string[]> {
-  const foreign = position.before === 0 ? await foreignKeys(shape, work) : []
+  const foreign = await foreignKeys(shape, copied, work)
   const extra = pending.count('extra') > 0 || foreign.length > 0
   return [
     ...(unread === undefined ? [] : [unread]),
@@ -162,23 +171,30 @@ async function differencesOf(
   ]
 }
 
-/** Keys of the target that the source has no more. */
-async function foreignKeys({ name, keys }: Shape, work: Work): Promise<ShardKey[]> {
+/** Keys of the target that the source has no more; of a target that had points before, only those that were copied. */
+async function foreignKeys(
+  { name, keys }: Shape,
+  { position, ids }: Copied,
+  work: Work,
+): Promise<ShardKey[]> {
   const { target, tools, order } = work
   if (keys.length === 0) return []
+  const isOurs = (key: ShardKey) => position.before === 0 || ids?.shardKeys.includes(key) === true
   const there = await paced(work, () =>
     target.points.shardKeys(targetNameOf(name, order), tools.signal),
   )
-  return there.map(({ key }) => key).filter((key) => !keys.some((own) => own.key === key))
+  return there
+    .map(({ key }) => key)
+    .filter((key) => isOurs(key) && !keys.some((own) => own.key === key))
 }
 
 interface End {
   began: Date
-  position: MigrationPosition
+  copied: Copied
   differences: string[]
 }
 
-function proofOf(findings: Findings, { began, position, differences }: End, work: Work): Proof {
+function proofOf(findings: Findings, { began, copied, differences }: End, work: Work): Proof {
   const { amount, rewritten } = findings
   const ended = work.tools.time.now()
   const from = began.toISOString()
@@ -192,6 +208,7 @@ function proofOf(findings: Findings, { began, position, differences }: End, work
       difference: `${differences.join('; ')}; ${amount.points} points ${window}`,
     }
   }
+  const { position, ids } = copied
   const { before } = position
   const parts = [
     before === 0
@@ -204,6 +221,9 @@ function proofOf(findings: Findings, { began, position, differences }: End, work
     ...(before === 0
       ? []
       : [`the target had about ${before} points before, and what else it has was not compared`]),
+    ...(ids === undefined || ids.isComplete
+      ? []
+      : ['points that were deleted on the source during the migration may be on the target']),
   ]
   return { said: parts.join('; ') }
 }

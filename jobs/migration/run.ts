@@ -15,6 +15,7 @@ import { Patience, isFull, isUntrusted, patiently } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
 import { chosenCollections, newCollections, refuseTwin } from './chosen.ts'
+import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
 import { untilReadable } from './deferred.ts'
 import { isFinished } from './finished.ts'
@@ -198,12 +199,15 @@ async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): 
   tally.begin(position)
   tools.log.info({ ...position }, tally.line())
   const { copied: most, wait } = await limitsOf(shape, work)
-  const load = { places, points: shape.info.points_count ?? 0, most, wait }
+  // What a target without points has in the end can be compared whole.
+  const isFirst = earlierPosition(tools)?.collection !== shape.name
+  const ids = position.before === 0 ? undefined : new CopiedIds(isFirst)
+  const load = { places, points: shape.info.points_count ?? 0, most, wait, ids }
   const copied = await copyPoints(position, load, work)
   tally.copied(shape.name, copied)
   await release(position, targetNameOf(shape.name, work.order), work)
   tools.log.info({ collection: shape.name, points: copied }, 'points copied')
-  return prove(shape.name, position, work)
+  return prove(shape.name, { position, ids }, work)
 }
 
 /** From here on nothing is to be put back. */

@@ -156,6 +156,94 @@ t.test(
   },
 )
 
+/** Once, when the copy is over, whose pages have ten points: what the target had is not of them. */
+function whenCopied({ source, target }: Stage, count: number, act: () => void): void {
+  let isOver = false
+  source.node.misbehave(({ method, path }) => {
+    if (isOver || pointsOf(target).length < count || method !== 'GET' || path.length !== 2) {
+      return undefined
+    }
+    isOver = true
+    act()
+    return undefined
+  })
+}
+
+t.test(
+  'points deleted behind the copy are told where the target had points before, its own are not',
+  async (t) => {
+    const scene = await stage(t, { spec: SPEC })
+    const { source, target, world } = scene
+    await fill(source, 'docs', manyPoints(100))
+    // Two of them are overwritten by the copy.
+    await fill(target, 'docs', [...manyPoints(2, 3), ...manyPoints(50, 500)])
+    whenCopied(scene, 150, () => {
+      const docs = source.engine.find('docs')
+      if (docs === undefined) return
+      docs.points = docs.points.filter(({ id }) => ![3, 50, 100].includes(Number(id)))
+    })
+    t.equal((await world.run({ time: instantTime() })).code, EXIT.over)
+    t.match(
+      (await world.result()).error,
+      /^docs: 3 on the target only \(3, 50, 100\); what was deleted on the source during the migration stays on the target; 97 points compared/,
+    )
+    t.equal(pointsOf(target).length, 150, 'nothing was deleted')
+  },
+)
+
+t.test('all points deleted behind the copy are told, thousands of them', async (t) => {
+  const scene = await stage(t, { spec: { batchSize: 500 } })
+  const { source, target, world } = scene
+  await fill(source, 'docs', manyPoints(2_500))
+  await fill(target, 'docs', manyPoints(1, 9_000))
+  whenCopied(scene, 2_501, () => {
+    const docs = source.engine.find('docs')
+    if (docs !== undefined) docs.points = []
+  })
+  t.equal((await world.run({ time: instantTime() })).code, EXIT.over)
+  t.match((await world.result()).error, /^docs: 2500 on the target only \(1, 2, 3, \.\.\.\)/)
+})
+
+t.test('a target that had points keeps those, and the proof says it', async (t) => {
+  const { source, target, world } = await stage(t, { spec: SPEC })
+  await fill(source, 'docs', manyPoints(100))
+  await fill(target, 'docs', manyPoints(50, 500))
+  t.equal((await world.run({ time: instantTime() })).code, EXIT.done)
+  const { collections = [] } = await world.result()
+  t.match(collections, [{ proof: /the target had about 50 points before, and what else it has/ }])
+  t.notMatch(collections, [{ proof: /deleted on the source/ }])
+})
+
+t.test(
+  'a shard key that was copied and deleted on the source is told, others are not',
+  async (t) => {
+    const scene = await stage(t, { spec: SPEC })
+    const { source, target, world } = scene
+    for (const [side, keys] of [
+      [source, ['stays', 'goes']],
+      [target, ['stays', 'own']],
+    ] as const) {
+      await fill(side, 'docs', [], { ...SMALL, sharding_method: 'custom', shard_number: 1 })
+      for (const key of keys) {
+        await side.call('PUT', '/collections/docs/shards', { shard_key: key })
+        const body = { points: manyPoints(3), shard_key: key }
+        await side.call('PUT', '/collections/docs/points', body)
+      }
+    }
+    let deleting: Promise<unknown> | undefined
+    target.node.misbehave((request) => {
+      const isCopied = pointsOf(target).some(({ shard_key: key }) => key === 'goes')
+      if (!isCopied || isUpsert(request) || deleting !== undefined) return undefined
+      deleting = source.call('POST', '/collections/docs/shards/delete', { shard_key: 'goes' })
+      return { delayMs: 50 }
+    })
+    const { code, log } = await world.run({ time: instantTime() })
+    await deleting
+    t.equal(code, EXIT.over, log)
+    t.match((await world.result()).error, /^docs: .*shard keys on the target only: goes; what was/)
+  },
+)
+
 /** In one step: who sees the key sees its points. */
 function addKey({ engine }: Stage['source'], key: string, count: number): void {
   const docs = engine.find('docs')
@@ -303,4 +391,21 @@ t.test('a Job that is killed while it compares goes on, and copies no page again
   t.equal(code, EXIT.done, log)
   t.equal(await target.points('docs'), await source.points('docs'))
   t.comment(upserts)
+})
+
+t.test('after a killed Job the proof says that deletions were not looked for', async (t) => {
+  const { source, target, world } = await stage(t, { spec: SPEC })
+  await fill(source, 'docs', manyPoints(200))
+  await fill(target, 'docs', manyPoints(1, 9_000))
+  const stop = new AbortController()
+  target.node.misbehave((request) => {
+    if (isUpsert(request) && pointsOf(target).length > 50) stop.abort(new Error('SIGTERM'))
+    return undefined
+  })
+  t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
+  target.node.misbehave()
+  const { code, log } = await world.run({ pod: 'pod-2', time: instantTime() })
+  t.equal(code, EXIT.done, log)
+  const words = /points that were deleted on the source during the migration may be on the target/
+  t.match((await world.result()).collections, [{ proof: words }])
 })

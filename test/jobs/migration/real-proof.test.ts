@@ -196,22 +196,28 @@ function suite(): void {
     },
   )
 
-  t.test('points deleted during the copy stay on the target, and are told', async (t) => {
-    const { source, target, world } = await stage(t, { batchSize: 20 })
-    await fill(source, 'docs', manyPoints(20_000))
-    const running = world.run({ time: systemTime })
-    while ((await countOf(target)) < 5_000);
-    const copied = JSON.parse(await target.points('docs')) as { id: number }[]
-    const gone = copied.slice(0, 3).map(({ id }) => id)
-    await source.call('POST', '/collections/docs/points/delete?wait=true', { points: gone })
-    t.equal((await running).code, EXIT.over)
-    const { error } = await world.result()
-    t.match(
-      error,
-      `docs: 3 on the target only (${gone.join(', ')}); what was deleted on the source`,
-    )
-    t.comment(error)
-  })
+  for (const [where, own] of [
+    ['a target that was made', 0],
+    ['one that had points before', 7],
+  ] as const) {
+    t.test(`points deleted during the copy stay on ${where}, and are told`, async (t) => {
+      const { source, target, world } = await stage(t, { batchSize: 20 })
+      await fill(source, 'docs', manyPoints(20_000))
+      if (own > 0) await fill(target, 'docs', manyPoints(own, 1_000_000))
+      const running = world.run({ time: systemTime })
+      while ((await countOf(target)) < 5_000);
+      const copied = JSON.parse(await target.points('docs')) as { id: number }[]
+      const gone = copied.slice(0, 3).map(({ id }) => id)
+      await source.call('POST', '/collections/docs/points/delete?wait=true', { points: gone })
+      t.equal((await running).code, EXIT.over)
+      const { error } = await world.result()
+      t.match(
+        error,
+        `docs: 3 on the target only (${gone.join(', ')}); what was deleted on the source`,
+      )
+      t.comment(error)
+    })
+  }
 
   t.test(
     'into a collection that has points, those of the source are compared by their ids',
