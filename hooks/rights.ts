@@ -15,6 +15,8 @@ export const JOB_CHILD_KINDS = [
   'RoleBinding.rbac.authorization.k8s.io/v1',
 ] as const
 
+const HELM_SUFFIX = '-helm'
+
 interface Parent {
   kind: string
   metadata: { name: string; namespace: string; uid: string }
@@ -56,8 +58,13 @@ export function rightsOf(parent: Parent, { kind, plural, helm }: RightsNeeded): 
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata, automountServiceAccountToken: false },
     { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata, rules },
     bind(name, 'Role', name),
-    ...(helm ? [bind(`${name}-helm`, 'ClusterRole', HELM_CLUSTER_ROLE)] : []),
+    ...(helm ? [bind(`${name}${HELM_SUFFIX}`, 'ClusterRole', HELM_CLUSTER_ROLE)] : []),
   ]
+}
+
+/** The binding that lets a Job manage what the engine's chart renders. */
+export function isHelmBinding({ kind, metadata }: AnyObject): boolean {
+  return kind === 'RoleBinding' && metadata.name.endsWith(HELM_SUFFIX)
 }
 
 function rightsName(parent: Parent, kind: string, rules: string): string {

@@ -1,6 +1,6 @@
 /** What a VecCluster should have: which Job, and when (specification: states and transitions). */
 import { Rejected } from '../../crds/errors.ts'
-import type { Job } from '../../crds/kubernetes.ts'
+import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import {
   FIRST_READINESS_CHECK_SECONDS,
   READINESS_CHECK_SECONDS,
@@ -11,12 +11,12 @@ import {
 } from '../../crds/limits.ts'
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
-import { secondsSince } from '../conditions.ts'
+import { conditionOf, secondsSince } from '../conditions.ts'
 import { outlived } from '../history.ts'
 import { imageOf, isUnfinished, newestOf, nextRun, planOf, runOf, staying } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { called, claim, givenBack, holderOf, type Claim, type LeaseWrite } from '../lease.ts'
-import { areObserved } from '../rights.ts'
+import { areObserved, isHelmBinding } from '../rights.ts'
 import { silenceOf } from '../transfer.ts'
 import { clusterRights, upgradeJob } from './children.ts'
 import { eventsOf } from './events.ts'
@@ -198,8 +198,11 @@ function blocked(
 
 function settled(observed: Observed, context: Context): Desired<ClusterStatus> {
   const again = isJustApplied(observed) ? FIRST_READINESS_CHECK_SECONDS : READINESS_CHECK_SECONDS
+  // Until a status says so, a Job that the cache does not show yet may still need its rights.
+  const isApplied = conditionOf(observed.cluster, 'Applied')?.status === 'True'
   return answer(observed, context, {
     again: Math.min(again, observed.consensusAgainAfterSeconds ?? again),
+    ...(isApplied && { idle: observed.children.filter(isHelmBinding) }),
   })
 }
 
@@ -208,20 +211,26 @@ interface Answer {
   again: number
   /** Children besides those that were observed. */
   more?: Child[]
+  /** Rights that only a helm run needs: whoever may create pods in the namespace could use them. */
+  idle?: AnyObject[]
 }
 
 /** Every observed child stays, but the Jobs whose time is over. */
 function answer(
   observed: Observed,
   context: Context,
-  { shortfall, again, more = [] }: Answer,
+  { shortfall, again, more = [], idle = [] }: Answer,
 ): Desired<ClusterStatus> {
   const { cluster, jobs, children } = observed
   const newest = newestOf(jobs)
   const shown = cluster.status?.appliedRun ?? 0
   // What the status does not show yet, the Job is the only witness of.
   const isRecorded = (job: Job) => job !== newest || runOf(job) <= shown
-  const dropped = outlived(jobs, isRecorded, context)
+  const reason = 'no helm run is due'
+  const dropped = [
+    ...outlived(jobs, isRecorded, context),
+    ...idle.map(({ kind, metadata: { name } }) => ({ kind, name, reason })),
+  ]
   const status = clusterStatus(observed, shortfall, context)
   return {
     status,

@@ -2,8 +2,9 @@
 import t from 'tap'
 import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
 import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
+import type { Decision } from '../../../hooks/cluster/sync.ts'
 import { jobIn } from '../decisions.ts'
-import { rights, sync, ready, condition, planIn } from './decisions.ts'
+import { rights, running, sync, ready, condition, planIn } from './decisions.ts'
 
 t.test('a Job must not start before it may report: the rights come first', async (t) => {
   const desired = sync(observed({ liveJobs: [], unfinishedHelmJobs: 0 }), context)
@@ -128,4 +129,23 @@ t.test('a Job that has reported keeps its frozen plan', async (t) => {
   const jobs = [helmJob({ plan: 'other', createdAgo: 5000 })]
   const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
   t.equal(desired.stop, undefined)
+})
+
+t.test('the rights of helm go once the status says that its run is applied', async (t) => {
+  const helm = rights.at(-1)
+  const keptHelm = ({ children }: Decision) =>
+    children.some(({ metadata: { name } }) => name === helm?.metadata.name)
+  const first = sync(running(), context)
+  t.ok(keptHelm(first), 'the cache may not show a Job that was just made')
+  const shown = cluster({ status: { ...first.status, appliedRun: 1 } })
+  const second = sync(running({ cluster: shown }), context)
+  t.notOk(keptHelm(second))
+  t.equal(second.children.length, rights.length - 1, 'the others stay')
+  t.match(second.dropped, [{ kind: 'RoleBinding', name: helm?.metadata.name }])
+  const due = sync(
+    running({ cluster: shown, progress: progress(), children: rights.slice(0, -1) }),
+    context,
+  )
+  t.ok(keptHelm(due), 'and come again before the next run')
+  t.notOk(due.children.some(({ kind }) => kind === 'Job'))
 })
