@@ -41,7 +41,8 @@ COPY --from=helm /usr/bin/helm /usr/local/bin/helm
 WORKDIR /app
 COPY --from=packages /src/package.json ./
 COPY --from=packages /src/node_modules node_modules
-RUN mkdir -m 777 compiled
+# Only the account that runs it may write here: what was compiled is run.
+RUN install -d -o 1000 -g 1000 -m 755 compiled
 ENV NODE_ENV=production NODE_OPTIONS=--use-system-ca NODE_COMPILE_CACHE=/app/compiled
 USER 1000:1000
 EXPOSE 8080

@@ -29,7 +29,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "vec-operator.image" -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- $image := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- with .Values.image.digest }}{{ $image = printf "%s@%s" $image . }}{{ end -}}
+{{- $image -}}
 {{- end -}}
 
 {{/* What the Pod Security Standard "restricted" asks of a pod, and of a container. */}}

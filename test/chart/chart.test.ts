@@ -2,10 +2,14 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/names.ts'
+import { ANNOTATIONS, API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/names.ts'
 import { RESOURCES } from '../../crds/resources.ts'
+import { backupRights } from '../../hooks/backup/children.ts'
+import { clusterRights } from '../../hooks/cluster/children.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { parseOptions, USAGE } from '../../metacontroller/options.ts'
+import { cluster } from '../builders.ts'
+import { backup } from '../hooks/backup/objects.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')
@@ -116,6 +120,16 @@ t.test('the chart carries the seven CRDs, and its rights name them', async (t) =
   t.strictSame(files.sort(), plurals.map((plural) => `${plural}.yaml`).sort())
   const rights = text('chart/templates/rbac-service.yaml')
   for (const name of names) t.match(rights, `      - ${name}\n`)
+})
+
+t.test('the policy of Jobs names their accounts and the annotations they report in', async (t) => {
+  const policy = text('chart/templates/jobs-policy.yaml')
+  const [, pattern = ''] = /username\.matches\('([^']+)'\)/.exec(policy) ?? []
+  const account = clusterRights(cluster())[0].metadata.name
+  const accounts = [account, backupRights(backup())[0].metadata.name]
+  for (const name of accounts) t.match(`system:serviceaccount:ns:${name}`, new RegExp(pattern))
+  t.notMatch('system:serviceaccount:ns:cluster-admin', new RegExp(pattern))
+  t.match(policy, `"['${ANNOTATIONS.progress}', '${ANNOTATIONS.lastAppliedSpec}']"`)
 })
 
 t.test('the ClusterRole of helm Jobs has the name the operator binds', async (t) => {

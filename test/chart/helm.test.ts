@@ -62,6 +62,43 @@ t.test('an upgrade that takes kinds away asks about them first', { skip }, async
   ])
 })
 
+t.test(
+  'an image is pinned by its digest, for the service and its Jobs alike',
+  { skip },
+  async (t) => {
+    const digest = `sha256:${'0123456789abcdef'.repeat(4)}`
+    const images = async (...values: string[]) => {
+      const how = ['--kube-version', 'v1.26.0', ...QUICK, ...values]
+      const text = await runHelm(helm, ['template', 'vec-operator', CHART, ...how])
+      return new Set(text.match(/ghcr\.io\/vec-operator\/vec-operator[^"\s]*/g))
+    }
+    const [tagged = ''] = await images()
+    t.match(tagged, /:\d+\.\d+\.\d+$/)
+    t.strictSame(await images(), new Set([tagged]))
+    t.strictSame(await images('--set', `image.digest=${digest}`), new Set([`${tagged}@${digest}`]))
+    await t.rejects(images('--set', 'image.digest=sha256:1'), { message: /image.digest/ })
+  },
+)
+
+t.test(
+  'Jobs are held to their reports where Kubernetes knows such policies',
+  { skip },
+  async (t) => {
+    const kinds = async (version: string, ...values: string[]) => {
+      const how = ['--kube-version', version, ...QUICK, ...values]
+      const text = await runHelm(helm, ['template', 'vec-operator', CHART, ...how])
+      return parseAllDocuments(text)
+        .map((document) => (document.toJS() as ApiObject | null)?.kind ?? '')
+        .filter((kind) => kind.startsWith('ValidatingAdmission'))
+    }
+    const both = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding']
+    t.strictSame(await kinds('v1.30.0'), both)
+    t.strictSame(await kinds('v1.34.4'), both)
+    t.strictSame(await kinds('v1.29.9'), [])
+    t.strictSame(await kinds('v1.34.4', '--set', 'jobs.policy=false'), [])
+  },
+)
+
 t.test('an installation without a Metacontroller that does is refused', { skip }, async (t) => {
   t.strictSame(await requirementProblems(helm), [])
 })

@@ -16,7 +16,7 @@ interface Step {
 }
 interface Workflow {
   permissions: object
-  jobs: Record<string, { needs?: string; permissions: object; steps: Step[] }>
+  jobs: Record<string, { needs?: string; environment?: string; permissions: object; steps: Step[] }>
 }
 
 const dockerfile = text('Dockerfile')
@@ -76,6 +76,12 @@ t.test(
     t.equal(workflow.jobs['image']?.needs, 'check')
     t.equal(workflow.jobs['release']?.needs, 'image')
     t.strictSame(workflow.jobs['check']?.permissions, { contents: 'read' })
+    const writing = Object.values(workflow.jobs).filter(({ permissions }) =>
+      Object.values(permissions).includes('write'),
+    )
+    t.equal(writing.length, 2)
+    t.ok(writing.every(({ environment }) => environment === 'release'))
+    t.match(commands, 'npm audit --omit=dev --audit-level=high')
   },
 )
 

@@ -59,6 +59,14 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
       status: true,
     },
   },
+  // Kept, and never asked: only a real API server evaluates CEL.
+  'admissionregistration.k8s.io/v1': {
+    ValidatingAdmissionPolicy: { plural: 'validatingadmissionpolicies', cluster: true },
+    ValidatingAdmissionPolicyBinding: {
+      plural: 'validatingadmissionpolicybindings',
+      cluster: true,
+    },
+  },
   'networking.k8s.io/v1': { NetworkPolicy: { plural: 'networkpolicies', generation: true } },
   'policy/v1': {
     PodDisruptionBudget: {
