@@ -41,6 +41,9 @@ export async function openForeignGround(
   }
   return {
     api,
+    connect: () => {
+      throw new NotHere('another user is shown on the local cluster only')
+    },
     helm,
     store: () => storeIn(env),
     parts: [`everything: as it is on the cluster of ${kubeconfig}`, `operator image: ${image}`],

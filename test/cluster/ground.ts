@@ -20,6 +20,8 @@ import { prepareTools, type Log } from './tools.ts'
 
 export interface Ground {
   api: ApiClient
+  /** A client of whom this token belongs to. */
+  connect(token: string): ApiClient
   /** Path of a real helm. */
   helm: string
   /** Log of what accounts asked of the API server; only where the cluster is ours. */
@@ -76,13 +78,15 @@ interface Parts {
 
 function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Ground {
   const { server, token, caFile } = cluster
-  const api = new ApiClient({ server, token, ca: readFileSync(caFile, 'utf8') })
+  const ca = readFileSync(caFile, 'utf8')
+  const api = new ApiClient({ server, token, ca })
   const restartLoop = async () => {
     // Metacontroller follows its CompositeControllers; our loop reads them at its start.
     if (realMetacontroller(process.env) === undefined) await cluster.restart('loop')
   }
   return {
     api,
+    connect: (of) => new ApiClient({ server, token: of, ca }),
     helm: cluster.tools.helm,
     auditLog: cluster.auditLog,
     store: () => cluster.s3,

@@ -30,6 +30,7 @@ import { pullSecrets } from '../scenarios/pull-secrets.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
+import { tenants } from '../scenarios/tenants.ts'
 import { referenceOf } from '../world/client.ts'
 import { endOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
@@ -105,6 +106,7 @@ if (world !== undefined) {
     ...restoreScenarios,
     ...pullSecrets,
     ...clusterFaults,
+    ...tenants,
     ...strikesOf(1, STRIKES),
   ]
   const wanted = scenarios.filter(({ title }) => chosen.test(title))

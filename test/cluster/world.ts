@@ -6,11 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { RESOURCES } from '../../crds/resources.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { KEY_SECRET_KEY } from '../../crds/names.ts'
+import { API_GROUP, API_VERSION, KEY_SECRET_KEY } from '../../crds/names.ts'
 import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
 import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
 import { WorldObjects, unmet } from '../world/objects.ts'
-import { NotHere, type Reference, type World, type WorldBucket } from '../world/world.ts'
+import { NotHere, type Reference, type User, type World, type WorldBucket } from '../world/world.ts'
 import { writesIn } from '../audit/calls.ts'
 import { openGround, type Ground } from './ground.ts'
 import { ApiHindrance } from './hindrance.ts'
@@ -62,6 +62,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
   readonly faults: World['faults']
   readonly #ground: Ground
   readonly #namespaces: string[] = []
+  readonly #users: ApiClient[] = []
   readonly #hindrance: ApiHindrance
   #buckets: Promise<Buckets> | undefined
   #closing = false
@@ -121,6 +122,34 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     throw unmet(reference, what, { seconds: limit, seen: last })
   }
 
+  async tenant(namespace: string, rights: 'edit' | 'kinds'): Promise<User> {
+    const name = `tenant-${rights}`
+    await this.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { namespace, name } })
+    for (const object of rightsOf(namespace, name, rights)) await this.apply(object)
+    const user = await this.user({ namespace, name })
+    // A new binding is known to the API server's authorizer a moment later.
+    for (;;) {
+      try {
+        await user.list(API_VERSION, 'VecBackup', { namespace })
+        return user
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.status !== 403) throw error
+        await sleep(POLL_MS)
+      }
+    }
+  }
+
+  async user({ namespace, name }: { namespace: string; name: string }): Promise<User> {
+    const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`
+    const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} }
+    const answer = JSON.parse(await this.client.raw('POST', path, request)) as {
+      status: { token: string }
+    }
+    const client = this.#ground.connect(answer.status.token)
+    this.#users.push(client)
+    return client
+  }
+
   now(): Date {
     return new Date()
   }
@@ -172,6 +201,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       await this.clear()
     } finally {
       await (await this.#buckets)?.close()
+      for (const user of this.#users) await user.close()
       await this.#ground.close()
     }
   }
@@ -236,6 +266,23 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     for (const resource of RESOURCES) await this.apply(definitionOf(resource, version))
     await this.#ground.upgradeOperator(version)
   }
+}
+
+/** By Kubernetes' role edit, which the chart adds our kinds to, or by a Role that has nothing else. */
+function rightsOf(namespace: string, name: string, rights: 'edit' | 'kinds'): object[] {
+  const apiGroup = 'rbac.authorization.k8s.io'
+  const apiVersion = `${apiGroup}/v1`
+  const metadata = { namespace, name }
+  const subjects = [{ kind: 'ServiceAccount', namespace, name }]
+  const rules = [{ apiGroups: [API_GROUP], resources: ['*'], verbs: ['*'] }]
+  const roleRef =
+    rights === 'edit'
+      ? { apiGroup, kind: 'ClusterRole', name: 'edit' }
+      : { apiGroup, kind: 'Role', name }
+  return [
+    ...(rights === 'edit' ? [] : [{ apiVersion, kind: 'Role', metadata, rules }]),
+    { apiVersion, kind: 'RoleBinding', metadata, roleRef, subjects },
+  ]
 }
 
 function readyIs(object: AnyObject | undefined, replicas: number): boolean {

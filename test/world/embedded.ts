@@ -18,7 +18,7 @@ import { callEngine } from './engine-call.ts'
 import { WorldObjects, unmet } from './objects.ts'
 import { Operator } from './operator.ts'
 import { Pace } from './pace.ts'
-import type { Reference, World, WorldBucket } from './world.ts'
+import { NotHere, type Reference, type User, type World, type WorldBucket } from './world.ts'
 
 export interface EmbeddedOptions {
   /** Release of the operator. */
@@ -103,6 +103,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   readonly #buckets: Buckets
   readonly #pace: Pace
   readonly #close: () => Promise<void>
+  readonly #users: ApiClient[] = []
   #namespaces = 0
 
   constructor({ clock, api, client, controllers, operator, buckets, close }: Parts) {
@@ -170,6 +171,16 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     throw unmet(reference, what, { seconds, seen })
   }
 
+  async tenant(namespace: string): Promise<User> {
+    const user = new ApiClient({ server: this.api.url, token: this.api.admit(namespace) })
+    this.#users.push(user)
+    return user
+  }
+
+  async user(): Promise<User> {
+    throw new NotHere('the embedded API server knows no rights within a namespace')
+  }
+
   now(): Date {
     return this.clock.now()
   }
@@ -212,6 +223,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
 
   async close(): Promise<void> {
     this.#pace.stop()
+    for (const user of this.#users) await user.close()
     await this.#close()
   }
 

@@ -48,6 +48,15 @@ export interface WorldBucket {
   misbehave(decide?: (call: BucketCall) => BucketFault | undefined): void
 }
 
+/** Calls of somebody else on the API server. */
+export interface User {
+  create(object: object): Promise<AnyObject>
+  get(reference: Reference): Promise<AnyObject | undefined>
+  list(apiVersion: string, kind: string, selection: { namespace: string }): Promise<unknown>
+  patch(reference: Reference, patch: object): Promise<AnyObject>
+  delete(reference: Reference): Promise<void>
+}
+
 /** Thrown where a scenario asks for what this world cannot show; the message says why. */
 export class NotHere extends Error {}
 
@@ -87,6 +96,13 @@ export interface World {
     predicate: (object: AnyObject | undefined) => boolean,
     seconds?: number,
   ): Promise<AnyObject | undefined>
+  /**
+   * A user with a ServiceAccount of its own in this namespace and no rights elsewhere: Kubernetes' role `edit`, or
+   * only our seven kinds. What it may not do is an ApiError with status 403.
+   */
+  tenant(namespace: string, rights: 'edit' | 'kinds'): Promise<User>
+  /** A user who works with the token of a ServiceAccount that is there, such as that of a Job. */
+  user(account: { namespace: string; name: string }): Promise<User>
   /** The world's time. */
   now(): Date
   /** Lets so much of it pass. */

@@ -40,6 +40,8 @@ export interface EmbeddedApi {
   refused: Set<string>
   /** Namespaces in which the service has no RoleBinding (any more): its calls there are forbidden. */
   unbound: Set<string>
+  /** A token of somebody whose rights end at this namespace; which kinds there it may use is not asked. */
+  admit(namespace: string): string
   /** Pods can be reached and have logs once a node is there. */
   attach(node: PodNode): void
   /** Calls that have not been answered; watches do not count. */
@@ -60,6 +62,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const writes: { namespace: string; line: string }[] = []
   const refused = new Set<string>()
   const unbound = new Set<string>()
+  const tenants = new Map<string, string>()
   let node = NO_NODE
   let inFlight = 0
 
@@ -73,12 +76,15 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     if (byPod) podCallAt = Date.now()
     const byService = given === `Bearer ${serviceToken}`
     const byLoop = given === `Bearer ${loopToken}`
-    const authorized = byPath || byPod || byService || byLoop || given === `Bearer ${token}`
+    const tenant = tenants.get(given ?? '')
+    const authorized =
+      tenant !== undefined || byPath || byPod || byService || byLoop || given === `Bearer ${token}`
     const write = writeOf(request)
     if (write !== undefined) writes.push(write)
     const answer = () => {
       if (byPod) refuseNamespaces(request)
       if (byService) refuseUnbound(request, unbound)
+      if (tenant !== undefined) refuseOutside(request, tenant)
       return respond({ resources, refused, node: () => node }, authorized, request, response)
     }
     // Priority and fairness refuse one account; slow it is for everybody.
@@ -106,6 +112,11 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     unbound,
     writes: (namespace) =>
       writes.filter((write) => write.namespace === namespace).map(({ line }) => line),
+    admit: (namespace) => {
+      const own = randomBytes(16).toString('hex')
+      tenants.set(`Bearer ${own}`, namespace)
+      return own
+    },
     attach: (attached) => (node = attached),
     inFlight: () => inFlight,
     close: () =>
@@ -167,6 +178,16 @@ function refuseUnbound({ url = '', method = '' }: IncomingMessage, unbound: Set<
   const who = 'system:serviceaccount:vec-operator:vec-operator'
   const message = `User "${who}" cannot ${method} ${pathname} in the namespace "${namespace}"`
   throw new Refusal(403, 'Forbidden', message)
+}
+
+/** Discovery is everybody's; all else must be in the namespace. */
+function refuseOutside({ url = '', method = '' }: IncomingMessage, namespace: string): void {
+  const { pathname } = new URL(url, 'http://api')
+  const isDiscovery = /^\/(api|apis\/[^/]+)\/[^/]+$/.test(pathname)
+  const [, asked] = /\/namespaces\/([^/]+)\/[^/]/.exec(pathname) ?? []
+  if (asked === namespace || (method === 'GET' && isDiscovery)) return
+  const who = `system:serviceaccount:${namespace}:tenant`
+  throw new Refusal(403, 'Forbidden', `User "${who}" cannot ${method} ${pathname}`)
 }
 
 /** No account of a Job has a right of the whole cluster (chart/templates/rbac-helm.yaml). */
