@@ -14,6 +14,7 @@ import {
   rules,
   statusBase,
   unchanged,
+  characters,
 } from './schema.ts'
 
 const collections = Type.Array(
@@ -39,7 +40,7 @@ const collections = Type.Array(
  */
 const MatchValue = Type.Unsafe<string | number | boolean>(
   Type.Unknown({
-    maxLength: 1024,
+    ...characters(1024),
     multipleOf: 1,
     maxItems: 0,
     maxProperties: 0,
@@ -53,7 +54,7 @@ const valueExists = Type.Object(
     collection: CollectionName({ description: 'Collection that is searched for the point.' }),
     matches: Type.Array(
       Type.Object({
-        key: Type.String({ minLength: 1, maxLength: 512, description: 'Payload key.' }),
+        key: Type.String({ minLength: 1, ...characters(512), description: 'Payload key.' }),
         value: MatchValue,
       }),
       {
@@ -80,7 +81,7 @@ const spec = Type.Object(
     ),
     collections: Type.Optional(collections),
     subject: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 1024, description: 'Becomes the claim sub.' }),
+      Type.String({ minLength: 1, ...characters(1024), description: 'Becomes the claim sub.' }),
     ),
     ttl: Type.Optional(
       Duration({

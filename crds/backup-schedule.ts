@@ -2,7 +2,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { BackupPhase, DeletionPolicy, backupContent, type BackupSpec } from './backup.ts'
 import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './limits.ts'
-import { AGE, Count, OneOf, Time, resource, rule, statusBase } from './schema.ts'
+import { AGE, Count, characters, OneOf, Time, resource, rule, statusBase } from './schema.ts'
 
 /** One field of a cron expression: values, ranges and steps, separated by commas. */
 function cronField(value: string): string {
@@ -40,7 +40,7 @@ const spec = Type.Object(
   {
     schedule: Type.String({
       minLength: 9,
-      maxLength: 256,
+      ...characters(256),
       description: 'Cron expression of five fields, in UTC: minute, hour, day, month, weekday.',
       ...rule(
         `self.matches('${CRON_PATTERN}')`,

@@ -8,7 +8,18 @@ import {
   MAX_VECTORS,
   MAX_VECTOR_SIZE,
 } from './limits.ts'
-import { AGE, Count, OneOf, Ref, resource, rule, rules, statusBase, unchanged } from './schema.ts'
+import {
+  AGE,
+  Count,
+  characters,
+  OneOf,
+  Ref,
+  resource,
+  rule,
+  rules,
+  statusBase,
+  unchanged,
+} from './schema.ts'
 
 const FIXED = 'Fixed when the collection is created: a difference gives phase Degraded.'
 
@@ -69,7 +80,7 @@ const sparseVectors = Type.Array(
 
 const payloadIndexes = Type.Array(
   Type.Object({
-    field: Type.String({ minLength: 1, maxLength: 512, description: 'Payload key.' }),
+    field: Type.String({ minLength: 1, ...characters(512), description: 'Payload key.' }),
     type: OneOf(['keyword', 'integer', 'float', 'geo', 'text', 'bool', 'datetime', 'uuid'], {
       description: 'Type of the values.',
     }),

@@ -124,7 +124,10 @@ const TRANSLATED = [
 ]
 
 function optionsOf(schema: TSchema): OpenApi {
-  return Object.fromEntries(Object.entries(schema).filter(([key]) => !TRANSLATED.includes(key)))
+  const { maxRunes, ...options } = Object.fromEntries(
+    Object.entries(schema).filter(([key]) => !TRANSLATED.includes(key)),
+  ) as OpenApi & { maxRunes?: number }
+  return maxRunes === undefined ? options : { ...options, maxLength: maxRunes }
 }
 
 function objectOf(properties: Record<string, TSchema>): OpenApi {

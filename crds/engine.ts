@@ -1,14 +1,14 @@
 /** Fields that several kinds share about the engine: names of collections, and its own objects passed through. */
 import { Type, type SchemaOptions } from '@sinclair/typebox'
 import { MAX_COLLECTIONS } from './limits.ts'
-import { Verbatim, rule } from './schema.ts'
+import { Verbatim, characters, rule } from './schema.ts'
 
 // A URL path ending in . or .. means another path, whatever is done to escape it.
 const isName = rule("!(self in ['.', '..'])", 'a collection cannot be named . or ..')
 
 /** Name of a collection that exists: old ones may hold characters that are refused today. */
 export function CollectionName(options: SchemaOptions = {}) {
-  return Type.String({ minLength: 1, maxLength: 255, ...isName, ...options })
+  return Type.String({ minLength: 1, ...characters(255), ...isName, ...options })
 }
 
 /** Name of a collection to be made. */
@@ -20,7 +20,7 @@ export function NewCollectionName(options: SchemaOptions = {}) {
 export function VectorName(options: SchemaOptions = {}) {
   return Type.String({
     minLength: 1,
-    maxLength: 200,
+    ...characters(200),
     pattern: '^[^<>:"/\\\\|?*\\x00\\x1f]+$',
     ...options,
   })

@@ -14,6 +14,7 @@ import {
   rule,
   rules,
   statusBase,
+  characters,
 } from './schema.ts'
 import { URL_PATTERN } from './storage.ts'
 
@@ -30,7 +31,7 @@ const source = Type.Object(
       Type.Object(
         {
           url: Type.String({
-            maxLength: 2048,
+            ...characters(2048),
             pattern: URL_PATTERN,
             description: 'Its http or https address, without user, query or fragment.',
           }),

@@ -30,6 +30,14 @@ export function OneOf<const Values extends readonly string[]>(
   return Type.Union(literals, options) as unknown as TUnion<Literals<Values>>
 }
 
+/**
+ * At most so many characters, as the API server counts them. JavaScript counts some as two, so a check here
+ * allows for that: what the CRD admits is not refused.
+ */
+export function characters(max: number): { maxLength: number; maxRunes: number } {
+  return { maxLength: 2 * max, maxRunes: max }
+}
+
 /** An instant, RFC 3339. */
 export function Time(options: SchemaOptions = {}) {
   return Type.String({ format: 'date-time', ...options })

@@ -6,6 +6,7 @@
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyObject } from '../crds/kubernetes.ts'
+import { loosened } from '../crds/loosened.ts'
 import type { Desired, HookAnswer, HookRequest, Observations } from './protocol.ts'
 import type { AnyParent, Room } from './room.ts'
 
@@ -22,9 +23,11 @@ export interface Guard {
 /** The guard of one room; its status schema is compiled once. */
 export function guardOf(room: Room): Guard {
   const status = TypeCompiler.Compile(room.status)
+  // What stays of a former status may be that of another release: it must not keep a resource.
+  const lastStatus = TypeCompiler.Compile(loosened(room.status))
   const kinds = new Set(room.childKinds)
   return (request, desired, hook) => {
-    checkStatus(status, desired.status)
+    checkStatus(hook === 'finalize' ? lastStatus : status, desired.status)
     checkChildren(desired, request.parent as AnyParent, kinds)
     checkNothingLost(request.children, desired)
     checkFlags(desired, hook)

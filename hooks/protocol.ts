@@ -6,6 +6,7 @@ import { Type, type TObject, type TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { AnyObject, Job, Secret, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
+import { loosened } from '../crds/loosened.ts'
 import { API_VERSION } from '../crds/names.ts'
 
 /** A status may be that of another release: only what would not do at all is refused. */
@@ -14,7 +15,11 @@ const AnyStatus = Type.Optional(
 )
 
 function withAnyStatus({ properties }: TObject): TObject {
-  return Type.Object({ ...properties, status: AnyStatus })
+  return Type.Object({
+    ...properties,
+    spec: loosened(properties['spec'] ?? Type.Unknown()),
+    status: AnyStatus,
+  })
 }
 
 /** What the rooms read more of than who it is. */

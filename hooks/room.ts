@@ -1,6 +1,7 @@
 /** A room: the hooks of one kind, seen by the server without its types. */
-import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import type { Condition } from '../crds/schema.ts'
+import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
+import { loosened, loosenedFields } from '../crds/loosened.ts'
+import { ObjectMeta, type Condition } from '../crds/schema.ts'
 import {
   SyncRequest,
   type Context,
@@ -15,6 +16,7 @@ interface Resource<Parent extends TSchema> {
   plural: string
   schema: Parent
   status: TSchema
+  spec: TObject
 }
 
 interface Rooms<Parent extends TSchema, Status> {
@@ -24,6 +26,8 @@ interface Rooms<Parent extends TSchema, Status> {
   /** Which other objects this kind must be shown; sees nothing but the parent. */
   customize(parent: Static<Parent>): RelatedRule[]
   sync(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
+  /** Fields of the spec that its deletion reads. */
+  finalizeReads: readonly (keyof Spec<Parent>)[]
   /** Absent where deletion leaves nothing to clean up. */
   finalize?(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
 }
@@ -43,6 +47,8 @@ export interface AnyParent {
   status?: { phase?: string; conditions?: Condition[] }
 }
 
+type Spec<Parent extends TSchema> = Static<Parent> extends { spec: infer Fields } ? Fields : never
+
 type Decision = (request: HookRequest<unknown>, context: Context) => Promise<Desired<unknown>>
 
 export interface Room {
@@ -50,9 +56,14 @@ export interface Room {
   plural: string
   status: TSchema
   childKinds: readonly string[]
-  /** Body of sync and finalize. */
+  /** Body of sync. */
   request: TObject
   parent: TSchema
+  /**
+   * A resource that is being deleted: no more of it must be valid than its deletion reads. It may have been
+   * admitted by an older schema, and nobody can change an immutable spec.
+   */
+  deletedParent: TSchema
   customize(parent: unknown): RelatedRule[]
   sync: Decision
   finalize?: Decision
@@ -71,6 +82,13 @@ export function room<Parent extends TSchema, Status>(hooks: Rooms<Parent, Status
     childKinds: hooks.childKinds,
     parent: schema,
     request: SyncRequest(schema),
+    deletedParent: Type.Object({
+      apiVersion: Type.String(),
+      kind: Type.Literal(kind),
+      metadata: loosened(ObjectMeta),
+      spec: loosenedFields(hooks.resource.spec, hooks.finalizeReads.map(String)),
+      status: Type.Optional(loosened(status)),
+    }),
     customize: (parent) => hooks.customize(parent),
     sync: (request, context) => hooks.sync(request, context),
     ...(hooks.finalize && { finalize: hooks.finalize.bind(hooks) }),

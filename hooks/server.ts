@@ -5,6 +5,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fastify, {
   LogController,
   type FastifyBaseLogger,
@@ -20,6 +21,7 @@ import { errorAnswer, failedCaller } from './error-answer.ts'
 import { GuardRefusal, guardOf } from './guard.ts'
 import { withKstatus } from './kstatus.ts'
 import {
+  SyncRequest,
   TryLater,
   type Desired,
   type HookAnswer,
@@ -128,6 +130,7 @@ function addRoom(
   decisions: DecisionLog,
 ): void {
   const server = root.withTypeProvider<TypeBoxTypeProvider>()
+  const checkParent = parentCheck(room)
   const ours = ({ namespace }: AnyParent['metadata']) => serves(options.settings, namespace)
   const route = (hook: Hook, body: typeof room.request) => ({
     schema: { body },
@@ -144,7 +147,9 @@ function addRoom(
     (request) => {
       const { parent } = request.body as { parent: AnyParent }
       // Finalize reads what it needs through ports: a related kind that is gone must not block it.
-      const none = parent.metadata.deletionTimestamp !== undefined || !ours(parent.metadata)
+      const isGoing = parent.metadata.deletionTimestamp !== undefined
+      if (!isGoing) checkParent(parent)
+      const none = isGoing || !ours(parent.metadata)
       const relatedResources = none ? [] : room.customize(parent)
       decisions.succeeded(callerOf(parent, 'customize'))
       return { relatedResources }
@@ -155,22 +160,30 @@ function addRoom(
   for (const hook of ['sync', 'finalize'] as const) {
     const decide = room[hook]
     if (decide === undefined) continue
-    server.post(`/${room.plural}/${hook}`, route(hook, room.request), async (request) => {
-      const body = {
-        ...(request.body as unknown as HookRequest<AnyParent>),
-        bytes: sizeOf(request),
-      }
-      if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
-      const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
-      const context = { now: options.now(), settings }
-      const desired = await withinLimit(decide(body, context), body.parent, options.answerWithinMs)
-      const completed = complete(body.parent, desired, context.now)
-      const answer = guard(body, completed, hook)
-      options.metrics.decided?.(body, answer)
-      decisions.decided(body, completed, callerOf(body.parent, hook))
-      logDecision(request.log, body.parent, hook, desired.dropped ?? [])
-      return answer
-    })
+    server.post(
+      `/${room.plural}/${hook}`,
+      route(hook, hook === 'sync' ? room.request : SyncRequest(room.deletedParent)),
+      async (request) => {
+        const body = {
+          ...(request.body as unknown as HookRequest<AnyParent>),
+          bytes: sizeOf(request),
+        }
+        if (!ours(body.parent.metadata)) return leaveAlone(body, hook)
+        const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
+        const context = { now: options.now(), settings }
+        const desired = await withinLimit(
+          decide(body, context),
+          body.parent,
+          options.answerWithinMs,
+        )
+        const completed = complete(body.parent, desired, context.now)
+        const answer = guard(body, completed, hook)
+        options.metrics.decided?.(body, answer)
+        decisions.decided(body, completed, callerOf(body.parent, hook))
+        logDecision(request.log, body.parent, hook, desired.dropped ?? [])
+        return answer
+      },
+    )
   }
 }
 
@@ -182,7 +195,29 @@ function complete<T>(parent: AnyParent, desired: Desired<T>, now: Date): Desired
 }
 
 function CustomizeRequest(room: Room) {
-  return Type.Object({ parent: room.parent })
+  return Type.Object({ parent: room.deletedParent })
+}
+
+/** Refuses a parent that is not valid, as the schema of a route does. */
+function parentCheck(room: Room): (parent: unknown) => void {
+  const check = TypeCompiler.Compile(room.parent)
+  return (parent) => {
+    if (check.Check(parent)) return
+    const found = check.Errors(parent).First()
+    throw new Invalid([{ instancePath: `/parent${found?.path ?? ''}`, message: found?.message }])
+  }
+}
+
+/** Answered as what Fastify finds itself. */
+class Invalid extends Error {
+  readonly statusCode = 400
+  readonly validationContext = 'body'
+  readonly validation: { instancePath: string; message: string | undefined }[]
+
+  constructor(validation: Invalid['validation']) {
+    super('the resource is not valid')
+    this.validation = validation
+  }
 }
 
 /** Of the body; 0 where it came in chunks, which Metacontroller does not send. */

@@ -1,13 +1,12 @@
 /** What the VecCollection room reads and writes, by the real clients; one list of claims for all. */
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { VecCluster } from '../crds/cluster.ts'
 import { VecCollection } from '../crds/collection.ts'
 import { claimOf, clusterOf, type Claim } from '../hooks/collection/claims.ts'
 import type { CollectionPorts } from '../hooks/collection/ports.ts'
 import { holderNow } from '../hooks/lease.ts'
 import { EngineCollections } from '../jobs/clients/engine-collections.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
-import { commonPorts } from './common-ports.ts'
+import { AdmittedCluster, commonPorts } from './common-ports.ts'
 import { engineOn, type EngineTools } from './engines.ts'
 import { leasePorts } from './leases.ts'
 import { clusters, collections, served } from './places.ts'
@@ -39,7 +38,7 @@ export function collectionPorts(tools: CollectionTools): CollectionPorts {
         const cluster = clusterOf(collection)
         return cluster.namespace === namespace && cluster.name === name
       }),
-    cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, VecCluster.schema),
+    cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, AdmittedCluster),
     // From the question on: its answer may be older than a Lease that is taken meanwhile.
     writeHolder: (cluster, isAllowed) =>
       writes.during(cluster, 'a write that is about to be made', () => {

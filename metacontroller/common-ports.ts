@@ -4,6 +4,7 @@ import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { KubernetesError } from '../crds/errors.ts'
 import { AnyObject, StatefulSet } from '../crds/kubernetes.ts'
+import { loosened } from '../crds/loosened.ts'
 import type { Collection, Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { eventWriter } from './events.ts'
 import { backups, clusters, jobs, namespaces, statefulSets, type Place } from './places.ts'
@@ -16,6 +17,10 @@ export interface CommonTools {
   log: Log
 }
 
+/** As another schema may have admitted them: they can be deleted, and their neighbours go on. */
+export const AdmittedCluster = loosened(VecCluster.schema) as typeof VecCluster.schema
+export const AdmittedBackup = loosened(VecBackup.schema) as typeof VecBackup.schema
+
 /** All of it live; what is gone, or whose kind is gone, is undefined. */
 export function commonPorts({ kubernetes, namespaces: known, log }: CommonTools) {
   // What stands where we may not read is not there for us: who names it waits, and says for what.
@@ -26,9 +31,9 @@ export function commonPorts({ kubernetes, namespaces: known, log }: CommonTools)
         ? kubernetes.get(kind(namespace), name, schema)
         : undefined
   return {
-    cluster: read(clusters, VecCluster.schema),
+    cluster: read(clusters, AdmittedCluster),
     statefulSet: read(statefulSets, StatefulSet),
-    backup: read(backups, VecBackup.schema),
+    backup: read(backups, AdmittedBackup),
     namespaceEnds: async (name: string) => {
       const found = await kubernetes.get(namespaces(), name, AnyObject)
       return found === undefined || found.metadata.deletionTimestamp !== undefined

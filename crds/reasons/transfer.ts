@@ -23,8 +23,17 @@ function copyOfEnded(kind: string): Reason {
   }
 }
 
+const endpointNotUsable: Reason = {
+  reason: 'EndpointNotUsable',
+  messages: ['<field> is not an address: "<address>"'],
+  cause:
+    'The address has a character that no host name has, such as a space that was pasted with it.',
+  cure: 'Create another resource with the right address; the escaped characters in the message are the wrong ones.',
+}
+
 export function transferReasons({ kind, noun, clusterField }: Words): Reason[] {
   return [
+    endpointNotUsable,
     {
       reason: 'WaitingForTurn',
       condition: NOT_COMPLETE,

@@ -11,6 +11,7 @@ export function accessKeyRoom(ports: AccessKeyPorts): Room {
     resource: VecAccessKey,
     childKinds: ['Secret.v1'],
     customize,
+    finalizeReads: [],
     async sync(request, context) {
       const desired = await sync(await observe(request, ports, context), context)
       for (const event of desired.events ?? []) await ports.writeEvent(event)

@@ -14,6 +14,7 @@ export function backupScheduleRoom(ports: BackupSchedulePorts): Room {
     resource: VecBackupSchedule,
     childKinds: [BACKUP_CHILD_KIND],
     customize,
+    finalizeReads: ['schedule', 'suspend', 'deletionPolicy'],
     async sync(request, context) {
       const desired = sync(await observe(request, reach, context), context)
       for (const event of desired.events ?? []) await ports.writeEvent(event)

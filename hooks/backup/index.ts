@@ -23,6 +23,7 @@ export function backupRoom(ports: BackupPorts): Room {
     resource: VecBackup,
     childKinds: JOB_CHILD_KINDS,
     customize,
+    finalizeReads: ['clusterRef', 'storage', 'deletionPolicy'],
     async sync(request, context) {
       const observed = await observe(request, ports, context)
       return acted(sync(observed, context), request.parent)

@@ -27,6 +27,7 @@ export function clusterRoom(ports: ClusterPorts): Room {
     resource: VecCluster,
     childKinds: JOB_CHILD_KINDS,
     customize,
+    finalizeReads: ['replicas'],
     async sync(request, context) {
       const observed = await observe(request, reach, context)
       const desired = sync(observed, context)

@@ -24,6 +24,7 @@ export function collectionRoom(ports: CollectionPorts, inlineMs?: number): Room 
     resource: VecCollection,
     childKinds: [],
     customize,
+    finalizeReads: ['clusterRef', 'collectionName', 'aliases', 'deletionPolicy'],
     async sync(request, context) {
       const desired = sync(await observe(request, reach, context), context)
       for (const event of desired.events ?? []) await ports.writeEvent(event)

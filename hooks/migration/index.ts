@@ -14,6 +14,7 @@ export function migrationRoom(ports: MigrationPorts): Room {
     resource: VecMigration,
     childKinds: JOB_CHILD_KINDS,
     customize,
+    finalizeReads: [],
     async sync(request, context) {
       return act(sync(await observe(request, ports, context), context), ports)
     },

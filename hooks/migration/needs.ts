@@ -1,6 +1,7 @@
 /** What a migration waits for before its Job can start, and what it will never get. */
 import type { CrossNamespace } from '../allow-from.ts'
 import { copyLack } from '../copied-resource.ts'
+import { endpointLack } from '../endpoint.ts'
 import { clusterLack, foremost, type Lack } from '../lack.ts'
 import { credentialLack } from './credentials.ts'
 import type { Observed } from './observed.ts'
@@ -16,6 +17,7 @@ export function lackOf(
   const target = targetOf(migration)
   return foremost([
     copyLack(migration),
+    endpointLack('spec.source.endpoint.url', migration.spec.source.endpoint?.url),
     ofTarget(clusterLack(target, clusters.target, reader)),
     source && clusterLack(source, clusters.source, reader),
     credentialLack(migration, clusters, secrets),

@@ -16,6 +16,7 @@ export function restoreRoom(ports: RestorePorts): Room {
     resource: VecRestore,
     childKinds: JOB_CHILD_KINDS,
     customize,
+    finalizeReads: ['targetClusterRef'],
     async sync(request, context) {
       return act(sync(await observe(request, ports, context), context), ports)
     },

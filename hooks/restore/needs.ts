@@ -1,4 +1,5 @@
 /** What a restore waits for before its Job can start, and what it will never get. */
+import { endpointLack } from '../endpoint.ts'
 import { backupRefusal } from '../allow.ts'
 import type { CrossNamespace } from '../allow-from.ts'
 import { copyLack } from '../copied-resource.ts'
@@ -15,6 +16,7 @@ export function lackOf(observed: Observed, settings: CrossNamespace): Lack | und
     copyLack(restore),
     backupLack(observed),
     clusterLack(targetOf(restore), cluster, { from, settings }),
+    endpointLack('spec.source.s3.endpoint', restore.spec.source?.s3.endpoint),
     source && bucketLack(source, bucketNamespaceOf(restore), secrets.bucket),
     cluster && keyLack(cluster, secrets.engine),
   ])

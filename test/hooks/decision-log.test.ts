@@ -23,7 +23,12 @@ function stage(options: Partial<ServerOptions> = {}) {
   const server = buildServer({
     rooms: [
       room({
-        ...{ resource: VecCluster, childKinds: ['Job.batch/v1'], customize: () => [] },
+        ...{
+          resource: VecCluster,
+          childKinds: ['Job.batch/v1'],
+          finalizeReads: [],
+          customize: () => [],
+        },
         ...{ sync: decide, finalize: decide },
       }),
     ],

@@ -10,6 +10,7 @@ const guard = guardOf(
   room({
     resource: VecCluster,
     childKinds: ['Job.batch/v1'],
+    finalizeReads: [],
     customize: () => [],
     sync: async () => ({ status: {}, children: [] }),
   }),

@@ -61,6 +61,7 @@ function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
   const plain = room({
     resource: VecCluster,
     childKinds,
+    finalizeReads: [],
     customize: () => [],
     sync: decide,
     finalize: decide,

@@ -15,6 +15,7 @@ function scripted(answer: () => Answer | Promise<Answer>): Room {
   return room({
     resource: VecCluster,
     childKinds: ['Job.batch/v1'],
+    finalizeReads: [],
     customize: ({ metadata }) => [
       {
         apiVersion: 'apps/v1',

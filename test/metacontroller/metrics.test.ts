@@ -54,6 +54,7 @@ t.test('an answer that the guard keeps from the wire is counted by its route', a
       room({
         resource: VecCluster,
         childKinds: [],
+        finalizeReads: [],
         customize: () => [],
         sync: async () => ({ status: { phase: 'Nonsense' }, children: [] }),
         finalize: async () => ({ status: {}, children: [] }),
