@@ -142,14 +142,6 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     cure: NOTHING_TO_DO,
   },
   {
-    reason: 'IndexNotOurs',
-    condition: NOT_READY,
-    event: 'Warning',
-    messages: ['<difference>; this resource did not make that index'],
-    cause: 'Somebody made an index on this field with other parameters; a repair never deletes it.',
-    cure: 'Declare it as it is, or delete it in the engine: then it is made as declared.',
-  },
-  {
     reason: 'AliasClaimed',
     condition: NOT_READY,
     event: 'Warning',

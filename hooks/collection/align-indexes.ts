@@ -5,7 +5,6 @@ import { indexBody } from '../../crds/rules/bodies.ts'
 import { normalPath } from '../../crds/rules/json-path.ts'
 import { ignoredBefore } from './align-config.ts'
 import { doubledField, indexDifferences, indexPlan, type IndexPlan } from './indexes.ts'
-import { describe } from './mismatch.ts'
 import { appears, type Pass } from './one-pass.ts'
 import { waiting, type Outcome } from './outcome.ts'
 import { isTransient } from './writes.ts'
@@ -64,7 +63,7 @@ export async function putIndexesRight(
     info: after,
     managed: [...new Set([...last.managed, ...last.remove])].toSorted(),
     ignored: [...new Set([...last.ignored, ...ignored])],
-    problems: [...refused.values(), ...foreign(last)],
+    problems: [...refused.values()],
     ...(pending !== undefined && { pending }),
   }
 }
@@ -118,11 +117,4 @@ function pendingOf(
   if (building.length + remove.length === 0) return undefined
   const message = `payload indexes not settled yet: ${[...building, ...remove].join(', ')}`
   return waiting('IndexesPending', message, BUILD_CHECK_SECONDS)
-}
-
-function foreign({ foreign: differences }: IndexPlan): Problem[] {
-  return differences.map((difference) => ({
-    reason: 'IndexNotOurs',
-    message: `${describe(difference)}; this resource did not make that index`,
-  }))
 }

@@ -1,7 +1,8 @@
 /**
- * Payload indexes: which to make, to make again and to remove (facts 4). An index that somebody else
- * made is never deleted: which ones are ours stands in `status.payloadIndexes`, and is written there
- * before they are made, so that no crash can lose it.
+ * Payload indexes: which to create, to replace and to remove (facts 4). What the spec declares is
+ * reconciled, whoever created the index: replacing one loses no data. What it does not declare is removed
+ * only if this resource created it: such fields are in `status.payloadIndexes`, and are written there
+ * before they are created or replaced, so that no crash can lose it.
  */
 import type { CollectionInfo, IndexInfo } from '../../crds/rules/answers.ts'
 import type { PayloadIndex } from '../../crds/rules/bodies.ts'
@@ -11,15 +12,13 @@ import { differencesIn, type Difference } from './mismatch.ts'
 import { languageOf } from './languages.ts'
 
 export interface IndexPlan {
-  /** To be put under `status.payloadIndexes` first, and made by the next pass. */
+  /** To be put under `status.payloadIndexes` first, and created or replaced by the next pass. */
   announce: PayloadIndex[]
   create: PayloadIndex[]
   /** Ours, with another type or other parameters: deleted and made again. */
   remake: PayloadIndex[]
   /** Ours, and no longer declared. */
   remove: string[]
-  /** Not as declared, and not ours to change. */
-  foreign: Difference[]
   /** Parameters that making the index again did not bring. */
   ignored: string[]
   /** What stands in `status.payloadIndexes` from now on, as the engine writes it. */
@@ -38,7 +37,6 @@ export function indexPlan(
     create: [],
     remake: [],
     remove: [...ours].filter((field) => !declaredFields.has(field) && Object.hasOwn(live, field)),
-    foreign: [],
     ignored: [],
   }
   for (const index of wanted) place(index, plan, { ours, live, ignored: known.ignored })
@@ -96,9 +94,7 @@ function place(index: PayloadIndex, plan: Placed, { ours, live, ignored }: Known
   const differences = indexDifferences(index, there)
   const news = differences.filter(({ path }) => !ignored.has(path))
   plan.ignored.push(...differences.filter((each) => !news.includes(each)).map(({ path }) => path))
-  if (news.length === 0) return
-  if (ours.has(field)) plan.remake.push(index)
-  else plan.foreign.push(...news)
+  if (news.length > 0) plan[ours.has(field) ? 'remake' : 'announce'].push(index)
 }
 
 /** What the engine does where a parameter is unset; what is not here is off. */

@@ -34,7 +34,7 @@ export function immutableDifferences(
 ): Difference[] {
   return [
     ...vectorDifferences(spec.vectors ?? [], params['vectors'] ?? {}),
-    ...nameDifferences(
+    ...missingVectors(
       'sparseVectors',
       (spec.sparseVectors ?? []).map(({ name }) => name),
       Object.keys(plain(params['sparse_vectors'])),
@@ -73,7 +73,8 @@ export function describe({ path, wanted, live }: Difference): string {
 
 function vectorDifferences(vectors: DenseVector[], live: unknown): Difference[] {
   const [first] = vectors
-  const isSingle = first !== undefined && first.name === undefined
+  if (first === undefined) return []
+  const isSingle = first.name === undefined
   const isLiveSingle = typeof own(live, 'size') === 'number'
   const names = vectors.map(({ name = '' }) => name)
   const liveNames = Object.keys(plain(live))
@@ -83,7 +84,7 @@ function vectorDifferences(vectors: DenseVector[], live: unknown): Difference[] 
     return [{ path: 'vectors', wanted, live: kindOf(isLiveSingle, liveNames) }]
   }
   return [
-    ...nameDifferences('vectors', names, liveNames),
+    ...missingVectors('vectors', names, liveNames),
     ...vectors.flatMap((vector) => {
       const there = own(live, vector.name ?? '')
       return there === undefined ? [] : fixedDifferences(vector, there)
@@ -110,14 +111,11 @@ function fixedDifferences(vector: DenseVector, live: unknown): Difference[] {
   ]
 }
 
-/** Vectors cannot be added or removed by PATCH, so both sets of names must be equal. */
-function nameDifferences(path: string, wanted: string[], live: string[]): Difference[] {
-  const missing = wanted.filter((name) => !live.includes(name))
-  const surplus = live.filter((name) => !wanted.includes(name))
-  return [
-    ...missing.map((name) => ({ path: `${path}[${name}]`, wanted: 'a vector', live: undefined })),
-    ...surplus.map((name) => ({ path: `${path}[${name}]`, wanted: undefined, live: 'a vector' })),
-  ]
+/** No PATCH adds a vector. Those that the spec does not name are not compared. */
+function missingVectors(path: string, wanted: string[], live: string[]): Difference[] {
+  return wanted
+    .filter((name) => !live.includes(name))
+    .map((name) => ({ path: `${path}[${name}]`, wanted: 'a vector', live: undefined }))
 }
 
 /** A quantization of another kind differs even where nothing is declared within it. */

@@ -160,15 +160,14 @@ t.test('an index is removed only if this resource made it', async (t) => {
 })
 
 t.test(
-  'an index that somebody else made is not managed, and one that differs is not changed',
+  'an index of others that fits is not managed; one that differs is announced, then replaced',
   async (t) => {
     const live = { a: { data_type: 'keyword' }, b: { data_type: 'integer' } }
-    const plan = indexPlan([keyword('a'), keyword('b')], live, { managed: [], ignored: NONE })
-    t.strictSame(plan.managed, [])
-    t.strictSame(plan.remake, [])
-    t.strictSame(plan.foreign, [
-      { path: 'payloadIndexes[b].type', wanted: 'keyword', live: 'integer' },
-    ])
+    const wanted = [keyword('a'), keyword('b')]
+    const first = indexPlan(wanted, live, { managed: [], ignored: NONE })
+    t.match(first, { announce: [keyword('b')], create: [], remake: [], managed: ['b'] })
+    const second = indexPlan(wanted, live, { managed: ['b'], ignored: NONE })
+    t.match(second, { announce: [], create: [], remake: [keyword('b')], managed: ['b'] })
   },
 )
 

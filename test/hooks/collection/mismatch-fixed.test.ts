@@ -62,10 +62,10 @@ const FIXED: [string, Partial<CollectionSpec>, Live, string[]][] = [
     ['vectors: wanted one unnamed vector, live no dense vector'],
   ],
   [
-    'the sets of names',
+    'a named vector that is missing, not one that the spec does not name',
     { vectors: two },
     named({ b: plainVector, c: plainVector }),
-    ['vectors[a]: wanted a vector, live nothing', 'vectors[c]: wanted nothing, live a vector'],
+    ['vectors[a]: wanted a vector, live nothing'],
   ],
   [
     'a vector called size is a named one',
@@ -74,13 +74,28 @@ const FIXED: [string, Partial<CollectionSpec>, Live, string[]][] = [
     [],
   ],
   [
-    'sparse names',
+    'a sparse vector that is missing, not one that the spec does not name',
     { sparseVectors: [{ name: 's', index: {} }] },
     { params: { sparse_vectors: { r: {} } } },
-    [
-      'sparseVectors[s]: wanted a vector, live nothing',
-      'sparseVectors[r]: wanted nothing, live a vector',
-    ],
+    ['sparseVectors[s]: wanted a vector, live nothing'],
+  ],
+  [
+    'a sparse vector where the spec names dense ones only',
+    {},
+    { params: { vectors: { size: 4, distance: 'Cosine' }, sparse_vectors: { r: {} } } },
+    [],
+  ],
+  [
+    'a dense vector where the spec names sparse ones only',
+    { vectors: [], sparseVectors: [{ name: 's', index: {} }] },
+    { params: { vectors: { size: 4, distance: 'Cosine' }, sparse_vectors: { s: {} } } },
+    [],
+  ],
+  [
+    'named dense vectors where the spec names sparse ones only',
+    { vectors: [], sparseVectors: [{ name: 's', index: {} }] },
+    { params: { vectors: { a: plainVector }, sparse_vectors: { s: {} } } },
+    [],
   ],
   ['shardNumber, if declared', { shardNumber: 2 }, {}, ['shardNumber: wanted 2, live 3']],
   ['shardNumber that is not declared', {}, { params: { shard_number: 9 } }, []],

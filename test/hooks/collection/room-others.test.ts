@@ -171,20 +171,33 @@ t.test('aliases are not looked at again once their change was answered', async (
   t.equal(stage.engine.calls.at(-1), 'updateAliases')
 })
 
-t.test('an index someone else made is left alone', async (t) => {
+t.test('a declared index that someone else made differently is replaced', async (t) => {
   const stage = new Stage(collection({ payloadIndexes: [keyword('a'), keyword('b')] }))
   await stage.engine.createCollection('docs', { vectors: { size: 4, distance: 'Cosine' } })
   stage.engine.live('docs').payload_schema = {
     a: { data_type: 'integer' },
     c: { data_type: 'geo' },
   }
-  t.match(await stage.settle(), {
-    phase: 'Failed',
-    payloadIndexes: ['b'],
-    error:
-      'payloadIndexes[a].type: wanted keyword, live integer; this resource did not make that index',
-    conditions: [{ reason: 'IndexNotOurs' }],
+  t.match(await stage.settle(), { phase: 'Ready', payloadIndexes: ['a', 'b'] })
+  t.match(stage.engine.live('docs').payload_schema, {
+    a: { data_type: 'keyword' },
+    b: { data_type: 'keyword' },
+    c: { data_type: 'geo' },
   })
+  t.strictSame(
+    stage.engine.writes.filter(([call]) => call === 'deleteIndex'),
+    [],
+  )
+})
+
+t.test('an index that someone else made as declared, or that is not declared, stays', async (t) => {
+  const stage = new Stage(collection({ payloadIndexes: [keyword('a'), keyword('b')] }))
+  await stage.engine.createCollection('docs', { vectors: { size: 4, distance: 'Cosine' } })
+  stage.engine.live('docs').payload_schema = {
+    a: { data_type: 'keyword' },
+    c: { data_type: 'geo' },
+  }
+  t.match(await stage.settle(), { phase: 'Ready', payloadIndexes: ['b'] })
   stage.change({ payloadIndexes: [] })
   t.match(await stage.settle(), { phase: 'Ready', payloadIndexes: [] })
   t.strictSame(Object.keys(stage.engine.live('docs').payload_schema), ['a', 'c'])
