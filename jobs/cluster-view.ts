@@ -23,6 +23,8 @@ export interface NodeView {
 export interface AgreedView {
   /** By name, in order. */
   collections: string[]
+  /** How many peers there are; more than nodes where one that was removed is still a peer. */
+  peers: number
 }
 
 /**
@@ -41,7 +43,9 @@ export async function agreedView({ replicas, engineOn, signal }: Nodes): Promise
   refuseLoners(views)
   const disagreement = whyDivided(views)
   if (disagreement !== undefined) throw new EngineError(disagreement)
-  return { collections: views[0]?.collections ?? [] }
+  const [first] = views
+  const peers = first?.cluster.status === 'enabled' ? Object.keys(first.cluster.peers).length : 1
+  return { collections: first?.collections ?? [], peers }
 }
 
 /** Why they are not one cluster, with what each of them sees; undefined when they are. */

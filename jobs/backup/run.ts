@@ -12,6 +12,7 @@ import { withChecksum } from '../../crds/rules/manifest-checksum.ts'
 import { checkedManifest } from '../../crds/rules/manifest.ts'
 import { API_VERSION } from '../../crds/names.ts'
 import { isTold, reasonOf } from '../failures.ts'
+import { FIRST_FOR_SEVERAL, fitsSeveralNodes } from '../restore/target.ts'
 import { Patience, explained } from '../patience.ts'
 import { Gone, type Report } from '../report.ts'
 import type { Outcome, Tools } from '../tools.ts'
@@ -77,7 +78,7 @@ async function attempt(
     const version = newest(engineVersion, taken)
     await writeManifest(owner, { engineVersion: version, aliases: after }, taken, work)
     await claim.confirm()
-    return endOf(work, aliasChanges(aliases, after))
+    return endOf(work, [...unrestorable(version, work), ...aliasChanges(aliases, after)])
   } catch (error) {
     tools.signal.throwIfAborted()
     if (!isTold(error)) throw error
@@ -200,6 +201,14 @@ async function writeManifest(
 function newest(version: string, collections: ManifestCollection[]): string {
   const all = [version, ...collections.flatMap(({ engineVersion }) => engineVersion ?? [])]
   return all.toSorted(orderOfVersions).at(-1) ?? version
+}
+
+/** Who makes such a backup must hear of it before it is needed. */
+function unrestorable(version: string, { plan }: Work): string[] {
+  if (plan.cluster.replicas === 1 || fitsSeveralNodes(version)) return []
+  return [
+    `no VecRestore brings a backup of engine ${version} into several nodes: that needs ${FIRST_FOR_SEVERAL}, which reads snapshots of 1.16 and later. Upgrade the cluster, then back it up again`,
+  ]
 }
 
 const MAX_LEFT_BEHIND = 5

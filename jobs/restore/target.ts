@@ -1,13 +1,14 @@
 /** Whether the target is fit to be restored into: what is true of it for every collection. */
 import { EngineError, Rejected } from '../../crds/errors.ts'
+import { agreedView } from '../cluster-view.ts'
 import { patiently } from '../patience.ts'
 import type { Source, Wanted } from './wanted.ts'
-import { engineOn, ordinals, recoveryOn, type Inspection } from './work.ts'
+import { engineOn, ordinals, type Inspection } from './work.ts'
 
 type Reach = Pick<Inspection, 'plan' | 'tools' | 'patience'>
 
 /** Before it, snapshots are lost on nodes that hold no data of a shard (facts 6.3). */
-const FIRST_FOR_SEVERAL = '1.17.1'
+export const FIRST_FOR_SEVERAL = '1.17.1'
 
 /** Throws with the first reason why not; waits, within bounds, for nodes that are restarted. */
 export async function checkTarget(
@@ -16,7 +17,7 @@ export async function checkTarget(
   reach: Reach,
 ): Promise<void> {
   const taken = versionsOf(manifest, wanted)
-  await Promise.all([checkVersion(taken, reach), patiently(reach, () => checkConsensus(reach))])
+  await Promise.all([checkVersion(taken, reach), patiently(reach, () => checkPeers(reach))])
 }
 
 /** An upgrade may have rolled between two collections; earlier releases recorded one version for all. */
@@ -54,6 +55,13 @@ export function refuseVersion(version: string, engineVersion: string): void {
   )
 }
 
+/** Whether an engine that may restore into several nodes reads snapshots of this one. */
+export function fitsSeveralNodes(engineVersion: string): boolean {
+  const [major, minor] = numbers(engineVersion)
+  const [firstMajor, firstMinor] = numbers(FIRST_FOR_SEVERAL)
+  return major > firstMajor || (major === firstMajor && minor + 1 >= firstMinor)
+}
+
 export function refuseOldEngine(version: string, nodes: number): void {
   if (nodes === 1 || !isOlder(version, FIRST_FOR_SEVERAL)) return
   throw new Rejected(
@@ -61,29 +69,18 @@ export function refuseOldEngine(version: string, nodes: number): void {
   )
 }
 
-/** As many peers as pods, one leader, and a consensus thread that works on each of them. */
-async function checkConsensus(reach: Reach): Promise<void> {
-  const { cluster } = reach.plan
-  const asked = ordinals(reach).map((ordinal) =>
-    recoveryOn(reach, ordinal).view(reach.tools.signal),
+/** The nodes are one cluster, and its peers are the pods: a shard may come to a peer that is none of them. */
+async function checkPeers(reach: Reach): Promise<void> {
+  const { replicas } = reach.plan.cluster
+  const { peers } = await agreedView({
+    replicas,
+    engineOn: (ordinal) => engineOn(reach, ordinal),
+    signal: reach.tools.signal,
+  })
+  if (peers === replicas) return
+  throw new EngineError(
+    `the nodes know of ${peers} peers, but the target has ${replicas} pods: remove the other peers`,
   )
-  for (const [ordinal, view] of (await Promise.all(asked)).entries()) {
-    if (view.status === 'disabled') {
-      if (cluster.replicas === 1) continue
-      throw new Rejected(`node ${ordinal} runs alone: distributed mode is disabled`)
-    }
-    const { consensus_thread_status: thread, err } = view.consensus_thread_status
-    if (thread !== 'working') {
-      throw new Rejected(`consensus is ${thread} on node ${ordinal}: ${err ?? 'no reason given'}`)
-    }
-    const peers = Object.keys(view.peers).length
-    if (peers !== cluster.replicas) {
-      throw new EngineError(
-        `node ${ordinal} knows of ${peers} peers, but the target has ${cluster.replicas} pods`,
-      )
-    }
-    if (view.raft_info.leader == null) throw new EngineError(`node ${ordinal} knows of no leader`)
-  }
 }
 
 function numbers(version: string): [number, number, number] {

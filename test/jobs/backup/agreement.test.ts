@@ -282,6 +282,28 @@ t.test(
   },
 )
 
+t.test('a backup that no restore would bring into several nodes says so at its end', async (t) => {
+  const CASES: [version: string, nodes: number, isSaid: boolean][] = [
+    ['1.15.4', 2, true],
+    ['1.15.4', 1, false],
+    ['1.16.0', 2, false],
+  ]
+  for (const [version, nodes, isSaid] of CASES) {
+    const scene = await stage(t, { nodes })
+    upgraded(scene, version)
+    changing(
+      scene,
+      () => false,
+      () => undefined,
+    )
+    const { code, log } = await scene.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    const { message = '' } = (await scene.world.progress()) ?? {}
+    const words = `no VecRestore brings a backup of engine ${version} into several nodes`
+    t.equal(message.includes(words), isSaid, `${version} on ${nodes} nodes: ${message}`)
+  }
+})
+
 t.test('a node with another collection of the same name is not backed up', async (t) => {
   const scene = await stage(t, { nodes: 2 })
   scene.nodes[1]?.misbehave(({ path }) =>

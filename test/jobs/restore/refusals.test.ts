@@ -100,7 +100,8 @@ const REFUSALS: Refusal[] = [
   {
     title: 'consensus that does not work on every node',
     arrange: ({ engine }) => engine.stopConsensus(1, 'Failed to handle committed entries'),
-    error: 'consensus is stopped_with_err on node 1: Failed to handle committed entries',
+    error:
+      'consensus is stopped_with_err on node 1, which a restart of its pod repairs: Failed to handle committed entries',
   },
   {
     title: 'snapshots larger than the disks of a node',

@@ -226,6 +226,6 @@ t.test('a target that is being scaled is waited for, until its peers are its pod
   })
   const { code, log } = await run(await stood.restore())
   t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
-  t.match(log, /node 0 knows of 4 peers, but the target has 3 pods/)
+  t.match(log, /the nodes know of 4 peers, but the target has 3 pods: remove the other peers/)
   await stood.compare(t)
 })
