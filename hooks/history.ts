@@ -4,8 +4,8 @@ import { secondsSince } from './conditions.ts'
 import { runOf } from './job.ts'
 import type { Context, Dropped } from './protocol.ts'
 
-/** So many failed helm runs stay readable. */
-const FAILED_RUNS_KEPT = 3
+/** So many runs of each outcome stay readable. */
+const RUNS_KEPT = 3
 
 /** The Jobs to drop: each has ended, its result is in the parent's status, and its time is over. */
 export function outlived(
@@ -14,18 +14,23 @@ export function outlived(
   { now, settings }: Context,
 ): Dropped[] {
   const recorded = jobs.filter(isRecorded)
-  const surplus = recorded
-    .filter((job) => endOf(job)?.type === 'Failed')
-    .toSorted((one, other) => runOf(other) - runOf(one))
-    .slice(FAILED_RUNS_KEPT)
+  const surplus = new Set([...surplusOf(recorded, 'Failed'), ...surplusOf(recorded, 'Complete')])
   // Of one that has not ended, or not said when, nobody knows how old it is.
   const isOld = (job: Job) =>
     secondsSince(endOf(job)?.lastTransitionTime ?? '', now) > settings.historySeconds
   return recorded
-    .filter((job) => isOld(job) || surplus.includes(job))
+    .filter((job) => isOld(job) || surplus.has(job))
     .map((job) => ({
       kind: 'Job',
       name: job.metadata.name,
-      reason: isOld(job) ? 'its history time is over' : 'newer failed runs are kept',
+      reason: isOld(job) ? 'its history time is over' : 'newer runs are kept',
     }))
+}
+
+/** All but the newest that ended so. */
+function surplusOf(jobs: Job[], outcome: 'Complete' | 'Failed'): Job[] {
+  return jobs
+    .filter((job) => endOf(job)?.type === outcome)
+    .toSorted((one, other) => runOf(other) - runOf(one))
+    .slice(RUNS_KEPT)
 }

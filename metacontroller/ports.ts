@@ -3,6 +3,7 @@
  * jobs/clients. Reads that many resources repeat are answered from a short memory.
  */
 import { Value } from '@sinclair/typebox/value'
+import { parseProgress } from '../crds/command.ts'
 import { KubernetesError } from '../crds/errors.ts'
 import { AnyObject, Pod, Secret, type Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../crds/names.ts'
@@ -14,7 +15,7 @@ import { commonPorts, hasStatus } from './common-ports.ts'
 import { leasePorts } from './leases.ts'
 import { clusters, definitions, jobs, pods, secrets, served } from './places.ts'
 import { remember } from './remember.ts'
-import type { Log } from './start-mark.ts'
+import type { Log, MarkedCluster } from './start-mark.ts'
 import { unfinishedJobs } from './unfinished.ts'
 
 export interface PortTools {
@@ -121,7 +122,7 @@ function contentOnly(kubernetes: Kubernetes): ClusterPorts['secret'] {
 export async function servedClusters(
   kubernetes: Kubernetes,
   namespaces: string[],
-): Promise<AnyObject[]> {
+): Promise<MarkedCluster[]> {
   const lists = served(clusters, namespaces).map((place) =>
     kubernetes.collect(place, {}, (object: unknown) =>
       Value.Check(AnyObject, object) ? identityOf(object) : undefined,
@@ -131,12 +132,13 @@ export async function servedClusters(
 }
 
 /** What a start mark depends on. */
-function identityOf({ apiVersion, kind, metadata }: AnyObject): AnyObject {
+function identityOf({ metadata }: AnyObject): MarkedCluster {
   const { name, namespace, uid, creationTimestamp, deletionTimestamp, annotations } = metadata
   const mark = annotations?.[ANNOTATIONS.startMark]
+  const report = parseProgress(annotations?.[ANNOTATIONS.progress], uid ?? '')
+  const appliedAt = report?.applied?.at
   return {
-    apiVersion,
-    kind,
+    ...(appliedAt !== undefined && { appliedAt }),
     metadata: {
       name,
       ...(namespace !== undefined && { namespace }),
@@ -154,7 +156,7 @@ function identityOf({ apiVersion, kind, metadata }: AnyObject): AnyObject {
  */
 export async function patchCluster(
   kubernetes: Kubernetes,
-  { metadata }: AnyObject,
+  { metadata }: MarkedCluster,
   patch: object,
 ): Promise<boolean> {
   try {

@@ -73,7 +73,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   const url = await server.listen({ port: options.port, host: options.host })
   const stopMarking = startMarking({
-    startedAt,
+    ...{ startedAt, version: settings.version },
     list: () => servedClusters(kubernetes, namespaces),
     patch: (cluster, patch) => patchCluster(kubernetes, cluster, patch),
     timers,

@@ -15,6 +15,7 @@ import { tells } from './failure.ts'
 import type { ClusterPorts, PodConsensus } from './ports.ts'
 import type { Turns } from './turns.ts'
 import { dueRun } from './plan.ts'
+import { waitsForSlot } from './slots.ts'
 import { usedSecrets } from './secrets.ts'
 import { lacksPods, mayAskPods } from './status.ts'
 import type { Observed } from './observed.ts'
@@ -63,12 +64,15 @@ export async function observe(
       ? { ...observed, leases: await readLeases(cluster, ports, context) }
       : observed
   }
-  const [liveJobs, unfinished, leases] = await Promise.all([
+  const unfinishedHelmJobs = (await ports.unfinishedHelmJobs()) + turns.others(uid, context.now)
+  const isFull = unfinishedHelmJobs >= context.settings.maxHelmJobs
+  if (isFull && waitsForSlot(cluster, context.settings)) {
+    return { ...observed, due, unfinishedHelmJobs }
+  }
+  const [liveJobs, leases] = await Promise.all([
     ports.jobsOf(namespace, uid),
-    ports.unfinishedHelmJobs(),
     readLeases(cluster, ports, context),
   ])
-  const unfinishedHelmJobs = unfinished + turns.others(uid, context.now)
   return { ...observed, due, liveJobs, unfinishedHelmJobs, leases }
 }
 

@@ -25,6 +25,7 @@ import { obstacleOf } from './obstacles.ts'
 import type { Observed } from './observed.ts'
 import { wantedRun } from './plan.ts'
 import type { Wanted } from './observed.ts'
+import { slotSeconds, slotsMessage } from './slots.ts'
 import { secretProblem, usedSecrets } from './secrets.ts'
 import { clusterStatus, isJustApplied, type Shortfall } from './status.ts'
 
@@ -89,8 +90,10 @@ function start(
     return waiting('HelmStarting', 'the rights of the helm Job are being made', rights)
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
-    const message = `${unfinishedHelmJobs} helm Jobs are running`
-    return withoutLease(observed, waiting('WaitingForTurn', message))
+    return withoutLease(observed, {
+      ...waiting('WaitingForTurn', slotsMessage(context.settings)),
+      resyncAfterSeconds: slotSeconds(cluster),
+    })
   }
   const run = nextRun([...observed.jobs, ...liveJobs], progress?.run)
   const claimed = claimOf(observed, run, context)

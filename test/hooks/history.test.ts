@@ -35,11 +35,18 @@ t.test('a Job whose end has no time is kept: nobody knows how old it is', async 
   t.strictSame(outlived([job], all, context), [])
 })
 
-t.test('of failed runs the newest three stay, whatever their order; of others all', async (t) => {
-  const failed = [2, 5, 1, 4, 3].map((run) => helmJob({ run, ended: ['Failed', 60] }))
-  const done = [6, 7, 8, 9].map((run) => helmJob({ run, ended: ['Complete', 60] }))
-  const dropped = outlived([...done, ...failed], all, context)
-  const [second, , first] = failed
-  t.strictSame(names(dropped), [second?.metadata.name, first?.metadata.name])
-  t.equal(dropped[0]?.reason, 'newer failed runs are kept')
-})
+t.test(
+  'of failed runs the newest three stay, whatever their order; of those that completed too',
+  async (t) => {
+    const failed = [2, 5, 1, 4, 3].map((run) => helmJob({ run, ended: ['Failed', 60] }))
+    const done = [6, 7, 8, 9].map((run) => helmJob({ run, ended: ['Complete', 60] }))
+    const dropped = outlived([...done, ...failed], all, context)
+    const [second, , first] = failed
+    const [oldest] = done
+    t.strictSame(
+      names(dropped),
+      [oldest, second, first].map((job) => job?.metadata.name),
+    )
+    t.equal(dropped[0]?.reason, 'newer runs are kept')
+  },
+)

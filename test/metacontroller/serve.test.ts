@@ -184,7 +184,7 @@ t.test('after a minute of health it marks each VecCluster that was there before'
   await installCrds(api)
   await api.create(veccluster)
   clock.advance(1_000)
-  const start = clock.now().toISOString()
+  const start = `${clock.now().toISOString()}/${settings.version}`
   const running = await startService({
     kubeconfig: kubeconfigFile(t, embedded),
     ...{ port: 0, host: '127.0.0.1', insecureHooks: true, settings },

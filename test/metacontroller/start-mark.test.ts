@@ -1,11 +1,13 @@
 import t, { type Test } from 'tap'
+import { KubernetesError } from '../../crds/errors.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/names.ts'
 import { startMarking, unmarked } from '../../metacontroller/start-mark.ts'
 import { MovableClock } from '../world/clock.ts'
 
 const START = new Date('2026-03-01T12:00:00.000Z')
-const MARK = START.toISOString()
+const RUN = { startedAt: START, version: '0.2.0' }
+const MARK = `${START.toISOString()}/0.2.0`
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined }
 
 function cluster(name: string, metadata: Partial<AnyObject['metadata']> = {}): AnyObject {
@@ -23,15 +25,26 @@ function cluster(name: string, metadata: Partial<AnyObject['metadata']> = {}): A
 }
 
 /** A runner over clusters that a test scripts, and what it patched, by second after the start. */
-function runner(t: Test, list: () => Promise<AnyObject[]>, patch = async () => true) {
+function runner(
+  t: Test,
+  list: () => Promise<AnyObject[]>,
+  patch: (name: string) => Promise<boolean> = async () => true,
+) {
   const clock = new MovableClock(START)
   const patched: [number, string, object][] = []
+  const marked = new Map<string, AnyObject['metadata']['annotations']>()
+  const withMark = (found: AnyObject) => {
+    const annotations = marked.get(found.metadata.name)
+    return annotations ? { ...found, metadata: { ...found.metadata, annotations } } : found
+  }
   const stop = startMarking({
-    startedAt: START,
-    list,
+    ...RUN,
+    list: async () => (await list()).map(withMark),
     patch: async (found, body) => {
       patched.push([(clock.now().getTime() - START.getTime()) / 1000, found.metadata.name, body])
-      return patch()
+      const done = await patch(found.metadata.name)
+      if (done) marked.set(found.metadata.name, { [ANNOTATIONS.startMark]: MARK })
+      return done
     },
     timers: clock,
     log: silent,
@@ -79,7 +92,7 @@ t.test(
         cluster('new', { creationTimestamp: '2026-03-01T12:00:01Z' }),
         cluster('going', { deletionTimestamp: '2026-03-01T11:59:00Z' }),
       ],
-      START,
+      RUN,
     )
     t.strictSame(
       due.map(({ metadata }) => metadata.name),
@@ -91,7 +104,7 @@ t.test(
 t.test('a cluster made in the second of the start was made for this release', async (t) => {
   const startedAt = new Date('2026-03-01T12:00:07.900Z')
   const made = (at: string) => cluster(at, { creationTimestamp: `2026-03-01T12:00:${at}Z` })
-  const due = unmarked([made('06'), made('07'), made('08')], startedAt)
+  const due = unmarked([made('06'), made('07'), made('08')], { startedAt, version: '0.2.0' })
   t.strictSame(
     due.map(({ metadata }) => metadata.name),
     ['06'],
@@ -152,4 +165,60 @@ t.test('a service that stops marks no more', async (t) => {
     ['a'],
   )
   t.equal(clock.nextAt(), undefined)
+})
+
+t.test('a service that ends again and again marks a cluster once an hour', async (t) => {
+  const marked = (mark: string) => cluster(mark, { annotations: { [ANNOTATIONS.startMark]: mark } })
+  const marks = [
+    '2026-03-01T11:00:00.001Z/0.2.0',
+    '2026-03-01T11:00:00.000Z/0.2.0',
+    '2026-03-01T11:59:00.000Z/0.1.0',
+    '2026-03-01T11:59:00.000Z',
+    'anything',
+  ]
+  const due = unmarked(marks.map(marked), RUN)
+  t.strictSame(
+    due.map(({ metadata }) => metadata.name),
+    marks.slice(1),
+    'earlier, of another release, or not ours',
+  )
+})
+
+t.test('a cluster that was applied since the start needs no mark', async (t) => {
+  const applied = (appliedAt: string) => ({ ...cluster(appliedAt), appliedAt })
+  const due = unmarked(['2026-03-01T11:59:59Z', '2026-03-01T12:00:00Z'].map(applied), RUN)
+  t.strictSame(
+    due.map(({ metadata }) => metadata.name),
+    ['2026-03-01T11:59:59Z'],
+  )
+  const many = Array.from({ length: 30 }, (_, number) =>
+    applied(`2026-03-01T11:00:${number + 10}Z`),
+  )
+  const { patched, pass } = runner(t, async () =>
+    patched.length < 5 ? many : many.map((one) => ({ ...one, appliedAt: '2026-03-01T12:01:00Z' })),
+  )
+  await pass(200)
+  t.equal(patched.length, 20, 'the list is read again now and then')
+})
+
+t.test('a cluster that refuses its mark stops no other', async (t) => {
+  const { patched, pass } = runner(
+    t,
+    async () => ['a', 'b', 'c'].map((name) => cluster(name)),
+    async (name) => {
+      if (name === 'a') throw new KubernetesError('PATCH answered 403', { status: 403 })
+      if (name === 'b' && patched.length === 2) throw new KubernetesError('502', { status: 502 })
+      return true
+    },
+  )
+  await pass(300)
+  t.strictSame(
+    patched.map(([second, name]) => [second, name]),
+    [
+      [60, 'a'],
+      [61, 'b'],
+      [91, 'b'],
+      [92, 'c'],
+    ],
+  )
 })

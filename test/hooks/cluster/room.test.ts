@@ -51,7 +51,33 @@ t.test('live Jobs and turns are read only where a Job may be due', async (t) => 
   await room.sync(requestOf(settled, rights, [statefulSet()]), context)
   t.strictSame(read, [])
   await room.sync(requestOf(cluster(), rights), context)
-  t.strictSame(read, ['jobsOf', 'unfinishedHelmJobs'])
+  t.strictSame(read, ['unfinishedHelmJobs', 'jobsOf'])
+})
+
+t.test('who waits for a slot reads no more than whether there is one', async (t) => {
+  const read: string[] = []
+  const noted =
+    <T>(name: string, value: T) =>
+    async () => {
+      read.push(name)
+      return value
+    }
+  let running = 10
+  const { ports } = portsOf({
+    jobsOf: noted('jobsOf', []),
+    lease: noted('lease', undefined),
+    unfinishedHelmJobs: async () => running,
+  })
+  const room = clusterRoom(ports)
+  const first = await room.sync(requestOf(cluster(), rights), context)
+  t.strictSame(read.splice(0), ['jobsOf', 'lease', 'lease'], 'its own Lease must be given back')
+  const waiting = cluster({ status: statusOf(first) })
+  const second = await room.sync(requestOf(waiting, rights), context)
+  t.strictSame(read, [])
+  t.strictSame(statusOf(second), statusOf(first))
+  running = 9
+  await room.sync(requestOf(waiting, rights), context)
+  t.strictSame(read, ['jobsOf', 'lease', 'lease'])
 })
 
 t.test('Leases are read where a helm run may be due, and written before its Job', async (t) => {

@@ -142,7 +142,7 @@ t.test('finished Jobs stay for their history time, and the last three failed run
   t.strictSame(
     desired.dropped?.map(({ name, reason }) => [name.at(-1), reason]),
     [
-      ['1', 'newer failed runs are kept'],
+      ['1', 'newer runs are kept'],
       ['5', 'its history time is over'],
     ],
   )

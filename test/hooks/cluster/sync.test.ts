@@ -1,5 +1,6 @@
 /** When a helm run of a VecCluster starts, and what becomes of its Job. */
 import t from 'tap'
+import { clusterRights } from '../../../hooks/cluster/children.ts'
 import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
 import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
 import type { Decision } from '../../../hooks/cluster/sync.ts'
@@ -92,13 +93,25 @@ t.test('what failed before stays in sight while the next Job runs', async (t) =>
 })
 
 t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
-  const desired = sync(ready({ unfinishedHelmJobs: 10 }), context)
+  const desired = sync(ready({ unfinishedHelmJobs: 12 }), context)
   t.equal(jobIn(desired), undefined)
   t.strictSame(condition(desired, 'Applied'), [
     'False',
     'WaitingForTurn',
     '10 helm Jobs are running',
   ])
+  const again = (uid: string) => {
+    const { metadata, ...rest } = cluster()
+    const other = { ...rest, metadata: { ...metadata, uid } }
+    const parts = { cluster: other, children: clusterRights(other) }
+    return sync(ready({ ...parts, unfinishedHelmJobs: 10 }), context).resyncAfterSeconds
+  }
+  const pauses = ['a', 'b', 'c', 'd', 'e'].map((name) => again(name) ?? 0)
+  t.ok(
+    pauses.every((seconds) => seconds >= 10 && seconds <= 20),
+    'not at once',
+  )
+  t.equal(new Set(pauses).size, 5, 'and not together')
 })
 
 t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
