@@ -52,11 +52,13 @@ export async function sync(
     reason: 'TokenIssued',
     message,
   })
+  // Already reported: the Secret has held it since the last pass.
+  if (conditionOf(accessKey, 'Ready')?.reason === 'TokenIssued') return desired
   const events = [
-    ...issued(accessKey, message, status.issuedAt, context),
-    ...shortKey(accessKey, Buffer.byteLength(signingKey), status.keyFingerprint, context),
+    issued(accessKey, message, status.issuedAt, context),
+    ...shortKey(accessKey, signingKey, status, context),
   ]
-  return events.length === 0 ? desired : { ...desired, events }
+  return { ...desired, events }
 }
 
 /** Who waits tells so in the condition only. */
@@ -173,21 +175,23 @@ function issued(
   message: string,
   issuedAt: string | undefined,
   { now }: Context,
-): KubernetesEvent[] {
-  if (conditionOf(accessKey, 'Ready')?.reason === 'TokenIssued') return []
+): KubernetesEvent {
   const transition = issuedAt ?? ''
-  return [eventOn(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)]
+  return eventOn(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)
 }
 
-/** One for each key that is too short to sign with. */
+/** One for each token that is signed with a key that is too short. */
 function shortKey(
   accessKey: VecAccessKey,
-  length: number,
-  fingerprint: string | undefined,
+  signingKey: string,
+  { keyFingerprint = '', issuedAt = '' }: AccessKeyStatus,
   { now }: Context,
 ): KubernetesEvent[] {
-  if (length >= SAFE_KEY_BYTES || fingerprint === accessKey.status?.keyFingerprint) return []
+  const length = Buffer.byteLength(signingKey)
+  if (length >= SAFE_KEY_BYTES) return []
+  const { generation } = accessKey.metadata
+  const transition = `${keyFingerprint}/${issuedAt}/${generation}`
   const message = `the signing key has ${length} bytes; use at least ${SAFE_KEY_BYTES}`
   const event = { type: 'Warning' as const, reason: 'ShortApiKey', message }
-  return [eventOn(accessKey, { ...event, transition: fingerprint ?? '' }, now)]
+  return [eventOn(accessKey, { ...event, transition }, now)]
 }

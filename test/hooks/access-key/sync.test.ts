@@ -162,7 +162,7 @@ t.test('who only waits has no error, and no Event', async (t) => {
   t.strictSame(reasons(await sync(observed(), namespaces)), [])
 })
 
-t.test('each token, and each short key, is an Event of its own', async (t) => {
+t.test('each token, and each that a short key signed, is an Event of its own', async (t) => {
   const names = async (signingKey: string, created = ago(3600)) => {
     const parent = accessKey({ access: 'r', ttl: '3h' })
     const made = { ...parent, metadata: { ...parent.metadata, creationTimestamp: created } }
@@ -173,8 +173,18 @@ t.test('each token, and each short key, is an Event of its own', async (t) => {
   t.match([token, warning], [/^TokenIssued /, /^ShortApiKey /])
   t.strictSame(more, [])
   t.strictSame(await names('short'), [token, warning], 'the same ones, however often they are told')
-  t.not((await names('short', ago(3000)))[0], token)
+  const [renewed, again, ...rest] = await names('short', ago(3000))
+  t.not(renewed, token)
+  t.match(again, /^ShortApiKey /)
+  t.not(again, warning, 'a renewed token is warned of again')
+  t.strictSame(rest, [])
   t.not((await names('other'))[1], warning)
+})
+
+t.test('a token that was reported is not reported again', async (t) => {
+  const first = await settled({ signingKey: 'short' })
+  const known = { ...accessKey(), status: first.status }
+  t.strictSame(reasons(await settled({ accessKey: known, signingKey: 'short' })), [])
 })
 
 t.test('a key of 32 bytes is long enough', async (t) => {
