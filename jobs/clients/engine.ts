@@ -15,6 +15,7 @@ import { ClusterView, Collections, Placement, Version } from './engine-answers.t
 import { collectionPath } from './engine-path.ts'
 import type { EngineCall, Route } from './engine-route.ts'
 import type { KeyRotation } from './key-rotation.ts'
+import { loggedRoute } from './logged-route.ts'
 import type { StreamBody } from './multipart.ts'
 import { ownBytes } from './own-bytes.ts'
 import type { Answer } from './whole-answer.ts'
@@ -69,7 +70,7 @@ export class Engine {
 
   constructor(options: Options) {
     this.node = options.route.node
-    this.#options = options
+    this.#options = { ...options, route: loggedRoute(options.route, options.log) }
   }
 
   /** Whether this node serves; one that does not answer is not ready. */
@@ -118,7 +119,7 @@ export class Engine {
 
   /** A file as a stream; ends with an error when no byte comes for STALL_MS. */
   async open(path: string, timeoutMs: number, signal?: AbortSignal): Promise<Readable> {
-    const { route, log } = this.#options
+    const { route } = this.#options
     const { key, ca } = await this.#credentials()
     const headers = {
       // What is downloaded is measured and hashed as it lies there.
@@ -127,7 +128,6 @@ export class Engine {
     }
     const call = { method: 'GET' as const, path, headers, timeoutMs, signal, stallMs: STALL_MS }
     const { status, body } = await route.open(call, ca)
-    log.debug({ node: this.node, call: `GET ${path}`, status }, 'engine call')
     if (status === 200) return body
     const answer = { status, text: await beginningOf(body) }
     if (await this.#isRenewed(answer, signal)) return this.open(path, timeoutMs, signal)
@@ -145,7 +145,7 @@ export class Engine {
     { body, timeoutMs = SHORT_CALL_MS, signal, maxBytes: most = ANSWER_BYTES }: BytesOptions,
   ): Promise<Buffer> {
     const maxBytes = Math.min(most, MAX_BYTES)
-    const { route, log } = this.#options
+    const { route } = this.#options
     const { key, ca } = await this.#credentials()
     const headers = {
       'content-type': 'application/json',
@@ -159,7 +159,6 @@ export class Engine {
       signal?.throwIfAborted()
       throw new EngineError(`${named} broke off: ${wordsOf(cause)}`, { cause })
     })
-    log.debug({ node: this.node, call: `${method} ${path}`, status }, 'engine call')
     if (bytes === undefined) {
       throw new EngineError(`${named} answered more than ${maxBytes} bytes`, { status: 413 })
     }
@@ -242,7 +241,7 @@ export class Engine {
     path: string,
     { body, stream, timeoutMs = SHORT_CALL_MS, signal }: CallOptions,
   ): Promise<Answer> {
-    const { route, log } = this.#options
+    const { route } = this.#options
     const headers = {
       ...(key !== undefined && { 'api-key': key }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -253,9 +252,7 @@ export class Engine {
     }
     const text = body === undefined ? {} : { body: JSON.stringify(body) }
     const sent = stream === undefined ? text : { body: stream.source }
-    const answer = await route.send({ method, path, headers, ...sent, timeoutMs, signal }, ca)
-    log.debug({ node: this.node, call: `${method} ${path}`, status: answer.status }, 'engine call')
-    return answer
+    return route.send({ method, path, headers, ...sent, timeoutMs, signal }, ca)
   }
 
   #succeeded({ status, text, retryAfterSeconds }: Answer, call: string): string {

@@ -223,6 +223,7 @@ export class Kubernetes {
       this.#log.debug({ method, path, status: answer.status }, 'api call')
       return answer
     } catch (cause) {
+      this.#log.debug({ method, path, reason: wordsOf(cause) }, 'api call failed')
       call.signal?.throwIfAborted()
       throw new KubernetesError(`${method} ${path} got no answer: ${wordsOf(cause)}`, { cause })
     }

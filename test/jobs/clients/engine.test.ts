@@ -53,6 +53,28 @@ t.test('a node that answers /readyz with 200 is ready', async (t) => {
   await t.rejects(engine.readyz(AbortSignal.abort(new Error('over'))), { message: 'over' })
 })
 
+t.test('every request is logged at level DEBUG, also one that gets no answer', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const write = (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>)
+  const own = await node(t)
+  const debug = jobLog({ LOG_LEVEL: 'DEBUG' }, { write })
+  const credentials = async () => ({ key: 'secret-key' })
+  const engine = new Engine({ route: routeTo(own.url, connections(t)), log: debug, credentials })
+  await engine.version()
+  await own.close()
+  await t.rejects(engine.collections())
+  await t.rejects(engine.bytes('GET', '/collections/docs', {}))
+  await t.rejects(engine.open('/collections/docs/snapshots/s', 1000))
+  t.match(lines, [
+    { level: 'DEBUG', node: own.url, call: 'GET /', status: 200, msg: 'engine call' },
+    ...['GET /collections', 'GET /collections/docs', 'GET /collections/docs/snapshots/s'].map(
+      (call) => ({ level: 'DEBUG', call, reason: /ECONNREFUSED/, msg: 'engine call failed' }),
+    ),
+  ])
+  t.equal(lines.length, 4)
+  t.notMatch(JSON.stringify(lines), /secret-key/)
+})
+
 t.test('a certificate that has expired is named, and nothing is sent', async (t) => {
   const expired = await node(t, { tls: EXPIRED })
   const engine = engineAt(t, expired.url.replace('http:', 'https:'), { ca: EXPIRED.cert })
