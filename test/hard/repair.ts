@@ -7,6 +7,7 @@ import { settle, viewOf } from './replicas.ts'
 import type { HardWorld } from './world.ts'
 
 const WAIT_MS = 120_000
+const SETTLE_MS = 10_000
 /** A start on an empty volume, from the moment the process is killed. */
 const JOIN_MS = 8_000
 const POLL_MS = 250
@@ -39,14 +40,15 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
     return false
   })
   for (const collection of await collectionsOf(survivor.url)) {
-    await unlessGone(makeCopies(world, cluster, collection))
+    await makeCopies(world, cluster, collection)
   }
 }
 
 /** The load deletes a collection or a shard key now and then. */
-async function unlessGone(work: Promise<void>): Promise<void> {
-  await work.catch((error: unknown) => {
-    if (!/doesn't exist|does not exist/.test(String(error))) throw error
+async function unlessGone<Result>(work: Promise<Result>): Promise<Result | undefined> {
+  return work.catch((error: unknown) => {
+    if (/doesn't exist|does not exist/.test(String(error))) return undefined
+    throw error
   })
 }
 
@@ -82,7 +84,20 @@ async function dropCopies(url: string, collection: string, peer: string): Promis
 
 /** As many copies as the collection is to have, each made from one that is Active. */
 async function makeCopies(world: HardWorld, cluster: string, collection: string): Promise<void> {
-  const urls = world.urls(cluster)
+  await until(`${collection} of ${cluster} has all its copies`, async () => {
+    const urls = world.urls(cluster)
+    // The load creates and deletes shards meanwhile, so each copy is decided on by itself.
+    if ((await settle(() => urls, collection, SETTLE_MS)) !== undefined) return false
+    const move = await unlessGone(nextCopy(urls, collection))
+    if (move === undefined) return true
+    const path = `${pathOf(collection)}/cluster?timeout=20`
+    await unlessGone(post(urls[0] ?? '', path, `{"replicate_shard":${move}}`))
+    return false
+  })
+}
+
+/** A copy that is missing, as the engine takes it; undefined when there is none. */
+async function nextCopy(urls: readonly string[], collection: string): Promise<string | undefined> {
   const [url = ''] = urls
   const { config } = (await ask(url, 'GET', pathOf(collection))) as {
     config: { params: { replication_factor: number } }
@@ -98,16 +113,12 @@ async function makeCopies(world: HardWorld, cluster: string, collection: string)
       holders.set(shard, [...(holders.get(shard) ?? []), own])
     }
   }
-  const { replication_factor: wanted } = config.params
   for (const [shard, peers] of holders) {
-    const free = all.filter((peer) => !peers.includes(peer))
-    for (const to of free.slice(0, Math.max(0, wanted - peers.length))) {
-      const move = `{"shard_id":${shard},"from_peer_id":${peers[0]},"to_peer_id":${to}}`
-      const body = `{"replicate_shard":${move}}`
-      await unlessGone(post(url, `${pathOf(collection)}/cluster?timeout=20`, body))
-      await settle(() => world.urls(cluster), collection, WAIT_MS)
-    }
+    const to = all.find((peer) => !peers.includes(peer))
+    if (to === undefined || peers.length >= config.params.replication_factor) continue
+    return `{"shard_id":${shard},"from_peer_id":${peers[0]},"to_peer_id":${to}}`
   }
+  return undefined
 }
 
 /** Peer ids are larger than a number holds, so they are cut out of the text. */
