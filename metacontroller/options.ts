@@ -2,6 +2,7 @@
  * How the service is told what to do: command-line arguments, and below them the environment. What
  * does not read is refused with the name of the flag or variable.
  */
+import { isIP, isIPv6 } from 'node:net'
 import { parseArgs } from 'node:util'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -177,7 +178,13 @@ function json(name: string, text: string): unknown {
 function purgeRules(env: Environment): NonNullable<Options['purgeRules']> {
   const http = oneOf('PURGE_HTTP', ['allow', 'refuse'] as const, env['PURGE_HTTP'] ?? 'allow')
   const denied = (env['PURGE_DENIED'] ?? '').split(',').filter((network) => network !== '')
-  return { allowHttp: http === 'allow', denied }
+  return { allowHttp: http === 'allow', denied: [...denied, ...apiServerOf(env)] }
+}
+
+/** What it answers is nothing that a bucket says. */
+function apiServerOf({ KUBERNETES_SERVICE_HOST: host = '' }: Environment): string[] {
+  if (isIP(host) === 0) return []
+  return [`${host}/${isIPv6(host) ? 128 : 32}`]
 }
 
 /** `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the names that Metacontroller calls. */

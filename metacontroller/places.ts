@@ -12,6 +12,7 @@ export type Place = (namespace?: string) => Collection
 
 export const namespaces = place('v1', 'namespaces')
 export const pods = place('v1', 'pods')
+export const services = place('v1', 'services')
 export const secrets = place('v1', 'secrets')
 export const events = place('v1', 'events')
 export const jobs = place('batch/v1', 'jobs')

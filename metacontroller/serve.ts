@@ -6,11 +6,13 @@ import type { Server } from 'node:https'
 import type { Logger } from 'pino'
 import manifest from '../package.json' with { type: 'json' }
 import { buildServer } from '../hooks/server.ts'
+import { AddressGuard } from '../jobs/clients/addresses.ts'
 import { EngineConnections } from '../jobs/clients/engine-route.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
 import { jobLog } from '../jobs/log.ts'
 import { PLURALS } from './controllers.ts'
 import { watchCrdVersions } from './crd-version.ts'
+import { engineLookup, serviceReader } from './engine-lookup.ts'
 import { proofOf } from './identity/proof.ts'
 import { serviceMetrics } from './metrics.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
@@ -52,7 +54,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   const tools = { kubernetes, plurals: PLURALS, now, timers, log }
   const proof = await proofOf(options, tools)
-  const connections = new EngineConnections(ENGINE_ANSWERS)
+  const guard = new AddressGuard({ allowHttp: true, denied: [] })
+  const connections = new EngineConnections({
+    ...ENGINE_ANSWERS,
+    ...(options.engineRoute === 'direct' && {
+      lookup: engineLookup(guard, serviceReader(kubernetes, now)),
+    }),
+  })
   const rooms = roomsOf({
     ...{ ...options, namespaces, kubernetes, connections, now, timers, metrics },
     jobKeys: () => proof.jobKeys(),

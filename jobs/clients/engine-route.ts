@@ -8,6 +8,7 @@ import { podEndpointOf, endpointOf, type Connection } from '../../crds/connectio
 import { EngineError } from '../../crds/errors.ts'
 import { ENGINE_CONNECTIONS } from '../../crds/limits.ts'
 import { HTTP_PORT, releaseName } from '../../crds/names.ts'
+import type { Lookup } from './addresses.ts'
 import { ANSWER_BYTES, ByteBudget } from './byte-limit.ts'
 import { deadline, streamAnswerOf, wordsOf, type StreamAnswer } from './call.ts'
 import type { Kubernetes } from './kubernetes.ts'
@@ -42,10 +43,14 @@ const CONNECT_MS = 10_000
 /** Certificate authorities are replaced now and then: what was used long ago is closed. */
 const MAX_POOLS = 256
 
-/** How many bytes of answers may be in memory: a Job has one tenant, the service has all of them. */
-export interface AnswerLimits {
+/** A Job has one tenant, the service has all of them. */
+export interface ConnectionOptions {
+  /** How many bytes of an answer may be in memory. */
   maxBytes?: number
+  /** Of all answers together. */
   budgetBytes?: number
+  /** Instead of DNS. */
+  lookup?: Lookup
 }
 
 /** Connections to engines, one pool for each certificate authority, ten connections to each host. */
@@ -57,7 +62,10 @@ export class EngineConnections {
   /** Of all of them together. */
   readonly budget: ByteBudget | undefined
 
-  constructor({ maxBytes = ANSWER_BYTES, budgetBytes }: AnswerLimits = {}) {
+  readonly #lookup: Lookup | undefined
+
+  constructor({ maxBytes = ANSWER_BYTES, budgetBytes, lookup }: ConnectionOptions = {}) {
+    this.#lookup = lookup
     this.maxBytes = maxBytes
     this.budget = budgetBytes === undefined ? undefined : new ByteBudget(budgetBytes)
   }
@@ -89,7 +97,11 @@ export class EngineConnections {
       // A snapshot takes as long as it takes: each call has its own deadline.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: { timeout: CONNECT_MS, ...(ca !== undefined && { ca }) },
+      connect: {
+        timeout: CONNECT_MS,
+        ...(ca !== undefined && { ca }),
+        ...(this.#lookup !== undefined && { lookup: this.#lookup }),
+      },
     })
   }
 }

@@ -11,7 +11,7 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
     tokenFile: '/token',
     insecureHooks: false,
     engineRoute: 'direct',
-    purgeRules: { allowHttp: true, denied: [] },
+    purgeRules: { allowHttp: true, denied: ['10.96.0.1/32'] },
     settings: {
       version: '0.1.0',
       logLevel: 'INFO',

@@ -19,6 +19,7 @@ import { EngineConnections } from '../../jobs/clients/engine-route.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes.ts'
 import { systemTime } from '../../jobs/time.ts'
 import { backupPorts } from '../../metacontroller/backup-ports.ts'
+import { serviceReader } from '../../metacontroller/engine-lookup.ts'
 import { backupSchedulePorts } from '../../metacontroller/backup-schedule-ports.ts'
 import { collectionPorts } from '../../metacontroller/collection-ports.ts'
 import { migrationPorts } from '../../metacontroller/migration-ports.ts'
@@ -188,6 +189,7 @@ t.test("the service's rights are those that its calls need, and no others", asyn
   const engines = { connections, route: 'direct' as const, freshSecret: secret }
   const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
   const writes = new WritesUnderWay()
+  await serviceReader(kubernetes, now)('ns', 'vec-a')
   await use(clusterPorts(tools), ofCluster)
   await use(collectionPorts({ ...tools, ...engines, timers: systemTimers, writes }), ofCollection)
   await use(accessKeyPorts(tools), ofAccessKey)

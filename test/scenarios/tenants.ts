@@ -283,6 +283,27 @@ const account: Scenario = {
   },
 }
 
+const diverted: Scenario = {
+  title: 'a tenant diverts no call of the service to an engine of others',
+  // The embedded world has no DNS: its service reaches pods through the API server.
+  only: 'cluster',
+  async run(world, t) {
+    const { owner, own, attacker } = await neighbours(world, 'diverted')
+    await Promise.all([running(world, owner, 'a'), running(world, own, 'a')])
+    const service = { apiVersion: 'v1', kind: 'Service', namespace: own, name: 'vec-a' }
+    const gone = { clusterIP: null, clusterIPs: null, selector: null, ipFamilies: null }
+    const externalName = `vec-a.${owner}.svc.cluster.local`
+    await attacker.patch(service, {
+      spec: { ...gone, type: 'ExternalName', externalName, ipFamilyPolicy: null },
+    })
+    const stray = resource('VecCollection', own, 'stray')
+    await attacker.create(stray.of({ ...VECTORS, deletionPolicy: 'Delete' }))
+    await untilTold(world, stray.reference, /is of type ExternalName, which is not called/)
+    t.notOk(await engineIn(world, owner).exists('stray'))
+    await attacker.patch(stray.reference, { metadata: { finalizers: null } })
+  },
+}
+
 function dataJobs(jobs: { metadata: { name: string } }[]): string[] {
   return jobs.map(({ metadata }) => metadata.name).filter((name) => !name.startsWith('cluster-'))
 }
@@ -296,4 +317,5 @@ export const tenants: Scenario[] = [
   injected,
   reader,
   account,
+  diverted,
 ]

@@ -9,7 +9,7 @@ import { AnswerTooLong, ByteBudget } from '../../../jobs/clients/byte-limit.ts'
 import {
   EngineConnections,
   routeTo,
-  type AnswerLimits,
+  type ConnectionOptions,
 } from '../../../jobs/clients/engine-route.ts'
 import { Engine } from '../../../jobs/clients/engine.ts'
 import { Kubernetes, podAccess } from '../../../jobs/clients/kubernetes.ts'
@@ -38,7 +38,7 @@ function endless(response: ServerResponse, text: string): Promise<unknown> {
   return once(response, 'close')
 }
 
-function engineAt(t: Test, url: string, limits: AnswerLimits): Engine {
+function engineAt(t: Test, url: string, limits: ConnectionOptions): Engine {
   const connections = new EngineConnections(limits)
   t.teardown(() => connections.close())
   return new Engine({ route: routeTo(url, connections), log, credentials: async () => ({}) })
