@@ -42,7 +42,7 @@ WORKDIR /app
 COPY --from=packages /src/package.json ./
 COPY --from=packages /src/node_modules node_modules
 # Only the account that runs it may write here: what was compiled is run.
-RUN install -d -o 1000 -g 1000 -m 755 compiled
+RUN ["node", "--eval", "fs.mkdirSync('compiled'); fs.chownSync('compiled', 1000, 1000)"]
 ENV NODE_ENV=production NODE_OPTIONS=--use-system-ca NODE_COMPILE_CACHE=/app/compiled
 USER 1000:1000
 EXPOSE 8080
