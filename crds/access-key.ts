@@ -86,7 +86,7 @@ const spec = Type.Object(
     ttl: Type.Optional(
       Duration({
         description: 'Life of a token, such as 720h or 1h30m; default: it never expires.',
-        ...rule("duration(self) > duration('0s')", 'spec.ttl must be more than zero'),
+        ...rule("duration(self) >= duration('1m')", 'spec.ttl must be at least 1m'),
       }),
     ),
     renewBefore: Type.Optional(

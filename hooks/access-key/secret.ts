@@ -4,7 +4,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { connectionOf, endpointOf } from '../../crds/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { API_GROUP, LABELS, MANAGED_BY } from '../../crds/names.ts'
-import { timestamp } from '../conditions.ts'
+import { secondsSince, timestamp } from '../conditions.ts'
 import type { Child } from '../protocol.ts'
 import { secretNameOf } from './observe.ts'
 import { claimsOf, fingerprintOf, lifetimeOf, sign } from './token.ts'
@@ -70,6 +70,17 @@ export function issuedAs({ metadata }: Pick<Secret, 'metadata'>): AccessKeyStatu
 export function isOwnedBy(secret: Secret, { metadata }: VecAccessKey): boolean {
   const owners = (secret.metadata as { ownerReferences?: { uid: string }[] }).ownerReferences
   return owners?.some(({ uid }) => uid === metadata.uid) === true
+}
+
+/** The token that is there says the same as the wanted one, and is good until that is written. */
+export function isRenewal({ metadata, data = {} }: Secret, wanted: Child, now: Date): boolean {
+  const [said = {}, next = {}] = [metadata.annotations, wanted.metadata.annotations]
+  const { url } = wanted['data'] as Record<string, string>
+  const isSame = said[GENERATION] === next[GENERATION] && said[FINGERPRINT] === next[FINGERPRINT]
+  const expiresAt = said[EXPIRES]
+  return (
+    isSame && data['url'] === url && (expiresAt === undefined || secondsSince(expiresAt, now) < 0)
+  )
 }
 
 function secretOf(

@@ -10,7 +10,7 @@ import { eventOn } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { notServed, serves } from '../served.ts'
 import { secretNameOf, type Observed } from './observe.ts'
-import { isOwnedBy, issuedAs, keptSecret, tokenSecret } from './secret.ts'
+import { isOwnedBy, isRenewal, issuedAs, keptSecret, tokenSecret } from './secret.ts'
 
 /** The engine warns of shorter ones, and so do we. */
 const SAFE_KEY_BYTES = 32
@@ -39,6 +39,11 @@ export async function sync(
     // What is shown is what the Secret holds; it tells of the new token once that is written.
     const message = `Secret ${name} is being written`
     const status = { phase: phaseWith(held), ...(held && issuedAs(held)) }
+    if (held !== undefined && isRenewal(held, secret, context.now)) {
+      const ready = { status: 'True' as const, ...tokenIssued(name) }
+      const renewing = answer(observed, [secret], status, context, ready)
+      return { ...renewing, resyncAfterSeconds: RETRY_SECONDS }
+    }
     return answer(observed, [secret], status, context, {
       status: 'False',
       reason: 'SecretNotWritten',
@@ -46,19 +51,20 @@ export async function sync(
     })
   }
   const status = { phase: 'Ready' as const, ...issuedAs(held) }
-  const message = `Secret ${name} holds a current token`
-  const desired = answer(observed, [secret], status, context, {
-    status: 'True',
-    reason: 'TokenIssued',
-    message,
-  })
+  const words = tokenIssued(name)
+  const desired = answer(observed, [secret], status, context, { status: 'True', ...words })
   // Already reported: the Secret has held it since the last pass.
-  if (conditionOf(accessKey, 'Ready')?.reason === 'TokenIssued') return desired
+  const isShown = conditionOf(accessKey, 'Ready')?.reason === 'TokenIssued'
+  if (isShown && accessKey.status?.issuedAt === status.issuedAt) return desired
   const events = [
-    issued(accessKey, message, status.issuedAt, context),
+    issued(accessKey, words.message, status.issuedAt, context),
     ...shortKey(accessKey, signingKey, status, context),
   ]
   return { ...desired, events }
+}
+
+function tokenIssued(name: string): { reason: string; message: string } {
+  return { reason: 'TokenIssued', message: `Secret ${name} holds a current token` }
 }
 
 /** Who waits tells so in the condition only. */

@@ -7,6 +7,9 @@ import { SignJWT, type JWTPayload } from 'jose'
 import type { AccessKeySpec, VecAccessKey } from '../../crds/access-key.ts'
 import { parseDuration } from '../../crds/duration.ts'
 
+/** Each token is a write of its Secret: whatever ttl and renewBefore say, there is none more often. */
+const MIN_STEP_SECONDS = 30
+
 /** When a token was issued and how long it is good, in seconds since the epoch. */
 export interface Lifetime {
   issuedAt: number
@@ -23,8 +26,7 @@ export function lifetimeOf({ metadata, spec }: VecAccessKey, now: Date): Lifetim
   if (spec.ttl === undefined) return { issuedAt: created }
   const ttl = parseDuration(spec.ttl)
   const before = spec.renewBefore === undefined ? ttl / 3 : parseDuration(spec.renewBefore)
-  // Renewal is checked once a minute; a shorter step would only sign tokens nobody reads.
-  const step = Math.max(Math.floor(ttl - before), 1)
+  const step = Math.max(Math.floor(ttl - before), MIN_STEP_SECONDS)
   const age = Math.max(Math.floor(now.getTime() / 1000) - created, 0)
   const issuedAt = created + Math.floor(age / step) * step
   return { issuedAt, expiresAt: issuedAt + ttl, renewAt: issuedAt + step }

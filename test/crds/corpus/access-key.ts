@@ -77,11 +77,18 @@ export const ACCESS_KEY_CASES = casesOf('VecAccessKey', SMALLEST_ACCESS_KEY, [
     because: 'should match',
   },
   {
-    title: 'ttl is more than zero',
+    title: 'ttl is at least a minute',
+    accepted: { ttl: '60s' },
+    refused: { ttl: '59s' },
+    field: 'spec.ttl',
+    because: 'spec.ttl must be at least 1m',
+  },
+  {
+    title: 'ttl has no upper limit but its digits, and is not zero',
     accepted: { ttl: '999999h9999999m99999999s' },
     refused: { ttl: '0h' },
     field: 'spec.ttl',
-    because: 'spec.ttl must be more than zero',
+    because: 'spec.ttl must be at least 1m',
   },
   {
     title: 'clusterRef cannot change',

@@ -50,7 +50,8 @@ t.test(
     t.notOk('secretRef' in first.status)
     t.equal(first.resyncAfterSeconds, 30)
     const held = written(first)
-    const changed = accessKey({ access: 'm' })
+    const { metadata, ...rest } = accessKey({ access: 'm' })
+    const changed = { ...rest, metadata: { ...metadata, generation: 2 } }
     const next = await sync(observed({ accessKey: changed, children: [held] }), context)
     t.strictSame(said(next), ['Ready', ...words])
     t.equal(
@@ -60,6 +61,32 @@ t.test(
     )
   },
 )
+
+t.test('a renewal keeps Ready while the old token is good, and is an Event', async (t) => {
+  const spec = { access: 'r', ttl: '3h' } as const
+  const parts = { accessKey: accessKey(spec) }
+  const held = written(await sync(observed(parts), context))
+  const { status } = await sync(observed({ ...parts, children: [held] }), context)
+  const known = { ...accessKey(spec), status }
+  const late = { ...context, now: new Date(NOW.getTime() + 3600_000) }
+  const renewing = await sync(observed({ accessKey: known, children: [held] }), late)
+  t.not(tokenIn(written(renewing)), tokenIn(held))
+  t.strictSame(renewing.status, status, 'nothing of it changes before the Secret does')
+  t.equal(renewing.resyncAfterSeconds, 30)
+  t.strictSame(reasons(renewing), [])
+  const renewed = await sync(observed({ accessKey: known, children: [written(renewing)] }), late)
+  t.strictSame(reasons(renewed), ['TokenIssued'])
+  t.match(renewed.status, { phase: 'Ready', issuedAt: '2026-03-01T13:00:00Z' })
+
+  const over = { ...context, now: new Date(NOW.getTime() + 2 * 3600_000) }
+  const expired = await sync(observed({ accessKey: known, children: [held] }), over)
+  t.equal(said(expired)[2], 'SecretNotWritten', 'once it has expired it is no current token')
+  const other = await sync(
+    observed({ accessKey: known, signingKey: `${KEY}2`, children: [held] }),
+    late,
+  )
+  t.equal(said(other)[2], 'SecretNotWritten', 'nor is one of another key')
+})
 
 t.test('the Secret is written again when the address of its cluster has changed', async (t) => {
   const held = written(await sync(observed(), context))
