@@ -1,0 +1,101 @@
+/** A copy of the repository in which every small change of some files can be switched on, one at a time. */
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { Instrumenter } from '@stryker-mutator/instrumenter'
+import { isLogged, loggedIn } from './logged.ts'
+
+export interface Mutant {
+  /** What `__STRYKER_ACTIVE_MUTANT__` switches on. */
+  id: string
+  file: string
+  line: number
+  mutator: string
+  /** The source that is replaced. */
+  original: string
+  replacement: string
+}
+
+export interface Copy {
+  folder: string
+  mutants: Mutant[]
+}
+
+/** Stryker's own log is not wanted. */
+const SILENT = {
+  isTraceEnabled: never,
+  isDebugEnabled: never,
+  isInfoEnabled: never,
+  isWarnEnabled: never,
+  isErrorEnabled: never,
+  isFatalEnabled: never,
+  trace: nothing,
+  debug: nothing,
+  info: nothing,
+  warn: nothing,
+  error: nothing,
+  fatal: nothing,
+}
+
+/** Copies what git does not ignore in `root` to `folder`, and instruments these files there. */
+export async function instrumentedCopy(
+  root: string,
+  folder: string,
+  files: readonly string[],
+): Promise<Copy> {
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  for (const file of filesIn(root)) {
+    mkdirSync(join(folder, dirname(file)), { recursive: true })
+    cpSync(join(root, file), join(folder, file))
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  const sources = files.map((name) => ({
+    ...{ name, mutate: true },
+    content: readFileSync(join(root, name), 'utf8'),
+  }))
+  const texts = new Map(sources.map(({ name, content }) => [name, content]))
+  const options = { plugins: null, excludedMutations: [], ignorers: [], mutantPlacers: [] }
+  const result = await new Instrumenter(SILENT).instrument(sources, options)
+  for (const { name, content } of result.files) writeFileSync(join(folder, name), content)
+  const logged = new Map([...texts].map(([name, text]) => [name, loggedIn(text)]))
+  const mutants = result.mutants.flatMap(({ id, fileName, location, mutatorName, replacement }) => {
+    const text = texts.get(fileName) ?? ''
+    const [from, to] = [offsetOf(text, location.start), offsetOf(text, location.end)]
+    // What is only logged is worded for people.
+    if (isLogged(logged.get(fileName) ?? [], from, to)) return []
+    const original = text.slice(from, to)
+    const line = location.start.line + 1
+    return [{ id, file: fileName, line, mutator: mutatorName, original, replacement }]
+  })
+  return { folder, mutants }
+}
+
+function filesIn(root: string): string[] {
+  const listed = execFileSync(
+    'git',
+    ['ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+    { cwd: root, encoding: 'utf8' },
+  )
+  return listed.split('\0').filter((file) => file !== '')
+}
+
+interface Position {
+  line: number
+  column: number
+}
+
+/** Lines count from 0. */
+function offsetOf(text: string, { line, column }: Position): number {
+  let offset = 0
+  for (let at = 0; at < line; at += 1) offset = text.indexOf('\n', offset) + 1
+  return offset + column
+}
+
+function nothing(): void {
+  // As its name says.
+}
+
+function never(): boolean {
+  return false
+}
