@@ -126,6 +126,36 @@ const scaled: Scenario = {
   },
 }
 
+const distributed: Scenario = {
+  title: 'a single node becomes the first of a cluster, and others join it',
+  async run(world, t) {
+    const namespace = await world.namespace('distributed')
+    const reference = await running(world, namespace, 'a', { cluster: { enabled: false } })
+    await t.rejects(
+      world.patch(reference, { spec: { cluster: { enabled: true }, replicas: 3 } }),
+      /switched on with spec\.replicas 1/,
+    )
+    await world.patch(reference, { spec: { cluster: { enabled: true } } })
+    await untilApplied(world, reference, 400)
+    // Three helm runs within a minute would have more Events than are written.
+    await world.pass(60)
+    await world.patch(reference, { spec: { replicas: 3 } })
+    const object = await untilApplied(world, reference, 400)
+    t.equal(conditionIn(object, 'Ready')?.message, '3/3 replicas ready')
+    const found = await world.until(
+      reference,
+      'one cluster of three',
+      (one) => conditionIn(one, 'Consensus')?.message === 'consensus works on 3 nodes',
+      180,
+    )
+    t.equal(conditionIn(found, 'Consensus')?.status, 'True')
+    await t.rejects(
+      world.patch(reference, { spec: { cluster: { enabled: false } } }),
+      /cannot be switched off/,
+    )
+  },
+}
+
 const deleted: Scenario = {
   title: 'delete: helm uninstall --wait; release, StatefulSet and rights go, PVCs stay',
   async run(world, t) {
@@ -201,6 +231,7 @@ export const clusterLife: Scenario[] = [
   oneRun,
   upgraded,
   scaled,
+  distributed,
   deleted,
   secretRotated,
   podLost,
