@@ -45,6 +45,8 @@ const MAX_REMEMBERED = 10_000
 const MAX_ERROR = 4096
 /** Messages under these reasons count what is done: only their begin is logged. */
 const PROGRESS = /Running$|^Purging$/
+/** Reasons of work that goes on: nothing is waited for. */
+const WORKING = /(Running|Starting)$|^(HelmReleaseApplied|Purging|Reconciling|Uninstalling)$/
 /** Children whose creation starts work. */
 const WORK = new Set(['Job', 'VecBackup'])
 
@@ -207,7 +209,8 @@ function wordOf({ conditions = [], phase }: Status, reason: string, isWarned: bo
   )
   if (types.has('Stalled')) return phase === 'Failed' ? 'failed' : 'refused'
   if (!types.has('Reconciling')) return 'condition changed'
-  return isWarned ? 'retrying' : 'waiting'
+  if (isWarned) return 'retrying'
+  return WORKING.test(reason) ? 'in progress' : 'waiting'
 }
 
 function errorField({ status: before }: AnyParent, { error }: Status, message: string) {

@@ -100,6 +100,16 @@ t.test('a wait that comes back after its end is logged again', async (t) => {
   t.equal((await logged(() => ({ status: waits, children: [] }), { status: end })).length, 1)
 })
 
+t.test('work is logged when it begins, not with each of its messages', async (t) => {
+  const { logged } = stage()
+  const begun = applied('HelmRunning', 'helm run 1 is under way')
+  const later = applied('HelmRunning', 'helm run 1 is under way, 10 %')
+  t.match(await logged(() => ({ status: begun, children: [] })), [
+    { level: INFO, reason: 'HelmRunning', msg: 'in progress' },
+  ])
+  t.strictSame(await logged(() => ({ status: later, children: [] }), { status: begun }), [])
+})
+
 t.test('what is done after a failure is a retry: a warning with the reason', async (t) => {
   const { logged } = stage()
   t.match(await logged(() => warned('HelmFailed', 'chart 9.9.9 not found')), [
