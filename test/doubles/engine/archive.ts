@@ -44,7 +44,7 @@ function metadataOf(cluster: EngineCluster, ordinal: number, name: string): Reco
     ...written(Object.fromEntries(states)),
     'version.info': Buffer.from('0.4.2'),
     ...written({
-      'config.json': { ...config, ...(uuid !== undefined && { uuid }) },
+      'config.json': { ...config, uuid: uuid ?? null },
       'shard_key_mapping.json': mappingOf(shards),
       'payload_index.json': { schema },
     }),

@@ -147,7 +147,8 @@ export class EngineCluster {
 
   #add(name: string, config: Config, start: number): void {
     this.collections.set(name, {
-      uuid: randomUUID(),
+      // The engine gives one through consensus only.
+      ...(this.enabled && { uuid: randomUUID() }),
       shards: this.#shards(config, start),
       config,
       payloadSchema: {},

@@ -83,7 +83,8 @@ export function newConfig(body: Fields, nodes: number): Config {
   return {
     params: {
       vectors: isSingle(vectors) ? newVector(vectors) : each(vectors, newVector),
-      shard_number: body['shard_number'] ?? nodes,
+      // Under custom sharding it is the number of shards of each key.
+      shard_number: body['shard_number'] ?? (body['sharding_method'] === 'custom' ? 1 : nodes),
       ...pick(body, 'sharding_method'),
       replication_factor: body['replication_factor'] ?? 1,
       write_consistency_factor: body['write_consistency_factor'] ?? 1,

@@ -15,6 +15,7 @@ import { SERVICE } from './service.ts'
 import { SHARD_KEYS } from './shard-keys.ts'
 import { SHARD_RECOVERY } from './shard-recovery.ts'
 import { SHARD_STREAMS } from './shard-streams.ts'
+import { SNAPSHOTS } from './snapshots.ts'
 
 export const CASES: Case[] = [
   ...SERVICE,
@@ -30,6 +31,7 @@ export const CASES: Case[] = [
   ...RECOVERY,
   ...SHARD_RECOVERY,
   ...SHARD_STREAMS,
+  ...SNAPSHOTS,
   ...ROLE_CASES,
   ...ACCESS,
 ]

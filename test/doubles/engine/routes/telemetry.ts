@@ -55,7 +55,7 @@ function collection(
                 num_points: pointsIn(found, shard).length,
                 vectors_size_bytes: shard.vectorBytes ?? vectorBytes(cluster),
                 payloads_size_bytes: 0,
-                update_queue: { length: 0, op_num: shard.operations ?? null },
+                update_queue: { length: 0, op_num: shard.operations ?? 0 },
               },
         remote: [],
         replicate_states: {},
