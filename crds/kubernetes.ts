@@ -49,6 +49,8 @@ export const Job = Type.Object({
   status: Type.Optional(
     Type.Object({
       active: Type.Optional(Type.Integer()),
+      /** Pods whose containers run. */
+      ready: Type.Optional(Type.Integer()),
       failed: Type.Optional(Type.Integer()),
       startTime: Type.Optional(Type.String()),
       conditions: Type.Optional(Type.Array(JobCondition)),

@@ -9,6 +9,7 @@ import { AnyObject, Pod, Secret, type Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../crds/names.ts'
 import type { AccessKeyPorts } from '../hooks/access-key/ports.ts'
 import type { ClusterPorts } from '../hooks/cluster/ports.ts'
+import { secondsSince } from '../hooks/conditions.ts'
 import { isSigned } from '../hooks/signature.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { commonPorts, hasStatus } from './common-ports.ts'
@@ -33,6 +34,8 @@ export interface PortTools {
 const SECRET_SECONDS = 60
 const FRESH_SECRET_SECONDS = 1
 const HELM_JOBS_SECONDS = 5
+/** A pod that does not run by then is not about to. */
+const STARTLESS_SECONDS = 120
 /** Of remembered Secrets, in bytes: those of all tenants are in one memory. */
 const SECRETS_BYTES = 8 * 1024 * 1024
 
@@ -43,7 +46,10 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
     const labelled = await unfinishedJobs(kubernetes, served(jobs, namespaces), {
       [LABELS.component]: 'helm',
     })
-    return slotsOf(labelled.filter((job) => isSigned(job, tools.jobKeys())))
+    return slotsOf(
+      labelled.filter((job) => isSigned(job, tools.jobKeys())),
+      now(),
+    )
   }
   const helmSlots = remember(unfinished, HELM_JOBS_SECONDS, now)
   return {
@@ -58,13 +64,20 @@ export function clusterPorts(tools: PortTools): ClusterPorts {
 
 /**
  * Others may label Jobs as ours, create one again that had our signature, or suspend ours: a VecCluster takes one
- * slot of the installation at most, and none with a Job that has no pods and gets none.
+ * slot of the installation at most, and none with a Job that has no pods and gets none, or whose pods cannot start.
  */
-function slotsOf(signed: Job[]): number {
+function slotsOf(signed: Job[], now: Date): number {
   const atWork = signed.filter(
-    ({ spec, status }) => spec?.suspend !== true || (status?.active ?? 0) > 0,
+    (job) =>
+      !isStartless(job, now) && (job.spec?.suspend !== true || (job.status?.active ?? 0) > 0),
   )
   return new Set(atWork.map(({ metadata }) => metadata.labels?.[LABELS.parent])).size
+}
+
+/** An image, a quota or full nodes keep its pods from starting: others need not wait until that is fixed. */
+function isStartless({ metadata, status }: Job, now: Date): boolean {
+  const seconds = secondsSince(metadata.creationTimestamp ?? '', now)
+  return (status?.ready ?? 0) === 0 && seconds >= STARTLESS_SECONDS
 }
 
 export function accessKeyPorts(tools: Omit<PortTools, 'consensus' | 'jobKeys'>): AccessKeyPorts {

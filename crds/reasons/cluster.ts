@@ -136,7 +136,13 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     reason: 'JobNotStarted',
     condition: NOT_APPLIED,
     event: 'Warning',
-    messages: ['Job <name> reported nothing and is made again'],
+    messages: [
+      'Job <name> runs another image: it is made again',
+      'Job <name> missed its turn: it is made again',
+      'Job <name> has another plan than is wanted now: it is made again',
+      'Job <name> reported nothing for 600 s: it is made again',
+      'Job <name> is suspended: it is made again',
+    ],
     cause:
       'No pod of the Job came to work in ten minutes, or another plan or image is wanted by now: a wrong image, a quota, a node that is full.',
     cure: 'Look at the pods and Events of the Job in the namespace; once mended, the next Job starts by itself.',

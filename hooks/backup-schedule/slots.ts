@@ -5,6 +5,7 @@
 import { CronExpressionParser, type CronExpression } from 'cron-parser'
 import { CRON_PATTERN } from '../../crds/backup-schedule.ts'
 import { Rejected } from '../../crds/errors.ts'
+import { withoutDoubles } from './cron-lists.ts'
 
 export interface Slots {
   /** The latest slot that is not after this instant. */
@@ -37,14 +38,14 @@ export function slotsOf(schedule: string): Slots {
 
 /** Where the parser and a CronJob read one expression differently, the CronJob is right. */
 function asCronJobReads(schedule: string): string {
-  return (
+  return withoutDoubles(
     schedule
       // Every value is no restriction: a day of the month given beside it counts alone.
       .replaceAll(/\*\/1(?![0-9])/g, '*')
       // A step from a weekday on ends with Saturday; the parser goes on to 7, which is Sunday.
       .replace(/[^ ]+$/, (weekdays) =>
         weekdays.replaceAll(/(?<![-/])\b([0-6]|[a-z]{3})\//gi, '$1-6/'),
-      )
+      ),
   )
 }
 

@@ -6,18 +6,17 @@ import {
   READINESS_CHECK_SECONDS,
   REFUSAL_SECONDS,
   RETRY_SECONDS,
-  SILENT_JOB_SECONDS,
   SOON_SECONDS,
 } from '../../crds/limits.ts'
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import { conditionOf, secondsSince } from '../conditions.ts'
 import { outlived } from '../history.ts'
-import { imageOf, isUnfinished, newestOf, nextRun, planOf, runOf, staying } from '../job.ts'
+import { isUnfinished, newestOf, nextRun, runOf, staying } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { called, claim, givenBack, holderOf, type Claim, type LeaseWrite } from '../lease.ts'
 import { areObserved, isHelmBinding } from '../rights.ts'
-import { silenceOf } from '../transfer.ts'
+import { hasReported, silenceOf, whyStuck } from '../transfer.ts'
 import { clusterRights, upgradeJob } from './children.ts'
 import { eventsOf } from './events.ts'
 import { failureOf, formerFailure } from './failure.ts'
@@ -159,9 +158,19 @@ function missedTurn(observed: Observed, { now }: Context): boolean {
 function whileRunning(observed: Observed, job: Job, context: Context): Decision {
   const { cluster, progress } = observed
   const { namespace = '', name, uid = '' } = job.metadata
-  const reported = progress?.job === uid
-  if (!reported && (isStuck(job, observed, context) || missedTurn(observed, context))) {
-    const message = `Job ${name} reported nothing and is made again`
+  const reported = hasReported(observed, job)
+  const stuck = reported
+    ? undefined
+    : whyStuck(
+        job,
+        {
+          wanted: wantedRun(observed, context.settings).hash,
+          missedTurn: missedTurn(observed, context),
+        },
+        context,
+      )
+  if (stuck !== undefined) {
+    const message = `Job ${name} ${stuck}: it is made again`
     return {
       ...answer(observed, context, {
         shortfall: { reason: 'JobNotStarted', message },
@@ -175,14 +184,6 @@ function whileRunning(observed: Observed, job: Job, context: Context): Decision 
     shortfall: silenceOf(job, progress, context) ?? formerFailure(cluster) ?? running,
     again: reported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
   })
-}
-
-/** A Job that says nothing: a wrong image or a quota is a thing a person can mend. */
-function isStuck(job: Job, observed: Observed, { now, settings }: Context): boolean {
-  if (job.metadata.deletionTimestamp !== undefined) return false
-  const silentSeconds = secondsSince(job.metadata.creationTimestamp ?? '', now)
-  if (imageOf(job) !== settings.image || silentSeconds >= SILENT_JOB_SECONDS) return true
-  return planOf(job) !== wantedRun(observed, settings).hash
 }
 
 /** The same words from its start to its end, whoever saw it first: so it is one Event. */
@@ -205,8 +206,20 @@ function settled(observed: Observed, context: Context): Desired<ClusterStatus> {
   const isApplied = conditionOf(observed.cluster, 'Applied')?.status === 'True'
   return answer(observed, context, {
     again: Math.min(again, observed.consensusAgainAfterSeconds ?? again),
-    ...(isApplied && { idle: observed.children.filter(isHelmBinding) }),
+    ...(isApplied && { idle: idleRights(observed) }),
   })
+}
+
+/** The binding to the rights of helm, and all that an earlier release made: its rules were part of the name. */
+function idleRights({ cluster, children }: Observed): AnyObject[] {
+  const current = new Set(
+    clusterRights(cluster).map(({ kind, metadata }) => `${kind}/${metadata.name}`),
+  )
+  return children.filter(
+    (child) =>
+      isHelmBinding(child) ||
+      (child.kind !== 'Job' && !current.has(`${child.kind}/${child.metadata.name}`)),
+  )
 }
 
 interface Answer {
@@ -218,7 +231,7 @@ interface Answer {
   idle?: AnyObject[]
 }
 
-/** Every observed child stays, but the Jobs whose time is over. */
+/** Every observed child stays, but the Jobs whose time is over and the rights that are idle. */
 function answer(
   observed: Observed,
   context: Context,

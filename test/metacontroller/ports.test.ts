@@ -138,6 +138,26 @@ t.test('helm Jobs that have not ended are counted, at most 5 s late', async (t) 
   t.equal(await port.unfinishedHelmJobs(), 1)
 })
 
+t.test('a helm Job whose pods cannot start takes a slot for two minutes only', async (t) => {
+  const { api, clock, ports: port } = await ports(t)
+  for (const name of ['starts', 'cannot']) {
+    await api.create(job(name, { ...helm, [LABELS.parent]: `uid-${name}` }))
+  }
+  const status = (name: string, ready: number) =>
+    api.replaceStatus({
+      ...REFERENCE.job(name),
+      metadata: { name, namespace: 'ns' },
+      status: { active: 1, ready },
+    })
+  await status('starts', 1)
+  await status('cannot', 0)
+  t.equal(await port.unfinishedHelmJobs(), 2)
+  clock.advance(119_000)
+  t.equal(await port.unfinishedHelmJobs(), 2, 'an image may still be pulled')
+  clock.advance(5_000)
+  t.equal(await port.unfinishedHelmJobs(), 1)
+})
+
 t.test('a service of one namespace asks about that one only', async (t) => {
   const { api, kubernetes, ports: port } = await ports(t, ['ns'])
   await installCrds(api)

@@ -120,7 +120,7 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   t.strictSame(desired.stop, [{ namespace: 'ns', name: jobs[0]?.metadata.name, uid: 'job-1' }])
   t.strictSame(condition(desired, 'Applied')?.slice(1), [
     'JobNotStarted',
-    `Job ${jobs[0]?.metadata.name ?? ''} reported nothing and is made again`,
+    `Job ${jobs[0]?.metadata.name ?? ''} reported nothing for 600 s: it is made again`,
   ])
   const due = [helmJob({ createdAgo: 600, plan: wantedRun(ready(), settings).hash })]
   t.equal(sync(ready({ jobs: due }), context).stop?.length, 1)
@@ -142,6 +142,25 @@ t.test('a Job that has reported keeps its frozen plan', async (t) => {
   const jobs = [helmJob({ plan: 'other', createdAgo: 5000 })]
   const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
   t.equal(desired.stop, undefined)
+})
+
+t.test('rights that an earlier release made go once nothing runs', async (t) => {
+  const former = rights.map((right) => ({
+    ...right,
+    metadata: { ...right.metadata, name: right.metadata.name.replace('cluster-', 'cluster-0') },
+  }))
+  const children = [...rights, ...former]
+  const shown = cluster({ status: { ...sync(running(), context).status, appliedRun: 1 } })
+  const { dropped = [] } = sync(running({ cluster: shown, children }), context)
+  const names = former.map(({ kind, metadata: { name } }) => `${kind}/${name}`)
+  const gone = dropped.map(({ kind, name }) => `${kind}/${name}`)
+  t.strictSame(
+    names.filter((name) => !gone.includes(name)),
+    [],
+  )
+  t.equal(gone.length, rights.length + 1, 'and the binding of helm')
+  const jobs = [helmJob({ run: 2 })]
+  t.equal(sync(running({ cluster: shown, children, jobs }), context).dropped, undefined)
 })
 
 t.test('the rights of helm go once the status says that its run is applied', async (t) => {
