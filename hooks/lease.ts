@@ -4,6 +4,7 @@
  * not ended: only a resource that is deleted, and its Jobs with it, gives them back explicitly. A hold that
  * led to no Job ends after LEASE_SECONDS, and its holder goes behind those who wait (lease-queue.ts).
  */
+import { KubernetesError } from '../crds/errors.ts'
 import type { Job, Lease } from '../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
@@ -77,7 +78,8 @@ export async function seeLease(
     const jobs = await ports.jobsOf(holder.namespace, holder.uid)
     const own = jobs.filter((job) => !(runOf(job) < heldRun(lease)))
     return { kind, lease, jobs: own.filter((job) => !isUnfinished(job) || isAtWork(job, rules)) }
-  } catch {
+  } catch (error) {
+    if (!(error instanceof KubernetesError)) throw error
     // Whoever could not be asked may well be at work.
     return { kind, lease }
   }
@@ -215,7 +217,8 @@ export async function release(
     try {
       const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
       if (standsIn(lease, claimant)) await writeLeases([vacated(lease, claimant)], ports)
-    } catch {
+    } catch (error) {
+      if (!(error instanceof KubernetesError)) throw error
       // A resource must be able to go, whatever the API server says of its cluster's namespace.
     }
   }

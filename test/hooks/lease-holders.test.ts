@@ -1,5 +1,6 @@
 /** Who stands in a Lease, whatever somebody else has written there, and how it is given back. */
 import t from 'tap'
+import { KubernetesError } from '../../crds/errors.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import {
@@ -138,7 +139,7 @@ t.test('a Lease that cannot be given back keeps no resource, nor the next Lease'
   const dropped: string[] = []
   await release({ namespace: 'ns', name: 'a' }, ['write', 'backup'], me, {
     async lease(_, name) {
-      if (name === 'vec-a-write') throw new Error('no answer')
+      if (name === 'vec-a-write') throw new KubernetesError('no answer')
       return leaseOf('backup', mine)
     },
     takeLease: async () => t.fail('taken'),

@@ -1,5 +1,6 @@
 /** Who holds a Lease, who may take it, and when. */
 import t from 'tap'
+import { KubernetesError } from '../../crds/errors.ts'
 import type { Lease } from '../../crds/kubernetes.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import {
@@ -92,13 +93,32 @@ t.test('a clock that was ahead does not keep a Lease held', async (t) => {
   t.equal(holderOf(seen(other, -300), NOW), undefined)
 })
 
+t.test('a defect while the holder is asked for is not taken for an API that fails', async (t) => {
+  const store = new LeaseStore()
+  store.leases.set('vec-a-backup', lease('backup', other, 9_000))
+  const broken = async () => {
+    throw new TypeError('x is not a function')
+  }
+  const ports = {
+    lease: (namespace: string, name: string) => store.lease(namespace, name),
+    jobsOf: broken,
+  }
+  await t.rejects(seeLease(LEASED.metadata, 'backup', ports, allAllowed), TypeError)
+  await t.rejects(
+    release({ namespace: 'ns', name: 'a' }, ['backup'], me, {
+      ...{ lease: broken, takeLease: broken, dropLease: broken },
+    }),
+    TypeError,
+  )
+})
+
 t.test('a failed list counts as held', async (t) => {
   const store = new LeaseStore()
   store.leases.set('vec-a-backup', lease('backup', other, 9_000))
   const ports = {
     lease: (namespace: string, name: string) => store.lease(namespace, name),
     jobsOf: async () => {
-      throw new Error('no answer')
+      throw new KubernetesError('no answer')
     },
   }
   const found = await seeLease(LEASED.metadata, 'backup', ports, allAllowed)

@@ -2,6 +2,7 @@
  * Leases and Jobs as an API server keeps them, and claimants whose passes are cut into steps: what one
  * has read may be old when it writes, and others step in between.
  */
+import { KubernetesError } from '../../crds/errors.ts'
 import type { Job, Lease } from '../../crds/kubernetes.ts'
 import { LEASE_MARGIN_SECONDS } from '../../crds/limits.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
@@ -99,7 +100,7 @@ export class Claimant {
     for (const kind of ['backup', 'write'] as const) {
       const jobsOf = async (namespace: string, uid: string) => {
         await between()
-        if (fails) throw new Error('no answer')
+        if (fails) throw new KubernetesError('no answer')
         return store.jobsOf(namespace, uid)
       }
       const lease = (namespace: string, name: string) => store.lease(namespace, name)

@@ -65,7 +65,7 @@ t.test(
 )
 
 t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
-  const lease = async () => Promise.reject(new Error('403'))
+  const lease = async () => Promise.reject(new KubernetesError('403'))
   const answer = await answered('finalize', requestOf(ending()), { ...secretThere, lease })
   t.equal(answer.desired.finalized, true)
 })

@@ -84,10 +84,14 @@ t.test('a Job that crashed is a failed run: Job crashed n times', async (t) => {
 })
 
 t.test('an obstacle in the spec stops helm with a condition naming the field', async (t) => {
-  const spec = { config: { tls: {} } }
+  const spec = { config: { cluster: { enabled: false } } }
   const desired = sync(ready({ cluster: cluster({ spec }) }), context)
   t.equal(jobIn(desired), undefined)
-  t.equal(condition(desired, 'Applied')?.[1], 'SpecRefused')
+  t.strictSame(condition(desired, 'Applied'), [
+    'False',
+    'SpecRefused',
+    'spec.config.cluster.enabled is false, but spec.cluster.enabled has true: remove the entry',
+  ])
   t.equal(desired.resyncAfterSeconds, 30)
 })
 
