@@ -6,6 +6,7 @@ import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../crds/command.ts'
 import { DETAILS_SECONDS } from '../../crds/limits.ts'
 import { secondsSince } from '../conditions.ts'
+import { unlistedFields } from '../transfer-status.ts'
 import { scheduleOf } from './fate.ts'
 
 /** Of the collections of an old backup, so many are listed. */
@@ -34,7 +35,19 @@ export function compactStatus(backup: VecBackup, status: BackupStatus, now: Date
   // Without the hashes the names are all that retention knows of them.
   if (collectionHashes === undefined) return { ...status, collections: brief }
   const failedFirst = brief.toSorted((one, other) => rankOf(one) - rankOf(other))
-  return { ...status, collections: failedFirst.slice(0, MAX_LISTED) }
+  const left = failedFirst.slice(MAX_LISTED).map((collection) => collection.status)
+  const count = (phase: string) => left.filter((one) => one === phase).length
+  const { completed = 0, failed = 0, pending = 0 } = status.unlistedCollections ?? {}
+  const [moreCompleted, moreFailed] = [count('Completed'), count('Failed')]
+  return {
+    ...status,
+    collections: failedFirst.slice(0, MAX_LISTED),
+    ...unlistedFields({
+      completed: completed + moreCompleted,
+      failed: failed + moreFailed,
+      pending: pending + left.length - moreCompleted - moreFailed,
+    }),
+  }
 }
 
 function rankOf({ status }: { status: string }): number {

@@ -11,6 +11,8 @@ import { BLOCK, headerIn, isEmpty, isMapContinued, paddedSize, type TarHeader } 
 const WINDOW_BYTES = 64 * 1024
 /** A shard has some fifty files, and a node a thousand shards. */
 const MAX_FILES = 200_000
+/** A block of a map has 21 parts of a file: a write-ahead log of 1 GiB, cut at every page, needs fewer. */
+const MAX_MAPS = 10_000
 /** Of all files that are wanted together: each describes a shard or a collection in a few lines. */
 const MAX_BYTES = 16 * 1024 * 1024
 /** GNU tar writes a name of more than a hundred bytes as a file before the one that it names. */
@@ -51,7 +53,11 @@ export async function filesOf(
 /** Behind the map of a sparse file. */
 async function contentAt(bytes: Window, start: number, { hasMoreMap }: TarHeader): Promise<number> {
   let at = start
-  for (let isMap = hasMoreMap; isMap; at += BLOCK) isMap = isMapContinued(await bytes.at(at, BLOCK))
+  for (let isMap = hasMoreMap; isMap; at += BLOCK) {
+    if (at > start + MAX_MAPS * BLOCK)
+      bytes.refuse(`has a sparse file without end at byte ${start}`)
+    isMap = isMapContinued(await bytes.at(at, BLOCK))
+  }
   return at
 }
 

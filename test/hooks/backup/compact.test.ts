@@ -101,7 +101,8 @@ t.test('a day later a backup of a schedule takes less than 8 KiB of a request', 
   t.ok(JSON.stringify(old).length < 8 * 1024, String(JSON.stringify(old).length))
   t.strictSame((await after(old, 2 * DAY_MS)).status, status, 'and stays so')
 
-  const { collections = [], ...others } = status
+  const { collections = [], unlistedCollections, ...others } = status
+  t.strictSame(unlistedCollections, { completed: COLLECTIONS - 20 })
   const { collections: before, ...same } = done.status as Required<BackupStatus>
   t.strictSame(others, same, 'nothing else of its status changes')
   t.equal(before.length, COLLECTIONS)

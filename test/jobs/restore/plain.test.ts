@@ -164,6 +164,7 @@ t.test('an object that is no whole tar is refused with what is wrong with it', a
   const CUT: [string, (bytes: Buffer) => Buffer, RegExp][] = [
     ['cut', (bytes) => bytes.subarray(0, bytes.length - 2048), /before the end of its tar/],
     ['no tar', () => Buffer.alloc(4096, 'x'), /has no tar header at byte 0/],
+    ['endless', endlessMap, /has a sparse file without end at byte 512/],
   ]
   for (const [what, change, message] of CUT) {
     const stood = await stage(t, { nodes: 1, replicationFactor: 1 })
@@ -198,6 +199,19 @@ t.test('into another number of nodes it is refused', async (t) => {
   t.equal((await run(restore)).code, EXIT.over)
   t.match((await restore.result()).error, /^Backup was taken from 1 nodes but target cluster has 2/)
 })
+
+/** A sparse file whose map goes on in every block. */
+function endlessMap(): Buffer {
+  const bytes = tarOf({ sparse: Buffer.alloc(11_000 * 512) })
+  bytes.write('S', 156)
+  for (let block = 0; block < 11_000; block += 1) {
+    bytes[block * 512 + (block === 0 ? 482 : 504)] = 1
+  }
+  bytes.fill(' ', 148, 156)
+  const sum = bytes.subarray(0, 512).reduce((all, byte) => all + byte, 0)
+  bytes.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1')
+  return bytes
+}
 
 function snapshotsOf({ collections }: Specified) {
   return collections.flatMap(({ snapshots }) => snapshots)
