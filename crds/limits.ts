@@ -57,6 +57,8 @@ export const ENGINE_TIMEOUT_SECONDS = 60
 export const SILENT_JOB_SECONDS = 600
 /** A Job that has reported repeats its report every minute; without any for so long it is said to be silent. */
 export const SILENT_REPORT_SECONDS = 600
+/** A Job that Metacontroller's cache does not show by then has lost its label. */
+export const HIDDEN_JOB_SECONDS = 120
 /** Past a Job's end, so long is waited for the report that tells how it ended. */
 export const END_REPORT_SECONDS = 30
 /** A refusal by the engine's state is asked again after so long. */

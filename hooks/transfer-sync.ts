@@ -2,9 +2,11 @@
  * The turns of a VecBackup, a VecRestore or a VecMigration that has not ended (specification: states and
  * transitions): what is told of its Job, what hinders one, and what its start takes.
  */
-import { SOON_SECONDS } from '../crds/limits.ts'
+import { HIDDEN_JOB_SECONDS, RETRY_SECONDS, SOON_SECONDS } from '../crds/limits.ts'
+import { LABELS } from '../crds/names.ts'
 import type { Job } from '../crds/kubernetes.ts'
 import type { Decided } from './carry-out.ts'
+import { secondsSince } from './conditions.ts'
 import { copiesFor, copiesToWrite, type Original } from './copies.ts'
 import { endingOf } from './ending.ts'
 import { toStop } from './job.ts'
@@ -23,6 +25,8 @@ export interface Transfer<Observed, Status> extends Telling<Observed, Status> {
   originalsOf(observed: Observed, settings: Settings): Original[]
   /** Hash of the plan of this moment, where one can be made. */
   wantedHash(observed: Observed): string | undefined
+  /** Whether its status tells of a Job that has reported. */
+  wasStarted(observed: Observed): boolean
   /** Whether its Leases, as far as they were read, are another's by now. */
   missedTurn(observed: Observed): boolean
   /** Nothing is missing: each step is seen before the next. */
@@ -43,13 +47,25 @@ export function transferSync<Observed extends ObservedTransfer, Status>(
   if (running !== undefined) return whileRunning(turn, running)
 
   // Metacontroller's cache does not show it yet. Its Leases must not be given back.
-  if (observed.liveJobs !== undefined && observed.liveJobs.length > 0) {
-    return soon(turn, 'the Job was just made')
-  }
+  const [hidden] = observed.liveJobs ?? []
+  if (hidden !== undefined) return whileHidden(turn, hidden)
   const lack = kind.lackOf(observed, context.settings)
   if (lack?.isRefusal === true) return refused(turn, lack)
   if (lack !== undefined) return waiting(turn, lack)
   return kind.start(turn)
+}
+
+/** A Job that Metacontroller has not shown for long has lost the label by which it is found. */
+function whileHidden<Observed extends ObservedTransfer, Status>(
+  turn: Turn<Observed, Status>,
+  { metadata: { namespace = '', name, creationTimestamp = '', labels } }: Job,
+): Decided<Status> {
+  if (!(secondsSince(creationTimestamp, turn.context.now) >= HIDDEN_JOB_SECONDS)) {
+    return soon(turn, 'the Job was just made')
+  }
+  const uid = labels?.[LABELS.parent] ?? ''
+  const message = `Metacontroller does not show Job ${name}: it lost its label controller-uid. Set it again (kubectl label job ${name} -n ${namespace} controller-uid=${uid}), or delete the Job`
+  return open(turn, { remark: starting(turn, message), again: RETRY_SECONDS })
 }
 
 function whileRunning<Observed extends ObservedTransfer, Status>(
@@ -63,7 +79,10 @@ function whileRunning<Observed extends ObservedTransfer, Status>(
   const { writes, ...answer } = watch(
     job,
     {
-      reported: hasReported(observed, job),
+      // Somebody may have removed its report: it writes another one within a minute.
+      reported:
+        hasReported(observed, job) ||
+        (observed.progress === undefined && kind.wasStarted(observed)),
       silent: silenceOf(job, observed.progress, context),
       writeCopies: isSigned(job, settings.jobKeys)
         ? copiesToWrite(kind.originalsOf(observed, settings), observed.copies ?? {}, job)

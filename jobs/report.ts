@@ -86,6 +86,8 @@ export class Reporter {
   /** True once this pod stands in the annotation: another runner there is then a newer one. */
   #written = false
   #writtenAt = 0
+  /** What this pod wrote last: somebody may remove it from the resource. */
+  #last: Progress | undefined
   #writing: Promise<void> = Promise.resolve()
 
   constructor(options: Options) {
@@ -182,7 +184,7 @@ export class Reporter {
     { annotations = {}, repeats = false }: WriteOptions,
   ): Promise<void> {
     const { kubernetes, subject, time } = this.#options
-    const found = await this.#read()
+    const found = (await this.#read()) ?? this.#last
     // The end was reported while this waited for its turn.
     if (repeats && found?.state !== 'Started') return
     const before = repeats ? partsOf(found) : carriedOver(found)
@@ -195,6 +197,7 @@ export class Reporter {
     // What it refuses is read again before the next try: so a resource that is gone is seen.
     await kubernetes.patch(this.#collection(), subject.name, { metadata })
     this.#written = true
+    this.#last = progress
     this.#writtenAt = time.now().getTime()
   }
 

@@ -7,11 +7,11 @@ import { ANNOTATIONS } from '../crds/names.ts'
 import type { SchedulePolicy } from '../hooks/backup/fate.ts'
 import type { BackupPorts, ObjectIdentity } from '../hooks/backup/ports.ts'
 import { purge } from '../jobs/backup/purge.ts'
-import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
+import { pathOf, type Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { openBucket, type BucketTools } from './buckets.ts'
 import { hasStatus } from './common-ports.ts'
 import { helmJobsAt } from './others.ts'
-import { backups, schedules } from './places.ts'
+import { backups, namespaces, schedules } from './places.ts'
 import { restoresOf, type Backup } from './restores.ts'
 import { transferPorts } from './transfer-ports.ts'
 
@@ -42,6 +42,13 @@ async function schedulePolicy(
   }
 }
 
+/** Any read tells it. */
+async function apiTime(kubernetes: Kubernetes, namespace: string): Promise<Date | undefined> {
+  const { date = '' } = await kubernetes.call('GET', pathOf(namespaces(), namespace))
+  const time = new Date(date)
+  return Number.isNaN(time.getTime()) ? undefined : time
+}
+
 async function replaceReport(
   { kubernetes, log }: BackupTools,
   { namespace, name, uid }: ObjectIdentity,
@@ -66,6 +73,7 @@ export function backupPorts(tools: BackupTools): BackupPorts {
       kubernetes.delete(backups(namespace), name, { uid }),
     replaceReport: (backup, report) => replaceReport(tools, backup, report),
     restoresOf: (backup: Backup) => restoresOf(kubernetes, namespaces, backup),
+    apiTime: (namespace) => apiTime(kubernetes, namespace),
     helmJobsAt: (cluster) => helmJobsAt(tools, cluster),
     schedulePolicy: (namespace, name) => schedulePolicy(kubernetes, namespace, name),
     async purge({ namespace, name, uid, storage, survey }, signal) {

@@ -50,6 +50,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     condition: NOT_COMPLETE,
     messages: [
       'the Job was just made',
+      'Metacontroller does not show Job <name>: it lost its label controller-uid. Set it again (kubectl label job <name> -n <namespace> controller-uid=<uid>), or delete the Job',
       'the rights of the Job are being made',
       'the Lease of the cluster is being taken',
       'Job <name> was started',
@@ -95,6 +96,16 @@ export const BACKUP_REASONS: readonly Reason[] = [
     ],
     cause: 'The backup is deleted, and its objects with it.',
     cure: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ClockAhead',
+    event: 'Warning',
+    messages: [
+      'spec.retentionDays have passed by the clock of the operator, but not by that of the API server: nothing is deleted; set the clock of the node that the operator runs on',
+    ],
+    cause:
+      'The clock of the node with the operator is ahead, such as after a start without a time server.',
+    cure: 'Set that clock; the backup is deleted once the API server says that its time has come.',
   },
   {
     reason: 'PurgeFailed',

@@ -53,6 +53,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
     condition: NOT_COMPLETE,
     messages: [
       'the Job was just made',
+      'Metacontroller does not show Job <name>: it lost its label controller-uid. Set it again (kubectl label job <name> -n <namespace> controller-uid=<uid>), or delete the Job',
       'the rights of the Job are being made',
       'the points of its collections are being counted',
       'waits for the source <url or cluster>: <why it does not answer>',

@@ -52,6 +52,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     condition: NOT_COMPLETE,
     messages: [
       'the Job was just made',
+      'Metacontroller does not show Job <name>: it lost its label controller-uid. Set it again (kubectl label job <name> -n <namespace> controller-uid=<uid>), or delete the Job',
       'the rights of the Job are being made',
       'the Leases of the cluster are being taken',
       'the Leases of the cluster are held: looks once more who is at work there',

@@ -3,6 +3,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { releaseName } from '../../crds/names.ts'
 import { workAt } from '../allow-from.ts'
+import { secondsSince } from '../conditions.ts'
 import { endingOf, isFinal } from '../ending.ts'
 import { seeLease } from '../lease.ts'
 import { clustersIn, readReport, shownJobs } from '../observations.ts'
@@ -21,7 +22,7 @@ export async function observe(
   context: Context,
 ): Promise<Observed> {
   const shown = fromRequest(request)
-  if (isFinal(shown.backup)) return { ...shown, secrets: {} }
+  if (isFinal(shown.backup)) return readExpiry(shown, ports, context)
   if (isCrashed(shown, context)) {
     await readReport(shown, shown.backup, (...of) => ports.backup(...of))
   }
@@ -36,6 +37,14 @@ export async function observe(
     return { ...shown, ...(await originalsFor(shown, running, ports)) }
   }
   return readAround(shown, { running, context }, ports)
+}
+
+/** What has expired is deleted with its objects: one clock that is wrong must not do that. */
+async function readExpiry(shown: Shown, ports: BackupPorts, { now }: Context): Promise<Observed> {
+  const { status, metadata } = shown.backup
+  const isDue = secondsSince(status?.expiresAt ?? '', now) >= 0
+  const apiTime = isDue ? await ports.apiTime(metadata.namespace) : undefined
+  return { ...shown, secrets: {}, ...(apiTime !== undefined && { apiTime }) }
 }
 
 export function fromRequest(request: HookRequest<VecBackup>): Shown {

@@ -11,6 +11,8 @@ export interface Observed extends ObservedTransfer {
   cluster?: VecCluster
   statefulSet?: StatefulSet
   secrets: BucketSecrets
+  /** Of the API server; only where it has expired by our own clock. */
+  apiTime?: Date
   /** Only where a Job may be due, or has not reported yet. */
   leases?: { write: SeenLease; backup: SeenLease }
   /** helm Jobs of the cluster that have not ended; read with the Leases. */

@@ -72,6 +72,8 @@ export interface BackupPorts extends TransferPorts {
    * is done; what else the store answers is a `StorageError`. The signal ends it between two requests.
    */
   purge(target: PurgeTarget, signal: AbortSignal): Promise<PurgeResult>
+  /** The time of the API server, as it says with an answer; undefined when it does not. */
+  apiTime(namespace: string): Promise<Date | undefined>
   /** A warning in the log of the service. */
   warn(backup: ObjectName, message: string): void
 }

@@ -4,6 +4,7 @@ import { EXPIRY_CHECK_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
 import type { Holder } from '../../crds/rules/holder.ts'
 import { secondsSince } from '../conditions.ts'
 import { isFinal } from '../ending.ts'
+import { warning } from '../events.ts'
 import { claim, givenBack, standsIn } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { areObserved } from '../rights.ts'
@@ -39,6 +40,7 @@ const BACKUP: Transfer<Observed, BackupStatus> = {
     leases === undefined ? [] : givenBack([leases.backup], asHolder(backup)),
   wantedHash: ({ backup, cluster, statefulSet }) =>
     cluster && wantedRun(backup, cluster, statefulSet).hash,
+  wasStarted: ({ backup }) => backup.status?.startTime !== undefined,
   missedTurn: ({ backup, leases }) =>
     leases !== undefined && !standsIn(leases.backup.lease, asHolder(backup)),
 }
@@ -67,6 +69,12 @@ function start(turn: Turn<Observed, BackupStatus>): Decision {
   return soon(turn, `Job ${job.metadata.name} was started`, [job])
 }
 
+const CLOCK_AHEAD = {
+  reason: 'ClockAhead',
+  message:
+    'spec.retentionDays have passed by the clock of the operator, but not by that of the API server: nothing is deleted; set the clock of the node that the operator runs on',
+}
+
 /** It has ended and its status tells how: what is left is its history and the day it expires. */
 function afterwards(observed: Observed, context: Context): Decision {
   const { backup } = observed
@@ -80,6 +88,11 @@ function afterwards(observed: Observed, context: Context): Decision {
   if (expiresAt === undefined) return { status, ...left }
   if (secondsSince(expiresAt, context.now) < 0) {
     return { status, ...left, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+  }
+  const { apiTime = context.now } = observed
+  if (secondsSince(expiresAt, apiTime) < 0) {
+    const events = [warning(backup, CLOCK_AHEAD, context.now)]
+    return { status, ...left, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
   // Its deletion must tell this from a user's, so the condition is recorded before it deletes itself.
   if (!isExpired(backup)) {

@@ -36,6 +36,7 @@ const MIGRATION: Transfer<Observed, MigrationStatus> = {
   wantedHash: ({ migration, clusters }) => wantedRun(migration, clusters)?.hash,
   // It holds no Lease: it only waits for those of others.
   givenBack: () => [],
+  wasStarted: ({ migration }) => migration.status?.startTime !== undefined,
   missedTurn: () => false,
 }
 

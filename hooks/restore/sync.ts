@@ -48,6 +48,7 @@ const RESTORE: Transfer<Observed, RestoreStatus> = {
     leases === undefined ? [] : givenBack(both(leases), asHolder(restore)),
   wantedHash: (observed) =>
     observed.cluster && wantedRun(observed.restore, observed.cluster, observed)?.hash,
+  wasStarted: ({ restore }) => restore.status?.startTime !== undefined,
   missedTurn: ({ restore, leases }) =>
     leases !== undefined && !both(leases).every(({ lease }) => standsIn(lease, asHolder(restore))),
 }

@@ -13,6 +13,8 @@ export interface Answer {
   text: string
   /** From the header Retry-After. */
   retryAfterSeconds?: number | undefined
+  /** The header Date: the time of the server. */
+  date?: string | undefined
 }
 
 interface WholeCall {
@@ -62,6 +64,7 @@ class Incoming implements Dispatcher.DispatchHandler {
   #ended: Error | undefined
   #status = 0
   #retryAfter: string | string[] | undefined
+  #date: string | string[] | undefined
 
   constructor(count: ByteCount) {
     this.#count = count
@@ -91,6 +94,7 @@ class Incoming implements Dispatcher.DispatchHandler {
   ): void {
     this.#status = status
     this.#retryAfter = headers['retry-after']
+    this.#date = headers['date']
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -107,6 +111,7 @@ class Incoming implements Dispatcher.DispatchHandler {
       status: this.#status,
       text: whole?.toString() ?? '',
       retryAfterSeconds: retryAfterOf(this.#retryAfter),
+      ...(typeof this.#date === 'string' && { date: this.#date }),
     })
   }
 

@@ -211,6 +211,22 @@ t.test('a heartbeat repeats the last report with the time of now', async (t) => 
   t.strictSame(progress(), { ...before, at: time.now().toISOString() })
 })
 
+t.test('a report that somebody removed is written again, with what it carried over', async (t) => {
+  const time = movable()
+  const { reporterOf, progress, resource } = await reporting(t, { time })
+  const reporter = reporterOf('pod')
+  await reporter.started()
+  await reporter.noted('half', { applied: APPLIED })
+  const before = progress()
+  resource.metadata.annotations = {}
+  time.advance(60_000)
+  await reporter.beat()
+  t.strictSame(progress(), { ...before, at: time.now().toISOString() })
+  resource.metadata.annotations = {}
+  await reporter.ended({ state: 'Done', message: 'all' })
+  t.match(progress(), { state: 'Done', applied: APPLIED })
+})
+
 t.test('a heartbeat never follows the end, and one write waits for another', async (t) => {
   const time = movable()
   const { reporterOf, progress } = await reporting(t, { time })

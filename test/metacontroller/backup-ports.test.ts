@@ -96,6 +96,12 @@ t.test('a VecBackup is read live, and deleted only where it is that very one', a
   await ports.deleteBackup({ ...BACKUP, uid: metadata.uid ?? '' })
 })
 
+t.test('the time of the API server is that of its answer', async (t) => {
+  const { ports, clock } = await stage(t)
+  clock.advance(3600_000)
+  t.strictSame(await ports.apiTime('ns'), new Date('2026-03-01T13:00:00Z'))
+})
+
 t.test('a report is replaced on that very backup', async (t) => {
   const { api, ports, lines } = await stage(t)
   const { metadata } = await makeBackup(api)

@@ -132,6 +132,7 @@ const ofBackup: Uses<BackupPorts> = {
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
+  apiTime: (ports) => ports.apiTime('ns'),
   replaceReport: (ports) => ports.replaceReport(IDENTITY, REPORT),
   restoresOf: (ports) => ports.restoresOf({ ...NAME, storage: STORAGE }),
   helmJobsAt: (ports) => ports.helmJobsAt(NAME),

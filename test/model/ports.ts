@@ -76,6 +76,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     schedule: get('VecBackupSchedule'),
     schedulePolicy: async () => undefined,
     deleteBackup: async ({ name }) => beginEnd(world, `VecBackup/${name}`),
+    apiTime: async () => undefined,
     replaceReport: async ({ name }, report) =>
       edit(world, `VecBackup/${name}`, (found) => ({
         ...found,

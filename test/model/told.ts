@@ -119,8 +119,8 @@ const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
 /** Ages that decisions tell apart, in seconds, by the field they are taken from (crds/limits.ts). */
 const LIMITS: Record<string, number[]> = {
-  /** Of a Job that says nothing. */
-  creationTimestamp: [600],
+  /** Of a Job that the cache does not show, or that says nothing. */
+  creationTimestamp: [120, 600],
   /** Of a Job's end: its report may be late, its log is kept. */
   lastTransitionTime: [30, 86_400],
   /** Of a Lease: too short for a Job, over; and a restore looks once more who is at work. */

@@ -15,6 +15,7 @@ export function portsOf(answers: Partial<BackupPorts> = {}): {
     deleteBackup: async ({ name, uid }) => void written.push(`expire ${name} ${uid}`),
     replaceReport: async ({ name }, { backup }) =>
       void written.push(`report ${name} ${backup?.collections.length ?? 0}`),
+    apiTime: async () => undefined,
     restoresOf: async () => [],
     helmJobsAt: async () => [],
     schedulePolicy: async () => undefined,

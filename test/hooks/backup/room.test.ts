@@ -231,6 +231,26 @@ t.test('a progress annotation of another uid is ignored', async (t) => {
   t.equal((await answered('sync', asked, whole)).desired.status.phase, 'Pending')
 })
 
+t.test('a clock that is ahead deletes no backup', async (t) => {
+  const status = { phase: 'Completed', expiresAt: ago(1) } as const
+  const at = (seconds: number) => ({ apiTime: async () => new Date(ago(seconds)) })
+  const { written, desired } = await answered('sync', requestOf(backup({ status })), at(2))
+  t.strictSame(written, ['event ClockAhead'])
+  t.strictSame(desired.status, status)
+  t.equal(desired.resyncAfterSeconds, 300)
+  const due = await answered('sync', requestOf(backup({ status })), at(1))
+  t.match(due.desired.status.conditions?.at(-1), { type: 'Expired', status: 'True' })
+  let asked = 0
+  const young = backup({ status: { phase: 'Completed', expiresAt: ago(-1) } })
+  await answered('sync', requestOf(young), {
+    apiTime: async () => {
+      asked += 1
+      return undefined
+    },
+  })
+  t.equal(asked, 0, 'it is asked only where something would be deleted')
+})
+
 t.test('an expired backup deletes itself, by its uid', async (t) => {
   const status = { phase: 'Completed', expiresAt: ago(1) } as const
   const first = await answered('sync', requestOf(backup({ status })))

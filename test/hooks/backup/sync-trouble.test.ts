@@ -83,6 +83,18 @@ for (const [what, parts, why] of stuck) {
   })
 }
 
+t.test(
+  'a Job whose report somebody removed is not taken for one that never reported',
+  async (t) => {
+    const jobs = [transferJob({ createdAgo: 5000, plan: 'old' })]
+    const started = backup({ status: { phase: 'InProgress', startTime: ago(4000) } })
+    const decision = sync(ready({ backup: started, jobs }), context)
+    t.equal(decision.stop, undefined)
+    t.equal(decision.status.phase, 'InProgress')
+    t.equal(sync(ready({ jobs }), context).stop?.length, 1, 'one that never did')
+  },
+)
+
 t.test('a Job that is starting is left alone, also while its cluster is gone', async (t) => {
   const decision = sync(ready({ jobs: [transferJob({ createdAgo: 599 })] }), context)
   t.equal(decision.stop, undefined)

@@ -250,3 +250,16 @@ t.test(
     t.equal(just.resyncAfterSeconds, 2)
   },
 )
+
+t.test(
+  'a Job that is not shown for two minutes has lost its label: what to do is said',
+  async (t) => {
+    const liveJobs = (createdAgo: number) => [transferJob({ createdAgo })]
+    const soon = sync(ready({ liveJobs: liveJobs(119) }), context)
+    t.equal(said(soon)[2], 'the Job was just made')
+    const lost = sync(ready({ liveJobs: liveJobs(120) }), context)
+    t.match(said(lost)[2], /^Metacontroller does not show Job .*-1: it lost its label controller-uid\. .*controller-uid=uid-b\), or delete the Job$/) // prettier-ignore
+    t.equal(lost.resyncAfterSeconds, 30)
+    t.strictSame([lost.leases, lost.stop], [undefined, undefined], 'it may be at work')
+  },
+)

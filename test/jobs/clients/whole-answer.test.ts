@@ -16,14 +16,17 @@ async function served(t: Test, listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
+const DATE = 'Sun, 01 Mar 2026 12:00:00 GMT'
+
 t.test('an answer that comes in pieces is one text', async (t) => {
   const url = await served(t, (_, response) => {
     const bytes = Buffer.from('grün')
     response.setHeader('retry-after', '7')
+    response.setHeader('date', DATE)
     response.write(bytes.subarray(0, 3))
     setImmediate(() => response.end(bytes.subarray(3)))
   })
-  const whole = { status: 200, text: 'grün', retryAfterSeconds: 7 }
+  const whole = { status: 200, text: 'grün', retryAfterSeconds: 7, date: DATE }
   t.strictSame(await ask(url, CALL), whole)
 })
 

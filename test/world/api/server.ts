@@ -68,6 +68,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
 
   const server = createServer((request, response) => {
     inFlight += 1
+    response.setHeader('date', clock.now().toUTCString())
     const open = `/as/${token}/`
     const byPath = request.url?.startsWith(open) === true
     if (byPath) request.url = request.url?.slice(open.length - 1) ?? ''
