@@ -20,9 +20,12 @@ const LONG_NAME = 'L'
 
 export type Snapshot = PlainCollection['snapshots'][number]
 
+/** What is read from. */
+export type Source = Pick<Bucket, 'name' | 'bytes'>
+
 /** The wanted files by name. Throws `Rejected` where the object is not a whole tar. */
 export async function filesOf(
-  bucket: Bucket,
+  bucket: Source,
   snapshot: Snapshot,
   isWanted: (name: string) => boolean,
   signal: AbortSignal,
@@ -63,13 +66,13 @@ async function contentAt(bytes: Window, start: number, { hasMoreMap }: TarHeader
 
 /** The part of an object that was read last. */
 class Window {
-  readonly #bucket: Bucket
+  readonly #bucket: Source
   readonly #snapshot: Snapshot
   readonly #signal: AbortSignal
   #start = 0
   #bytes: Buffer = Buffer.alloc(0)
 
-  constructor(bucket: Bucket, snapshot: Snapshot, signal: AbortSignal) {
+  constructor(bucket: Source, snapshot: Snapshot, signal: AbortSignal) {
     this.#bucket = bucket
     this.#snapshot = snapshot
     this.#signal = signal

@@ -13,8 +13,7 @@ import {
   type NodeCollection,
   type PlainCollection,
 } from '../../crds/manifest.ts'
-import type { Bucket } from '../clients/s3.ts'
-import { filesOf, type Snapshot } from './archive.ts'
+import { filesOf, type Snapshot, type Source } from './archive.ts'
 import type { NodeSource } from './wanted.ts'
 
 const COLLECTION = {
@@ -54,7 +53,7 @@ interface Portrait {
 /** Throws `Rejected` where the snapshots are not those of one collection, or a shard is in none of them. */
 export async function portrayed(
   { name, snapshots }: PlainCollection,
-  bucket: Bucket,
+  bucket: Source,
   signal: AbortSignal,
 ): Promise<NodeSource> {
   const portraits: Portrait[] = []
@@ -89,7 +88,7 @@ export async function portrayed(
 
 async function portraitOf(
   snapshot: Snapshot,
-  bucket: Bucket,
+  bucket: Source,
   signal: AbortSignal,
 ): Promise<Portrait> {
   const { key } = snapshot
