@@ -72,7 +72,7 @@ export function sightingOf(
 }
 
 /** The conditions whose False is a danger, whoever reads them. */
-const MUST_HOLD = new Set(['Consensus', 'Replicated'])
+const MUST_HOLD = new Set(['Consensus', 'Replicated', 'HistoryBounded'])
 
 function dangersOf({ conditions = [] }: Status): Danger[] {
   return conditions

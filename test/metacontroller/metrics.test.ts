@@ -170,6 +170,7 @@ t.test('conditions that mean danger are a metric, and no others', async (t) => {
   const conditions = [
     condition('Consensus', 'False', 'SplitBrain'),
     condition('Stalled', 'True', 'SplitBrain'),
+    condition('HistoryBounded', 'False', 'HistoryLarge'),
     condition('Reconciling', 'True', 'JobSilent'),
     condition('Reconciling', 'True', 'HelmRunning'),
     condition('Replicated', 'True', 'AllReplicasActive'),
@@ -183,6 +184,7 @@ t.test('conditions that mean danger are a metric, and no others', async (t) => {
     `vec_operator_resource_danger{kind="VecCluster",namespace="ns",name="a",type="${type}",reason="${reason}"} 1`
   t.strictSame(await samples(told, 'vec_operator_resource_danger'), [
     danger('Consensus', 'SplitBrain'),
+    danger('HistoryBounded', 'HistoryLarge'),
     danger('Reconciling', 'JobSilent'),
     danger('Stalled', 'SplitBrain'),
   ])
