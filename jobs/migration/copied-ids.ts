@@ -8,8 +8,8 @@ import { orderOfIds } from '../clients/ids.ts'
 
 /** As many as 30 million numbers in a row, or two million UUIDs. */
 export const MAX_ID_BYTES = 32 * 1024 * 1024
-/** An object in memory for each page. */
-const RUN_BYTES = 128
+/** Of each page besides its ids: two of them as text, and the objects around. */
+const RUN_BYTES = 400
 const UUID_BYTES = 16
 const SEVEN_BITS = 0x7f
 const MORE = 0x80

@@ -34,7 +34,7 @@ for (const [what, ids] of KINDS) {
 }
 
 t.test('past its bound it keeps nothing, and says that it is not complete', async (t) => {
-  const copied = new CopiedIds(true, 400)
+  const copied = new CopiedIds(true, 1_000)
   const ids = Array.from({ length: 200 }, (_, n) => String(n))
   copied.add(undefined, ids)
   t.ok(copied.isComplete, 'numbers in a row take a byte each')
