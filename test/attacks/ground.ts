@@ -33,13 +33,20 @@ export async function startGround(t: Test) {
   for (const resource of RESOURCES) await client.create(definitionOf(resource, RELEASE))
   const engine = await startEngine()
   const service = await startProcess(t, api)
+  // The service calls an engine only at the address that its Service has.
+  const serveEngineOf = (name: string) =>
+    client.create({
+      ...{ apiVersion: 'v1', kind: 'Service' },
+      metadata: { name: `vec-${name}`, namespace: 'ns' },
+      spec: { clusterIP: ENGINE_HOST, clusterIPs: [ENGINE_HOST], ports: [{ port: 6333 }] },
+    })
   t.teardown(async () => {
     await service.stop()
     await engine.close()
     await client.close()
     await api.close()
   })
-  return { api, client, engine, ...service }
+  return { api, client, engine, serveEngineOf, ...service }
 }
 
 /** Of `resources.limits.memory` in the chart's values, in bytes. */

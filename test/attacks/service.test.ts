@@ -112,10 +112,14 @@ function collectionSync(name: string) {
   })
 }
 
+const MAX_ROUNDS = 1000
+
 /** Syncs one after the other until the engine, or the API, was asked for that. */
 async function syncedUntil(name: string, isSo: () => boolean): Promise<void> {
   for (let round = 0; !isSo(); round += 1) {
+    if (round > MAX_ROUNDS) throw new Error(`the engine was not asked in ${MAX_ROUNDS} rounds`)
     // Of another cluster each time: what an engine answers is shared by the collections of its cluster.
+    await ground.serveEngineOf(`${name}-${round}`)
     const body = collectionSync(`${name}-${round}`)
     const { status, text } = await answerTo('/veccollections/sync', body, TOKEN)
     if (status !== 200) throw new Error(`${status} ${text}`)
