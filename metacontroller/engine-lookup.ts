@@ -8,7 +8,7 @@ import type { LookupAddress } from 'node:dns'
 import { isIPv6 } from 'node:net'
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../crds/kubernetes.ts'
-import type { AddressGuard, Lookup } from '../jobs/clients/addresses.ts'
+import { AddressRefused, type AddressGuard, type Lookup } from '../jobs/clients/addresses.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes.ts'
 import { services } from './places.ts'
 import { remember } from './remember.ts'
@@ -58,7 +58,7 @@ async function addressesOf(
 ): Promise<LookupAddress[]> {
   const { spec } = (await read(namespace, name)) ?? {}
   if (spec?.type === 'ExternalName') {
-    throw new Error(
+    throw new AddressRefused(
       `Service ${namespace}/${name} is of type ExternalName, which is not called: delete it, and the next helm run of the VecCluster creates its own`,
     )
   }

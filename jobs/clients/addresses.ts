@@ -31,6 +31,9 @@ const NEVER: readonly string[] = [
   ...['64:ff9b::/96', '2002::/16', 'fd00:ec2::254/128'],
 ]
 
+/** Why a connection was not even tried. It passes by itself only when somebody changes the address. */
+export class AddressRefused extends Error {}
+
 export class AddressGuard {
   readonly #rules: AddressRules
   readonly #own: () => string[]

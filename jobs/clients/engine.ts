@@ -8,6 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { EngineError } from '../../crds/errors.ts'
 import { SHORT_CALL_SECONDS } from '../../crds/limits.ts'
+import { AddressRefused } from './addresses.ts'
 import { ANSWER_BYTES, beginningOf, ERROR_BYTES } from './byte-limit.ts'
 import { wordsOf } from './call.ts'
 import { flawIn } from './checked.ts'
@@ -78,7 +79,8 @@ export class Engine {
     try {
       return (await this.#send('GET', '/readyz', { signal })).status === 200
     } catch (error) {
-      if (error instanceof EngineError) return false
+      const isRefused = error instanceof EngineError && error.cause instanceof AddressRefused
+      if (error instanceof EngineError && !isRefused) return false
       throw error
     }
   }

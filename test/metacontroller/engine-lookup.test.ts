@@ -2,8 +2,10 @@
 import type { LookupAddress } from 'node:dns'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { AddressGuard } from '../../jobs/clients/addresses.ts'
+import { Engine } from '../../jobs/clients/engine.ts'
 import { directRoute, EngineConnections, routeTo } from '../../jobs/clients/engine-route.ts'
 import { engineLookup, serviceReader } from '../../metacontroller/engine-lookup.ts'
 import { embeddedApi } from './embedded.ts'
@@ -49,6 +51,12 @@ t.test('a Service that points elsewhere is not called, and the engine call says 
     code: 'EngineError',
     message: /Service ns\/vec-a is of type ExternalName/,
   })
+  const engine = new Engine({
+    route: directRoute(connections, CONNECTION),
+    credentials: async () => ({}),
+    log: pino({ level: 'silent' }),
+  })
+  await t.rejects(engine.readyz(), { message: /is of type ExternalName/ }, 'not only "not ready"')
 })
 
 t.test(
