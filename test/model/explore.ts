@@ -18,6 +18,8 @@ export interface Model<World> {
   steps(world: World): Step<World>[]
   /** States of the same text are one. */
   text(world: World): string
+  /** What two of them must agree on after the same step (unmerged.ts); by default the text. */
+  outcome?(world: World): string
   /** What a step must not do: what it did, in words. */
   wrong(before: World, after: World): string[]
   /** What must hold in a state by itself; it is left as it is. */

@@ -8,7 +8,7 @@ import { isShown, pass, type Passing } from './pass.ts'
 import { beside, doubled, lost, phaseIn, revived } from './promises.ts'
 import { beginEnd, copyOf, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
 import { striking } from './steps.ts'
-import { isAlike, nextInstant, textOf } from './told.ts'
+import { isAlike, nextInstant, outcomeOf, textOf } from './told.ts'
 
 export interface Life {
   start: SmallWorld
@@ -39,6 +39,7 @@ export function lifeOf(life: Life): Model<SmallWorld> {
     start: { ...life.start, seen: allSeen(life.start, passing) },
     copy: copyOf,
     text: textOf,
+    outcome: outcomeOf,
     steps: (world) => [
       { name: 'pass', take: (to) => pass(to, passing) },
       ...striking(

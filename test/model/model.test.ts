@@ -6,9 +6,12 @@ import { explore, Wrong, type Found, type Model } from './explore.ts'
 import { lifeOf, type Life } from './life.ts'
 import { LIVES } from './lives.ts'
 import { migrations } from './transfers.ts'
+import { walk } from './unmerged.ts'
 
 /** All of them are looked at by `npm run test:model`. */
 const FIRST_STATES = 50
+/** `npm run test:model -- --walks 30` goes further, in every world. */
+const WALKS = { seed: 1, walks: 6, length: 60 }
 
 for (const [kind, lives] of Object.entries(LIVES)) {
   t.test(`${kind}: nothing flaps, no child is lost, and no ended Job comes back`, async (t) => {
@@ -17,6 +20,16 @@ for (const [kind, lives] of Object.entries(LIVES)) {
       t.comment(`${name}: ${states} states, ${steps} steps`)
       t.strictSame([wrong, deadEnds], [[], []], name)
     }
+  })
+}
+
+for (const [kind, lives] of Object.entries(LIVES)) {
+  t.test(`${kind}: states of the same text are one, whatever came before`, async (t) => {
+    const [life] = Object.values(lives)
+    if (life === undefined) throw new Error('no life')
+    const { compared, differences } = await walk(lifeOf(life), WALKS)
+    t.ok(compared > 100, String(compared))
+    t.strictSame(differences, [])
   })
 }
 
@@ -137,4 +150,34 @@ t.test('a run that stops before the end says so, and judges no dead ends', async
   const { states, isWhole, deadEnds } = await explore(counter, 3)
   t.strictSame({ states, isWhole, deadEnds }, { states: 4, isWhole: false, deadEnds: [] })
   t.equal((await explore(counter, 4)).isWhole, true, 'the last state of all was looked into')
+})
+
+t.test(
+  'states that are one by their text alone are told, with the way to the second',
+  async (t) => {
+    const odd: Model<Counter> = {
+      ...counter,
+      // Two and three differ in what "break" does.
+      text: ({ value }) => String(Math.min(value, 2)),
+      outcome: ({ value }) => String(value),
+    }
+    const { compared, differences } = await walk(odd, { seed: 1, walks: 5, length: 10 })
+    t.ok(compared > 0)
+    t.match(differences[0], /^start > .*: "(up|break)" leads two to different states: /)
+    t.strictSame((await walk(counter, { seed: 1, walks: 5, length: 10 })).differences, [])
+  },
+)
+
+t.test('a decision by an age that the text does not have is found', async (t) => {
+  const clock: Model<{ now: number }> = {
+    start: { now: 0 },
+    copy: (world) => ({ ...world }),
+    text: () => 'always',
+    outcome: ({ now }) => (now > 2 ? 'silent' : 'at work'),
+    steps: () => [{ name: 'time goes on', take: async (to) => void (to.now += 1) }],
+    wrong: () => [],
+    isGoal: () => true,
+  }
+  const { differences } = await walk(clock, { seed: 1, walks: 1, length: 5 })
+  t.match(differences, [/"time goes on" leads two to different states: .*at work.*silent/])
 })

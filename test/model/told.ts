@@ -11,18 +11,70 @@ import { imageOf, isUnfinished } from '../../hooks/job.ts'
 import type { Small, SmallWorld } from './small-world.ts'
 
 export function textOf(world: SmallWorld): string {
+  const { live, seen, now } = world
+  const unseen = Object.keys(seen).filter((key) => isUnseen(live[key], seen[key]))
+  const places = placesOf([...sorted(live), ...sorted(seen)], now)
+  return `${written(world, ({ id }) => String(id), places)} ${unseen.sort().join()}`
+}
+
+/**
+ * What two worlds of the same text must still agree on after the same step. Hashes are made of uids, and Jobs are
+ * named by them. In which order things come to their later ages, and whether what was just written is younger
+ * than what it replaces, the text says only of what is there before the step.
+ */
+export function outcomeOf(world: SmallWorld): string {
+  return written(
+    world,
+    ({ text }) => text.replace(HASHED, '$1*'),
+    () => '',
+  )
+}
+
+/** Of a plan, in a signature, and in the name of a Job or an account. */
+const HASHED =
+  /("(?:plan|vec-operator\.dev\/(?:plan|signature))":"|-)(?:[0-9a-f]{64}|[0-9a-f]{12})\b/g
+
+function written(
+  world: SmallWorld,
+  wordsOf: (one: Told) => string,
+  places: (time: Time) => string,
+): string {
   const { now, live, seen, namespaceEnds, engine, bucket, left } = world
   const objects = [...sorted(live), undefined, ...sorted(seen)].map((one) => one && told(one))
   const nameOf = named()
   const runs = ranked(objects.flatMap((one) => one?.runs ?? []))
   const texts = objects.map((one) => {
     if (one === undefined) return '|'
-    const ages = one.times.map(({ at, limits }) => ageOf(now - at, limits))
+    const ages = one.times.map((time) => `${ageOf(now - time.at, time.limits)}${places(time)}`)
     const ranks = one.runs.map((run) => runs.get(run))
-    return `${one.id}:${one.uids.map(nameOf).join()}:${ages.join()}:${ranks.join()}`
+    return `${wordsOf(one)}:${one.uids.map(nameOf).join()}:${ages.join()}:${ranks.join()}`
   })
   const rest = JSON.stringify([namespaceEnds, left, bucket])
   return `${texts.join(' ')} ${rest}${textOfEngine(engine)}`
+}
+
+/** What differs only in when it was is not seen yet either. */
+function isUnseen(live: Small | undefined, seen: Small | undefined): boolean {
+  return live !== undefined && seen !== undefined && !isAlike(live, seen)
+}
+
+type Time = Told['times'][number]
+
+/** In which order they come to their next ages: of two worlds of the same ages, another object may be the next. */
+function placesOf(objects: (Small | undefined)[], now: number): (time: Time) => string {
+  const times = objects.flatMap((one) => (one === undefined ? [] : told(one).times))
+  const instants = times.flatMap((time) => aheadOf(time, now))
+  const order = [...new Set(instants)].sort((one, other) => one - other)
+  const places = new Map(order.map((instant, place) => [instant, place]))
+  return (time) =>
+    aheadOf(time, now)
+      .map((instant) => `/${places.get(instant)}`)
+      .join('')
+}
+
+/** The instants at which it comes to its next ages. */
+function aheadOf({ at, limits }: Time, now: number): number[] {
+  return limits.map((limit) => at + limit * 1000).filter((instant) => now < instant)
 }
 
 function sorted(objects: Record<string, Small>): (Small | undefined)[] {
@@ -66,6 +118,7 @@ const MOST_BETWEEN = 3
 interface Told {
   /** Of its text: there are few of them, and many states. */
   id: number
+  text: string
   uids: string[]
   times: { at: number; limits: number[] }[]
   runs: number[]
@@ -105,7 +158,7 @@ export function told(object: Small): Told {
     })
   const id = ids.get(text) ?? ids.size
   ids.set(text, id)
-  const result = { id, uids, times, runs }
+  const result = { id, text, uids, times, runs }
   known.set(object, result)
   return result
 }
@@ -121,6 +174,8 @@ const SLOTS = [600, 1200, 1800]
 const LIMITS: Record<string, number[]> = {
   /** Of a Job that the cache does not show, or that says nothing. */
   creationTimestamp: [120, 600],
+  /** Of the last report of a Job, which is called silent past it. */
+  reportedAt: [600],
   /** Of a Job's end: its report may be late, its log is kept. */
   lastTransitionTime: [30, 86_400],
   /** Of a Lease: too short for a Job, over; and a restore looks once more who is at work. */
@@ -162,10 +217,7 @@ export function isAlike(one: Small, other: Small): boolean {
 export function nextInstant({ now, live, seen }: SmallWorld): number | undefined {
   let next = Infinity
   for (const object of [...Object.values(live), ...Object.values(seen)]) {
-    for (const { at, limits } of told(object).times) {
-      const limit = limits.find((one) => now < at + one * 1000)
-      if (limit !== undefined) next = Math.min(next, at + limit * 1000)
-    }
+    for (const time of told(object).times) next = Math.min(next, ...aheadOf(time, now))
   }
   return next === Infinity ? undefined : next
 }
@@ -216,6 +268,7 @@ function reportIn(annotations: Record<string, string>, kind: string): object {
       ...report,
       ...(kind === 'VecCluster' && state === 'Failed' && { failedAt: at }),
       ...(kind === 'VecCluster' && state === 'Refused' && { refusedAt: at }),
+      reportedAt: at,
       ...(applied !== undefined && { applied: { ...(applied as object), at: undefined } }),
     },
   }
