@@ -215,9 +215,48 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly Failur
       cure: '`priority: snapshot`',
     },
     {
+      words: ['manifest.json has no manifestVersion: ...'],
+      cause: 'another program wrote it into the folder of a VecBackup',
+      cure: 'name the folder as `spec.source`',
+    },
+    {
+      words: [
+        'shard n of ... was Dead on node m when ...',
+        'no node has a snapshot of shard ...',
+        '... have different configurations ...',
+      ],
+      cause:
+        'the other program backed up a collection that was not whole, or was changed meanwhile',
+      cure: 'another backup',
+    },
+    {
+      words: [
+        '... it is no snapshot of a collection ...',
+        'has no tar header ...',
+        'ends at byte ...',
+      ],
+      cause: 'the object is not a whole snapshot of a node',
+      cure: 'another backup',
+    },
+    {
       words: ['s3://... is missing', 'has n bytes, not the m of the manifest'],
       cause: 'the object was deleted or cut',
       cure: 'another backup',
+    },
+    {
+      words: [
+        'the nodes do not see one cluster',
+        'do not list the same collections',
+        'the nodes know of n peers, ...',
+      ],
+      cause:
+        'a node lost its volume or its way to the others, or one that was removed is still a peer; waited for, for ten minutes',
+      cure: 'repair the cluster; remove peers that have no pod',
+    },
+    {
+      words: ['a restore into several nodes needs 1.17.1'],
+      cause: 'the target runs an older engine',
+      cure: 'upgrade it',
     },
     {
       words: ['consensus is ... on node n'],
