@@ -3,7 +3,7 @@
  * under faults that a seed draws. New seeds each run unless one is given; regressions run first.
  */
 import { randomInt } from 'node:crypto'
-import { parseArgs } from 'node:util'
+import { inspect, parseArgs } from 'node:util'
 import type { Outcome, Result } from './journey.ts'
 import { draw, type Plan } from './plan.ts'
 import { REGRESSIONS } from './regressions.ts'
@@ -78,9 +78,7 @@ async function runOne(plan: Plan, ownOctet: number): Promise<void> {
     tell(plan, result, seconds(begun))
     if (result.findings.length === 0) return
   } catch (error) {
-    print(
-      `seed ${plan.seed}: the run itself failed: ${error instanceof Error ? (error.stack ?? '') : String(error)}`,
-    )
+    print(`seed ${plan.seed}: the run itself failed: ${inspect(error)}`)
   }
   total.failed += 1
   failing.push(plan)
