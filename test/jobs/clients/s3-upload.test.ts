@@ -194,6 +194,22 @@ for (const [way, sizes] of WAYS) {
     })
   })
 
+  t.test(
+    `${way}: an object of another size is not taken for a completion that was lost`,
+    async (t) => {
+      const { s3, bucket, kept } = await store(t)
+      s3.misbehave(({ operation }) => {
+        if (operation !== 'CompleteMultipartUpload') return undefined
+        kept.uploads.clear()
+        kept.put('k', Buffer.from('of somebody else'))
+        return undefined
+      })
+      await t.rejects(bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes }), {
+        message: /COMPLETE UPLOAD .* answered 404 NoSuchUpload/,
+      })
+    },
+  )
+
   t.test(`${way}: an upload that is refused is refused with the word of the store`, async (t) => {
     const { s3, bucket } = await store(t)
     s3.misbehave(({ operation }) =>

@@ -81,7 +81,7 @@ async function bucketStage(t: Test) {
   })
   const store = s3.buckets.get('backups')
   if (store === undefined) throw new Error('there is no bucket')
-  return { bucket, store }
+  return { s3, bucket, store }
 }
 
 t.test('a deletion that is refused for one object names it, and takes the others', async (t) => {
@@ -94,6 +94,32 @@ t.test('a deletion that is refused for one object names it, and takes the others
     message: /^DELETE s3:\/\/backups\/b was refused: AccessDenied/,
   })
   t.strictSame(store.keys(), ['b'])
+})
+
+t.test('an object that may only be new: whoever comes second is answered false', async (t) => {
+  const { s3, bucket } = await bucketStage(t)
+  t.equal(await bucket.putJson('k', { by: 1 }, { onlyNew: true }), true)
+  t.equal(await bucket.putJson('k', { by: 2 }, { onlyNew: true }), false)
+  t.strictSame(await bucket.getJson('k'), { by: 1 })
+  // Two that write at the same moment are told by some stores in other words.
+  for (const code of ['ConditionalRequestConflict', 'OperationAborted']) {
+    s3.misbehave(() => ({ status: 409, code }))
+    t.equal(await bucket.putJson('other', { by: 3 }, { onlyNew: true }), false, code)
+  }
+  s3.misbehave()
+  t.equal(await bucket.getJson('other'), undefined)
+})
+
+t.test('a store that knows no conditions is written without one', async (t) => {
+  const { s3, bucket } = await bucketStage(t)
+  let refused = 0
+  s3.misbehave(({ operation }) =>
+    operation === 'PutObject' && refused++ === 0
+      ? { status: 501, code: 'NotImplemented' }
+      : undefined,
+  )
+  t.equal(await bucket.putJson('k', { by: 1 }, { onlyNew: true }), true)
+  t.strictSame(await bucket.getJson('k'), { by: 1 })
 })
 
 t.test('objects and open uploads are found on every page of a listing', async (t) => {

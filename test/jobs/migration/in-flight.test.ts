@@ -25,6 +25,15 @@ t.test('what is larger than all the room gets in alone, and nobody passes it', a
   t.strictSame(entered, ['large', 'behind'])
 })
 
+t.test('no more than 40 MiB are let in at once', async (t) => {
+  const inFlight = new InFlight()
+  for (let taken = 0; taken < 40; taken += 1) await inFlight.take(MIB, never)
+  let isIn = false
+  void inFlight.take(1, never).then(() => (isIn = true))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(isIn, false)
+})
+
 t.test('who waits for room ends with the Job', async (t) => {
   const inFlight = new InFlight()
   const stop = new AbortController()
@@ -99,7 +108,7 @@ t.test('RSS under 256 MiB at any collection size: bytes of all lanes are bounded
   t.equal(code, EXIT.done, log)
   t.ok(copied.most > 1, 'side by side')
   for (const { most } of [copied, compared]) {
-    t.ok(most * bytes <= IN_FLIGHT_BYTES, `${most} pages at once`)
+    t.ok(most * bytes <= 40 * MIB, `${most} pages at once`)
   }
   t.match(await stood.world.result(), { pointsCopied: KEYS.length * POINTS_OF_KEY })
 })

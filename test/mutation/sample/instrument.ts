@@ -37,12 +37,8 @@ const SILENT = {
   fatal: nothing,
 }
 
-/** Copies what git does not ignore in `root` to `folder`, and instruments these files there. */
-export async function instrumentedCopy(
-  root: string,
-  folder: string,
-  files: readonly string[],
-): Promise<Copy> {
+/** Copies what git does not ignore in `root` to `folder`, which is replaced. */
+export function copyOf(root: string, folder: string): void {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   for (const file of filesIn(root)) {
@@ -50,6 +46,15 @@ export async function instrumentedCopy(
     cpSync(join(root, file), join(folder, file))
   }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+}
+
+/** Copies what git does not ignore in `root` to `folder`, and instruments these files there. */
+export async function instrumentedCopy(
+  root: string,
+  folder: string,
+  files: readonly string[],
+): Promise<Copy> {
+  copyOf(root, folder)
   const sources = files.map((name) => ({
     ...{ name, mutate: true },
     content: readFileSync(join(root, name), 'utf8'),

@@ -50,11 +50,12 @@ export async function judge(
   return { is: own.length === 0 ? 'not covered' : 'survived' }
 }
 
-function run(
+/** Runs one test file as a process of its own in the copy. */
+export function run(
   folder: string,
   file: string,
-  env: Record<string, string>,
-  limitMs: number,
+  env: Record<string, string> = {},
+  limitMs = BASELINE_MS,
 ): Promise<'passed' | 'failed' | 'timeout'> {
   const preloads = ['./test/preload.ts', './test/mutation/sample/record.ts']
   const child = spawn(process.execPath, [...preloads.flatMap((one) => ['--import', one]), file], {

@@ -1,0 +1,176 @@
+/** Defects that once passed all tests, planted again by `npm run test:defects`: each must fail the test named. */
+
+export interface Defect {
+  title: string
+  file: string
+  /** Stands in the file exactly once. */
+  original: string
+  replacement: string
+  /** The test file that is to fail. */
+  test: string
+}
+
+export const DEFECTS: readonly Defect[] = [
+  {
+    title: 'a purge reports done although the store refused to delete some objects',
+    file: 'jobs/clients/s3.ts',
+    original: 'if (refused !== undefined) {\n      throw new StorageError(\n        `DELETE',
+    replacement: 'if (refused === null) {\n      throw new StorageError(\n        `DELETE',
+    test: 'test/jobs/clients/s3.test.ts',
+  },
+  {
+    title: 'only the first page of unfinished uploads is looked at',
+    file: 'jobs/clients/s3.ts',
+    original: 'if (next === undefined) return found\n      this.#refuseCircle(prefix, JSON',
+    replacement: 'if (next !== null) return found\n      this.#refuseCircle(prefix, JSON',
+    test: 'test/jobs/clients/s3.test.ts',
+  },
+  {
+    title: 'a store that knows no conditions gets no owner.json',
+    file: 'jobs/clients/s3.ts',
+    original: 'if (onlyNew && error.status === 501)',
+    replacement: 'if (onlyNew && error.status === 599)',
+    test: 'test/jobs/clients/s3.test.ts',
+  },
+  {
+    title: 'two that write at once, of which the store refuses one: the refusal is an error',
+    file: 'jobs/clients/s3.ts',
+    original: 'return status === 412 || AT_ONCE.has(reason)',
+    replacement: 'return status === 412',
+    test: 'test/jobs/clients/s3.test.ts',
+  },
+  {
+    title: 'the size of what was uploaded is not compared with what the store has',
+    file: 'jobs/clients/s3.ts',
+    original: 'if (size === bytes) return bytes',
+    replacement: 'if (size !== null) return bytes',
+    test: 'test/jobs/clients/s3-upload.test.ts',
+  },
+  {
+    title: 'the comparison of a migration reads no vectors',
+    file: 'jobs/clients/engine-points.ts',
+    original:
+      'ids: ids.map(raw),\n      with_payload: bare !== true,\n      with_vector: bare !== true',
+    replacement: 'ids: ids.map(raw),\n      with_payload: bare !== true,\n      with_vector: false',
+    test: 'test/jobs/migration/proof.test.ts',
+  },
+  {
+    title: 'SIGTERM ends the service at once',
+    file: 'metacontroller/serve.ts',
+    original: 'process.once(signal, () => void stop(service, log, signal))',
+    replacement: 'process.once(signal, () => process.exit(0))',
+    test: 'test/metacontroller/serve.test.ts',
+  },
+  {
+    title: 'pods are asked by a name that no Service gives them',
+    file: 'crds/names.ts',
+    original: '-headless.${namespace}',
+    replacement: '-headles.${namespace}',
+    test: 'test/crds/names.test.ts',
+  },
+  {
+    title: 'a migration holds any number of bytes in memory',
+    file: 'jobs/migration/in-flight.ts',
+    original: 'IN_FLIGHT_BYTES = 40 * 1024 * 1024',
+    replacement: 'IN_FLIGHT_BYTES = 4096 * 1024 * 1024',
+    test: 'test/jobs/migration/in-flight.test.ts',
+  },
+  {
+    title: 'a restore does not wait until a node has recovered what was sent',
+    file: 'jobs/clients/engine-recovery.ts',
+    original: "new URLSearchParams({ wait: 'true', priority })",
+    replacement: "new URLSearchParams({ wait: 'false', priority })",
+    test: 'test/jobs/clients/engine-wire.test.ts',
+  },
+  {
+    title: 'a restore of a whole node does not wait until the node has recovered',
+    file: 'jobs/clients/engine-recovery.ts',
+    original: 'snapshots/recover?wait=true`',
+    replacement: 'snapshots/recover?wait=false`',
+    test: 'test/jobs/clients/engine-wire.test.ts',
+  },
+  {
+    title: 'idle connections are kept longer than the engine keeps them',
+    file: 'jobs/clients/engine-route.ts',
+    original: 'KEEP_ALIVE_MS = 4_000',
+    replacement: 'KEEP_ALIVE_MS = 400_000',
+    test: 'test/jobs/clients/engine-wire.test.ts',
+  },
+  {
+    title: 'a download may be compressed on the way, and its hash is of other bytes',
+    file: 'jobs/clients/engine.ts',
+    original: "'accept-encoding': 'identity',",
+    replacement: "'accept-encoding': 'gzip',",
+    test: 'test/jobs/clients/engine-wire.test.ts',
+  },
+  {
+    title: 'changes of a cluster are given no time-out of the engine',
+    file: 'jobs/clients/engine-recovery.ts',
+    original: '/cluster?timeout=${CREATE_SECONDS}`',
+    replacement: '/cluster`',
+    test: 'test/jobs/clients/engine-wire.test.ts',
+  },
+  {
+    title: 'calls that need an agreement of the nodes end before the engine gives up',
+    file: 'jobs/clients/engine-recovery.ts',
+    original: 'AGREED_CALL_MS = (CREATE_SECONDS + 5) * 1000',
+    replacement: 'AGREED_CALL_MS = (CREATE_SECONDS - 30) * 1000',
+    test: 'test/jobs/clients/engine-wire.test.ts',
+  },
+  {
+    title: 'a copy that a node does not call Active is backed up',
+    file: 'jobs/backup/shape.ts',
+    original: "if (state !== 'Active') return",
+    replacement: "if (state === 'Dead') return",
+    test: 'test/jobs/backup/agreement.test.ts',
+  },
+  {
+    title: 'a copy that stopped being Active while its snapshot was made counts',
+    file: 'jobs/backup/node.ts',
+    original: 'if (doubt !== undefined) {',
+    replacement: 'if (doubt === null) {',
+    test: 'test/jobs/backup/agreement.test.ts',
+  },
+  {
+    title: 'the collections to back up are those of one node, whatever the others list',
+    file: 'jobs/cluster-view.ts',
+    original: 'if (others.every((names) => sameText(names, first ?? []))) return undefined',
+    replacement: 'if (others !== null) return undefined',
+    test: 'test/jobs/cluster-view.test.ts',
+  },
+  {
+    title: 'a part.json that was written by others decides what is deleted on a node',
+    file: 'jobs/backup/part.ts',
+    original: 'found.uid === work.plan.uid && isSealed(key, found, work)',
+    replacement: 'found.uid === work.plan.uid && isSealed !== null',
+    test: 'test/jobs/backup/making.test.ts',
+  },
+  {
+    title: 'a purge deletes folders inside its own that have another owner',
+    file: 'jobs/backup/purge.ts',
+    original: 'return inner.size === 0 || !enclosingFolders',
+    replacement: 'return inner.size >= 0 || !enclosingFolders',
+    test: 'test/jobs/backup/purge.test.ts',
+  },
+  {
+    title: 'after a lost answer a restore does not wait until the node is idle',
+    file: 'jobs/restore/attempts.ts',
+    original: 'if (wasRunning || now() - idleSince >= idleMs) return true',
+    replacement: 'return true',
+    test: 'test/jobs/restore/orphans.test.ts',
+  },
+  {
+    title: 'a running recovery is not waited for',
+    file: 'jobs/restore/attempts.ts',
+    original: 'if (running > 0) {\n      wasRunning = true',
+    replacement: 'if (running > 1000) {\n      wasRunning = true',
+    test: 'test/jobs/restore/orphans.test.ts',
+  },
+  {
+    title: 'a namespace that is deleted empties the bucket',
+    file: 'hooks/backup/fate.ts',
+    original: "if (namespaceEnds && !policies.includes('Delete'))",
+    replacement: "if (namespaceEnds && policies.includes('Delete'))",
+    test: 'test/hooks/backup/fate.test.ts',
+  },
+]
