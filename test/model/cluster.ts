@@ -41,6 +41,7 @@ export function clusters(): Record<string, Life> {
     'Jobs that stop': life({ stops: 1, silences: 1 }),
     'a Job that refuses': life({ refusals: 1 }),
     'lost answers': life({ 'lost answers': 1 }),
+    'a slow answer': life({ 'slow answers': 1 }),
     'another spec': life({ changes: 1 }, changes),
     'a restore at work': life({ turns: 1 }, anotherWith(['backup', 'write'], 'VecRestore')),
     'a backup at work': life({ turns: 1, changes: 1 }, (world) => [

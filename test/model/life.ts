@@ -4,7 +4,7 @@ import { isUnfinished } from '../../hooks/job.ts'
 import { settings } from '../builders.ts'
 import type { Model, Step } from './explore.ts'
 import { hasTold, jobSteps, type Work } from './jobs.ts'
-import { isShown, pass, type Passing } from './pass.ts'
+import { askOnly, carryOutKept, isShown, pass, type Passing } from './pass.ts'
 import { beside, doubled, lost, phaseIn, revived } from './promises.ts'
 import { beginEnd, copyOf, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
 import { striking } from './steps.ts'
@@ -41,13 +41,7 @@ export function lifeOf(life: Life): Model<SmallWorld> {
     text: textOf,
     outcome: outcomeOf,
     steps: (world) => [
-      { name: 'pass', take: (to) => pass(to, passing) },
-      ...striking(
-        world,
-        'lost answers',
-        { name: 'pass without its answer', take: (to) => pass(to, passing, 'nothing') },
-        { name: 'pass without its status', take: (to) => pass(to, passing, 'children') },
-      ),
+      ...passes(world, passing),
       ...seeing(world, passing),
       ...(work === undefined
         ? []
@@ -64,16 +58,37 @@ export function lifeOf(life: Life): Model<SmallWorld> {
       ...(life.wrong?.(before, after) ?? []),
     ],
     wrongIn: async (world) =>
-      isAllSeen(world, passing) && !(await rest(world))
+      world.answered === undefined && isAllSeen(world, passing) && !(await rest(world))
         ? ['flaps: passes go on to change what nobody touches']
         : [],
     isGoal: (world) => isGoal(world, life),
   }
 }
 
+/** Of one resource Metacontroller has one pass at a time; one that it never finishes is lost. */
+function passes(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
+  if (world.answered !== undefined) {
+    return [{ name: 'its answer is carried out', take: async (to) => carryOutKept(to, passing) }]
+  }
+  return [
+    { name: 'pass', take: (to) => pass(to, passing) },
+    ...striking(
+      world,
+      'lost answers',
+      { name: 'pass without its answer', take: (to) => pass(to, passing, 'nothing') },
+      { name: 'pass without its status', take: (to) => pass(to, passing, 'children') },
+    ),
+    ...striking(world, 'slow answers', {
+      name: 'pass with a slow answer',
+      take: (to) => askOnly(to, passing),
+    }),
+  ]
+}
+
 /** It is gone; or it has done what is asked of it now, and nothing is under way. */
 function isGoal(world: SmallWorld, { parent, rest }: Life): boolean {
   const found = world.live[parent]
+  if (world.answered !== undefined) return false
   if (found === undefined) return true
   if (found.metadata.deletionTimestamp !== undefined) return false
   const { conditions = [] } = (found.status ?? {}) as { conditions?: Condition[] }

@@ -14,6 +14,7 @@ import {
   keyOf,
   ownJobs,
   remove,
+  type Answering,
   type Small,
   type SmallWorld,
 } from './small-world.ts'
@@ -43,14 +44,35 @@ export async function pass(
   passing: Passing,
   heard: Heard = 'all',
 ): Promise<void> {
+  const asked = await ask(world, passing)
+  if (asked === undefined || heard === 'nothing') return
+  const { parent, answer } = asked
+  carryOut(world, parent, { ...asked, inPlace: passing.inPlace ?? [] })
+  if (heard === 'all') conclude(world, parent, answer)
+}
+
+/** Asks the hook and keeps its answer: what the service itself writes is written, and the rest comes later. */
+export async function askOnly(world: SmallWorld, passing: Passing): Promise<void> {
+  const asked = await ask(world, passing)
+  if (asked !== undefined) world.answered = asked
+}
+
+/** Carries out the answer that was kept, whatever has happened since. */
+export function carryOutKept(world: SmallWorld, { inPlace = [] }: Passing): void {
+  const { answered } = world
+  if (answered === undefined) return
+  delete world.answered
+  carryOut(world, answered.parent, { ...answered, inPlace })
+  conclude(world, answered.parent, answered.answer)
+}
+
+async function ask(world: SmallWorld, passing: Passing): Promise<Answering | undefined> {
   const parent = world.seen[passing.parent]
-  if (parent === undefined) return
+  if (parent === undefined) return undefined
   const room = passing.room(world)
   const children = childrenIn(world.seen, parent)
   const answer = await decide(world, { ...passing, parent, room, children })
-  if (heard === 'nothing') return
-  carryOut(world, parent, { answer, children, inPlace: passing.inPlace ?? [] })
-  if (heard === 'all') conclude(world, parent, answer)
+  return { parent, children, answer }
 }
 
 /** It has no memory, and is dear to make. */

@@ -5,6 +5,7 @@
 import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import { endOf } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/names.ts'
+import type { HookAnswer } from '../../hooks/protocol.ts'
 import type { Stored } from '../hooks/collection/engine.ts'
 import type { OwnerReference } from '../world/client.ts'
 
@@ -14,6 +15,13 @@ export interface Small extends AnyObject {
   spec?: unknown
   status?: unknown
   data?: Record<string, string>
+}
+
+/** What a hook was asked about, and what it answered. */
+export interface Answering {
+  parent: Small
+  children: Small[]
+  answer: HookAnswer
 }
 
 export interface SmallWorld {
@@ -28,6 +36,8 @@ export interface SmallWorld {
   namespaceEnds: boolean
   engine: SmallEngine
   bucket: SmallBucket
+  /** An answer that Metacontroller has not carried out yet: it asks nothing else about this resource meanwhile. */
+  answered?: Answering
   /** How often each kind of event may still strike. */
   left: Record<string, number>
 }

@@ -14,7 +14,15 @@ export function textOf(world: SmallWorld): string {
   const { live, seen, now } = world
   const unseen = Object.keys(seen).filter((key) => isUnseen(live[key], seen[key]))
   const places = placesOf([...sorted(live), ...sorted(seen)], now)
-  return `${written(world, ({ id }) => String(id), places)} ${unseen.sort().join()}`
+  return `${written(world, ({ id }) => String(id), places)} ${unseen.sort().join()}${textOfAnswer(world)}`
+}
+
+/** Whole: there is one at most, and not for long. */
+function textOfAnswer({ answered }: SmallWorld): string {
+  if (answered === undefined) return ''
+  const { parent, children, answer } = answered
+  const asked = children.map(({ metadata }) => [metadata.uid, metadata['resourceVersion']])
+  return JSON.stringify([parent.metadata.uid, asked, answer])
 }
 
 /**

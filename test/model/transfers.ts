@@ -26,6 +26,7 @@ function everyTransfer(life: (left: Left) => Life): Record<string, Life> {
     'one life': life({ deletions: 1 }),
     'trouble with its Job': life({ failures: 1, crashes: 1, stops: 1, silences: 1 }),
     'lost answers': life({ deletions: 1, 'lost answers': 1 }),
+    'a slow answer': life({ deletions: 1, 'slow answers': 1 }),
   }
 }
 
