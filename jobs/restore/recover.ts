@@ -8,7 +8,7 @@ import { patiently } from '../patience.ts'
 import { attempted, untilIdle } from './attempts.ts'
 import { bring } from './bring.ts'
 import { strayed } from './placing.ts'
-import { settled } from './settled.ts'
+import { LastingDisagreement, settled } from './settled.ts'
 import type { Copies } from './sight.ts'
 import { recoveryOn, type Work } from './work.ts'
 import type { NodeWanted, RestoredNode } from './wanted.ts'
@@ -80,7 +80,7 @@ async function isRecovered(
   try {
     await settled(name, work, (copies) => misplaced(snapshot, copies))
   } catch (error) {
-    if (!(error instanceof EngineError)) throw error
+    if (!(error instanceof EngineError) || error instanceof LastingDisagreement) throw error
     return false
   }
   if (held.length < snapshot.localShards.length) return true

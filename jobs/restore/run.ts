@@ -28,6 +28,7 @@ import { placeShards } from './placing.ts'
 import { recoverNodes } from './recover.ts'
 import { checkRoom, refuseShares, sharesOf } from './room.ts'
 import { atTarget } from './shard-ids.ts'
+import { LastingDisagreement } from './settled.ts'
 import { recoverShards } from './shards.ts'
 import { chosen, folderOf, readManifest, uncheckedIn } from './source.ts'
 import { Tally } from './tally.ts'
@@ -186,7 +187,25 @@ async function restore(wanted: Wanted, work: Work): Promise<void> {
   await tally.told()
 }
 
+/**
+ * Nodes may disagree for good about a collection that an engine was killed in. Where nothing is back of it
+ * yet, and this restore has made it, it is made once more.
+ */
 async function bringBack(wanted: Wanted, work: Work, left: Left): Promise<void> {
+  const { tally, tools, plan } = work
+  try {
+    await bringBackFrom(wanted, work, left)
+    return
+  } catch (error) {
+    if (!(error instanceof LastingDisagreement) || !tally.hasOnlyBegun()) throw error
+    tools.log.warn({ collection: wanted.name, reason: error.message }, 'recreating the collection')
+  }
+  const afresh: Left = { nodesDone: 0, shardsDone: [], isOurs: true, running: [] }
+  tally.begin(wanted, plan.cluster.replicas, afresh)
+  await bringBackFrom(wanted, work, afresh)
+}
+
+async function bringBackFrom(wanted: Wanted, work: Work, left: Left): Promise<void> {
   const { name } = wanted
   try {
     await endEarlier(wanted, left, work)

@@ -30,6 +30,22 @@ const REST_MS = 30_000
 /** Nothing has changed for so long, not even how far a transfer is. */
 const STILL_MS = 900_000
 
+/** After so many repairs the nodes will not agree any more. */
+const REPAIRS = 3
+
+/**
+ * Nodes that will never agree about a collection. An engine that is killed while it recovers a snapshot
+ * may come back without a shard that the others go on calling Active there.
+ */
+export class LastingDisagreement extends EngineError {
+  constructor(collection: string, why: string) {
+    super(
+      `${collection}: ${why}, and that does not change: delete the collection and create the VecRestore again`,
+      { status: 409 },
+    )
+  }
+}
+
 /** Waits until all nodes agree, nothing moves, and `missing` finds nothing that is missing. */
 export async function settled(
   collection: string,
@@ -38,6 +54,7 @@ export async function settled(
 ): Promise<Sight> {
   const { time, signal, log } = work.tools
   const watch = new Watch(() => time.now().getTime())
+  let repairs = 0
   for (let polls = 0; ; polls += 1) {
     const sight = await look(collection, work)
     const restless = typeof sight === 'string' ? sight : whyRestless(sight)
@@ -50,6 +67,8 @@ export async function settled(
       throw new EngineError(`${collection}: ${why}, and that does not change`)
     }
     if (typeof sight !== 'string' && watch.disagreesMs() >= DISAGREEMENT_MS) {
+      if (repairs === REPAIRS) throw new LastingDisagreement(collection, why)
+      repairs += 1
       await repair(collection, sight, work)
       watch.repaired()
     }

@@ -113,6 +113,12 @@ export class Tally {
     await this.#noted()
   }
 
+  /** This restore has made the collection, and nothing of it is back. */
+  hasOnlyBegun(): boolean {
+    const { isOurs = false, nodesDone = 0, shardsDone = [] } = this.#current ?? {}
+    return isOurs && nodesDone === 0 && shardsDone.length === 0
+  }
+
   /** From now on the node may be at it, whatever becomes of us: a pod that comes after a kill must know. */
   async recoveryBegins(recovery: Recovery): Promise<void> {
     if (this.#current === undefined) return

@@ -379,7 +379,14 @@ class JourneyRun {
       const isNewest = updatedReplicas === nodes || currentRevision === updateRevision
       return readyReplicas === nodes && isNewest
     }
-    if (await this.#until(isRolledOut, BOUND_SECONDS)) return
+    const end = Date.now() + REAL_MS
+    while (Date.now() < end) {
+      await this.#until(isRolledOut, BOUND_SECONDS)
+      // The status of the StatefulSet may be of before a pod was deleted.
+      if (isRolledOut() && (await areReady(this.#world.urls(name)))) return
+      await this.#world.until(() => false, 1)
+      await pause(POLL_MS)
+    }
     throw new Error(`${name} is not rolled out: ${JSON.stringify(statefulSet())}`)
   }
 
@@ -391,6 +398,18 @@ class JourneyRun {
       throw new Error(`cluster ${name} of ${nodes} is not Running: ${status}`)
     }
   }
+}
+
+async function areReady(urls: readonly string[]): Promise<boolean> {
+  const answers = await Promise.all(
+    urls.map((url) =>
+      fetch(`${url}/readyz`).then(
+        ({ ok }) => ok,
+        () => false,
+      ),
+    ),
+  )
+  return answers.every(Boolean)
 }
 
 function nameOf(collection: string, id: number, key: string | undefined): string {

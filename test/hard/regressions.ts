@@ -7,4 +7,55 @@ export interface Regression {
   plan: Plan
 }
 
-export const REGRESSIONS: readonly Regression[] = []
+export const REGRESSIONS: readonly Regression[] = [
+  {
+    title: 'a node that is killed in a recovery loses a shard: the restore waited for hours',
+    plan: {
+      seed: 1980291817,
+      nodes: 3,
+      targetNodes: 3,
+      journey: 'backup by node',
+      into: 'other cluster',
+      points: 740,
+      afterwardsMs: 6000,
+      strikes: [
+        {
+          fault: 'Job cut off from node',
+          during: 'restore',
+          afterCalls: 14,
+          afterMs: 997,
+          seconds: 8,
+          node: 2,
+          other: 0,
+        },
+        {
+          fault: 'pod deleted',
+          during: 'backup',
+          afterCalls: 50,
+          afterMs: 430,
+          seconds: 2,
+          node: 1,
+          other: 0,
+        },
+        {
+          fault: 'node killed',
+          during: 'restore',
+          afterCalls: 62,
+          afterMs: 685,
+          seconds: 2,
+          node: 0,
+          other: 1,
+        },
+        {
+          fault: 'link between nodes slow',
+          during: 'backup',
+          afterCalls: 51,
+          afterMs: 607,
+          seconds: 4,
+          node: 0,
+          other: 2,
+        },
+      ],
+    },
+  },
+]

@@ -16,6 +16,8 @@ export interface Shard {
   arriving?: { from: number; to: number; until: number }[]
   /** What only some nodes take for a copy, by ordinal of who does. */
   phantoms?: Record<number, number[]>
+  /** Ordinals of nodes that have lost their own copy, which the others go on counting. */
+  forgottenBy?: number[]
   /** How many writes it has taken: every copy gives them the same numbers. */
   operations?: number
   /** What telemetry estimates its vectors at, whatever they are; default: 0. */

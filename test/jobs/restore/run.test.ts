@@ -251,6 +251,46 @@ t.test('a disagreement between nodes that outlasts 30 s is repaired, and reporte
   t.strictSame(await now('docs'), before('docs'))
 })
 
+/** A node that is killed in its recovery comes back without a shard that the others call Active there. */
+function forgetShards({ engine, nodes }: Awaited<ReturnType<typeof stage>>, ordinal: number) {
+  let isKilled = false
+  nodes[ordinal]?.misbehave(({ path }) => {
+    if (path.at(-1) !== 'recover' || isKilled) return undefined
+    const shards = engine.collections.get('docs')?.shards ?? []
+    const own = shards.filter(({ peers }) => peers.includes(engine.peer(ordinal).id))
+    if (own.length === 0) return undefined
+    isKilled = true
+    for (const shard of own) shard.forgottenBy = [ordinal]
+    return { cut: 'before' }
+  })
+}
+
+t.test(
+  'a node that lost a shard before anything is back: the collection is recreated',
+  async (t) => {
+    const stood = await stage(t)
+    stood.lose('docs')
+    forgetShards(stood, 0)
+    const { code, log } = await run(await stood.world.restore())
+    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    t.match(log, /recreating the collection/)
+    t.strictSame(await stood.now('docs'), stood.before('docs'))
+  },
+)
+
+t.test('a node that lost a shard once others are back fails, and says what to do', async (t) => {
+  const stood = await stage(t)
+  stood.lose('docs')
+  forgetShards(stood, 1)
+  const restore = await stood.world.restore()
+  t.equal((await run(restore)).code, EXIT.over)
+  t.match(await restore.result(), {
+    error:
+      /^docs: nodes 0 and 1 disagree about its copies, and that does not change: delete the collection/,
+  })
+  t.ok(stood.engine.collections.has('docs'), 'what is back of it stays')
+})
+
 t.test('over a collection in use: its points become those of the backup', async (t) => {
   const { world, urls, now, before } = await stage(t)
   const points = [{ id: 70, vector: {}, payload: { late: true } }]

@@ -175,9 +175,10 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
   const { shards } = collection
   const { id } = cluster.peer(ordinal)
   const copies = shards.flatMap((each) => {
-    const { id: shard_id, key, peers, phantoms = {} } = each
+    const { id: shard_id, key, peers, phantoms = {}, forgottenBy = [] } = each
     const shard = { shard_id, ...(key !== undefined && { shard_key: key }) }
-    return [...peers, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
+    const known = peers.filter((peer) => peer !== id || !forgottenBy.includes(ordinal))
+    return [...known, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
       copy: { ...shard, state: stateOf(each, peer_id, ordinal) },
       points_count: pointsOn(collection, each, ordinal).length,
