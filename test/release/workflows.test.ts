@@ -5,6 +5,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parseDocument } from 'yaml'
 
+/** Commands of npm itself. */
+const OF_NPM = ['ci', 'audit']
+
 const ROOT = join(import.meta.dirname, '../..')
 const FOLDER = '.github/workflows'
 const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')
@@ -65,7 +68,7 @@ for (const file of globSync(`${FOLDER}/*`, { cwd: ROOT })) {
 
   t.test(`${file}: what its steps call and read is there`, async (t) => {
     for (const [, script = ''] of commands.matchAll(/npm (?:run )?(?:--\S+ )*([\w:]+)/g)) {
-      t.ok(script === 'ci' || scripts[script] !== undefined, `npm ${script}`)
+      t.ok(OF_NPM.includes(script) || scripts[script] !== undefined, `npm ${script}`)
     }
     for (const [path] of commands.matchAll(/(?<![\w/.$-])\.?(?:ci|chart)\/[\w.*/-]+/g)) {
       const found = globSync(path, { cwd: ROOT })

@@ -291,9 +291,12 @@ t.test('discovery follows the definitions of custom kinds', async (t) => {
   const { client } = await world(t)
   const definition: ApiObject = await client.create(WIDGETS)
   t.match(definition.status, { conditions: [{ type: 'NamesAccepted' }, { type: 'Established' }] })
-  t.match(JSON.parse(await client.raw('GET', '/apis')), {
-    groups: [{ name: 'apps' }, { name: 'batch' }, {}, {}, {}, {}, {}, { name: 'example.dev' }],
-  })
+  const { groups } = JSON.parse(await client.raw('GET', '/apis')) as { groups: { name: string }[] }
+  const names = groups.map(({ name }) => name)
+  t.ok(
+    ['apps', 'batch', 'example.dev'].every((name) => names.includes(name)),
+    names.join(),
+  )
   t.match(JSON.parse(await client.raw('GET', '/apis/example.dev/v1')), {
     resources: [{ name: 'widgets', namespaced: true }, { name: 'widgets/status' }],
   })
