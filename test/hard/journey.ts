@@ -193,6 +193,7 @@ class JourneyRun {
       // Shard keys that come and go while a snapshot is taken are a fault too.
       this.#traffic.calm()
       if (phase === 'migration') await this.#prepareMigration()
+      await this.#deleteAsAdvised(message, struckCluster)
       if (attempt > 1) await this.#settled(struckCluster)
     }
     this.#findings.push(`no ${phase} completes after the faults have ended`)
@@ -233,6 +234,14 @@ class JourneyRun {
     const [url = ''] = this.#world.urls(TARGET)
     for (const collection of [PLAIN, KEYED])
       await askUntilAnswered(url, 'DELETE', pathOf(collection))
+  }
+
+  /** What a restore that cannot go on asks the user for. */
+  async #deleteAsAdvised(message: string, name: string): Promise<void> {
+    const [url = ''] = this.#world.urls(name)
+    for (const [, collection = ''] of message.matchAll(/(\S+): [^;()]*: delete the collection/g)) {
+      await askUntilAnswered(url, 'DELETE', pathOf(collection.replace('(', '')))
+    }
   }
 
   #isOver(kind: string, name: string): boolean {
