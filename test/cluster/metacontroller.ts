@@ -25,8 +25,9 @@ export interface RealMetacontroller {
 export function realMetacontroller(env: NodeJS.ProcessEnv): RealMetacontroller | undefined {
   const bin = env['METACONTROLLER_BIN']
   if (bin === undefined || bin === '') return undefined
-  const crds =
-    env['METACONTROLLER_CRDS'] ?? join(dirname(bin), '..', 'src', 'metacontroller', DEFINITIONS)
+  const beside = join(dirname(bin), 'metacontroller-crds-v1.yaml')
+  const ofSources = join(dirname(bin), '..', 'src', 'metacontroller', DEFINITIONS)
+  const crds = env['METACONTROLLER_CRDS'] ?? (existsSync(beside) ? beside : ofSources)
   for (const file of [bin, crds]) {
     if (!existsSync(file))
       throw new Error(`${file} does not exist (METACONTROLLER_BIN, METACONTROLLER_CRDS)`)
