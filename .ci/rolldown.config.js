@@ -3,7 +3,7 @@ export default {
   input: {
     'metacontroller/serve': 'metacontroller/serve.ts',
     'metacontroller/uninstall-check': 'metacontroller/uninstall-check.ts',
-    'jobs/cli': 'jobs/cli.ts',
+    'jobs/main': 'jobs/main.ts',
   },
   platform: 'node',
   // ws would be quicker with these, and looks whether they are there.

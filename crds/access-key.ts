@@ -1,26 +1,26 @@
 /** VecAccessKey: an access token signed with a cluster's API key, kept in a Secret and renewed. */
 import { Type, type Static } from '@sinclair/typebox'
-import { CollectionName } from './engine.ts'
-import { MAX_KEY_COLLECTIONS, MAX_VALUE_MATCHES } from './limits.ts'
+import { CollectionName } from './engine-fields.ts'
+import { MAX_KEY_COLLECTIONS, MAX_VALUE_MATCHES } from './contract/limits.ts'
 import {
-  AGE,
+  AGE_COLUMN,
   Duration,
   ObjectName,
-  OneOf,
+  Enum,
   Ref,
-  Time,
-  resource,
+  Timestamp,
+  defineResource,
   rule,
   rules,
-  statusBase,
-  unchanged,
-  characters,
+  statusFields,
+  isUnchanged,
+  maxCharacters,
 } from './schema.ts'
 
 const collections = Type.Array(
   Type.Object({
     name: CollectionName({ description: 'Name of the collection inside the engine.' }),
-    access: OneOf(['r', 'rw', 'prw'], {
+    access: Enum(['r', 'rw', 'prw'], {
       description:
         'r reads; rw reads and writes points and manages indexes and snapshots; prw reads and writes points only.',
     }),
@@ -40,7 +40,7 @@ const collections = Type.Array(
  */
 const MatchValue = Type.Unsafe<string | number | boolean>(
   Type.Unknown({
-    ...characters(1024),
+    ...maxCharacters(1024),
     multipleOf: 1,
     maxItems: 0,
     maxProperties: 0,
@@ -54,7 +54,7 @@ const valueExists = Type.Object(
     collection: CollectionName({ description: 'Collection that is searched for the point.' }),
     matches: Type.Array(
       Type.Object({
-        key: Type.String({ minLength: 1, ...characters(512), description: 'Payload key.' }),
+        key: Type.String({ minLength: 1, ...maxCharacters(512), description: 'Payload key.' }),
         value: MatchValue,
       }),
       {
@@ -74,14 +74,14 @@ const spec = Type.Object(
       ...rule('self == oldSelf', 'spec.clusterRef is immutable'),
     }),
     access: Type.Optional(
-      OneOf(['r', 'm'], {
+      Enum(['r', 'm'], {
         description:
           'Access to the whole cluster: r reads everything, m manages everything; excludes collections.',
       }),
     ),
     collections: Type.Optional(collections),
     subject: Type.Optional(
-      Type.String({ minLength: 1, ...characters(1024), description: 'Becomes the claim sub.' }),
+      Type.String({ minLength: 1, ...maxCharacters(1024), description: 'Becomes the claim sub.' }),
     ),
     ttl: Type.Optional(
       Duration({
@@ -113,14 +113,14 @@ const spec = Type.Object(
         '!has(self.renewBefore) || !has(self.ttl) || duration(self.renewBefore) < duration(self.ttl)',
         'spec.renewBefore must be less than spec.ttl',
       ],
-      [unchanged('secretName'), 'spec.secretName is immutable'],
+      [isUnchanged('secretName'), 'spec.secretName is immutable'],
     ),
   },
 )
 
 const status = Type.Object({
   phase: Type.Optional(
-    OneOf(['Pending', 'Ready', 'Failed'], { description: 'Whether the Secret holds a token.' }),
+    Enum(['Pending', 'Ready', 'Failed'], { description: 'Whether the Secret holds a token.' }),
   ),
   secretRef: Type.Optional(
     Type.Object(
@@ -131,19 +131,19 @@ const status = Type.Object({
       { description: 'Where the token is.' },
     ),
   ),
-  issuedAt: Type.Optional(Time({ description: 'When the token was issued.' })),
-  expiresAt: Type.Optional(Time({ description: 'When the token expires.' })),
-  renewAt: Type.Optional(Time({ description: 'When the token is renewed.' })),
+  issuedAt: Type.Optional(Timestamp({ description: 'When the token was issued.' })),
+  expiresAt: Type.Optional(Timestamp({ description: 'When the token expires.' })),
+  renewAt: Type.Optional(Timestamp({ description: 'When the token is renewed.' })),
   keyFingerprint: Type.Optional(
     Type.String({
       description: 'First sixteen hex digits of the SHA-256 of the key that signed it.',
     }),
   ),
   error: Type.Optional(Type.String({ description: 'Why the phase is Failed.' })),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecAccessKey = resource({
+export const VecAccessKey = defineResource({
   kind: 'VecAccessKey',
   plural: 'vecaccesskeys',
   singular: 'vecaccesskey',
@@ -158,7 +158,7 @@ export const VecAccessKey = resource({
     { name: 'Secret', type: 'string', jsonPath: '.status.secretRef.name' },
     // Not of type date: kubectl shows an instant in the future as <invalid>.
     { name: 'Expires', type: 'string', jsonPath: '.status.expiresAt' },
-    AGE,
+    AGE_COLUMN,
   ],
 })
 export type VecAccessKey = Static<typeof VecAccessKey.schema>

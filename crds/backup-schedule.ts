@@ -1,8 +1,17 @@
 /** VecBackupSchedule: backups on a cron schedule, and which of them are kept. */
 import { Type, type Static } from '@sinclair/typebox'
 import { BackupPhase, DeletionPolicy, backupContent, type BackupSpec } from './backup.ts'
-import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './limits.ts'
-import { AGE, Count, characters, OneOf, Time, resource, rule, statusBase } from './schema.ts'
+import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './contract/limits.ts'
+import {
+  AGE_COLUMN,
+  Count,
+  maxCharacters,
+  Enum,
+  Timestamp,
+  defineResource,
+  rule,
+  statusFields,
+} from './schema.ts'
 
 /** One field of a cron expression: values, ranges and steps, separated by commas. */
 function cronField(value: string): string {
@@ -22,16 +31,16 @@ export const CRON_PATTERN = `^(?i:${[
   cronField(`[0-7]|${DAYS}`),
 ].join('[ ]+')})$`
 
-function keep(description: string) {
+function keepCount(description: string) {
   return Type.Optional(Count({ maximum: 100_000, description }))
 }
 
 const retentionPolicy = Type.Object(
   {
-    keepLast: keep('So many of the newest finished backups are kept.'),
-    keepDaily: keep('The newest backup of each of so many days that have one is kept.'),
-    keepWeekly: keep('The newest backup of each of so many ISO weeks that have one is kept.'),
-    keepMonthly: keep('The newest backup of each of so many months that have one is kept.'),
+    keepLast: keepCount('So many of the newest finished backups are kept.'),
+    keepDaily: keepCount('The newest backup of each of so many days that have one is kept.'),
+    keepWeekly: keepCount('The newest backup of each of so many ISO weeks that have one is kept.'),
+    keepMonthly: keepCount('The newest backup of each of so many months that have one is kept.'),
   },
   { description: 'Which finished backups are kept; default: all. The newest completed one stays.' },
 )
@@ -40,7 +49,7 @@ const spec = Type.Object(
   {
     schedule: Type.String({
       minLength: 9,
-      ...characters(256),
+      ...maxCharacters(256),
       description: 'Cron expression of five fields, in UTC: minute, hour, day, month, weekday.',
       ...rule(
         `self.matches('${CRON_PATTERN}')`,
@@ -52,7 +61,7 @@ const spec = Type.Object(
       default: false,
       description: 'No backup is made; retention goes on.',
     }),
-    concurrencyPolicy: OneOf(['Allow', 'Forbid', 'Replace'], {
+    concurrencyPolicy: Enum(['Allow', 'Forbid', 'Replace'], {
       default: 'Forbid',
       description: 'What happens at a slot while a backup of this schedule runs.',
     }),
@@ -69,23 +78,23 @@ const spec = Type.Object(
 
 const recentBackup = Type.Object({
   name: Type.String({ description: 'Name of the VecBackup.' }),
-  creationTime: Time({ description: 'When it was created.' }),
-  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
+  creationTime: Timestamp({ description: 'When it was created.' }),
+  completionTime: Type.Optional(Timestamp({ description: 'When it ended.' })),
   status: Type.Optional(BackupPhase('Its phase.')),
   size: Type.Optional(Type.String({ description: 'Its size, for people.' })),
 })
 
 const status = Type.Object({
   phase: Type.Optional(
-    OneOf(['Active', 'Suspended'], { description: 'Whether backups are being made.' }),
+    Enum(['Active', 'Suspended'], { description: 'Whether backups are being made.' }),
   ),
   lastScheduleTime: Type.Optional(
-    Time({ description: 'The slot the latest backup was created for.' }),
+    Timestamp({ description: 'The slot the latest backup was created for.' }),
   ),
   lastBackupName: Type.Optional(Type.String({ description: 'The newest finished backup.' })),
-  lastBackupTime: Type.Optional(Time({ description: 'When that one ended.' })),
+  lastBackupTime: Type.Optional(Timestamp({ description: 'When that one ended.' })),
   lastBackupStatus: Type.Optional(BackupPhase('The phase of that one.')),
-  nextBackupTime: Type.Optional(Time({ description: 'The next slot.' })),
+  nextBackupTime: Type.Optional(Timestamp({ description: 'The next slot.' })),
   activeBackup: Type.Optional(Type.String({ description: 'A backup that has not ended.' })),
   recentBackups: Type.Optional(
     Type.Array(recentBackup, {
@@ -93,10 +102,10 @@ const status = Type.Object({
       description: 'The latest backups, newest first.',
     }),
   ),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecBackupSchedule = resource({
+export const VecBackupSchedule = defineResource({
   kind: 'VecBackupSchedule',
   plural: 'vecbackupschedules',
   singular: 'vecbackupschedule',
@@ -109,7 +118,7 @@ export const VecBackupSchedule = resource({
     { name: 'Cluster', type: 'string', jsonPath: '.spec.clusterRef.name' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Last Backup', type: 'date', jsonPath: '.status.lastBackupTime' },
-    AGE,
+    AGE_COLUMN,
   ],
   rules: rule(
     `self.metadata.name.size() <= ${MAX_SCHEDULE_NAME}`,
@@ -121,7 +130,7 @@ export type BackupScheduleSpec = VecBackupSchedule['spec']
 export type BackupScheduleStatus = NonNullable<VecBackupSchedule['status']>
 
 /** What a schedule has backed up: the spec of each of its backups. */
-export function backupSpecOf({ spec }: VecBackupSchedule): BackupSpec {
+export function scheduledBackupSpec({ spec }: VecBackupSchedule): BackupSpec {
   const { clusterRef, storage, collections, method, parallelism, deletionPolicy } = spec
   return {
     clusterRef,

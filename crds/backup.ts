@@ -1,23 +1,23 @@
 /** VecBackup: a snapshot of every node of every collection, streamed into a bucket. */
 import { Type, type Static } from '@sinclair/typebox'
-import { CollectionNames } from './engine.ts'
-import { DEFAULT_PARALLELISM, MAX_PARALLELISM } from './limits.ts'
+import { CollectionNames } from './engine-fields.ts'
+import { DEFAULT_PARALLELISM, MAX_PARALLELISM } from './contract/limits.ts'
 import {
-  AGE,
+  AGE_COLUMN,
   Count,
-  OneOf,
+  Enum,
   Ref,
-  Time,
+  Timestamp,
   UnlistedCollections,
-  resource,
+  defineResource,
   rule,
-  statusBase,
-  unchanged,
+  statusFields,
+  isUnchanged,
 } from './schema.ts'
 import { Storage } from './storage.ts'
 
 /** What a backup takes snapshots of. */
-export const BackupMethod = OneOf(['Node', 'Shard'], {
+export const BackupMethod = Enum(['Node', 'Shard'], {
   default: 'Node',
   description:
     'Node: a snapshot of every node, restored to as many nodes. Shard: every shard once, streamed as it is made, restored to any number of nodes.',
@@ -46,10 +46,10 @@ export const backupContent = {
  * namespace that is deleted empties a bucket only where Delete was set explicitly.
  */
 export function DeletionPolicy(description: string) {
-  return Type.Optional(OneOf(['Delete', 'Retain'], { description }))
+  return Type.Optional(Enum(['Delete', 'Retain'], { description }))
 }
 
-const immutable = {
+const immutableFields = {
   ...backupContent,
   retentionDays: Type.Optional(
     Count({
@@ -61,7 +61,7 @@ const immutable = {
 
 const spec = Type.Object(
   {
-    ...immutable,
+    ...immutableFields,
     deletionPolicy: DeletionPolicy(
       'What deleting this resource does to its objects in the bucket. Absent means Delete, but deleting the namespace deletes objects only where Delete is set. retentionDays, and the retention of a schedule, delete objects in any case. May be changed.',
     ),
@@ -69,8 +69,8 @@ const spec = Type.Object(
   {
     description: 'What is backed up. Immutable, except deletionPolicy.',
     ...rule(
-      Object.keys(immutable)
-        .map(unchanged)
+      Object.keys(immutableFields)
+        .map(isUnchanged)
         .map((field) => `(${field})`)
         .join(' && '),
       'spec is immutable, except spec.deletionPolicy',
@@ -82,7 +82,7 @@ const BACKUP_PHASES = ['Pending', 'InProgress', 'Completed', 'Failed'] as const
 
 /** Phase of a backup, also where another resource speaks of one. */
 export function BackupPhase(description: string) {
-  return OneOf(BACKUP_PHASES, { description })
+  return Enum(BACKUP_PHASES, { description })
 }
 
 const snapshot = Type.Object({
@@ -106,9 +106,9 @@ const collection = Type.Object({
 
 const status = Type.Object({
   phase: Type.Optional(BackupPhase('How far the backup is.')),
-  startTime: Type.Optional(Time({ description: 'When it started.' })),
-  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
-  expiresAt: Type.Optional(Time({ description: 'When this resource deletes itself.' })),
+  startTime: Type.Optional(Timestamp({ description: 'When it started.' })),
+  completionTime: Type.Optional(Timestamp({ description: 'When it ended.' })),
+  expiresAt: Type.Optional(Timestamp({ description: 'When this resource deletes itself.' })),
   s3Path: Type.Optional(Type.String({ description: 's3://<bucket>/<prefix>/<name>' })),
   totalSize: Type.Optional(
     Type.String({ description: 'Size of all completed snapshots, for people.' }),
@@ -131,10 +131,10 @@ const status = Type.Object({
         'Hashes of the names of all completed collections, eight letters each; absent for more than 1000. Retention tells by them which collections a backup has.',
     }),
   ),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecBackup = resource({
+export const VecBackup = defineResource({
   kind: 'VecBackup',
   plural: 'vecbackups',
   singular: 'vecbackup',
@@ -147,7 +147,7 @@ export const VecBackup = resource({
     { name: 'Cluster', type: 'string', jsonPath: '.spec.clusterRef.name' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Size', type: 'string', jsonPath: '.status.totalSize' },
-    AGE,
+    AGE_COLUMN,
   ],
 })
 export type VecBackup = Static<typeof VecBackup.schema>

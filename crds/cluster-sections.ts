@@ -4,7 +4,7 @@ import {
   Duration,
   NumberOrQuantity,
   ObjectName,
-  OneOf,
+  Enum,
   Quantity,
   SecretKeyRef,
   StringMap,
@@ -24,7 +24,7 @@ export const image = Type.Object(
       pattern: IMAGE_REPOSITORY,
       description: "The engine's image, without tag or digest: the tag always follows version.",
     }),
-    pullPolicy: OneOf(['Always', 'IfNotPresent', 'Never'], {
+    pullPolicy: Enum(['Always', 'IfNotPresent', 'Never'], {
       default: 'IfNotPresent',
       description: 'When the image is pulled.',
     }),
@@ -32,7 +32,7 @@ export const image = Type.Object(
   { default: {}, description: 'Where the engine comes from.' },
 )
 
-function amounts(description: string) {
+function resourceAmounts(description: string) {
   return Type.Optional(
     Type.Object(
       {
@@ -46,8 +46,8 @@ function amounts(description: string) {
 
 export const resources = Type.Object(
   {
-    requests: amounts('What is set aside for a pod.'),
-    limits: amounts('What a pod may use at most.'),
+    requests: resourceAmounts('What is set aside for a pod.'),
+    limits: resourceAmounts('What a pod may use at most.'),
   },
   { default: {}, description: 'Compute resources of each pod; the chart sets none by itself.' },
 )
@@ -65,7 +65,7 @@ export const persistence = Type.Object(
     size: Quantity({ default: '10Gi', description: 'Size of each data volume. Immutable.' }),
     storageClassName: storageClassName('Immutable.'),
     accessModes: Type.Array(
-      OneOf(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany', 'ReadOnlyMany']),
+      Enum(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany', 'ReadOnlyMany']),
       {
         default: ['ReadWriteOnce'],
         minItems: 1,
@@ -123,7 +123,7 @@ export const cluster = Type.Object(
 
 export const service = Type.Object(
   {
-    type: OneOf(['ClusterIP', 'NodePort', 'LoadBalancer'], {
+    type: Enum(['ClusterIP', 'NodePort', 'LoadBalancer'], {
       default: 'ClusterIP',
       description: 'How clients reach it.',
     }),
@@ -132,7 +132,7 @@ export const service = Type.Object(
   { default: {}, description: 'The client Service.' },
 )
 
-const keySource = {
+const apiKeySource = {
   secretRef: Type.Optional(
     Type.Object(SecretKeyRef.properties, {
       description: 'A key of your own; excludes autoGenerate.',
@@ -144,7 +144,7 @@ const keySource = {
   }),
 }
 
-function oneSource(field: string) {
+function exclusiveSources(field: string) {
   return [
     '!(has(self.secretRef) && self.autoGenerate)',
     `spec.${field}: secretRef and autoGenerate exclude each other`,
@@ -153,7 +153,7 @@ function oneSource(field: string) {
 
 export const apiKey = Type.Object(
   {
-    ...keySource,
+    ...apiKeySource,
     jwtRbac: Type.Boolean({
       default: false,
       description: 'Access tokens (VecAccessKey) are accepted.',
@@ -161,16 +161,16 @@ export const apiKey = Type.Object(
   },
   {
     description: 'Full-access key.',
-    ...rules(oneSource('apiKey'), [
+    ...rules(exclusiveSources('apiKey'), [
       '!self.jwtRbac || has(self.secretRef) || self.autoGenerate',
       'spec.apiKey.jwtRbac requires secretRef or autoGenerate',
     ]),
   },
 )
 
-export const readOnlyApiKey = Type.Object(keySource, {
+export const readOnlyApiKey = Type.Object(apiKeySource, {
   description: 'Read-only key, for clients; the operator never uses it.',
-  ...rules(oneSource('readOnlyApiKey')),
+  ...rules(exclusiveSources('readOnlyApiKey')),
 })
 
 export const tls = Type.Object(

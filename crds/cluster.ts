@@ -12,22 +12,22 @@ import {
   snapshotPersistence,
   tls,
 } from './cluster-sections.ts'
-import { MAX_CLUSTER_NAME } from './limits.ts'
+import { MAX_CLUSTER_NAME } from './contract/limits.ts'
 import {
-  AGE,
+  AGE_COLUMN,
   Count,
-  OneOf,
+  Enum,
   StringMap,
-  Verbatim,
-  resource,
+  PassThrough,
+  defineResource,
   rule,
   rules,
-  statusBase,
-  unchanged,
+  statusFields,
+  isUnchanged,
 } from './schema.ts'
 
-function fixed(...fields: string[]) {
-  return fields.map((field) => [unchanged(field), `spec.${field} is immutable`] as const)
+function immutable(...fields: string[]) {
+  return fields.map((field) => [isUnchanged(field), `spec.${field} is immutable`] as const)
 }
 
 const spec = Type.Object(
@@ -54,10 +54,10 @@ const spec = Type.Object(
     metrics,
     nodeSelector: Type.Optional(StringMap({ description: 'Passed through to the pods.' })),
     tolerations: Type.Optional(
-      Type.Array(Verbatim(), { maxItems: 64, description: 'Passed through to the pods.' }),
+      Type.Array(PassThrough(), { maxItems: 64, description: 'Passed through to the pods.' }),
     ),
-    affinity: Type.Optional(Verbatim({ description: 'Passed through to the pods.' })),
-    config: Verbatim({
+    affinity: Type.Optional(PassThrough({ description: 'Passed through to the pods.' })),
+    config: PassThrough({
       default: {},
       description: "Merged over the operator's entries in the engine's configuration file.",
     }),
@@ -67,7 +67,7 @@ const spec = Type.Object(
     // Rules about a field whose default is {} stand here: the API server tries a field's own rules on
     // that bare {}, before the defaults within are filled in.
     ...rules(
-      ...fixed(
+      ...immutable(
         'persistence.size',
         'persistence.storageClassName',
         'persistence.accessModes',
@@ -105,7 +105,7 @@ const spec = Type.Object(
 
 const status = Type.Object({
   phase: Type.Optional(
-    OneOf(['Pending', 'Upgrading', 'Running'], { description: 'Where the rollout stands.' }),
+    Enum(['Pending', 'Upgrading', 'Running'], { description: 'Where the rollout stands.' }),
   ),
   replicas: Type.Optional(Type.Integer({ description: 'Desired number of nodes.' })),
   readyReplicas: Type.Optional(
@@ -120,10 +120,10 @@ const status = Type.Object({
   appliedRun: Type.Optional(
     Type.Integer({ description: 'Number of the helm run whose rollout this status shows.' }),
   ),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecCluster = resource({
+export const VecCluster = defineResource({
   kind: 'VecCluster',
   plural: 'vecclusters',
   singular: 'veccluster',
@@ -137,7 +137,7 @@ export const VecCluster = resource({
     { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas' },
     { name: 'Version', type: 'string', jsonPath: '.status.version' },
     { name: 'Desired Version', type: 'string', jsonPath: '.spec.version', priority: 1 },
-    AGE,
+    AGE_COLUMN,
   ],
   rules: rule(
     `self.metadata.name.size() <= ${MAX_CLUSTER_NAME} && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,

@@ -1,44 +1,44 @@
 /** VecCollection: one collection inside a cluster, with its payload indexes and aliases. */
 import { Type, type Static } from '@sinclair/typebox'
-import { EngineConfig, NewCollectionName, VectorName } from './engine.ts'
+import { EngineConfig, NewCollectionName, VectorName } from './engine-fields.ts'
 import {
   MAX_ALIASES,
   MAX_PAYLOAD_INDEXES,
   MAX_SPARSE_VECTORS,
   MAX_VECTORS,
   MAX_VECTOR_SIZE,
-} from './limits.ts'
+} from './contract/limits.ts'
 import {
-  AGE,
+  AGE_COLUMN,
   Count,
-  characters,
-  OneOf,
+  maxCharacters,
+  Enum,
   Ref,
-  resource,
+  defineResource,
   rule,
   rules,
-  statusBase,
-  unchanged,
+  statusFields,
+  isUnchanged,
 } from './schema.ts'
 
-const FIXED = 'Fixed when the collection is created: a difference gives phase Degraded.'
+const IMMUTABLE_NOTE = 'Fixed when the collection is created: a difference gives phase Degraded.'
 
-const REMOVAL = 'An empty object leaves it as it is; {Disabled: {}} removes it.'
+const REMOVAL_NOTE = 'An empty object leaves it as it is; {Disabled: {}} removes it.'
 
 const multivector = Type.Object(
-  { comparator: OneOf(['max_sim'], { description: 'How two multivectors are compared.' }) },
-  { description: `A point holds several vectors. ${FIXED}` },
+  { comparator: Enum(['max_sim'], { description: 'How two multivectors are compared.' }) },
+  { description: `A point holds several vectors. ${IMMUTABLE_NOTE}` },
 )
 
 const vector = Type.Object({
   name: Type.Optional(VectorName({ description: 'Required when there is more than one vector.' })),
-  size: Count({ maximum: MAX_VECTOR_SIZE, description: `Number of dimensions. ${FIXED}` }),
-  distance: OneOf(['Cosine', 'Euclid', 'Dot', 'Manhattan'], {
-    description: `How distance is measured. ${FIXED}`,
+  size: Count({ maximum: MAX_VECTOR_SIZE, description: `Number of dimensions. ${IMMUTABLE_NOTE}` }),
+  distance: Enum(['Cosine', 'Euclid', 'Dot', 'Manhattan'], {
+    description: `How distance is measured. ${IMMUTABLE_NOTE}`,
   }),
   datatype: Type.Optional(
-    OneOf(['float32', 'float16', 'uint8'], {
-      description: `How numbers are stored; default: as the engine decides. ${FIXED}`,
+    Enum(['float32', 'float16', 'uint8'], {
+      description: `How numbers are stored; default: as the engine decides. ${IMMUTABLE_NOTE}`,
     }),
   ),
   multivector: Type.Optional(multivector),
@@ -46,7 +46,7 @@ const vector = Type.Object({
     Type.Boolean({ description: 'Vectors are kept on disk; default: as the engine decides.' }),
   ),
   hnsw: EngineConfig('HnswConfigDiff'),
-  quantization: EngineConfig('QuantizationConfig', REMOVAL),
+  quantization: EngineConfig('QuantizationConfig', REMOVAL_NOTE),
 })
 
 const vectors = Type.Array(vector, {
@@ -67,7 +67,7 @@ const vectors = Type.Array(vector, {
 const sparseVectors = Type.Array(
   Type.Object({
     name: VectorName({ description: 'Name of the vector.' }),
-    modifier: Type.Optional(OneOf(['none', 'idf'], { description: 'How values are weighted.' })),
+    modifier: Type.Optional(Enum(['none', 'idf'], { description: 'How values are weighted.' })),
     index: EngineConfig('SparseIndexParams'),
   }),
   {
@@ -80,8 +80,8 @@ const sparseVectors = Type.Array(
 
 const payloadIndexes = Type.Array(
   Type.Object({
-    field: Type.String({ minLength: 1, ...characters(512), description: 'Payload key.' }),
-    type: OneOf(['keyword', 'integer', 'float', 'geo', 'text', 'bool', 'datetime', 'uuid'], {
+    field: Type.String({ minLength: 1, ...maxCharacters(512), description: 'Payload key.' }),
+    type: Enum(['keyword', 'integer', 'float', 'geo', 'text', 'bool', 'datetime', 'uuid'], {
       description: 'Type of the values.',
     }),
     params: EngineConfig('parameters of this type', 'For text: tokenizer settings and the like.'),
@@ -115,11 +115,11 @@ const spec = Type.Object(
     vectors: Type.Optional(vectors),
     sparseVectors: Type.Optional(sparseVectors),
     shardNumber: Type.Optional(
-      Count({ description: `Default: from the number of nodes. ${FIXED}` }),
+      Count({ description: `Default: from the number of nodes. ${IMMUTABLE_NOTE}` }),
     ),
-    shardingMethod: OneOf(['auto', 'custom'], {
+    shardingMethod: Enum(['auto', 'custom'], {
       default: 'auto',
-      description: `Whether shards follow keys that clients name. ${FIXED}`,
+      description: `Whether shards follow keys that clients name. ${IMMUTABLE_NOTE}`,
     }),
     replicationFactor: Type.Optional(
       Count({ description: 'Copies of each shard; default: as the engine decides.' }),
@@ -138,12 +138,12 @@ const spec = Type.Object(
     ),
     hnsw: EngineConfig('HnswConfigDiff', 'For all vectors.'),
     optimizers: EngineConfig('OptimizersConfigDiff'),
-    quantization: EngineConfig('QuantizationConfig', `For all vectors. ${REMOVAL}`),
+    quantization: EngineConfig('QuantizationConfig', `For all vectors. ${REMOVAL_NOTE}`),
     wal: EngineConfig('WalConfigDiff', 'Applied at creation only, never compared afterwards.'),
     strictMode: EngineConfig('StrictModeConfig'),
     payloadIndexes: Type.Optional(payloadIndexes),
     aliases: Type.Optional(aliases),
-    deletionPolicy: OneOf(['Retain', 'Delete'], {
+    deletionPolicy: Enum(['Retain', 'Delete'], {
       default: 'Retain',
       description: 'What becomes of the collection when this resource is deleted.',
     }),
@@ -159,7 +159,7 @@ const spec = Type.Object(
         '!has(self.vectors) || !has(self.sparseVectors) || self.vectors.all(v, !has(v.name) || !self.sparseVectors.exists(s, s.name == v.name))',
         'spec.vectors and spec.sparseVectors must not share a name',
       ],
-      [unchanged('collectionName'), 'spec.collectionName is immutable'],
+      [isUnchanged('collectionName'), 'spec.collectionName is immutable'],
     ),
   },
 )
@@ -173,35 +173,35 @@ const ignored = Type.Object(
   { description: 'Fields the engine does not know: not tried again until one of these changes.' },
 )
 
-function counted(what: string) {
+function engineCount(label: string) {
   return Type.Optional(
-    Type.Integer({ format: 'int64', description: `${what}, as the engine counts.` }),
+    Type.Integer({ format: 'int64', description: `${label}, as the engine counts.` }),
   )
 }
 
 const status = Type.Object({
   phase: Type.Optional(
-    OneOf(['Pending', 'Ready', 'Degraded', 'Failed'], {
+    Enum(['Pending', 'Ready', 'Degraded', 'Failed'], {
       description: 'How the live collection compares with spec.',
     }),
   ),
   collectionName: Type.Optional(Type.String({ description: 'Name inside the engine.' })),
   health: Type.Optional(
-    OneOf(['green', 'yellow', 'grey', 'red'], { description: "The engine's collection status." }),
+    Enum(['green', 'yellow', 'grey', 'red'], { description: "The engine's collection status." }),
   ),
-  pointsCount: counted('Points'),
-  indexedVectorsCount: counted('Indexed vectors'),
-  segmentsCount: counted('Segments'),
+  pointsCount: engineCount('Points'),
+  indexedVectorsCount: engineCount('Indexed vectors'),
+  segmentsCount: engineCount('Segments'),
   payloadIndexes: Type.Optional(
     Type.Array(Type.String(), { description: 'Indexed fields under management.' }),
   ),
   aliases: Type.Optional(Type.Array(Type.String(), { description: 'Aliases under management.' })),
   ignored: Type.Optional(ignored),
   error: Type.Optional(Type.String({ description: 'Why the phase is Failed or Degraded.' })),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecCollection = resource({
+export const VecCollection = defineResource({
   kind: 'VecCollection',
   plural: 'veccollections',
   singular: 'veccollection',
@@ -215,7 +215,7 @@ export const VecCollection = resource({
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Points', type: 'integer', jsonPath: '.status.pointsCount' },
     { name: 'Health', type: 'string', jsonPath: '.status.health' },
-    AGE,
+    AGE_COLUMN,
   ],
 })
 export type VecCollection = Static<typeof VecCollection.schema>

@@ -1,37 +1,37 @@
 /** Writes chart/crds/, crds/README.md, docs/reasons.md and the schemas of manifest.json from what is declared here; with --check it only says what differs. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
-import { definitionOf } from './definition.ts'
-import { NodeManifest, ShardManifest } from './manifest.ts'
-import { reasonsPage } from './reasons/page.ts'
-import { reference } from './reference.ts'
-import { RESOURCES } from './resources.ts'
+import { NodeManifest, ShardManifest } from './contract/manifest.ts'
+import { customResourceDefinition, RESOURCES } from './crd.ts'
+import { fieldReference } from './field-reference.ts'
+import { reasonsPage } from './reasons/index.ts'
 
 /** The repository. */
-export const root = new URL('../', import.meta.url)
+export const repositoryRoot = new URL('../', import.meta.url)
 
 /** Every generated file, by its path in the repository. */
 export function generatedFiles(): Map<string, string> {
-  const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as {
+  const { version } = JSON.parse(readFileSync(new URL('package.json', repositoryRoot), 'utf8')) as {
     version: string
   }
   const files = RESOURCES.map(
     (resource) =>
       [
         `chart/crds/${resource.plural}.yaml`,
-        HEAD + stringify(definitionOf(resource, version), { aliasDuplicateObjects: false }),
+        GENERATED_NOTICE +
+          stringify(customResourceDefinition(resource, version), { aliasDuplicateObjects: false }),
       ] as const,
   )
   return new Map([
     ...files,
-    ['crds/README.md', reference()],
+    ['crds/README.md', fieldReference()],
     ['docs/reasons.md', reasonsPage()],
-    ...manifests(),
+    ...manifestSchemas(),
   ])
 }
 
 /** JSON schema of each version, for who reads a bucket without us. */
-function manifests(): (readonly [string, string])[] {
+function manifestSchemas(): (readonly [string, string])[] {
   return [NodeManifest, ShardManifest].map((schema) => {
     const { const: version } = schema.properties.manifestVersion
     const draft = { $schema: 'http://json-schema.org/draft-07/schema#', ...schema }
@@ -39,16 +39,18 @@ function manifests(): (readonly [string, string])[] {
   })
 }
 
-const HEAD = '# Generated from crds/ by `npm run generate`: do not edit.\n'
+const GENERATED_NOTICE = '# Generated from crds/ by `npm run generate`: do not edit.\n'
 
 /** Writes the generated files that are not as they should be, and names them; with `check` only names them. */
 export function generate(folder: URL, { check = false } = {}): string[] {
-  const outdated = [...generatedFiles()].filter(([path, text]) => current(folder, path) !== text)
-  if (!check) for (const [path, text] of outdated) writeFileSync(new URL(path, folder), text)
-  return outdated.map(([path]) => path)
+  const outdatedFiles = [...generatedFiles()].filter(
+    ([path, text]) => readIfPresent(folder, path) !== text,
+  )
+  if (!check) for (const [path, text] of outdatedFiles) writeFileSync(new URL(path, folder), text)
+  return outdatedFiles.map(([path]) => path)
 }
 
-function current(folder: URL, path: string): string | undefined {
+function readIfPresent(folder: URL, path: string): string | undefined {
   const file = new URL(path, folder)
   return existsSync(file) ? readFileSync(file, 'utf8') : undefined
 }
@@ -56,7 +58,7 @@ function current(folder: URL, path: string): string | undefined {
 if (import.meta.main) {
   const check = process.argv.includes('--check')
   /* c8 ignore next 4 -- only in a checkout that is out of date */
-  for (const path of generate(root, { check })) {
+  for (const path of generate(repositoryRoot, { check })) {
     console.log(check ? `${path} is outdated: run npm run generate` : `${path} written`)
     process.exitCode = check ? 1 : 0
   }

@@ -1,11 +1,12 @@
 /** The built-in objects we look at: just the fields that are read, the rest is let through. */
 import { Type, type Static } from '@sinclair/typebox'
-import { Condition, OwnerReference } from './schema.ts'
+import { Value } from '@sinclair/typebox/value'
+import { Condition, NamespaceName, ObjectName, OwnerReference, Uid } from './schema.ts'
 
 const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
 
 /** Metadata of an object that was observed. */
-const Meta = Type.Object({
+const ObservedMetadata = Type.Object({
   name: Type.String(),
   namespace: Type.Optional(Type.String()),
   uid: Type.Optional(Type.String()),
@@ -22,7 +23,7 @@ const Meta = Type.Object({
 export const AnyObject = Type.Object({
   apiVersion: Type.String(),
   kind: Type.String(),
-  metadata: Meta,
+  metadata: ObservedMetadata,
 })
 export type AnyObject = Static<typeof AnyObject>
 
@@ -37,7 +38,7 @@ const JobCondition = Type.Object({
 export const Job = Type.Object({
   apiVersion: Type.Literal('batch/v1'),
   kind: Type.Literal('Job'),
-  metadata: Meta,
+  metadata: ObservedMetadata,
   spec: Type.Optional(
     Type.Object({
       suspend: Type.Optional(Type.Boolean()),
@@ -62,7 +63,7 @@ export type Job = Static<typeof Job>
 export const StatefulSet = Type.Object({
   apiVersion: Type.Literal('apps/v1'),
   kind: Type.Literal('StatefulSet'),
-  metadata: Meta,
+  metadata: ObservedMetadata,
   spec: Type.Object({
     replicas: Type.Optional(Type.Integer()),
     volumeClaimTemplates: Type.Optional(
@@ -144,7 +145,7 @@ export type Pod = Static<typeof Pod>
 export const Secret = Type.Object({
   apiVersion: Type.Literal('v1'),
   kind: Type.Literal('Secret'),
-  metadata: Meta,
+  metadata: ObservedMetadata,
   type: Type.Optional(Type.String()),
   data: optionalStrings,
 })
@@ -153,7 +154,7 @@ export type Secret = Static<typeof Secret>
 export const Lease = Type.Object({
   apiVersion: Type.Literal('coordination.k8s.io/v1'),
   kind: Type.Literal('Lease'),
-  metadata: Meta,
+  metadata: ObservedMetadata,
   spec: Type.Optional(
     Type.Object({
       holderIdentity: Type.Optional(Type.String()),
@@ -180,10 +181,38 @@ export const KubernetesEvent = Type.Object({
 export type KubernetesEvent = Static<typeof KubernetesEvent>
 
 /** Condition of a Job that has ended; undefined while it runs. */
-export function endOf(job: Job): Static<typeof JobCondition> | undefined {
+export function finishedCondition(job: Job): Static<typeof JobCondition> | undefined {
   return job.status?.conditions?.find(
     ({ type, status }) => status === 'True' && (type === 'Complete' || type === 'Failed'),
   )
 }
 
 export type ConditionStatus = Condition['status']
+
+const LeaseHolder = Type.Object({
+  kind: Type.String({ minLength: 1 }),
+  namespace: NamespaceName(),
+  name: ObjectName(),
+  uid: Uid(),
+})
+export type LeaseHolder = Static<typeof LeaseHolder>
+
+const HOLDER_PARTS = 4
+
+/** The holder that stands in a Lease; undefined too for what nobody of us wrote. */
+export function readLeaseHolder({ spec }: Lease): LeaseHolder | undefined {
+  return parseHolderIdentity(spec?.holderIdentity)
+}
+
+/** As `identityOf` wrote it. */
+export function parseHolderIdentity(identity: string | undefined): LeaseHolder | undefined {
+  const parts = identity?.split('/')
+  if (parts?.length !== HOLDER_PARTS) return undefined
+  const [kind, namespace, name, uid] = parts
+  const holder = { kind, namespace, name, uid }
+  return Value.Check(LeaseHolder, holder) ? holder : undefined
+}
+
+export function formatHolderIdentity({ kind, namespace, name, uid }: LeaseHolder): string {
+  return [kind, namespace, name, uid].join('/')
+}

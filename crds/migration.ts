@@ -1,24 +1,24 @@
 /** VecMigration: point-by-point copy of collections from any engine into a managed cluster. */
 import { Type, type Static } from '@sinclair/typebox'
-import { CollectionMapping, CollectionNames } from './engine.ts'
-import { DEFAULT_BATCH_SIZE, MAX_BATCH_SIZE } from './limits.ts'
+import { CollectionMapping, CollectionNames } from './engine-fields.ts'
+import { DEFAULT_BATCH_SIZE, MAX_BATCH_SIZE } from './contract/limits.ts'
 import {
-  AGE,
+  AGE_COLUMN,
   Count,
-  OneOf,
+  Enum,
   Ref,
   SecretKeyRef,
-  Time,
+  Timestamp,
   UnlistedCollections,
-  resource,
+  defineResource,
   rule,
   rules,
-  statusBase,
-  characters,
+  statusFields,
+  maxCharacters,
 } from './schema.ts'
 import { URL_PATTERN } from './storage.ts'
 
-function secretKey(description: string) {
+function secretKeyRef(description: string) {
   return Type.Optional(Type.Object(SecretKeyRef.properties, { description }))
 }
 
@@ -31,12 +31,12 @@ const source = Type.Object(
       Type.Object(
         {
           url: Type.String({
-            ...characters(2048),
+            ...maxCharacters(2048),
             pattern: URL_PATTERN,
             description: 'Its http or https address, without user, query or fragment.',
           }),
-          apiKeySecretRef: secretKey('API key, in a Secret of the namespace of this resource.'),
-          caSecretRef: secretKey(
+          apiKeySecretRef: secretKeyRef('API key, in a Secret of the namespace of this resource.'),
+          caSecretRef: secretKeyRef(
             'Private certificate authority (PEM), in a Secret of the namespace of this resource; default: those the system trusts.',
           ),
         },
@@ -93,10 +93,10 @@ const MIGRATION_STATES = ['Pending', 'Running', 'Completed', 'Failed'] as const
 
 /** State of a migration and of each of its collections. */
 export function MigrationState(description: string) {
-  return OneOf(MIGRATION_STATES, { description })
+  return Enum(MIGRATION_STATES, { description })
 }
 
-function points(description: string) {
+function pointCount(description: string) {
   return Type.Integer({ format: 'int64', description })
 }
 
@@ -104,8 +104,8 @@ const collection = Type.Object({
   name: Type.String({ description: 'Name at the source.' }),
   targetName: Type.String({ description: 'Name at the target.' }),
   status: MigrationState('How far it is.'),
-  pointsTotal: Type.Optional(points('Points at the source, approximately.')),
-  pointsCopied: Type.Optional(points('Points written to the target.')),
+  pointsTotal: Type.Optional(pointCount('Points at the source, approximately.')),
+  pointsCopied: Type.Optional(pointCount('Points written to the target.')),
   proof: Type.Optional(Type.String({ description: 'What was compared on both sides at its end.' })),
   error: Type.Optional(Type.String({ description: 'Why it failed.' })),
 })
@@ -114,8 +114,8 @@ const progress = Type.Object(
   {
     collectionsTotal: Type.Integer({ description: 'Collections to copy.' }),
     collectionsCompleted: Type.Integer({ description: 'Collections copied.' }),
-    pointsTotal: points('Points at the source, approximately.'),
-    pointsCopied: points('Points written to the target.'),
+    pointsTotal: pointCount('Points at the source, approximately.'),
+    pointsCopied: pointCount('Points written to the target.'),
     percentage: Type.Integer({ minimum: 0, maximum: 100, description: 'How much is done.' }),
   },
   { description: 'How far the migration is.' },
@@ -123,8 +123,8 @@ const progress = Type.Object(
 
 const status = Type.Object({
   phase: Type.Optional(MigrationState('How far the migration is.')),
-  startTime: Type.Optional(Time({ description: 'When it started.' })),
-  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
+  startTime: Type.Optional(Timestamp({ description: 'When it started.' })),
+  completionTime: Type.Optional(Timestamp({ description: 'When it ended.' })),
   source: Type.Optional(
     Type.String({ description: '<namespace>/<name> of the source cluster, or its address.' }),
   ),
@@ -134,10 +134,10 @@ const status = Type.Object({
   unlistedCollections: UnlistedCollections(),
   progress: Type.Optional(progress),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecMigration = resource({
+export const VecMigration = defineResource({
   kind: 'VecMigration',
   plural: 'vecmigrations',
   singular: 'vecmigration',
@@ -150,7 +150,7 @@ export const VecMigration = resource({
     { name: 'Target', type: 'string', jsonPath: '.spec.targetClusterRef.name' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Progress', type: 'integer', jsonPath: '.status.progress.percentage' },
-    AGE,
+    AGE_COLUMN,
   ],
 })
 export type VecMigration = Static<typeof VecMigration.schema>

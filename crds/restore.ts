@@ -1,16 +1,18 @@
 /** VecRestore: recovery of a backup into a cluster, by shard into any number of nodes. */
 import { Type, type Static } from '@sinclair/typebox'
-import { CollectionMapping, CollectionNames } from './engine.ts'
+import type { VecBackup } from './backup.ts'
+import { backupFolder } from './contract/backup-keys.ts'
+import { CollectionMapping, CollectionNames } from './engine-fields.ts'
 import {
-  AGE,
+  AGE_COLUMN,
   Count,
-  OneOf,
+  defineResource,
+  Enum,
   Ref,
-  Time,
-  UnlistedCollections,
-  resource,
   rules,
-  statusBase,
+  statusFields,
+  Timestamp,
+  UnlistedCollections,
 } from './schema.ts'
 import { S3Source } from './storage.ts'
 
@@ -30,7 +32,7 @@ const spec = Type.Object(
       CollectionNames({ description: 'Collections to restore; default: all of the backup.' }),
     ),
     collectionMapping: CollectionMapping(),
-    priority: OneOf(['snapshot', 'replica', 'no_sync'], {
+    priority: Enum(['snapshot', 'replica', 'no_sync'], {
       default: 'snapshot',
       description:
         "The engine's SnapshotPriority: snapshot replaces what is there; replica lets existing replicas win; no_sync skips synchronisation.",
@@ -60,7 +62,7 @@ const spec = Type.Object(
 
 /** How far one collection is, also where a Job speaks of it. */
 export function RestoreState(description: string) {
-  return OneOf(['Pending', 'Restoring', 'Completed', 'Failed'], { description })
+  return Enum(['Pending', 'Restoring', 'Completed', 'Failed'], { description })
 }
 
 const collection = Type.Object({
@@ -86,12 +88,12 @@ const progress = Type.Object(
 
 const status = Type.Object({
   phase: Type.Optional(
-    OneOf(['Pending', 'Downloading', 'Restoring', 'Completed', 'Failed'], {
+    Enum(['Pending', 'Downloading', 'Restoring', 'Completed', 'Failed'], {
       description: 'How far the restore is.',
     }),
   ),
-  startTime: Type.Optional(Time({ description: 'When it started.' })),
-  completionTime: Type.Optional(Time({ description: 'When it ended.' })),
+  startTime: Type.Optional(Timestamp({ description: 'When it started.' })),
+  completionTime: Type.Optional(Timestamp({ description: 'When it ended.' })),
   sourceBackup: Type.Optional(
     Type.String({ description: 'Name of the backup, or its s3:// address.' }),
   ),
@@ -101,10 +103,10 @@ const status = Type.Object({
   unlistedCollections: UnlistedCollections(),
   progress: Type.Optional(progress),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
-  ...statusBase,
+  ...statusFields,
 })
 
-export const VecRestore = resource({
+export const VecRestore = defineResource({
   kind: 'VecRestore',
   plural: 'vecrestores',
   singular: 'vecrestore',
@@ -117,9 +119,49 @@ export const VecRestore = resource({
     { name: 'Source', type: 'string', jsonPath: '.status.sourceBackup' },
     { name: 'Target', type: 'string', jsonPath: '.spec.targetClusterRef.name' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
-    AGE,
+    AGE_COLUMN,
   ],
 })
 export type VecRestore = Static<typeof VecRestore.schema>
 export type RestoreSpec = VecRestore['spec']
 export type RestoreStatus = NonNullable<VecRestore['status']>
+
+interface NamespacedName {
+  namespace: string
+  name: string
+}
+
+export function restoreTarget({ metadata, spec }: VecRestore): NamespacedName {
+  const { name, namespace = metadata.namespace } = spec.targetClusterRef
+  return { namespace, name }
+}
+
+/** Undefined where the bucket is named directly. */
+export function restoreBackupRef({ metadata, spec }: VecRestore): NamespacedName | undefined {
+  if (spec.backupRef === undefined) return undefined
+  const { name, namespace = metadata.namespace } = spec.backupRef
+  return { namespace, name }
+}
+
+/** Where the manifest lies; undefined as long as the backup is not known. */
+export function restoreSource(
+  { spec }: VecRestore,
+  backup: VecBackup | undefined,
+): S3Source | undefined {
+  if (spec.source !== undefined) return spec.source.s3
+  if (backup === undefined) return undefined
+  const { prefix, ...rest } = backup.spec.storage.s3
+  return { ...rest, path: backupFolder({ prefix, name: backup.metadata.name }).slice(0, -1) }
+}
+
+/** Whose namespace holds the credentials of the bucket. */
+export function bucketNamespace(restore: VecRestore): string {
+  return restoreBackupRef(restore)?.namespace ?? restore.metadata.namespace
+}
+
+/** For people: the name of the backup, or its address. */
+export function formatRestoreSource(restore: VecRestore): string {
+  const { backupRef, source } = restore.spec
+  if (backupRef !== undefined) return backupRef.name
+  return `s3://${source?.s3.bucket ?? ''}/${source?.s3.path.replace(/^\/+|\/+$/g, '') ?? ''}`
+}

@@ -1,6 +1,6 @@
 /**
  * Constructors for what is written on a resource. They are TypeBox, so a type is `Static` of its
- * schema; crds/definition.ts turns the same schema into a structural CRD.
+ * schema; crds/crd.ts turns the same schema into a structural CRD.
  */
 import {
   FormatRegistry,
@@ -12,34 +12,34 @@ import {
   type TProperties,
   type TUnion,
 } from '@sinclair/typebox'
-import { DURATION_PATTERN } from './duration.ts'
-import { API_VERSION } from './names.ts'
+import { DURATION_PATTERN } from './units.ts'
+import { API_VERSION } from './contract/names.ts'
 
 FormatRegistry.Set('date-time', (text) => !Number.isNaN(Date.parse(text)))
 
-type Literals<Values extends readonly string[]> = {
+type LiteralTypes<Values extends readonly string[]> = {
   -readonly [Index in keyof Values]: TLiteral<Values[Index]>
 }
 
 /** One of a closed set of words; an enum in the CRD. */
-export function OneOf<const Values extends readonly string[]>(
+export function Enum<const Values extends readonly string[]>(
   values: Values,
   options: SchemaOptions = {},
-): TUnion<Literals<Values>> {
+): TUnion<LiteralTypes<Values>> {
   const literals: TLiteral[] = values.map((value) => Type.Literal(value))
-  return Type.Union(literals, options) as unknown as TUnion<Literals<Values>>
+  return Type.Union(literals, options) as unknown as TUnion<LiteralTypes<Values>>
 }
 
 /**
  * At most so many characters, as the API server counts them. JavaScript counts some as two, so a check here
  * allows for that: what the CRD admits is not refused.
  */
-export function characters(max: number): { maxLength: number; maxRunes: number } {
+export function maxCharacters(max: number): { maxLength: number; maxRunes: number } {
   return { maxLength: 2 * max, maxRunes: max }
 }
 
 /** An instant, RFC 3339. */
-export function Time(options: SchemaOptions = {}) {
+export function Timestamp(options: SchemaOptions = {}) {
   return Type.String({ format: 'date-time', ...options })
 }
 
@@ -70,7 +70,7 @@ export function StringMap(options: SchemaOptions = {}) {
 }
 
 /** A map that is passed on as it is: its fields belong to somebody else. */
-export function Verbatim(options: SchemaOptions = {}) {
+export function PassThrough(options: SchemaOptions = {}) {
   return Type.Record(Type.String(), Type.Unknown(), {
     'x-kubernetes-preserve-unknown-fields': true,
     ...options,
@@ -138,8 +138,8 @@ export const SecretKeyRef = Type.Object({
 export type SecretKeyRef = Static<typeof SecretKeyRef>
 
 /** Rules the API server enforces, as CEL, each with the message a person reads. */
-export function rules(...pairs: (readonly [cel: string, message: string])[]): SchemaOptions {
-  return { 'x-kubernetes-validations': pairs.map(([rule, message]) => ({ rule, message })) }
+export function rules(...validations: (readonly [cel: string, message: string])[]): SchemaOptions {
+  return { 'x-kubernetes-validations': validations.map(([rule, message]) => ({ rule, message })) }
 }
 
 /** One CEL rule. */
@@ -148,17 +148,17 @@ export function rule(cel: string, message: string): SchemaOptions {
 }
 
 /** CEL: an optional field is as it was, counting unset as a value. */
-export function unchanged(field: string): string {
+export function isUnchanged(field: string): string {
   return `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`
 }
 
 export const Condition = Type.Object(
   {
     type: Type.String({ description: 'What the condition is about.' }),
-    status: OneOf(['True', 'False', 'Unknown'], { description: 'Whether it holds.' }),
+    status: Enum(['True', 'False', 'Unknown'], { description: 'Whether it holds.' }),
     reason: Type.String({ description: 'Why, in one word.' }),
     message: Type.String({ description: 'Why, for people.' }),
-    lastTransitionTime: Time({ description: 'When status changed last.' }),
+    lastTransitionTime: Timestamp({ description: 'When status changed last.' }),
     observedGeneration: Type.Optional(
       Type.Integer({
         format: 'int64',
@@ -171,7 +171,7 @@ export const Condition = Type.Object(
 export type Condition = Static<typeof Condition>
 
 /** The fields every status has. */
-export const statusBase = {
+export const statusFields = {
   observedGeneration: Type.Optional(
     Type.Integer({
       format: 'int64',
@@ -220,8 +220,8 @@ export const ObjectMeta = Type.Object({
   uid: Uid(),
   resourceVersion: Type.Optional(Type.String()),
   generation: Type.Integer(),
-  creationTimestamp: Time(),
-  deletionTimestamp: Type.Optional(Time()),
+  creationTimestamp: Timestamp(),
+  deletionTimestamp: Type.Optional(Timestamp()),
   labels: Type.Optional(Type.Record(Type.String(), Type.String())),
   annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
   ownerReferences: Type.Optional(Type.Array(OwnerReference)),
@@ -238,9 +238,17 @@ export interface Column {
   priority?: 0 | 1
 }
 
-export const AGE: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
+export const AGE_COLUMN: Column = {
+  name: 'Age',
+  type: 'date',
+  jsonPath: '.metadata.creationTimestamp',
+}
 
-interface Definition<Kind extends string, Spec extends TProperties, Status extends TProperties> {
+interface ResourceDefinition<
+  Kind extends string,
+  Spec extends TProperties,
+  Status extends TProperties,
+> {
   kind: Kind
   plural: string
   singular: string
@@ -254,11 +262,11 @@ interface Definition<Kind extends string, Spec extends TProperties, Status exten
 }
 
 /** A custom resource: its names, its schema, and what the CRD is made from. */
-export function resource<
+export function defineResource<
   const Kind extends string,
   Spec extends TProperties,
   Status extends TProperties,
->(definition: Definition<Kind, Spec, Status>) {
+>(definition: ResourceDefinition<Kind, Spec, Status>) {
   const schema = Type.Object({
     apiVersion: Type.Literal(API_VERSION),
     kind: Type.Literal(definition.kind),

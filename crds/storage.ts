@@ -1,10 +1,10 @@
 /** Fields that several kinds share about buckets: where snapshots are written to and read from. */
 import { Type, type Static } from '@sinclair/typebox'
-import { ObjectName, SecretKey, characters, rule } from './schema.ts'
+import { maxCharacters, ObjectName, rule, SecretKey } from './schema.ts'
 
 /**
  * An http or https address without user, query or fragment: it is shown in status and logs. Spaces are written
- * out, because \s is another set in RE2, by which the API server admits it (hooks/endpoint.ts refuses the rest).
+ * out, because \s is another set in RE2, by which the API server admits it (hooks/data-job/preconditions.ts refuses the rest).
  */
 export const URL_PATTERN = '^https?://[^ \\t\\n\\v\\f\\r/?#@]+(/[^ \\t\\n\\v\\f\\r?#@]*)?$'
 
@@ -24,7 +24,7 @@ const s3Fields = {
   }),
   endpoint: Type.Optional(
     Type.String({
-      ...characters(2048),
+      ...maxCharacters(2048),
       pattern: URL_PATTERN,
       description: 'Address of an S3-compatible store; default: that of the provider.',
     }),
@@ -56,7 +56,7 @@ const s3Fields = {
 }
 
 // Stores on a file system take these for directories and would leave the prefix.
-function insidePrefix(field: string) {
+function withoutDotSegments(field: string) {
   return rule(
     "!self.matches('(^|/)[.]{1,2}(/|$)')",
     `${field} must not have . or .. between its slashes`,
@@ -69,9 +69,9 @@ export const S3Target = Type.Object(
     ...s3Fields,
     prefix: Type.String({
       default: '',
-      ...characters(512),
+      ...maxCharacters(512),
       description: 'A backup lies under <prefix>/<name>/.',
-      ...insidePrefix('spec.storage.s3.prefix'),
+      ...withoutDotSegments('spec.storage.s3.prefix'),
     }),
   },
   { description: 'A bucket of an S3-compatible store.' },
@@ -84,9 +84,9 @@ export const S3Source = Type.Object(
     ...s3Fields,
     path: Type.String({
       minLength: 1,
-      ...characters(1024),
+      ...maxCharacters(1024),
       description: 'Key prefix that holds manifest.json.',
-      ...insidePrefix('spec.source.s3.path'),
+      ...withoutDotSegments('spec.source.s3.path'),
     }),
   },
   { description: 'A bucket of an S3-compatible store.' },
@@ -98,32 +98,49 @@ export const Storage = Type.Object({ s3: S3Target }, { description: 'Where backu
 export type Storage = Static<typeof Storage>
 
 /** Tried where the Secret of a bucket lacks a key of the default name. */
-const SECOND_CHOICE: Record<string, string> = {
+const FALLBACK_KEYS: Record<string, string> = {
   CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
   CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
 }
 
 /** The session token that belongs to an access key of a default name; it is used if the Secret has it. */
-const SESSION_TOKEN: Record<string, string> = {
+const SESSION_TOKEN_KEYS: Record<string, string> = {
   CLOUD_ACCESS_KEY_ID: 'CLOUD_SESSION_TOKEN',
   AWS_ACCESS_KEY_ID: 'AWS_SESSION_TOKEN',
 }
 
 /** Key of the session token that goes with the access key in `accessKeyIdKey`; undefined: there is none by default. */
-export function sessionTokenKeyOf(accessKeyIdKey: string): string | undefined {
-  return SESSION_TOKEN[accessKeyIdKey]
+export function defaultSessionTokenKey(accessKeyIdKey: string): string | undefined {
+  return SESSION_TOKEN_KEYS[accessKeyIdKey]
 }
 
 /** Every key of a Secret that credentials of a bucket may be read from. */
 export function credentialKeys(reference: S3Target['credentialsSecretRef']): string[] {
   const { accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = reference
-  const ids = keyChoices(accessKeyIdKey)
-  const tokens = sessionTokenKey === undefined ? ids.map(sessionTokenKeyOf) : [sessionTokenKey]
-  return [...ids, ...keyChoices(secretAccessKeyKey), ...tokens.filter((key) => key !== undefined)]
+  const ids = secretKeyAliases(accessKeyIdKey)
+  const tokens = sessionTokenKey === undefined ? ids.map(defaultSessionTokenKey) : [sessionTokenKey]
+  return [
+    ...ids,
+    ...secretKeyAliases(secretAccessKeyKey),
+    ...tokens.filter((key) => key !== undefined),
+  ]
 }
 
 /** The keys of a Secret that a value is looked for in, one after the other. */
-export function keyChoices(key: string): string[] {
-  const second = SECOND_CHOICE[key]
-  return second === undefined ? [key] : [key, second]
+export function secretKeyAliases(key: string): string[] {
+  const fallback = FALLBACK_KEYS[key]
+  return fallback === undefined ? [key] : [key, fallback]
+}
+
+/** What Kubernetes and Helm keep in Secrets of these types is never such a credential. */
+const NON_CREDENTIAL_TYPES =
+  /^(kubernetes\.io\/(service-account-token|dockercfg|dockerconfigjson|ssh-auth)|bootstrap\.kubernetes\.io\/token|helm\.sh\/.*)$/
+
+/**
+ * A resource names the Secret and the address it is sent to, and its author may not be allowed to read
+ * Secrets. Of a TLS Secret the certificates may be used, the private key not.
+ */
+export function isCredentialType(type: string, keys: readonly string[]): boolean {
+  const isCertificate = keys.every((key) => ['ca.crt', 'tls.crt'].includes(key))
+  return !NON_CREDENTIAL_TYPES.test(type) && (type !== 'kubernetes.io/tls' || isCertificate)
 }

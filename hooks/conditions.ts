@@ -1,7 +1,7 @@
 /** Conditions of a status: the time of a transition is kept until there is another one. */
 import type { Condition } from '../crds/schema.ts'
 
-export interface Finding {
+export interface ConditionUpdate {
   type: string
   status: Condition['status']
   reason: string
@@ -17,19 +17,20 @@ interface Parent {
  * The findings as conditions. Nothing in them varies with time alone: a status that changes on
  * every pass would be written on every pass.
  */
-export function conditionsOf(parent: Parent, findings: Finding[], now: Date): Condition[] {
-  return findings.map((finding) => {
-    const before = conditionOf(parent, finding.type)
-    const since = before?.status === finding.status ? before.lastTransitionTime : timestamp(now)
+export function setConditions(parent: Parent, updates: ConditionUpdate[], now: Date): Condition[] {
+  return updates.map((update) => {
+    const previous = getCondition(parent, update.type)
+    const lastTransitionTime =
+      previous?.status === update.status ? previous.lastTransitionTime : timestamp(now)
     return {
-      ...finding,
-      lastTransitionTime: since,
+      ...update,
+      lastTransitionTime,
       observedGeneration: parent.metadata.generation,
     }
   })
 }
 
-export function conditionOf(parent: Parent, type: string): Condition | undefined {
+export function getCondition(parent: Parent, type: string): Condition | undefined {
   return parent.status?.conditions?.find((condition) => condition.type === type)
 }
 
@@ -39,6 +40,117 @@ export function timestamp(instant: Date): string {
 }
 
 /** Seconds from one instant to another; negative when it lies ahead. */
-export function secondsSince(then: string, now: Date): number {
-  return (now.getTime() - Date.parse(then)) / 1000
+export function secondsSince(earlier: string, now: Date): number {
+  return (now.getTime() - Date.parse(earlier)) / 1000
+}
+
+interface KstatusFields {
+  phase?: string
+  error?: string
+  conditions?: Condition[]
+}
+
+interface KstatusParent {
+  kind: string
+  metadata: { generation: number }
+  status?: KstatusFields
+}
+
+type KstatusReason = Pick<Condition, 'reason' | 'message'>
+
+export const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
+type KstatusType = (typeof KSTATUS_TYPES)[number]
+
+/** Reasons that only a change by a user ends; every other reason is retried by the operator. */
+const USER_ACTION_REASONS = new Set([
+  ...['SpecRefused', 'SecretNotUsable', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
+  ...['SplitBrain', 'ConsensusStopped'],
+  ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
+])
+
+/** The status with these conditions as they are now, whatever was echoed of former ones. */
+export function withKstatus<S extends object>(parent: KstatusParent, status: S, now: Date): S {
+  const { conditions = [] } = status as KstatusFields
+  const ownConditions = conditions.filter(({ type }) => !isKstatusType(type))
+  const kstatusConditions = Object.entries(
+    kstatusOf(parent, { ...status, conditions: ownConditions }),
+  ).map(([type, { reason, message }]) => ({
+    ...{ type, status: 'True' as const, reason, message },
+    lastTransitionTime: getCondition(parent, type)?.lastTransitionTime ?? timestamp(now),
+    observedGeneration: parent.metadata.generation,
+  }))
+  if (ownConditions.length === conditions.length && kstatusConditions.length === 0) return status
+  return { ...status, conditions: [...ownConditions, ...kstatusConditions] }
+}
+
+function isKstatusType(type: string): boolean {
+  return KSTATUS_TYPES.some((kstatusType) => kstatusType === type)
+}
+
+function kstatusOf(
+  { kind, metadata }: KstatusParent,
+  status: KstatusFields,
+): Partial<Record<KstatusType, KstatusReason>> {
+  switch (kind) {
+    case 'VecCluster':
+      return clusterState(status)
+    case 'VecBackup':
+    case 'VecRestore':
+    case 'VecMigration':
+      return dataState(status)
+    default:
+      return readyState(status, metadata.generation)
+  }
+}
+
+function clusterState(status: KstatusFields): Partial<Record<KstatusType, KstatusReason>> {
+  const consensus = findCondition(status, 'Consensus', 'False')
+  if (consensus !== undefined && USER_ACTION_REASONS.has(consensus.reason))
+    return { Stalled: consensus }
+  const pending = findCondition(status, 'Applied', 'False')
+  if (pending !== undefined) {
+    return USER_ACTION_REASONS.has(pending.reason) ? { Stalled: pending } : { Reconciling: pending }
+  }
+  const rolling = findCondition(status, 'Progressing', 'True')
+  return rolling === undefined ? {} : { Reconciling: rolling }
+}
+
+function dataState(status: KstatusFields): Partial<Record<KstatusType, KstatusReason>> {
+  const { phase, error, conditions = [] } = status
+  if (phase === 'Completed') return {}
+  const complete = conditions.find(({ type }) => type === 'Complete')
+  if (phase !== 'Failed') return complete === undefined ? {} : { Reconciling: complete }
+  const failed = { reason: complete?.reason ?? 'Failed', message: error ?? complete?.message ?? '' }
+  return { Stalled: failed, Failed: failed }
+}
+
+/** What is said is about an earlier spec: the engine has not been compared with this one yet. */
+function outdatedState(
+  status: KstatusFields,
+  generation: number,
+): Partial<Record<KstatusType, KstatusReason>> {
+  const { observedGeneration = generation } = findCondition(status, 'Ready', 'True') ?? {}
+  if (observedGeneration >= generation) return {}
+  const message = `generation ${generation} is not applied yet`
+  return { Reconciling: { reason: 'SpecChanged', message } }
+}
+
+function readyState(
+  status: KstatusFields,
+  generation: number,
+): Partial<Record<KstatusType, KstatusReason>> {
+  const ready = findCondition(status, 'Ready', 'False')
+  if (ready === undefined) return outdatedState(status, generation)
+  const isTerminal = status.phase === 'Failed' || status.phase === 'Degraded'
+  return isTerminal || USER_ACTION_REASONS.has(ready.reason)
+    ? { Stalled: ready }
+    : { Reconciling: ready }
+}
+
+function findCondition(
+  { conditions = [] }: KstatusFields,
+  conditionType: string,
+  value: Condition['status'],
+) {
+  return conditions.find(({ type, status }) => type === conditionType && status === value)
 }

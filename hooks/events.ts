@@ -1,9 +1,9 @@
 /** Events about a resource. Their names are derived, so that a repeated pass writes none twice. */
-import { shortHash } from '../crds/names.ts'
+import { shortHash } from '../crds/contract/names.ts'
 import type { KubernetesEvent } from '../crds/kubernetes.ts'
 import { timestamp } from './conditions.ts'
 
-export interface Subject {
+export interface InvolvedObject {
   apiVersion: string
   kind: string
   metadata: { name: string; namespace: string; uid: string }
@@ -16,8 +16,8 @@ const MAX_MESSAGE = 1000
  * An Event on a resource. `transition` says which occurrence it is (a run, a generation): the same
  * one gives the same name, and the API answers a repeat with AlreadyExists.
  */
-export function eventOn(
-  { apiVersion, kind, metadata }: Subject,
+export function newEvent(
+  { apiVersion, kind, metadata }: InvolvedObject,
   event: { type: 'Normal' | 'Warning'; reason: string; message: string; transition: string },
   now: Date,
 ): KubernetesEvent {
@@ -33,17 +33,25 @@ export function eventOn(
   }
 }
 
-export interface News {
+export interface ConditionReason {
   reason: string
   message: string
 }
 
 /** What happens at most once in the life of a resource. */
-export function once(subject: Subject, news: News, now: Date): KubernetesEvent {
-  return eventOn(subject, { type: 'Normal', ...news, transition: 'once' }, now)
+export function normalEvent(
+  target: InvolvedObject,
+  event: ConditionReason,
+  now: Date,
+): KubernetesEvent {
+  return newEvent(target, { type: 'Normal', ...event, transition: 'once' }, now)
 }
 
 /** A trouble, told anew when its words are others. */
-export function warning(subject: Subject, { reason, message }: News, now: Date): KubernetesEvent {
-  return eventOn(subject, { type: 'Warning', reason, message, transition: shortHash(message) }, now)
+export function warningEvent(
+  target: InvolvedObject,
+  { reason, message }: ConditionReason,
+  now: Date,
+): KubernetesEvent {
+  return newEvent(target, { type: 'Warning', reason, message, transition: shortHash(message) }, now)
 }

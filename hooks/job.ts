@@ -1,25 +1,26 @@
 /** Jobs: how one is made, how one is kept, and how to tell in which state it is. */
-import { JOB_ENV, encodePlan } from '../crds/command.ts'
-import { endOf, type AnyObject, type Job } from '../crds/kubernetes.ts'
+import { encodePlan, JOB_ENV } from '../crds/contract/job.ts'
 import {
   ANNOTATIONS,
+  jobName,
   LABELS,
   MANAGED_BY,
-  copyName,
-  jobName,
-  pullCredential,
-} from '../crds/names.ts'
-import type { Child, Desired, Dropped, JobResources, Settings } from './protocol.ts'
-import { signatureOf } from './signature.ts'
+  pullSecretCredential,
+  secretCopyName,
+} from '../crds/contract/names.ts'
+import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.ts'
+import { secondsSince } from './conditions.ts'
+import { signJob } from './job-signature.ts'
+import type { Child, Context, Desired, JobResources, PrunedChild, Settings } from './protocol.ts'
 
 /** Where a Secret is mounted for a Job, one folder per credential. */
-const CREDENTIALS = '/var/run/vec'
+const CREDENTIALS_DIRECTORY = '/var/run/vec'
 /** helm needs some time to mark its release as failed. */
 const GRACE_SECONDS = 60
 const BACKOFF_LIMIT = 6
-const USER = 1000
+const USER_ID = 1000
 
-export interface JobWanted {
+export interface JobOptions {
   /** Command of the companion CLI: `<kind> <verb>`. */
   kind: string
   verb: string
@@ -33,12 +34,12 @@ export interface JobWanted {
   /** Secrets to mount, by the name of the credential; one that is missing is an empty folder. */
   credentials: Record<string, string>
   /** Credentials of another namespace: the service copies them once the Job exists, its pods wait. */
-  copies?: readonly string[]
+  secretCopies?: readonly string[]
 }
 
 /** A new Job. The image, the plan and the account are all it has from us. */
-export function newJob(wanted: JobWanted, settings: Settings): Child {
-  const { kind, verb, plan, release } = wanted
+export function newJob(options: JobOptions, settings: Settings): Child {
+  const { kind, verb, plan, release } = options
   const name = jobName(kind, verb, plan.uid, plan.run)
   const labels = {
     [LABELS.managedBy]: MANAGED_BY,
@@ -57,7 +58,7 @@ export function newJob(wanted: JobWanted, settings: Settings): Child {
       annotations: {
         [ANNOTATIONS.plan]: plan.hash,
         [ANNOTATIONS.image]: settings.image,
-        [ANNOTATIONS.signature]: signatureOf(
+        [ANNOTATIONS.signature]: signJob(
           { namespace: plan.namespace, name, parentUid: plan.uid },
           settings.jobKeys,
         ),
@@ -73,21 +74,24 @@ export function newJob(wanted: JobWanted, settings: Settings): Child {
           { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
         ],
       },
-      template: { metadata: { labels }, spec: podOf(wanted, settings) },
+      template: { metadata: { labels }, spec: podSpec(options, settings) },
     },
   }
 }
 
-function podOf(wanted: JobWanted, settings: Settings) {
-  const { kind, verb, plan, serviceAccount } = wanted
+function podSpec(options: JobOptions, settings: Settings) {
+  const { kind, verb, plan, serviceAccount } = options
   const job = jobName(kind, verb, plan.uid, plan.run)
   const volumes = [
-    ...Object.entries(wanted.credentials).map(([name, secretName]) => ({
+    ...Object.entries(options.credentials).map(([name, secretName]) => ({
       name,
       // Optional: a Secret that went away must not keep the pod from starting and saying so.
       secret: { secretName, optional: true },
     })),
-    ...(wanted.copies ?? []).map((name) => ({ name, secret: { secretName: copyName(job, name) } })),
+    ...(options.secretCopies ?? []).map((name) => ({
+      name,
+      secret: { secretName: secretCopyName(job, name) },
+    })),
   ]
   return {
     restartPolicy: 'Never',
@@ -96,15 +100,15 @@ function podOf(wanted: JobWanted, settings: Settings) {
     enableServiceLinks: false,
     ...(settings.imagePullSecrets.length > 0 && {
       imagePullSecrets: settings.imagePullSecrets.map((name) => ({
-        name: copyName(job, pullCredential(name)),
+        name: secretCopyName(job, pullSecretCredential(name)),
       })),
     }),
     terminationGracePeriodSeconds: GRACE_SECONDS,
     securityContext: {
       runAsNonRoot: true,
-      runAsUser: USER,
-      runAsGroup: USER,
-      fsGroup: USER,
+      runAsUser: USER_ID,
+      runAsGroup: USER_ID,
+      fsGroup: USER_ID,
       seccompProfile: { type: 'RuntimeDefault' },
     },
     containers: [
@@ -112,9 +116,9 @@ function podOf(wanted: JobWanted, settings: Settings) {
         name: kind,
         image: settings.image,
         imagePullPolicy: settings.imagePullPolicy,
-        args: ['jobs/cli.js', kind, verb, `${plan.namespace}/${plan.name}`],
-        env: environment(wanted, settings),
-        resources: wanted.resources,
+        args: ['jobs/main.js', kind, verb, `${plan.namespace}/${plan.name}`],
+        env: environment(options, settings),
+        resources: options.resources,
         securityContext: {
           allowPrivilegeEscalation: false,
           readOnlyRootFilesystem: true,
@@ -124,7 +128,7 @@ function podOf(wanted: JobWanted, settings: Settings) {
           { name: 'tmp', mountPath: '/tmp' },
           ...volumes.map(({ name }) => ({
             name,
-            mountPath: `${CREDENTIALS}/${name}`,
+            mountPath: `${CREDENTIALS_DIRECTORY}/${name}`,
             readOnly: true,
           })),
         ],
@@ -134,7 +138,7 @@ function podOf(wanted: JobWanted, settings: Settings) {
   }
 }
 
-function environment({ plan, largeField }: JobWanted, { logLevel, logFormat }: Settings) {
+function environment({ plan, largeField }: JobOptions, { logLevel, logFormat }: Settings) {
   const field = (name: string, fieldPath: string) => ({
     name,
     valueFrom: { fieldRef: { fieldPath } },
@@ -159,7 +163,7 @@ function environment({ plan, largeField }: JobWanted, { logLevel, logFormat }: S
  * An observed child that stays as it is. Only its identity is returned: an observed child is never
  * created or, under OnDelete, changed, and what was observed may hold nulls.
  */
-export function kept({ apiVersion, kind, metadata }: AnyObject): Child {
+export function unchanged({ apiVersion, kind, metadata }: AnyObject): Child {
   const { name, namespace } = metadata
   return { apiVersion, kind, metadata: namespace === undefined ? { name } : { name, namespace } }
 }
@@ -168,18 +172,18 @@ export function kept({ apiVersion, kind, metadata }: AnyObject): Child {
  * The children of an answer: every one that was observed stays as it is, but what is dropped, and of
  * those to be made, the ones that are not there.
  */
-export function staying(
+export function childrenAfter(
   children: AnyObject[],
-  { more = [], dropped = [] }: { more?: Child[]; dropped?: Dropped[] } = {},
+  { created = [], pruned = [] }: { created?: Child[]; pruned?: PrunedChild[] } = {},
 ): Child[] {
-  const gone = new Set(dropped.map(({ kind, name }) => `${kind}/${name}`))
-  const stay = children.filter((child) => !gone.has(identityOf(child))).map(kept)
-  const names = new Set(stay.map(identityOf))
-  return [...stay, ...more.filter((child) => !names.has(identityOf(child)))]
+  const prunedIds = new Set(pruned.map(({ kind, name }) => `${kind}/${name}`))
+  const remaining = children.filter((child) => !prunedIds.has(childId(child))).map(unchanged)
+  const remainingIds = new Set(remaining.map(childId))
+  return [...remaining, ...created.filter((child) => !remainingIds.has(childId(child)))]
 }
 
 /** The Jobs that are to be deleted: those that have not ended and are not on their way out. */
-export function toStop(jobs: Job[]): NonNullable<Desired<unknown>['stop']> {
+export function jobsToDelete(jobs: Job[]): NonNullable<Desired<unknown>['deleteJobs']> {
   return jobs
     .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
     .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
@@ -187,25 +191,25 @@ export function toStop(jobs: Job[]): NonNullable<Desired<unknown>['stop']> {
 
 /** A Job runs until it is gone or has ended; while it is being deleted its pods may still work. */
 export function isUnfinished(job: Job): boolean {
-  return endOf(job) === undefined
+  return finishedCondition(job) === undefined
 }
 
 /** n of a Job's name `<kind>-<verb>-<hash>-<n>`. */
-export function runOf({ metadata }: Pick<Job, 'metadata'>): number {
+export function runNumber({ metadata }: Pick<Job, 'metadata'>): number {
   return Number(metadata.name.slice(metadata.name.lastIndexOf('-') + 1))
 }
 
 /** Number for the next Job: above that of every Job that is there, and of the last that reported. */
-export function nextRun(jobs: Job[], reported: number | undefined): number {
-  return 1 + Math.max(0, reported ?? 0, ...jobs.map(runOf))
+export function nextRunNumber(jobs: Job[], reportedRun: number | undefined): number {
+  return 1 + Math.max(0, reportedRun ?? 0, ...jobs.map(runNumber))
 }
 
-export function newestOf(jobs: Job[]): Job | undefined {
-  return jobs.toSorted((one, other) => runOf(other) - runOf(one))[0]
+export function latestJob(jobs: Job[]): Job | undefined {
+  return jobs.toSorted((a, b) => runNumber(b) - runNumber(a))[0]
 }
 
 /** Hash of the plan a Job was made with. */
-export function planOf({ metadata }: Job): string | undefined {
+export function planHash({ metadata }: Job): string | undefined {
   return metadata.annotations?.[ANNOTATIONS.plan]
 }
 
@@ -213,12 +217,46 @@ export function planOf({ metadata }: Job): string | undefined {
  * Image the Job was created with. Admission may rewrite that of the pods (a mirror, a digest), so only
  * Jobs of releases that did not record it are judged by their pods.
  */
-export function imageOf(job: Job): string | undefined {
+export function jobImage(job: Job): string | undefined {
   return (
     job.metadata.annotations?.[ANNOTATIONS.image] ?? job.spec?.template.spec.containers[0]?.image
   )
 }
 
-function identityOf({ kind, metadata }: AnyObject | Child): string {
+function childId({ kind, metadata }: AnyObject | Child): string {
   return `${kind}/${metadata.name}`
+}
+
+/** So many runs of each outcome stay readable. */
+const MAX_RETAINED_RUNS = 3
+
+/** The Jobs to drop: each has ended, its result is in the parent's status, and its time is over. */
+export function expiredJobs(
+  jobs: Job[],
+  isRecorded: (job: Job) => boolean,
+  { now, settings }: Context,
+): PrunedChild[] {
+  const recorded = jobs.filter(isRecorded)
+  const beyondLimit = new Set([
+    ...jobsBeyondLimit(recorded, 'Failed'),
+    ...jobsBeyondLimit(recorded, 'Complete'),
+  ])
+  // Of one that has not ended, or not said when, nobody knows how old it is.
+  const isExpired = (job: Job) =>
+    secondsSince(finishedCondition(job)?.lastTransitionTime ?? '', now) > settings.historySeconds
+  return recorded
+    .filter((job) => isExpired(job) || beyondLimit.has(job))
+    .map((job) => ({
+      kind: 'Job',
+      name: job.metadata.name,
+      reason: isExpired(job) ? 'its history time is over' : 'newer runs are kept',
+    }))
+}
+
+/** All but the newest that ended so. */
+function jobsBeyondLimit(jobs: Job[], outcome: 'Complete' | 'Failed'): Job[] {
+  return jobs
+    .filter((job) => finishedCondition(job)?.type === outcome)
+    .toSorted((a, b) => runNumber(b) - runNumber(a))
+    .slice(MAX_RETAINED_RUNS)
 }

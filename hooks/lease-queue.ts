@@ -6,10 +6,14 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { Lease } from '../crds/kubernetes.ts'
-import { LEASE_WAITER_SECONDS } from '../crds/limits.ts'
-import { ANNOTATIONS } from '../crds/names.ts'
-import { holderOfIdentity, identityOf, type Holder } from '../crds/rules/holder.ts'
+import { LEASE_WAITER_TIMEOUT_SECONDS } from '../crds/contract/limits.ts'
+import { ANNOTATIONS } from '../crds/contract/names.ts'
+import {
+  formatHolderIdentity,
+  parseHolderIdentity,
+  type Lease,
+  type LeaseHolder,
+} from '../crds/kubernetes.ts'
 import { secondsSince } from './conditions.ts'
 
 const Entry = Type.Object({
@@ -28,74 +32,77 @@ const MAX_WAITERS = 50
 const RENEW_SECONDS = 75
 
 /** The first one that still waits; undefined when nobody does. */
-export function firstWaiter(lease: Lease | undefined, now: Date): Holder | undefined {
-  return waitersOf(lease, now)[0]
+export function firstWaiter(lease: Lease | undefined, now: Date): LeaseHolder | undefined {
+  return activeWaiters(lease, now)[0]
 }
 
 /** The first one besides the claimant. */
 export function otherWaiter(
   lease: Lease | undefined,
-  claimant: Holder,
+  claimant: LeaseHolder,
   now: Date,
-): Holder | undefined {
-  return waitersOf(lease, now).find(({ uid }) => uid !== claimant.uid)
+): LeaseHolder | undefined {
+  return activeWaiters(lease, now).find(({ uid }) => uid !== claimant.uid)
 }
 
 /** The Lease with the claimant in the queue; undefined where it is there and was renewed lately. */
-export function enqueued(lease: Lease, claimant: Holder, now: Date): Lease | undefined {
+export function enqueued(lease: Lease, claimant: LeaseHolder, now: Date): Lease | undefined {
   const entries = freshEntries(lease, now)
-  const at = entries.findIndex((entry) => isOf(entry, claimant))
-  const own: Entry = { holder: identityOf(claimant), seen: now.toISOString() }
-  if (at < 0)
-    return entries.length < MAX_WAITERS ? withEntries(lease, [...entries, own]) : undefined
-  const age = Math.abs(secondsSince(entries[at]?.seen ?? '', now))
-  return age < RENEW_SECONDS ? undefined : withEntries(lease, entries.with(at, own))
+  const index = entries.findIndex((entry) => belongsTo(entry, claimant))
+  const ownEntry: Entry = { holder: formatHolderIdentity(claimant), seen: now.toISOString() }
+  if (index < 0)
+    return entries.length < MAX_WAITERS ? withEntries(lease, [...entries, ownEntry]) : undefined
+  const age = Math.abs(secondsSince(entries[index]?.seen ?? '', now))
+  return age < RENEW_SECONDS ? undefined : withEntries(lease, entries.with(index, ownEntry))
 }
 
 /** The Lease with the claimant at the end of the queue. */
-export function requeued(lease: Lease, claimant: Holder, now: Date): Lease {
-  const others = freshEntries(lease, now).filter((entry) => !isOf(entry, claimant))
-  return withEntries(lease, [...others, { holder: identityOf(claimant), seen: now.toISOString() }])
+export function requeued(lease: Lease, claimant: LeaseHolder, now: Date): Lease {
+  const others = freshEntries(lease, now).filter((entry) => !belongsTo(entry, claimant))
+  return withEntries(lease, [
+    ...others,
+    { holder: formatHolderIdentity(claimant), seen: now.toISOString() },
+  ])
 }
 
 /** The annotation for whoever takes the Lease: those who wait besides it. */
 export function waitersWithout(
   lease: Lease | undefined,
-  claimant: Holder,
+  claimant: LeaseHolder,
 ): Record<string, string> | undefined {
-  const others = entriesOf(lease).filter((entry) => !isOf(entry, claimant))
+  const others = readEntries(lease).filter((entry) => !belongsTo(entry, claimant))
   return others.length === 0 ? undefined : { [ANNOTATIONS.waiters]: JSON.stringify(others) }
 }
 
 /** A Lease that is given back goes on existing while somebody may wait in it. */
-export function hasWaiters(lease: Lease, claimant: Holder): boolean {
+export function hasOtherWaiters(lease: Lease, claimant: LeaseHolder): boolean {
   return waitersWithout(lease, claimant) !== undefined
 }
 
-function waitersOf(lease: Lease | undefined, now: Date): Holder[] {
-  return freshEntries(lease, now).flatMap(({ holder }) => holderOfIdentity(holder) ?? [])
+function activeWaiters(lease: Lease | undefined, now: Date): LeaseHolder[] {
+  return freshEntries(lease, now).flatMap(({ holder }) => parseHolderIdentity(holder) ?? [])
 }
 
 function freshEntries(lease: Lease | undefined, now: Date): Entry[] {
-  return entriesOf(lease).filter(
-    ({ seen }) => Math.abs(secondsSince(seen, now)) < LEASE_WAITER_SECONDS,
+  return readEntries(lease).filter(
+    ({ seen }) => Math.abs(secondsSince(seen, now)) < LEASE_WAITER_TIMEOUT_SECONDS,
   )
 }
 
 /** Whoever may write Leases can write there: what does not read is no queue. */
-function entriesOf(lease: Lease | undefined): Entry[] {
+function readEntries(lease: Lease | undefined): Entry[] {
   const text = lease?.metadata.annotations?.[ANNOTATIONS.waiters]
   if (text === undefined) return []
   try {
-    const found: unknown = JSON.parse(text)
-    return Value.Check(Entries, found) ? found : []
+    const parsed: unknown = JSON.parse(text)
+    return Value.Check(Entries, parsed) ? parsed : []
   } catch {
     return []
   }
 }
 
-function isOf({ holder }: Entry, { uid }: Holder): boolean {
-  return holderOfIdentity(holder)?.uid === uid
+function belongsTo({ holder }: Entry, { uid }: LeaseHolder): boolean {
+  return parseHolderIdentity(holder)?.uid === uid
 }
 
 function withEntries(lease: Lease, entries: Entry[]): Lease {

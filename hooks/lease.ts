@@ -4,18 +4,23 @@
  * not ended: only a resource that is deleted, and its Jobs with it, gives them back explicitly. A hold that
  * led to no Job ends after LEASE_SECONDS, and its holder goes behind those who wait (lease-queue.ts).
  */
-import { KubernetesError } from '../crds/errors.ts'
-import type { Job, Lease } from '../crds/kubernetes.ts'
-import { LEASE_MARGIN_SECONDS, LEASE_SECONDS } from '../crds/limits.ts'
-import { ANNOTATIONS, API_VERSION, LABELS, MANAGED_BY, leaseName } from '../crds/names.ts'
-import { holderIn, identityOf, type Holder } from '../crds/rules/holder.ts'
-import { isAtWork, type WorkRules } from './at-work.ts'
+import { KubernetesError } from '../crds/contract/errors.ts'
+import { LEASE_DURATION_SECONDS, LEASE_MARGIN_SECONDS } from '../crds/contract/limits.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, leaseName, MANAGED_BY } from '../crds/contract/names.ts'
+import {
+  formatHolderIdentity,
+  readLeaseHolder,
+  type Job,
+  type Lease,
+  type LeaseHolder,
+} from '../crds/kubernetes.ts'
 import { secondsSince } from './conditions.ts'
-import { isUnfinished, runOf } from './job.ts'
+import { isBlockingJob, type BlockingRules } from './cross-namespace.ts'
+import { isUnfinished, runNumber } from './job.ts'
 import {
   enqueued,
   firstWaiter,
-  hasWaiters,
+  hasOtherWaiters,
   otherWaiter,
   requeued,
   waitersWithout,
@@ -32,13 +37,13 @@ export interface LeasePorts {
    * Replaces the Lease of exactly this resourceVersion, or makes it where it has none. False when
    * somebody was quicker, or there is no such Lease any more.
    */
-  takeLease(lease: Lease): Promise<boolean>
+  writeLease(lease: Lease): Promise<boolean>
   /** Deletes the Lease of exactly this uid and resourceVersion; false when it is another by now. */
-  dropLease(lease: Lease): Promise<boolean>
+  deleteLease(lease: Lease): Promise<boolean>
 }
 
 /** A Lease as it was read, and then the Jobs of its holder, as far as they belong to this hold. */
-export interface SeenLease {
+export interface ObservedLease {
   kind: LeaseKind
   lease?: Lease
   /** Absent when they could not be listed: then the Lease counts as held. */
@@ -46,12 +51,12 @@ export interface SeenLease {
 }
 
 export interface LeaseWrite {
-  act: 'take' | 'drop'
+  action: 'take' | 'drop'
   lease: Lease
 }
 
 /** The VecCluster as it lives now, which owns its Leases. */
-interface Cluster {
+interface LeasedCluster {
   metadata: { namespace: string; name: string; uid: string }
 }
 
@@ -61,23 +66,27 @@ export type Claim =
   /** Nothing stands in the way. What is written now is seen by the next pass. */
   | { state: 'taking'; writes: LeaseWrite[] }
   /** Somebody else holds one of them; what is held without a Job is given back. */
-  | { state: 'waiting'; holder: Holder; writes: LeaseWrite[] }
+  | { state: 'waiting'; holder: LeaseHolder; writes: LeaseWrite[] }
 
 /** Reads the Lease first and the Jobs after it: a Job made in between is then seen. */
-export async function seeLease(
+export async function readLease(
   { namespace, name }: { namespace: string; name: string },
   kind: LeaseKind,
   ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
-  rules: WorkRules,
-): Promise<SeenLease> {
+  rules: BlockingRules,
+): Promise<ObservedLease> {
   const lease = await ports.lease(namespace, leaseName(name, kind))
   if (lease === undefined) return { kind }
-  const holder = holderIn(lease)
+  const holder = readLeaseHolder(lease)
   if (holder === undefined) return { kind, lease, jobs: [] }
   try {
     const jobs = await ports.jobsOf(holder.namespace, holder.uid)
-    const own = jobs.filter((job) => !(runOf(job) < heldRun(lease)))
-    return { kind, lease, jobs: own.filter((job) => !isUnfinished(job) || isAtWork(job, rules)) }
+    const holdJobs = jobs.filter((job) => !(runNumber(job) < firstRunOf(lease)))
+    return {
+      kind,
+      lease,
+      jobs: holdJobs.filter((job) => !isUnfinished(job) || isBlockingJob(job, rules)),
+    }
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
     // Whoever could not be asked may well be at work.
@@ -86,32 +95,34 @@ export async function seeLease(
 }
 
 /** Who holds a cluster's Lease at this moment, for people; undefined when nobody does. */
-export async function holderNow(
+export async function currentHolder(
   cluster: { namespace: string; name: string },
   kind: LeaseKind,
   ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
-  rules: WorkRules,
+  rules: BlockingRules,
 ): Promise<string | undefined> {
-  const holder = holderOf(await seeLease(cluster, kind, ports, rules), rules.now)
-  return holder && called(holder)
+  const holder = holderOf(await readLease(cluster, kind, ports, rules), rules.now)
+  return holder && formatHolderName(holder)
 }
 
 /** Who holds the Lease; undefined when it is free, whatever stands in it. */
-export function holderOf({ lease, jobs }: SeenLease, now: Date): Holder | undefined {
-  const holder = lease && holderIn(lease)
+export function holderOf({ lease, jobs }: ObservedLease, now: Date): LeaseHolder | undefined {
+  const holder = lease && readLeaseHolder(lease)
   if (jobs === undefined || jobs.some(isUnfinished)) return holder
   // Before its first Job: one that has ended is the end of the hold.
-  return jobs.length === 0 && Math.abs(ageOf(lease, now)) < LEASE_SECONDS ? holder : undefined
+  return jobs.length === 0 && Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS
+    ? holder
+    : undefined
 }
 
 /** What a claim is about. */
-export interface About {
-  cluster: Cluster
+export interface ClaimContext {
+  cluster: LeasedCluster
   now: Date
   /** Of a helm run: its number. Jobs of earlier runs of the VecCluster are not those of this hold. */
   run?: number
   /** What nobody else may hold either, and is not taken. */
-  free?: SeenLease[]
+  free?: ObservedLease[]
 }
 
 /**
@@ -119,75 +130,104 @@ export interface About {
  * `backup` first. They are taken in that order and no further than the first that fails: as every claimant
  * needs `backup`, two never hold one each and wait for one another. Who waits notes itself in the queue and gives back what it holds.
  */
-export function claim(seen: SeenLease[], claimant: Holder, about: About): Claim {
-  const { now, free = [] } = about
-  for (const one of [...free, ...seen]) {
-    const holder = holderOf(one, now)
+export function claim(
+  observed: ObservedLease[],
+  claimant: LeaseHolder,
+  context: ClaimContext,
+): Claim {
+  const { now, free = [] } = context
+  for (const candidate of [...free, ...observed]) {
+    const holder = holderOf(candidate, now)
     if (holder !== undefined && holder.uid !== claimant.uid) {
-      return { state: 'waiting', holder, writes: waits(seen, claimant, now) }
+      return { state: 'waiting', holder, writes: waitInQueue(observed, claimant, now) }
     }
   }
-  const missing = seen.filter((one) => !isSecure(one, claimant, about))
+  const missing = observed.filter((candidate) => !isSafelyHeld(candidate, claimant, context))
   if (missing.length === 0) return { state: 'held' }
-  const queued = queueIn(seen)
-  const other = otherWaiter(queued, claimant, now)
-  if (other !== undefined && isSpent(queued, claimant, about)) {
-    return { state: 'waiting', holder: other, writes: goesBehind(seen, claimant, now) }
+  const queueLease = findQueueLease(observed)
+  const otherHolder = otherWaiter(queueLease, claimant, now)
+  if (otherHolder !== undefined && isHoldExpired(queueLease, claimant, context)) {
+    return {
+      state: 'waiting',
+      holder: otherHolder,
+      writes: moveBehindQueue(observed, claimant, now),
+    }
   }
-  const first = firstWaiter(queued, now)
-  if (first !== undefined && first.uid !== claimant.uid && !standsIn(queued, claimant)) {
-    return { state: 'waiting', holder: first, writes: waits(seen, claimant, now) }
+  const firstInQueue = firstWaiter(queueLease, now)
+  if (
+    firstInQueue !== undefined &&
+    firstInQueue.uid !== claimant.uid &&
+    !isHolder(queueLease, claimant)
+  ) {
+    return { state: 'waiting', holder: firstInQueue, writes: waitInQueue(observed, claimant, now) }
   }
-  return { state: 'taking', writes: missing.flatMap((one) => taken(one, claimant, about)) }
+  return {
+    state: 'taking',
+    writes: missing.flatMap((candidate) => acquire(candidate, claimant, context)),
+  }
 }
 
 /** Gives back what a claimant without a Job holds. */
-export function givenBack(seen: SeenLease[], claimant: Holder): LeaseWrite[] {
-  return seen.flatMap(({ lease }) => (standsIn(lease, claimant) ? [vacated(lease, claimant)] : []))
+export function leaseReleases(observed: ObservedLease[], claimant: LeaseHolder): LeaseWrite[] {
+  return observed.flatMap(({ lease }) =>
+    isHolder(lease, claimant) ? [releaseOf(lease, claimant)] : [],
+  )
 }
 
 /** A Lease with a queue is only left: deleted, it would take the queue along. */
-function vacated(lease: Lease, claimant: Holder): LeaseWrite {
-  if (!hasWaiters(lease, claimant)) return { act: 'drop', lease }
-  return { act: 'take', lease: { ...lease, spec: {} } }
+function releaseOf(lease: Lease, claimant: LeaseHolder): LeaseWrite {
+  if (!hasOtherWaiters(lease, claimant)) return { action: 'drop', lease }
+  return { action: 'take', lease: { ...lease, spec: {} } }
 }
 
 /** Every claimant needs the Lease `backup`: so its queue is that of the cluster. */
-function queueIn(seen: SeenLease[]): Lease | undefined {
-  return seen.find(({ kind }) => kind === 'backup')?.lease
+function findQueueLease(observed: ObservedLease[]): Lease | undefined {
+  return observed.find(({ kind }) => kind === 'backup')?.lease
 }
 
 /** Gives back the others, and is noted in the queue. */
-function waits(seen: SeenLease[], claimant: Holder, now: Date): LeaseWrite[] {
-  const queued = queueIn(seen)
-  if (queued === undefined || standsIn(queued, claimant)) return givenBack(seen, claimant)
-  const noted = enqueued(queued, claimant, now)
-  return [...givenBack(seen, claimant), ...(noted ? [{ act: 'take' as const, lease: noted }] : [])]
+function waitInQueue(observed: ObservedLease[], claimant: LeaseHolder, now: Date): LeaseWrite[] {
+  const queueLease = findQueueLease(observed)
+  if (queueLease === undefined || isHolder(queueLease, claimant))
+    return leaseReleases(observed, claimant)
+  const enqueuedLease = enqueued(queueLease, claimant, now)
+  return [
+    ...leaseReleases(observed, claimant),
+    ...(enqueuedLease ? [{ action: 'take' as const, lease: enqueuedLease }] : []),
+  ]
 }
 
 /** Leaves the Lease to those who wait, and waits behind them. */
-function goesBehind(seen: SeenLease[], claimant: Holder, now: Date): LeaseWrite[] {
-  const queued = queueIn(seen)
-  const others = givenBack(
-    seen.filter(({ kind }) => kind !== 'backup'),
+function moveBehindQueue(
+  observed: ObservedLease[],
+  claimant: LeaseHolder,
+  now: Date,
+): LeaseWrite[] {
+  const queueLease = findQueueLease(observed)
+  const others = leaseReleases(
+    observed.filter(({ kind }) => kind !== 'backup'),
     claimant,
   )
-  if (queued === undefined) return others
-  const lease = { ...requeued(queued, claimant, now), spec: {} }
-  return [...others, { act: 'take', lease }]
+  if (queueLease === undefined) return others
+  const lease = { ...requeued(queueLease, claimant, now), spec: {} }
+  return [...others, { action: 'take', lease }]
 }
 
 /** It was held for as long as a hold without a Job may last. */
-function isSpent(lease: Lease | undefined, claimant: Holder, { cluster, now }: About): boolean {
+function isHoldExpired(
+  lease: Lease | undefined,
+  claimant: LeaseHolder,
+  { cluster, now }: ClaimContext,
+): boolean {
   return (
-    standsIn(lease, claimant) &&
-    isOwned(lease, cluster) &&
-    Math.abs(ageOf(lease, now)) >= LEASE_SECONDS - LEASE_MARGIN_SECONDS
+    isHolder(lease, claimant) &&
+    isOwnedBy(lease, cluster) &&
+    Math.abs(leaseAge(lease, now)) >= LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
   )
 }
 
 /** Number of the first Job that belongs to the hold; 0: all of them do. */
-function heldRun({ metadata }: Lease): number {
+function firstRunOf({ metadata }: Lease): number {
   const run = Number(metadata.annotations?.[ANNOTATIONS.run] ?? 0)
   return Number.isInteger(run) ? run : 0
 }
@@ -195,11 +235,11 @@ function heldRun({ metadata }: Lease): number {
 /** Makes the writes in their order; the first that fails ends it, and the next pass looks again. */
 export async function writeLeases(
   writes: LeaseWrite[],
-  ports: Pick<LeasePorts, 'takeLease' | 'dropLease'>,
+  ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
 ): Promise<void> {
-  for (const { act, lease } of writes) {
-    const isDone = await (act === 'take' ? ports.takeLease(lease) : ports.dropLease(lease))
-    if (!isDone) return
+  for (const { action, lease } of writes) {
+    const isWritten = await (action === 'take' ? ports.writeLease(lease) : ports.deleteLease(lease))
+    if (!isWritten) return
   }
 }
 
@@ -210,13 +250,13 @@ export async function writeLeases(
 export async function release(
   cluster: { namespace: string; name: string },
   kinds: LeaseKind[],
-  claimant: Holder,
-  ports: Pick<LeasePorts, 'lease' | 'takeLease' | 'dropLease'>,
+  claimant: LeaseHolder,
+  ports: Pick<LeasePorts, 'lease' | 'writeLease' | 'deleteLease'>,
 ): Promise<void> {
   for (const kind of kinds) {
     try {
       const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
-      if (standsIn(lease, claimant)) await writeLeases([vacated(lease, claimant)], ports)
+      if (isHolder(lease, claimant)) await writeLeases([releaseOf(lease, claimant)], ports)
     } catch (error) {
       if (!(error instanceof KubernetesError)) throw error
       // A resource must be able to go, whatever the API server says of its cluster's namespace.
@@ -225,23 +265,23 @@ export async function release(
 }
 
 /** Whether a claimant stands in a Lease, whoever may take it. */
-export function standsIn(lease: Lease | undefined, claimant: Holder): lease is Lease {
-  return lease !== undefined && holderIn(lease)?.uid === claimant.uid
+export function isHolder(lease: Lease | undefined, claimant: LeaseHolder): lease is Lease {
+  return lease !== undefined && readLeaseHolder(lease)?.uid === claimant.uid
 }
 
 /** Seconds since the last of these was taken. */
-export function heldSeconds(seen: SeenLease[], now: Date): number {
-  return Math.min(...seen.map(({ lease }) => ageOf(lease, now)))
+export function secondsSinceAcquired(observed: ObservedLease[], now: Date): number {
+  return Math.min(...observed.map(({ lease }) => leaseAge(lease, now)))
 }
 
 /** As messages name it. */
-export function called({ kind, namespace, name }: Holder): string {
+export function formatHolderName({ kind, namespace, name }: LeaseHolder): string {
   const holder = `${kind} ${namespace}/${name}`
   return kind === 'VecCluster' ? `the helm run of ${holder}` : holder
 }
 
 /** Seconds since it was taken. */
-function ageOf(lease: Lease | undefined, now: Date): number {
+function leaseAge(lease: Lease | undefined, now: Date): number {
   const age = secondsSince(lease?.spec?.acquireTime ?? '', now)
   return Number.isNaN(age) ? Infinity : age
 }
@@ -250,47 +290,55 @@ function ageOf(lease: Lease | undefined, now: Date): number {
  * The claimant holds it, for this very cluster, and for long enough: a Job that appeared past the end
  * of the hold would meet that of the next holder.
  */
-function isSecure(
-  { lease, jobs }: SeenLease,
-  claimant: Holder,
-  { cluster, now, run = 0 }: About,
+function isSafelyHeld(
+  { lease, jobs }: ObservedLease,
+  claimant: LeaseHolder,
+  { cluster, now, run = 0 }: ClaimContext,
 ): boolean {
   return (
-    standsIn(lease, claimant) &&
-    isOwned(lease, cluster) &&
-    heldRun(lease) === run &&
+    isHolder(lease, claimant) &&
+    isOwnedBy(lease, cluster) &&
+    firstRunOf(lease) === run &&
     // One that could not be listed, or has ended meanwhile, was the Job of this hold.
     jobs?.length === 0 &&
-    Math.abs(ageOf(lease, now)) < LEASE_SECONDS - LEASE_MARGIN_SECONDS
+    Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
   )
 }
 
-function isOwned(lease: Lease, { metadata }: Cluster): boolean {
+function isOwnedBy(lease: Lease, { metadata }: LeasedCluster): boolean {
   return lease.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true
 }
 
-function taken({ kind, lease }: SeenLease, claimant: Holder, about: About): LeaseWrite[] {
-  const { cluster } = about
-  const fresh = newLease(kind, claimant, about)
-  if (lease === undefined) return [{ act: 'take', lease: fresh }]
+function acquire(
+  { kind, lease }: ObservedLease,
+  claimant: LeaseHolder,
+  context: ClaimContext,
+): LeaseWrite[] {
+  const { cluster } = context
+  const desired = newLease(kind, claimant, context)
+  if (lease === undefined) return [{ action: 'take', lease: desired }]
   // That of a former cluster of this name is deleted with its owner, at any moment.
-  if (!isOwned(lease, cluster)) {
+  if (!isOwnedBy(lease, cluster)) {
     return [
-      { act: 'drop', lease },
-      { act: 'take', lease: fresh },
+      { action: 'drop', lease },
+      { action: 'take', lease: desired },
     ]
   }
   const { resourceVersion } = lease.metadata
-  const annotations = { ...waitersWithout(lease, claimant), ...fresh.metadata.annotations }
+  const annotations = { ...waitersWithout(lease, claimant), ...desired.metadata.annotations }
   const metadata = {
-    ...fresh.metadata,
+    ...desired.metadata,
     ...(Object.keys(annotations).length > 0 && { annotations }),
     ...(resourceVersion !== undefined && { resourceVersion }),
   }
-  return [{ act: 'take', lease: { ...fresh, metadata } }]
+  return [{ action: 'take', lease: { ...desired, metadata } }]
 }
 
-function newLease(kind: LeaseKind, claimant: Holder, { cluster, now, run }: About): Lease {
+function newLease(
+  kind: LeaseKind,
+  claimant: LeaseHolder,
+  { cluster, now, run }: ClaimContext,
+): Lease {
   const { namespace, name, uid } = cluster.metadata
   return {
     apiVersion: 'coordination.k8s.io/v1',
@@ -303,7 +351,7 @@ function newLease(kind: LeaseKind, claimant: Holder, { cluster, now, run }: Abou
       ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name, uid }],
     },
     spec: {
-      holderIdentity: identityOf(claimant),
+      holderIdentity: formatHolderIdentity(claimant),
       // The API wants exactly six digits of a second.
       acquireTime: now.toISOString().replace('Z', '000Z'),
     },

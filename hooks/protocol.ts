@@ -6,8 +6,8 @@ import { Type, type TObject, type TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { AnyObject, Job, Secret, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
-import { loosened } from '../crds/loosened.ts'
-import { API_VERSION } from '../crds/names.ts'
+import { lenientSchema } from './lenient-schema.ts'
+import { API_VERSION } from '../crds/contract/names.ts'
 
 /** A status may be that of another release: only what would not do at all is refused. */
 const AnyStatus = Type.Optional(
@@ -17,13 +17,13 @@ const AnyStatus = Type.Optional(
 function withAnyStatus({ properties }: TObject): TObject {
   return Type.Object({
     ...properties,
-    spec: loosened(properties['spec'] ?? Type.Unknown()),
+    spec: lenientSchema(properties['spec'] ?? Type.Unknown()),
     status: AnyStatus,
   })
 }
 
 /** What the rooms read more of than who it is. */
-const READ = {
+const CHECKED_SCHEMAS = {
   'Job.batch/v1': Job,
   'Secret.v1': Secret,
   'StatefulSet.apps/v1': StatefulSet,
@@ -34,14 +34,17 @@ const READ = {
 /** Objects by `Kind.group/version`, then by `namespace/name`. */
 export const Observations = Type.Object(
   Object.fromEntries(
-    Object.entries(READ).map(([kind, schema]) => [kind, Type.Optional(each(schema))]),
+    Object.entries(CHECKED_SCHEMAS).map(([kind, schema]) => [
+      kind,
+      Type.Optional(recordOf(schema)),
+    ]),
   ),
-  { additionalProperties: each(AnyObject) },
+  { additionalProperties: recordOf(AnyObject) },
 )
 export type Observations = Record<string, Record<string, AnyObject>>
 
 /** Under whatever key: the pattern of `Type.String()` lets one with a line break pass unseen. */
-function each(schema: TSchema) {
+function recordOf(schema: TSchema) {
   return Type.Record(Type.String({ pattern: '^[^]*$' }), schema)
 }
 
@@ -85,7 +88,7 @@ export interface Child {
 }
 
 /** An observed child that is meant to be deleted, and why. */
-export interface Dropped {
+export interface PrunedChild {
   kind: string
   name: string
   reason: string
@@ -96,7 +99,7 @@ export interface Desired<Status> {
   status: Status
   children: Child[]
   /** Every observed child that is not among the children: a child that is in neither is a defect. */
-  dropped?: Dropped[]
+  pruned?: PrunedChild[]
   resyncAfterSeconds?: number
   /** Only in finalize: nothing is left to clean up. */
   finalized?: boolean
@@ -105,7 +108,7 @@ export interface Desired<Status> {
   /** What a pass in the background threw. A defect is logged with its stack. */
   failure?: { error: unknown }
   /** Jobs to delete with their pods, waiting for the pods to end. */
-  stop?: { namespace: string; name: string; uid: string }[]
+  deleteJobs?: { namespace: string; name: string; uid: string }[]
 }
 
 /** The answer as Metacontroller reads it; it refuses any other field. */
@@ -154,7 +157,7 @@ export interface JobResources {
 }
 
 /** Thrown by a room for what Metacontroller should ask again later: 429 with Retry-After. */
-export class TryLater extends Error {
+export class RetryLater extends Error {
   readonly seconds: number
 
   constructor(message: string, seconds: number) {

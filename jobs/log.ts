@@ -4,7 +4,6 @@
  * Job is all a person may have left of it.
  */
 import { destination, pino, type DestinationStream, type Logger } from 'pino'
-import { printable } from './printable.ts'
 
 const LEVELS: Record<string, string> = {
   DEBUG: 'debug',
@@ -12,7 +11,7 @@ const LEVELS: Record<string, string> = {
   WARNING: 'warn',
   ERROR: 'error',
 }
-const NAMES: Record<number, string> = { 20: 'DEBUG', 30: 'INFO', 40: 'WARNING', 50: 'ERROR' }
+const LEVEL_NAMES: Record<number, string> = { 20: 'DEBUG', 30: 'INFO', 40: 'WARNING', 50: 'ERROR' }
 
 /** `LOG_LEVEL` is DEBUG, INFO, WARNING or ERROR; `LOG_FORMAT` is json or text. */
 export function jobLog(
@@ -24,9 +23,9 @@ export function jobLog(
       level: LEVELS[(env['LOG_LEVEL'] ?? '').toUpperCase()] ?? 'info',
       base: {},
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
-      formatters: { level: (_, number) => ({ level: NAMES[number] ?? 'ERROR' }) },
+      formatters: { level: (_, number) => ({ level: LEVEL_NAMES[number] ?? 'ERROR' }) },
     },
-    env['LOG_FORMAT'] === 'text' ? { write: (line) => output.write(asText(line)) } : output,
+    env['LOG_FORMAT'] === 'text' ? { write: (line) => output.write(formatLine(line)) } : output,
   )
 }
 
@@ -35,23 +34,37 @@ export function standardOutput(): DestinationStream {
 }
 
 /** `time LEVEL message key=value ...`, from a line of JSON. */
-function asText(line: string): string {
+function formatLine(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>
-  const rest = Object.entries(fields).map(([key, value]) => ` ${key}=${plain(value)}`)
-  const failure = err === undefined ? '' : `\n${indented((err as { stack?: unknown }).stack)}`
-  return `${plain(time)} ${plain(level)} ${plain(msg)}${rest.join('')}${failure}\n`
+  const formattedFields = Object.entries(fields).map(
+    ([key, value]) => ` ${key}=${formatValue(value)}`,
+  )
+  const stackText = err === undefined ? '' : `\n${formatStack((err as { stack?: unknown }).stack)}`
+  return `${formatValue(time)} ${formatValue(level)} ${formatValue(msg)}${formattedFields.join('')}${stackText}\n`
 }
 
 /** On one line: what others say must not look like a line of ours. */
-function plain(value: unknown): string {
-  return printable(typeof value === 'string' ? value : JSON.stringify(value))
+function formatValue(value: unknown): string {
+  return escapeUnprintable(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
 /** A stack has lines of its own; none of them begins like a line of the log. */
-function indented(stack: unknown): string {
-  return typeof stack === 'string' ? stack.split('\n').map(indentedLine).join('\n') : plain(stack)
+function formatStack(stack: unknown): string {
+  return typeof stack === 'string'
+    ? stack.split('\n').map(formatStackLine).join('\n')
+    : formatValue(stack)
 }
 
-function indentedLine(line: string): string {
-  return `  ${printable(line)}`
+function formatStackLine(line: string): string {
+  return `  ${escapeUnprintable(line)}`
+}
+
+/** Control characters, and those that change the order in which a terminal shows the others. */
+const UNPRINTABLE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+/** The same text with every character that a terminal would act on written as `\u{...}`. */
+export function escapeUnprintable(text: string): string {
+  return text.replaceAll(UNPRINTABLE, (character) => {
+    return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`
+  })
 }

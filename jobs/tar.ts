@@ -9,7 +9,7 @@ export interface TarHeader {
   /** The letter of its kind: `0` for a file, `L` for a long name, `S` for a sparse file. */
   type: string
   /** Further blocks with the map of a sparse file come before its bytes. */
-  hasMoreMap: boolean
+  hasMoreSparseMap: boolean
 }
 
 const NAME = { at: 0, end: 100 }
@@ -22,33 +22,35 @@ const MAGIC = { at: 257, end: 263, value: 'ustar\0' }
 const PREFIX = { at: 345, end: 500 }
 const SPARSE = 'S'
 /** GNU tar keeps the map of a sparse file in its header, and in further blocks where it is long. */
-const MORE_IN_HEADER_AT = 482
-const MORE_IN_BLOCK_AT = 504
+const HEADER_CONTINUED_AT = 482
+const BLOCK_CONTINUED_AT = 504
 const SPACE = 0x20
 const BINARY = 0x80
 const BINARY_START = Buffer.from([BINARY, 0, 0, 0, 0, 0])
 
 /** Whether it is a block of nothing, which ends a tar where a header would be. */
-export function isEmpty(block: Buffer): boolean {
+export function isZeroBlock(block: Buffer): boolean {
   return block.every((byte) => byte === 0)
 }
 
 /** Undefined for what is no header. */
-export function headerIn(block: Buffer): TarHeader | undefined {
-  const sum = block.reduce((all, byte) => all + byte, 0)
-  const own = block.subarray(CHECKSUM.at, CHECKSUM.end).reduce((all, byte) => all + byte, 0)
+export function parseHeader(block: Buffer): TarHeader | undefined {
+  const sum = block.reduce((total, byte) => total + byte, 0)
+  const checksumBytes = block
+    .subarray(CHECKSUM.at, CHECKSUM.end)
+    .reduce((total, byte) => total + byte, 0)
   // It was made while spaces stood in its own place.
-  const expected = sum - own + (CHECKSUM.end - CHECKSUM.at) * SPACE
-  const size = numberIn(block, SIZE)
-  if (numberIn(block, CHECKSUM) !== expected || size === undefined) return undefined
+  const expected = sum - checksumBytes + (CHECKSUM.end - CHECKSUM.at) * SPACE
+  const size = readNumber(block, SIZE)
+  if (readNumber(block, CHECKSUM) !== expected || size === undefined) return undefined
   const type = String.fromCharCode(block[TYPE_AT] ?? 0)
-  const hasMoreMap = type === SPARSE && block[MORE_IN_HEADER_AT] === 1
-  return { name: nameIn(block), size, type, hasMoreMap }
+  const hasMoreSparseMap = type === SPARSE && block[HEADER_CONTINUED_AT] === 1
+  return { name: readName(block), size, type, hasMoreSparseMap }
 }
 
 /** Of a block with the map of a sparse file: whether another one follows. */
-export function isMapContinued(block: Buffer): boolean {
-  return block[MORE_IN_BLOCK_AT] === 1
+export function continuesSparseMap(block: Buffer): boolean {
+  return block[BLOCK_CONTINUED_AT] === 1
 }
 
 /** Bytes of a file with what fills up its last block. */
@@ -56,14 +58,14 @@ export function paddedSize(size: number): number {
   return Math.ceil(size / BLOCK) * BLOCK
 }
 
-function nameIn(block: Buffer): string {
-  const name = textIn(block, NAME)
+function readName(block: Buffer): string {
+  const name = readText(block, NAME)
   const isPosix = block.toString('latin1', MAGIC.at, MAGIC.end) === MAGIC.value
-  const prefix = isPosix ? textIn(block, PREFIX) : ''
+  const prefix = isPosix ? readText(block, PREFIX) : ''
   return prefix === '' ? name : `${prefix}/${name}`
 }
 
-function textIn(block: Buffer, { at, end }: { at: number; end: number }): string {
+function readText(block: Buffer, { at, end }: { at: number; end: number }): string {
   const field = block.subarray(at, end)
   const length = field.indexOf(0)
   return field.toString('utf8', 0, length === -1 ? field.length : length)
@@ -73,11 +75,11 @@ function textIn(block: Buffer, { at, end }: { at: number; end: number }): string
  * Undefined for what is no number of bytes: skipping that many would never end. Octal digits, or behind
  * a first byte of 0x80 a binary number, of which the last six bytes hold any size there is.
  */
-function numberIn(block: Buffer, { at, end }: { at: number; end: number }): number | undefined {
+function readNumber(block: Buffer, { at, end }: { at: number; end: number }): number | undefined {
   const first = block[at] ?? 0
   if (first >= BINARY) {
-    const isNegativeOrTooLarge = !block.subarray(at, end - 6).equals(BINARY_START)
-    return isNegativeOrTooLarge ? undefined : block.readUIntBE(end - 6, 6)
+    const isOutOfRange = !block.subarray(at, end - 6).equals(BINARY_START)
+    return isOutOfRange ? undefined : block.readUIntBE(end - 6, 6)
   }
   const digits = block.toString('latin1', at, end).replaceAll('\0', ' ').trim()
   return /^[0-7]*$/.test(digits) ? Number.parseInt(`0${digits}`, 8) : undefined

@@ -2,7 +2,7 @@
  * One CompositeController for each kind, made from one table. The chart renders them with its values
  * (generate.ts), the worlds of the tests use them as they are.
  */
-import { API_GROUP, API_VERSION } from '../crds/names.ts'
+import { API_GROUP, API_VERSION } from '../crds/contract/names.ts'
 
 /** The CRD's words for what a controller watches, makes and calls. */
 export interface CompositeController {
@@ -64,7 +64,7 @@ interface Kind {
 }
 
 // A Job cannot be changed, and a kept one is returned without its template: only OnDelete fits.
-const jobAndRights: ChildResource[] = [
+const jobAndRbac: ChildResource[] = [
   onDelete('batch/v1', 'jobs'),
   onDelete('v1', 'serviceaccounts'),
   onDelete('rbac.authorization.k8s.io/v1', 'roles'),
@@ -72,17 +72,17 @@ const jobAndRights: ChildResource[] = [
 ]
 
 const KINDS: readonly Kind[] = [
-  { plural: 'vecclusters', finalize: true, children: jobAndRights },
+  { plural: 'vecclusters', finalize: true, children: jobAndRbac },
   { plural: 'veccollections', finalize: true, children: [] },
   { plural: 'vecaccesskeys', finalize: false, children: [inPlace('v1', 'secrets')] },
-  { plural: 'vecbackups', finalize: true, children: jobAndRights },
+  { plural: 'vecbackups', finalize: true, children: jobAndRbac },
   {
     plural: 'vecbackupschedules',
     finalize: true,
     children: [inPlace(API_VERSION, 'vecbackups')],
   },
-  { plural: 'vecrestores', finalize: true, children: jobAndRights },
-  { plural: 'vecmigrations', finalize: true, children: jobAndRights },
+  { plural: 'vecrestores', finalize: true, children: jobAndRbac },
+  { plural: 'vecmigrations', finalize: true, children: jobAndRbac },
 ]
 
 /** Every plural there is, in the order of the specification. */
@@ -104,7 +104,7 @@ export function controllers(installation: Installation): CompositeController[] {
 }
 
 /** What Metacontroller puts on each parent of this kind that has a finalize hook. */
-export function finalizerOf(plural: string): string {
+export function finalizerName(plural: string): string {
   return `metacontroller.io/compositecontroller-${controllerName(plural)}`
 }
 

@@ -3,11 +3,11 @@
  * does not know from our status, so hooks of such a kind must not answer at all.
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
-import { crdName, crdProblem } from '../crds/release.ts'
-import type { Log } from './start-mark.ts'
+import { crdName, outdatedCrdReason } from '../crds/crd.ts'
+import type { Log } from './startup-upgrades.ts'
 import type { Timers } from './timers.ts'
 
-export interface CrdCheck {
+export interface CrdVersionOptions {
   /** Release of the operator. */
   version: string
   plurals: readonly string[]
@@ -19,36 +19,36 @@ export interface CrdCheck {
 
 export interface CrdVersions {
   /** Why hooks of this kind must wait; undefined when they need not. */
-  tooOld(plural: string): string | undefined
+  outdatedReason(plural: string): string | undefined
   stop(): void
 }
 
-const AGAIN_MS = 30_000
+const RETRY_INTERVAL_MS = 30_000
 
 /** Compares once, and every 30 s for as long as a CRD is missing or too old. */
-export async function watchCrdVersions(check: CrdCheck): Promise<CrdVersions> {
-  let problems = new Map(
-    check.plurals.map((plural) => [plural, `${crdName(plural)} is not read yet`]),
+export async function watchCrdVersions(options: CrdVersionOptions): Promise<CrdVersions> {
+  let outdated = new Map(
+    options.plurals.map((plural) => [plural, `${crdName(plural)} is not read yet`]),
   )
   let stopped = false
   let cancel: (() => void) | undefined
 
-  async function compare(): Promise<void> {
+  async function checkVersions(): Promise<void> {
     try {
-      problems = await readProblems(check)
+      outdated = await readOutdated(options)
     } catch (error) {
       // What was known before the API failed stays true: CRDs do not grow older.
-      check.log.warn({ err: error }, 'the CRDs cannot be read')
+      options.log.warn({ err: error }, 'the CRDs cannot be read')
     }
-    for (const problem of problems.values()) check.log.warn({}, problem)
-    if (problems.size > 0 && !stopped) {
-      cancel = check.timers.setTimeout(() => void compare(), AGAIN_MS)
+    for (const reason of outdated.values()) options.log.warn({}, reason)
+    if (outdated.size > 0 && !stopped) {
+      cancel = options.timers.setTimeout(() => void checkVersions(), RETRY_INTERVAL_MS)
     }
   }
 
-  await compare()
+  await checkVersions()
   return {
-    tooOld: (plural) => problems.get(plural),
+    outdatedReason: (plural) => outdated.get(plural),
     stop() {
       stopped = true
       cancel?.()
@@ -56,11 +56,11 @@ export async function watchCrdVersions(check: CrdCheck): Promise<CrdVersions> {
   }
 }
 
-async function readProblems(check: CrdCheck): Promise<Map<string, string>> {
-  const problems = new Map<string, string>()
-  for (const plural of check.plurals) {
-    const problem = crdProblem(plural, await check.read(crdName(plural)), check.version)
-    if (problem !== undefined) problems.set(plural, problem)
+async function readOutdated(options: CrdVersionOptions): Promise<Map<string, string>> {
+  const outdated = new Map<string, string>()
+  for (const plural of options.plurals) {
+    const reason = outdatedCrdReason(plural, await options.read(crdName(plural)), options.version)
+    if (reason !== undefined) outdated.set(plural, reason)
   }
-  return problems
+  return outdated
 }

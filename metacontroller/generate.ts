@@ -12,7 +12,7 @@ const HEADER = `{{- /* Generated from metacontroller/controllers.ts by "npm run 
 `
 
 /** What the chart puts in each place; the helpers are in chart/templates/_helpers.tpl. */
-const PLACES = {
+const PLACEHOLDERS = {
   URL: '{{ include "vec-operator.hookUrl" . }}',
   VERSION: '{{ .Chart.AppVersion }}',
   FINGERPRINT: '{{ include "vec-operator.tokenFingerprint" . }}',
@@ -24,18 +24,18 @@ const PLACES = {
 } as const
 
 /** The template as it must be. */
-export function template(): string {
+export function renderTemplate(): string {
   const objects = controllers({
-    url: place('URL'),
-    version: place('VERSION'),
-    tokenFingerprint: place('FINGERPRINT'),
-    namespacesHash: place('NAMESPACES'),
+    url: placeholder('URL'),
+    version: placeholder('VERSION'),
+    tokenFingerprint: placeholder('FINGERPRINT'),
+    namespacesHash: placeholder('NAMESPACES'),
     token: {
-      name: place('SECRET'),
-      namespace: place('SECRET_NAMESPACE'),
-      key: place('SECRET_KEY'),
+      name: placeholder('SECRET'),
+      namespace: placeholder('SECRET_NAMESPACE'),
+      key: placeholder('SECRET_KEY'),
     },
-    caBundle: place('CA'),
+    caBundle: placeholder('CA'),
     kinds: PLURALS,
   })
   return HEADER + objects.map(document).join('')
@@ -44,26 +44,29 @@ export function template(): string {
 function document(controller: CompositeController): string {
   const text = stringify(controller, { lineWidth: 0, aliasDuplicateObjects: false })
     // Only where they are a person's own: else the service writes them when it runs.
-    .replace(/^( +)authorization:\n(?: +.*\n){5}/gm, onlyIf('.Values.hooks.token.existingSecret'))
-    .replace(/^( +)caBundle:\n.*\n/gm, onlyIf('.Values.hooks.tls.caBundle'))
-    .replace(/__([A-Z_]+)__/g, (_, name: keyof typeof PLACES) => PLACES[name])
+    .replace(
+      /^( +)authorization:\n(?: +.*\n){5}/gm,
+      conditional('.Values.hooks.token.existingSecret'),
+    )
+    .replace(/^( +)caBundle:\n.*\n/gm, conditional('.Values.hooks.tls.caBundle'))
+    .replace(/__([A-Z_]+)__/g, (_, name: keyof typeof PLACEHOLDERS) => PLACEHOLDERS[name])
   const { resource } = controller.spec.parentResource
   return `{{- if has ${JSON.stringify(resource)} .Values.kinds }}\n---\n${text}{{- end }}\n`
 }
 
-function onlyIf(value: string) {
+function conditional(value: string) {
   return (block: string, indent: string) =>
     `${indent}{{- if ${value} }}\n${block}${indent}{{- end }}\n`
 }
 
-function place(name: keyof typeof PLACES): string {
+function placeholder(name: keyof typeof PLACEHOLDERS): string {
   return `__${name}__`
 }
 
 if (import.meta.main) {
-  const wanted = template()
-  if (!process.argv.includes('--check')) writeFileSync(TEMPLATE, wanted)
-  else if (readFileSync(TEMPLATE, 'utf8') !== wanted) {
+  const expected = renderTemplate()
+  if (!process.argv.includes('--check')) writeFileSync(TEMPLATE, expected)
+  else if (readFileSync(TEMPLATE, 'utf8') !== expected) {
     process.stderr.write('chart/templates/compositecontrollers.yaml differs: npm run generate\n')
     process.exitCode = 1
   }

@@ -68,8 +68,8 @@ const FLAGS = {
 const LOG_LEVELS = ['DEBUG', 'INFO', 'WARNING', 'ERROR']
 const LOG_FORMATS = ['json', 'text']
 
-const Amounts = Type.Object({ requests: StringMap(), limits: StringMap() })
-const JobResources = Type.Object({ helm: Amounts, data: Amounts })
+const ResourceRequirements = Type.Object({ requests: StringMap(), limits: StringMap() })
+const JobResources = Type.Object({ helm: ResourceRequirements, data: ResourceRequirements })
 
 const HELM_RESOURCES = { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } }
 const DATA_RESOURCES = { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } }
@@ -82,41 +82,45 @@ export function parseOptions(
 ): Options | undefined {
   const { values: flags } = parseArgs({ args, options: FLAGS, strict: true })
   if (flags.help) return undefined
-  const inside = env['KUBERNETES_SERVICE_HOST'] !== undefined && flags.kubeconfig === undefined
-  const kubeconfig = flags.kubeconfig ?? (inside ? undefined : env['KUBECONFIG'])
+  const inCluster = env['KUBERNETES_SERVICE_HOST'] !== undefined && flags.kubeconfig === undefined
+  const kubeconfig = flags.kubeconfig ?? (inCluster ? undefined : env['KUBECONFIG'])
   const tokenFile = env['HOOK_TOKEN_FILE']
-  const identity = identityOf(env)
+  const identity = parseIdentity(env)
   if (tokenFile === undefined && identity === undefined && !flags['insecure-hooks']) {
     throw new Error(
       'neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks serves without a token',
     )
   }
-  const tls = tlsFiles(env)
-  const logLevel = oneOf('LOG_LEVEL', LOG_LEVELS, flags['log-level'] ?? env['LOG_LEVEL'] ?? 'INFO')
-  const logFormat = oneOf(
+  const tls = parseTlsFiles(env)
+  const logLevel = parseChoice(
+    'LOG_LEVEL',
+    LOG_LEVELS,
+    flags['log-level'] ?? env['LOG_LEVEL'] ?? 'INFO',
+  )
+  const logFormat = parseChoice(
     'LOG_FORMAT',
     LOG_FORMATS,
     flags['log-format'] ?? env['LOG_FORMAT'] ?? 'json',
   )
   return {
     ...(kubeconfig !== undefined && { kubeconfig }),
-    port: whole('PORT', flags.port ?? env['PORT'] ?? '8080', 65535),
+    port: parseInteger('PORT', flags.port ?? env['PORT'] ?? '8080', 65535),
     host: flags.host ?? env['HOST'] ?? '0.0.0.0',
     ...(tokenFile !== undefined && { tokenFile }),
     insecureHooks: flags['insecure-hooks'],
     ...(tls && { tls }),
     ...(identity && { identity }),
-    ...(inside && { purgeRules: purgeRules(env) }),
+    ...(inCluster && { purgeRules: parsePurgeRules(env) }),
     ...(env['POD_NAMESPACE'] !== undefined && { ownNamespace: env['POD_NAMESPACE'] }),
-    engineRoute: oneOf(
+    engineRoute: parseChoice(
       'ENGINE_ROUTE',
       ['direct', 'proxy'] as const,
-      env['ENGINE_ROUTE'] ?? (inside ? 'direct' : 'proxy'),
+      env['ENGINE_ROUTE'] ?? (inCluster ? 'direct' : 'proxy'),
     ),
-    settings: settingsOf(env, {
+    settings: parseSettings(env, {
       ...{ version, logLevel, logFormat },
       namespaces: flags.namespace ?? [],
-      crossNamespace: oneOf(
+      crossNamespace: parseChoice(
         'CROSS_NAMESPACE',
         ['open', 'closed'] as const,
         flags['cross-namespace'] ?? env['CROSS_NAMESPACE'] ?? 'open',
@@ -125,33 +129,37 @@ export function parseOptions(
   }
 }
 
-function settingsOf(
+function parseSettings(
   env: Environment,
-  known: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'namespaces' | 'crossNamespace'>,
+  base: Pick<Settings, 'version' | 'logLevel' | 'logFormat' | 'namespaces' | 'crossNamespace'>,
 ): Settings {
   return {
-    ...known,
-    image: env['IMAGE'] ?? `ghcr.io/vec-operator/vec-operator:${known.version}`,
-    imagePullPolicy: oneOf(
+    ...base,
+    image: env['IMAGE'] ?? `ghcr.io/vec-operator/vec-operator:${base.version}`,
+    imagePullPolicy: parseChoice(
       'IMAGE_PULL_POLICY',
       ['Always', 'IfNotPresent', 'Never'] as const,
       env['IMAGE_PULL_POLICY'] ?? 'IfNotPresent',
     ),
-    imagePullSecrets: pullSecrets(env),
+    imagePullSecrets: parsePullSecrets(env),
     // The server fills it in for each decision: tokens rotate.
     jobKeys: [],
     chart: {
       name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
       repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
     },
-    maxHelmJobs: whole('MAX_HELM_JOBS', env['MAX_HELM_JOBS'] ?? '10', 1000),
-    historySeconds: whole('JOB_HISTORY_SECONDS', env['JOB_HISTORY_SECONDS'] ?? '86400', 10 ** 8),
-    jobResources: jobResources(env['JOB_RESOURCES']),
+    maxHelmJobs: parseInteger('MAX_HELM_JOBS', env['MAX_HELM_JOBS'] ?? '10', 1000),
+    historySeconds: parseInteger(
+      'JOB_HISTORY_SECONDS',
+      env['JOB_HISTORY_SECONDS'] ?? '86400',
+      10 ** 8,
+    ),
+    jobResources: parseJobResources(env['JOB_RESOURCES']),
   }
 }
 
 /** Outside a cluster there is no namespace to copy them from. */
-function pullSecrets(env: Environment): string[] {
+function parsePullSecrets(env: Environment): string[] {
   const names = (env['IMAGE_PULL_SECRETS'] ?? '').split(',').filter((name) => name !== '')
   if (names.length > 0 && env['POD_NAMESPACE'] === undefined) {
     throw new Error('IMAGE_PULL_SECRETS needs POD_NAMESPACE, the namespace they are in')
@@ -159,15 +167,15 @@ function pullSecrets(env: Environment): string[] {
   return names
 }
 
-function jobResources(text: string | undefined): Settings['jobResources'] {
+function parseJobResources(text: string | undefined): Settings['jobResources'] {
   if (text === undefined) return { helm: HELM_RESOURCES, data: DATA_RESOURCES }
-  const value = json('JOB_RESOURCES', text)
+  const value = parseJson('JOB_RESOURCES', text)
   if (Value.Check(JobResources, value)) return value
   const { path = '', message = '' } = Value.Errors(JobResources, value).First() ?? {}
   throw new Error(`JOB_RESOURCES${path.replaceAll('/', '.')}: ${message}`)
 }
 
-function json(name: string, text: string): unknown {
+function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -175,37 +183,38 @@ function json(name: string, text: string): unknown {
   }
 }
 
-function purgeRules(env: Environment): NonNullable<Options['purgeRules']> {
-  const http = oneOf('PURGE_HTTP', ['allow', 'refuse'] as const, env['PURGE_HTTP'] ?? 'allow')
+function parsePurgeRules(env: Environment): NonNullable<Options['purgeRules']> {
+  const http = parseChoice('PURGE_HTTP', ['allow', 'refuse'] as const, env['PURGE_HTTP'] ?? 'allow')
   const denied = (env['PURGE_DENIED'] ?? '').split(',').filter((network) => network !== '')
-  return { allowHttp: http === 'allow', denied: [...denied, ...apiServerOf(env)] }
+  return { allowHttp: http === 'allow', denied: [...denied, ...apiServerNetwork(env)] }
 }
 
 /** What it answers is nothing that a bucket says. */
-function apiServerOf({ KUBERNETES_SERVICE_HOST: host = '' }: Environment): string[] {
+function apiServerNetwork({ KUBERNETES_SERVICE_HOST: host = '' }: Environment): string[] {
   if (isIP(host) === 0) return []
   return [`${host}/${isIPv6(host) ? 128 : 32}`]
 }
 
 /** `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the names that Metacontroller calls. */
-function identityOf(env: Environment): Options['identity'] {
-  const { HOOK_SECRET: place, HOOK_HOSTS: hosts, HOOK_TLS: tls = 'on' } = env
-  if (place === undefined) return undefined
-  const [namespace = '', name = '', ...rest] = place.split('/')
+function parseIdentity(env: Environment): Options['identity'] {
+  const { HOOK_SECRET: reference, HOOK_HOSTS: hosts, HOOK_TLS: tls = 'on' } = env
+  if (reference === undefined) return undefined
+  const [namespace = '', name = '', ...rest] = reference.split('/')
   if (namespace === '' || name === '' || rest.length > 0) {
-    throw new Error(`HOOK_SECRET: "${place}" is not <namespace>/<name>`)
+    throw new Error(`HOOK_SECRET: "${reference}" is not <namespace>/<name>`)
   }
-  const names = (hosts ?? '').split(',').filter((host) => host !== '')
-  if (names.length === 0) throw new Error('HOOK_SECRET needs HOOK_HOSTS, the names of this service')
+  const hostNames = (hosts ?? '').split(',').filter((host) => host !== '')
+  if (hostNames.length === 0)
+    throw new Error('HOOK_SECRET needs HOOK_HOSTS, the names of this service')
   return {
     secret: { namespace, name },
-    hosts: names,
+    hosts: hostNames,
     rotation: env['HOOK_TOKEN_ROTATION'] ?? '',
-    ownTls: oneOf('HOOK_TLS', ['on', 'off'] as const, tls) === 'on',
+    ownTls: parseChoice('HOOK_TLS', ['on', 'off'] as const, tls) === 'on',
   }
 }
 
-function tlsFiles(env: Environment): Options['tls'] {
+function parseTlsFiles(env: Environment): Options['tls'] {
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = env
   if (certFile === undefined && keyFile === undefined) return undefined
   if (certFile === undefined || keyFile === undefined) {
@@ -214,17 +223,17 @@ function tlsFiles(env: Environment): Options['tls'] {
   return { certFile, keyFile }
 }
 
-function oneOf<const Word extends string>(
+function parseChoice<const Choice extends string>(
   name: string,
-  words: readonly Word[],
+  choices: readonly Choice[],
   text: string,
-): Word {
-  const word = words.find((known) => known === text)
-  if (word === undefined) throw new Error(`${name}: "${text}" is none of ${words.join(', ')}`)
-  return word
+): Choice {
+  const choice = choices.find((candidate) => candidate === text)
+  if (choice === undefined) throw new Error(`${name}: "${text}" is none of ${choices.join(', ')}`)
+  return choice
 }
 
-function whole(name: string, text: string, maximum: number): number {
+function parseInteger(name: string, text: string, maximum: number): number {
   const number = Number(text)
   if (!/^[0-9]+$/.test(text) || number > maximum) {
     throw new Error(`${name}: "${text}" is not a whole number up to ${maximum}`)

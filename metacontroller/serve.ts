@@ -6,20 +6,20 @@ import type { Server } from 'node:https'
 import type { Logger } from 'pino'
 import manifest from '../package.json' with { type: 'json' }
 import { buildServer } from '../hooks/server.ts'
-import { AddressGuard } from '../jobs/clients/addresses.ts'
-import { EngineConnections } from '../jobs/clients/engine-route.ts'
-import { serviceAccess } from '../jobs/clients/kubernetes-service.ts'
+import { AddressGuard } from '../jobs/clients/http/address-guard.ts'
+import { EngineConnections } from '../jobs/clients/engine/transport.ts'
+import { serviceAccess } from '../jobs/clients/kubernetes/access.ts'
 import { jobLog } from '../jobs/log.ts'
 import { PLURALS } from './controllers.ts'
 import { watchCrdVersions } from './crd-version.ts'
-import { engineLookup, serviceReader } from './engine-lookup.ts'
-import { proofOf } from './identity/proof.ts'
-import { serviceMetrics } from './metrics.ts'
+import { engineLookup, serviceReader } from './ports/engine-client.ts'
+import { loadHookCredentials } from './identity/hook-credentials.ts'
+import { serviceMetrics } from './metrics/index.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
-import { patchCluster, readCrd, servedClusters } from './ports.ts'
-import { roomsOf } from './rooms.ts'
-import { ServiceKubernetes } from './service-kubernetes.ts'
-import { startMarking } from './start-mark.ts'
+import { patchCluster, readCrd, listClusters } from './ports/cluster.ts'
+import { createKindHooks } from './hooks.ts'
+import { ServiceKubernetes } from './ports/kubernetes-client.ts'
+import { markClustersOnStartup } from './startup-upgrades.ts'
 import { systemTimers, type Timers } from './timers.ts'
 
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
@@ -38,8 +38,8 @@ export interface Service {
 }
 
 /** Engines are the tenants' own: what one of them answers must not cost the others their service. */
-const ENGINE_ANSWERS = { maxBytes: 2 * 1024 * 1024, budgetBytes: 8 * 1024 * 1024 }
-const STOP_WITHIN_MS = 20_000
+const ENGINE_RESPONSE_LIMITS = { maxBytes: 2 * 1024 * 1024, budgetBytes: 8 * 1024 * 1024 }
+const SHUTDOWN_TIMEOUT_MS = 20_000
 
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { log, settings, now = () => new Date() } = options
@@ -49,52 +49,52 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const metrics = serviceMetrics(settings.version, now)
   const access = await serviceAccess(options.kubeconfig)
   const kubernetes = new ServiceKubernetes(access, log, {
-    called: (call) => metrics.called('kubernetes', call),
+    onCall: (call) => metrics.recordCall('kubernetes', call),
     now,
   })
-  const tools = { kubernetes, plurals: PLURALS, now, timers, log }
-  const proof = await proofOf(options, tools)
+  const dependencies = { kubernetes, plurals: PLURALS, now, timers, log }
+  const credentials = await loadHookCredentials(options, dependencies)
   const guard = new AddressGuard({ allowHttp: true, denied: [] })
   const connections = new EngineConnections({
-    ...ENGINE_ANSWERS,
+    ...ENGINE_RESPONSE_LIMITS,
     ...(options.engineRoute === 'direct' && {
       lookup: engineLookup(guard, serviceReader(kubernetes, now)),
     }),
   })
-  const rooms = roomsOf({
+  const kindHooks = createKindHooks({
     ...{ ...options, namespaces, kubernetes, connections, now, timers, metrics },
-    jobKeys: () => proof.jobKeys(),
+    jobKeys: () => credentials.jobKeys(),
   })
-  const crds = await watchCrdVersions({
+  const crdVersions = await watchCrdVersions({
     version: settings.version,
-    plurals: rooms.map(({ plural }) => plural),
+    plurals: kindHooks.map(({ plural }) => plural),
     read: (name) => readCrd(kubernetes, name),
     timers,
     log,
   })
   const server = buildServer({
-    ...{ rooms, log, now, settings, metrics },
-    tokens: () => proof.tokens(),
-    jobKeys: () => proof.jobKeys(),
-    crdTooOld: (plural) => crds.tooOld(plural),
-    ...(proof.tls && { tls: proof.tls }),
+    ...{ hooks: kindHooks, log, now, settings, metrics },
+    tokens: () => credentials.tokens(),
+    jobKeys: () => credentials.jobKeys(),
+    outdatedCrd: (plural) => crdVersions.outdatedReason(plural),
+    ...(credentials.tls && { tls: credentials.tls }),
   })
   const url = await server.listen({ port: options.port, host: options.host })
-  const stopMarking = startMarking({
+  const stopStartupMarks = markClustersOnStartup({
     ...{ startedAt, version: settings.version },
-    list: () => servedClusters(kubernetes, namespaces),
+    list: () => listClusters(kubernetes, namespaces),
     patch: (cluster, patch) => patchCluster(kubernetes, cluster, patch),
     timers,
     log,
   })
-  const stopFollowing = proof.follow(server.server as unknown as Server)
+  const stopWatching = credentials.watch(server.server as unknown as Server)
   log.info({ url, version: settings.version, namespaces }, 'serving')
   return {
     url,
     async close() {
-      crds.stop()
-      stopMarking()
-      stopFollowing()
+      crdVersions.stop()
+      stopStartupMarks()
+      stopWatching()
       await server.close()
       await connections.close()
     },
@@ -118,7 +118,7 @@ async function main(): Promise<void> {
 /** Answers what is under way, then ends; a hook that hangs does not hold the process for ever. */
 async function stop(service: Service, log: Logger, signal: string): Promise<void> {
   log.info({ signal }, 'stopping')
-  setTimeout(() => process.exit(1), STOP_WITHIN_MS).unref()
+  setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
   await service.close()
   process.exit(0)
 }

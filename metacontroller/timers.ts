@@ -16,17 +16,17 @@ export const systemTimers: Timers = {
 }
 
 /** Rejects when the signal ends the wait. */
-export function waited(timers: Timers, milliseconds: number, signal?: AbortSignal): Promise<void> {
+export function delay(timers: Timers, milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const end = () => {
+    const abort = () => {
       cancel()
       reject(new Error('the wait was ended'))
     }
     const cancel = timers.setTimeout(() => {
-      signal?.removeEventListener('abort', end)
+      signal?.removeEventListener('abort', abort)
       resolve()
     }, milliseconds)
-    if (signal?.aborted === true) end()
-    else signal?.addEventListener('abort', end, { once: true })
+    if (signal?.aborted === true) abort()
+    else signal?.addEventListener('abort', abort, { once: true })
   })
 }

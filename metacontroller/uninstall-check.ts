@@ -4,17 +4,17 @@
  * and before an upgrade that takes kinds out of the value `kinds`; their plurals are its arguments.
  */
 import { Type, type Static } from '@sinclair/typebox'
-import { KubernetesError } from '../crds/errors.ts'
-import { API_VERSION } from '../crds/names.ts'
-import { RESOURCES } from '../crds/resources.ts'
-import { Kubernetes, podAccess } from '../jobs/clients/kubernetes.ts'
+import { KubernetesError } from '../crds/contract/errors.ts'
+import { API_VERSION } from '../crds/contract/names.ts'
+import { RESOURCES } from '../crds/crd.ts'
+import { Kubernetes, inClusterAccess } from '../jobs/clients/kubernetes/client.ts'
 import { jobLog } from '../jobs/log.ts'
-import { finalizerOf } from './controllers.ts'
+import { finalizerName } from './controllers.ts'
 
 /** Of what may be thousands, so many are named. */
-const NAMED = 20
+const MAX_LISTED = 20
 
-const Held = Type.Object({
+const ResourceWithFinalizers = Type.Object({
   metadata: Type.Object({
     name: Type.String(),
     namespace: Type.String(),
@@ -23,40 +23,40 @@ const Held = Type.Object({
 })
 
 /** Resources of these kinds that Metacontroller holds for us, as `VecCluster namespace/name`. */
-export async function heldResources(
+export async function resourcesWithFinalizer(
   kubernetes: Pick<Kubernetes, 'list'>,
   plurals: readonly string[] = RESOURCES.map(({ plural }) => plural),
 ): Promise<string[]> {
-  const held: string[] = []
+  const remaining: string[] = []
   for (const { kind, plural } of RESOURCES) {
     if (!plurals.includes(plural)) continue
-    for (const { metadata } of await everywhere(kubernetes, plural)) {
+    for (const { metadata } of await listAll(kubernetes, plural)) {
       const { namespace, name, finalizers = [] } = metadata
-      if (finalizers.includes(finalizerOf(plural))) held.push(`${kind} ${namespace}/${name}`)
+      if (finalizers.includes(finalizerName(plural))) remaining.push(`${kind} ${namespace}/${name}`)
     }
   }
-  return held
+  return remaining
 }
 
 /** What a person who wants to uninstall is told. */
-export function verdict(held: readonly string[]): string {
-  if (held.length === 0) return 'no resource is left that needs the operator\n'
-  const rest = held.length - NAMED
+export function uninstallMessage(remaining: readonly string[]): string {
+  if (remaining.length === 0) return 'no resource is left that needs the operator\n'
+  const omitted = remaining.length - MAX_LISTED
   return [
-    `${held.length} resources have a finalizer that only the running operator takes off:`,
-    ...held.slice(0, NAMED).map((name) => `  ${name}`),
-    ...(rest > 0 ? [`  and ${rest} more`] : []),
+    `${remaining.length} resources have a finalizer that only the running operator takes off:`,
+    ...remaining.slice(0, MAX_LISTED).map((name) => `  ${name}`),
+    ...(omitted > 0 ? [`  and ${omitted} more`] : []),
     'Delete them first; "--no-hooks" of helm leaves them as they are.',
     '',
   ].join('\n')
 }
 
-async function everywhere(
+async function listAll(
   kubernetes: Pick<Kubernetes, 'list'>,
   plural: string,
-): Promise<Static<typeof Held>[]> {
+): Promise<Static<typeof ResourceWithFinalizers>[]> {
   try {
-    return await kubernetes.list({ apiVersion: API_VERSION, plural }, Held)
+    return await kubernetes.list({ apiVersion: API_VERSION, plural }, ResourceWithFinalizers)
   } catch (error) {
     // Its CRD was deleted, and all resources with it.
     if (error instanceof KubernetesError && error.status === 404) return []
@@ -66,8 +66,11 @@ async function everywhere(
 
 if (import.meta.main) {
   const plurals = process.argv.slice(2)
-  const kubernetes = new Kubernetes(podAccess(), jobLog())
-  const held = await heldResources(kubernetes, plurals.length > 0 ? plurals : undefined)
-  process.stdout.write(verdict(held))
-  process.exitCode = held.length === 0 ? 0 : 1
+  const kubernetes = new Kubernetes(inClusterAccess(), jobLog())
+  const remaining = await resourcesWithFinalizer(
+    kubernetes,
+    plurals.length > 0 ? plurals : undefined,
+  )
+  process.stdout.write(uninstallMessage(remaining))
+  process.exitCode = remaining.length === 0 ? 0 : 1
 }

@@ -1,12 +1,12 @@
 /** Objects for tests: a test states only what it is about, the rest comes from here. */
-import type { Applied, Progress } from '../crds/command.ts'
+import type { AppliedRelease, Progress } from '../crds/contract/job.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import type { Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/names.ts'
-import type { WorkRules } from '../hooks/at-work.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/contract/names.ts'
+import type { BlockingRules } from '../hooks/cross-namespace.ts'
 import type { Observed } from '../hooks/cluster/observed.ts'
 import type { Context, Settings } from '../hooks/protocol.ts'
-import { signatureOf } from '../hooks/signature.ts'
+import { signJob } from '../hooks/job-signature.ts'
 
 export const NOW = new Date('2026-03-01T12:00:00Z')
 
@@ -37,7 +37,11 @@ export const settings: Settings = {
 export const context: Context = { now: NOW, settings }
 
 /** Of a cluster, or a backup, that allows every namespace. */
-export const allAllowed: WorkRules = { isAllowed: () => true, jobKeys: settings.jobKeys, now: NOW }
+export const allAllowed: BlockingRules = {
+  isAllowed: () => true,
+  jobKeys: settings.jobKeys,
+  now: NOW,
+}
 
 type Spec = VecCluster['spec']
 
@@ -63,7 +67,7 @@ export function clusterSpec(spec: Partial<Spec> = {}): Spec {
 }
 
 /** What differs between resources of one kind. */
-export interface Parts<Spec, Status extends object> {
+export interface ResourceOverrides<Spec, Status extends object> {
   name?: string
   namespace?: string
   spec?: Partial<Spec>
@@ -73,19 +77,26 @@ export interface Parts<Spec, Status extends object> {
   deletionTimestamp?: string
 }
 
-export type ClusterParts = Parts<Spec, NonNullable<VecCluster['status']>>
+export type ClusterOverrides = ResourceOverrides<Spec, NonNullable<VecCluster['status']>>
 
-export function cluster({ name = 'a', spec, ...parts }: ClusterParts = {}): VecCluster {
-  return resource('VecCluster', clusterSpec(spec), { name, ...parts })
+export function cluster({ name = 'a', spec, ...overrides }: ClusterOverrides = {}): VecCluster {
+  return resource('VecCluster', clusterSpec(spec), { name, ...overrides })
 }
 
 /** One of our resources, made an hour ago. */
 export function resource<Kind extends string, Spec, Status extends object>(
   kind: Kind,
   spec: Spec,
-  parts: Omit<Parts<Spec, Status>, 'spec'> & { name: string },
+  overrides: Omit<ResourceOverrides<Spec, Status>, 'spec'> & { name: string },
 ) {
-  const { name, namespace = 'ns', status, generation = 1, annotations, deletionTimestamp } = parts
+  const {
+    name,
+    namespace = 'ns',
+    status,
+    generation = 1,
+    annotations,
+    deletionTimestamp,
+  } = overrides
   return {
     apiVersion: API_VERSION as typeof API_VERSION,
     kind,
@@ -139,7 +150,7 @@ export function statefulSet(
   }
 }
 
-export interface JobParts {
+export interface JobOverrides {
   namespace?: string
   run?: number
   /** Type of the condition it ended with, and how many seconds ago. */
@@ -151,16 +162,19 @@ export interface JobParts {
   deletionTimestamp?: string
 }
 
-export function helmJob({ verb = 'upgrade', ...parts }: JobParts & { verb?: string } = {}): Job {
-  return jobOf({ kind: 'cluster', verb, uid: 'uid-a' }, parts)
+export function helmJob({
+  verb = 'upgrade',
+  ...overrides
+}: JobOverrides & { verb?: string } = {}): Job {
+  return newJob({ kind: 'cluster', verb, uid: 'uid-a' }, overrides)
 }
 
 /** A Job of the resource with this uid. */
-export function jobOf(
+export function newJob(
   { kind, verb, uid }: { kind: string; verb: string; uid: string },
-  parts: JobParts,
+  overrides: JobOverrides,
 ): Job {
-  const { namespace = 'ns', run = 1, ended, plan, createdAgo = 60, failed } = parts
+  const { namespace = 'ns', run = 1, ended, plan, createdAgo = 60, failed } = overrides
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
@@ -171,15 +185,17 @@ export function jobOf(
       creationTimestamp: ago(createdAgo),
       labels: { [LABELS.parent]: uid, [LABELS.verb]: verb },
       annotations: {
-        [ANNOTATIONS.signature]: signatureOf(
+        [ANNOTATIONS.signature]: signJob(
           { namespace, name: jobName(kind, verb, uid, run), parentUid: uid },
           settings.jobKeys,
         ),
         ...(plan !== undefined && { [ANNOTATIONS.plan]: plan }),
       },
-      ...(parts.deletionTimestamp !== undefined && { deletionTimestamp: parts.deletionTimestamp }),
+      ...(overrides.deletionTimestamp !== undefined && {
+        deletionTimestamp: overrides.deletionTimestamp,
+      }),
     },
-    spec: { template: { spec: { containers: [{ image: parts.image ?? settings.image }] } } },
+    spec: { template: { spec: { containers: [{ image: overrides.image ?? settings.image }] } } },
     status: {
       ...(failed !== undefined && { failed }),
       ...(ended !== undefined && {
@@ -189,7 +205,7 @@ export function jobOf(
   }
 }
 
-export function applied(parts: Partial<Applied> = {}): Applied {
+export function applied(overrides: Partial<AppliedRelease> = {}): AppliedRelease {
   return {
     planHash: 'other',
     generation: 1,
@@ -198,13 +214,13 @@ export function applied(parts: Partial<Applied> = {}): Applied {
     run: 1,
     at: ago(60),
     statefulSetGeneration: 1,
-    ...parts,
+    ...overrides,
   }
 }
 
 /** A report of the Job with the same run. */
-export function progress(parts: Partial<Progress> = {}): Progress {
-  const run = parts.run ?? 1
+export function progress(overrides: Partial<Progress> = {}): Progress {
+  const run = overrides.run ?? 1
   return {
     uid: 'uid-a',
     verb: 'upgrade',
@@ -215,7 +231,7 @@ export function progress(parts: Partial<Progress> = {}): Progress {
     state: 'Done',
     at: ago(50),
     startedAt: ago(60),
-    ...parts,
+    ...overrides,
   }
 }
 
@@ -233,13 +249,13 @@ export function secret(data: Record<string, string>, type = 'Opaque'): Secret {
 }
 
 /** What is observed of a cluster that was just created. */
-export function observed(parts: Partial<Observed> = {}): Observed {
-  const jobs = parts.jobs ?? []
+export function observed(overrides: Partial<Observed> = {}): Observed {
+  const jobs = overrides.jobs ?? []
   return {
     cluster: cluster(),
     jobs,
     secrets: new Map(),
-    ...parts,
-    children: [...(parts.children ?? []), ...jobs],
+    ...overrides,
+    children: [...(overrides.children ?? []), ...jobs],
   }
 }

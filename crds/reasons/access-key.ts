@@ -1,5 +1,5 @@
 /** What a VecAccessKey's conditions and Events say. */
-import { NOTHING_TO_DO, NOT_SERVED, type Reason } from './reason.ts'
+import { NOTHING_TO_DO, NOT_WATCHED, type Reason } from './reason.ts'
 
 const NOT_READY = { type: 'Ready', status: 'False' } as const
 
@@ -37,7 +37,7 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
   {
     reason: 'ClusterNotServed',
     condition: NOT_READY,
-    messages: [NOT_SERVED],
+    messages: [NOT_WATCHED],
     cause:
       'The operator was told to serve some namespaces only, and that of the cluster is not one.',
     cure: 'Add it to the chart value operator.namespaces. A token that was issued stays meanwhile.',

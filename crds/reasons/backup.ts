@@ -1,6 +1,5 @@
 /** What a VecBackup's conditions and Events say. */
-import { NOTHING_TO_DO, type Reason } from './reason.ts'
-import { NOT_COMPLETE, transferReasons } from './transfer.ts'
+import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const NOT_PURGED = { type: 'Purged', status: 'False' } as const
 
@@ -59,7 +58,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     cause: 'Everything is there, and the Job is on its way.',
     cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
   },
-  ...transferReasons({ kind: 'VecBackup', noun: 'backup', clusterField: 'spec.clusterRef' }),
+  ...dataJobReasons({ kind: 'VecBackup', noun: 'backup', clusterField: 'spec.clusterRef' }),
   {
     reason: 'StoppingJob',
     condition: NOT_PURGED,

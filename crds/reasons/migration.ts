@@ -1,6 +1,5 @@
 /** What a VecMigration's conditions and Events say. */
-import { NOTHING_TO_DO, type Reason } from './reason.ts'
-import { NOT_COMPLETE, transferReasons } from './transfer.ts'
+import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 export const MIGRATION_REASONS: readonly Reason[] = [
   {
@@ -63,15 +62,15 @@ export const MIGRATION_REASONS: readonly Reason[] = [
     cause: 'Everything is there, and the Job is on its way.',
     cure: 'Nothing; when it stays, look at the pods and Events of the Job. A source that does not answer is waited for ten minutes: see that its address is right, and that pods may reach it.',
   },
-  ...transferReasons({
+  ...dataJobReasons({
     kind: 'VecMigration',
     noun: 'migration',
     clusterField: 'spec.targetClusterRef',
-  }).map(alsoOfTargets),
+  }).map(withTargetMessages),
 ]
 
 /** Of the target it is said that it is the target, and its engine is asked too. */
-function alsoOfTargets(reason: Reason): Reason {
+function withTargetMessages(reason: Reason): Reason {
   if (reason.reason !== 'ClusterNotReady') return reason
   return {
     ...reason,

@@ -16,19 +16,137 @@ export interface Reason {
 export const NOTHING_TO_DO = 'Nothing.'
 
 /** Of a cluster in a namespace where the service has no rights. */
-export const NOT_SERVED =
+export const NOT_WATCHED =
   'cluster <namespace>/<name> is in a namespace that this operator does not serve'
 
 /**
  * How much of a text a form says itself, in letters, when the text is a message of that form; else 0.
  * A form that is all placeholders and points would fit every text, and says nothing.
  */
-export function likeness(form: string, text: string): number {
-  const parts = form.split(/<[^<>]+>/)
-  const pattern = new RegExp(`^${parts.map(escaped).join('.+?')}$`, 's')
+export function matchScore(template: string, text: string): number {
+  const parts = template.split(/<[^<>]+>/)
+  const pattern = new RegExp(`^${parts.map(escapeRegExp).join('.+?')}$`, 's')
   return pattern.test(text.trim()) ? parts.join('').replaceAll(/\P{L}/gu, '').length : 0
 }
 
-function escaped(text: string): string {
+function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+}
+
+export const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
+
+interface DataJobTerms {
+  kind: string
+  /** As people say it: `backup`. */
+  noun: string
+  /** The field of the spec that names the cluster. */
+  clusterField: string
+}
+
+function copiedResource(kind: string): Reason {
+  return {
+    reason: 'CopyOfEnded',
+    messages: [
+      'this is a copy of a <kind> (uid <uid>) that ended as <state> at <time>, and is not run again: to run it, create another <kind> without the annotation vec-operator.dev/progress',
+    ],
+    cause:
+      'A backup tool, or kubectl, created it again from a manifest with the report of the first one. It would put data of that day over those of today.',
+    cure: `Nothing; or create another ${kind} without that annotation, if it shall run.`,
+  }
+}
+
+const invalidEndpoint: Reason = {
+  reason: 'EndpointNotUsable',
+  messages: ['<field> is not an address: "<address>"'],
+  cause:
+    'The address has a character that no host name has, such as a space that was pasted with it.',
+  cure: 'Create another resource with the right address; the escaped characters in the message are the wrong ones.',
+}
+
+export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reason[] {
+  return [
+    invalidEndpoint,
+    {
+      reason: 'WaitingForTurn',
+      condition: NOT_COMPLETE,
+      messages: ['waits for <kind> <namespace>/<name>'],
+      cause: 'Somebody else works on this cluster, and the two must not meet.',
+      cure: 'Wait for the one it names; it ends by itself.',
+    },
+    {
+      reason: 'ClusterNotFound',
+      condition: NOT_COMPLETE,
+      messages: [
+        'cluster <namespace>/<name> not found',
+        'cluster <namespace>/<name> is being deleted',
+      ],
+      cause: `There is no VecCluster that ${clusterField} names.`,
+      cure: `Make the cluster, or delete this ${kind}: its spec is immutable.`,
+    },
+    {
+      reason: 'ClusterNotReady',
+      condition: NOT_COMPLETE,
+      messages: [
+        'cluster <namespace>/<name> is <phase>, not Running',
+        'cluster <namespace>/<name>: <message of its condition Consensus>',
+      ],
+      cause: `A ${noun} needs every node of the cluster.`,
+      cure: `Look at the VecCluster; the ${noun} goes on by itself.`,
+    },
+    {
+      reason: 'NotAllowed',
+      condition: NOT_COMPLETE,
+      messages: [
+        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster',
+        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
+      ],
+      cause: 'The cluster is in another namespace and does not allow this one to use it.',
+      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts by itself. A Job that was running is stopped, and another continues.`,
+    },
+    ...(kind === 'VecBackup' ? [] : [copiedResource(kind)]),
+    {
+      reason: 'SecretNotFound',
+      condition: NOT_COMPLETE,
+      messages: ['Secret <namespace>/<name> not found'],
+      cause: 'Credentials of a bucket, or the key of an engine, are not there.',
+      cure: 'Make the Secret that it names.',
+    },
+    {
+      reason: 'SecretNotUsable',
+      condition: NOT_COMPLETE,
+      messages: [
+        'Secret <namespace>/<name> has no value in key <key>',
+        'Secret <namespace>/<name> is of type <type>, which is not used as credentials: put them into a Secret of type Opaque',
+      ],
+      cause:
+        'The Secret lacks a key, the key is empty, or the Secret is of a type that Kubernetes or Helm use for other purposes.',
+      cure: `Write the key, or name another Secret in a new ${kind}.`,
+    },
+    {
+      reason: 'JobSilent',
+      condition: NOT_COMPLETE,
+      event: 'Warning',
+      messages: [
+        'Job <name> has not reported for more than 10 minutes: look at its pods and their nodes',
+      ],
+      cause:
+        'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
+      cure: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
+    },
+    {
+      reason: 'JobNotStarted',
+      condition: NOT_COMPLETE,
+      event: 'Warning',
+      messages: [
+        'Job <name> runs another image: it is made again',
+        'Job <name> missed its turn: it is made again',
+        'Job <name> has another plan than is wanted now: it is made again',
+        'Job <name> reported nothing for 600 s: it is made again',
+        'Job <name> is suspended: it is made again',
+      ],
+      cause:
+        'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',
+      cure: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
+    },
+  ]
 }

@@ -1,6 +1,5 @@
 /** What a VecRestore's conditions and Events say. */
-import { NOTHING_TO_DO, type Reason } from './reason.ts'
-import { NOT_COMPLETE, transferReasons } from './transfer.ts'
+import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 export const RESTORE_REASONS: readonly Reason[] = [
   {
@@ -77,15 +76,15 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'The backup has not ended yet. One that Failed ends the restore, and this is in status.error.',
     cure: 'Wait for the backup; after a Failed one name another in a new VecRestore.',
   },
-  ...transferReasons({
+  ...dataJobReasons({
     kind: 'VecRestore',
     noun: 'restore',
     clusterField: 'spec.targetClusterRef',
-  }).map(alsoOfBackups),
+  }).map(withBackupMessages),
 ]
 
 /** The VecBackup has the same annotation; its default is its own namespace. */
-function alsoOfBackups(reason: Reason): Reason {
+function withBackupMessages(reason: Reason): Reason {
   if (reason.reason !== 'NotAllowed') return reason
   return {
     ...reason,

@@ -1,13 +1,14 @@
 /** The hooks of VecAccessKey: observe, decide, act. Deletion needs none: the Secret is owned. */
 import { VecAccessKey } from '../../crds/access-key.ts'
-import { room, type Room } from '../room.ts'
-import { customize } from './customize.ts'
-import { observe } from './observe.ts'
-import type { AccessKeyPorts } from './ports.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { kindHooks, type KindHooks } from '../kind-hooks.ts'
+import type { RelatedRule } from '../protocol.ts'
+import { relatedByName } from '../request.ts'
+import { observe, type AccessKeyPorts } from './observe.ts'
 import { sync } from './sync.ts'
 
-export function accessKeyRoom(ports: AccessKeyPorts): Room {
-  return room({
+export function accessKeyHooks(ports: AccessKeyPorts): KindHooks {
+  return kindHooks({
     resource: VecAccessKey,
     childKinds: ['Secret.v1'],
     customize,
@@ -18,4 +19,8 @@ export function accessKeyRoom(ports: AccessKeyPorts): Room {
       return desired
     },
   })
+}
+
+export function customize({ metadata, spec }: VecAccessKey): RelatedRule[] {
+  return [relatedByName(VecCluster, { namespace: metadata.namespace, ...spec.clusterRef })]
 }

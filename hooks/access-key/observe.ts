@@ -1,13 +1,12 @@
 /** Reads what a decision about a VecAccessKey may know. */
 import type { VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { hasKey } from '../../crds/connection.ts'
-import type { Secret } from '../../crds/kubernetes.ts'
-import { KEY_SECRET_KEY, keySecretName } from '../../crds/names.ts'
-import { clustersIn, objectsOf } from '../observations.ts'
+import { requiresApiKey } from '../../crds/contract/connection.ts'
+import { API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
+import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import { isNamespaceWatched } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { serves } from '../served.ts'
-import type { AccessKeyPorts } from './ports.ts'
+import { objectsOf, relatedClusters } from '../request.ts'
 
 export interface Observed {
   accessKey: VecAccessKey
@@ -17,7 +16,7 @@ export interface Observed {
   /** Our Secrets as Metacontroller shows them. */
   children: Secret[]
   /** A Secret of the wanted name that is not among the children, read live. */
-  other?: Secret
+  liveSecret?: Secret
 }
 
 export async function observe(
@@ -27,18 +26,21 @@ export async function observe(
 ): Promise<Observed> {
   const accessKey = request.parent
   const children = objectsOf<Secret>(request.children, 'Secret.v1')
-  const [cluster] = clustersIn(request.related)
-  const isReachable = cluster !== undefined && serves(settings, cluster.metadata.namespace)
-  const signingKey = isReachable ? await signingKeyOf(cluster, ports) : undefined
+  const [cluster] = relatedClusters(request.related)
+  const isWatched =
+    cluster !== undefined && isNamespaceWatched(settings, cluster.metadata.namespace)
+  const signingKey = isWatched ? await readSigningKey(cluster, ports) : undefined
   const name = secretNameOf(accessKey)
-  const isThere = children.some(({ metadata }) => metadata.name === name)
-  const other = isThere ? undefined : await ports.liveSecret(accessKey.metadata.namespace, name)
+  const isCached = children.some(({ metadata }) => metadata.name === name)
+  const liveSecret = isCached
+    ? undefined
+    : await ports.liveSecret(accessKey.metadata.namespace, name)
   return {
     accessKey,
     children,
     ...(cluster !== undefined && { cluster }),
     ...(signingKey !== undefined && { signingKey }),
-    ...(other !== undefined && { other }),
+    ...(liveSecret !== undefined && { liveSecret }),
   }
 }
 
@@ -46,12 +48,21 @@ export function secretNameOf({ metadata, spec }: VecAccessKey): string {
   return spec.secretName ?? metadata.name
 }
 
-async function signingKeyOf(
+async function readSigningKey(
   { metadata, spec }: VecCluster,
   ports: AccessKeyPorts,
 ): Promise<string | undefined> {
-  if (!hasKey(spec)) return undefined
-  const secret = await ports.secret(metadata.namespace, keySecretName(metadata.name))
-  const encoded = secret?.data?.[KEY_SECRET_KEY]
+  if (!requiresApiKey(spec)) return undefined
+  const secret = await ports.secret(metadata.namespace, apiKeySecretName(metadata.name))
+  const encoded = secret?.data?.[API_KEY_SECRET_KEY]
   return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
+}
+
+export interface AccessKeyPorts {
+  /** A Secret, at most 60 s old; undefined when there is none. */
+  secret(namespace: string, name: string): Promise<Secret | undefined>
+  /** A Secret read live: one that is not ours is never touched. */
+  liveSecret(namespace: string, name: string): Promise<Secret | undefined>
+  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  writeEvent(event: KubernetesEvent): Promise<void>
 }

@@ -1,20 +1,20 @@
 /** The Secret of an access key: what it holds, what it says of itself, and whether one is ours. */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { connectionOf, endpointOf } from '../../crds/connection.ts'
+import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
-import { API_GROUP, LABELS, MANAGED_BY } from '../../crds/names.ts'
+import { API_GROUP, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import { secondsSince, timestamp } from '../conditions.ts'
 import type { Child } from '../protocol.ts'
 import { secretNameOf } from './observe.ts'
-import { claimsOf, fingerprintOf, lifetimeOf, sign } from './token.ts'
+import { tokenClaims, fingerprintOf, currentLifetime, signToken } from './token.ts'
 
 const ISSUED = `${API_GROUP}/issued-at`
 const EXPIRES = `${API_GROUP}/expires-at`
 const RENEW = `${API_GROUP}/renew-at`
 const FINGERPRINT = `${API_GROUP}/key-fingerprint`
 const GENERATION = `${API_GROUP}/generation`
-const OURS = [ISSUED, EXPIRES, RENEW, FINGERPRINT, GENERATION]
+const OPERATOR_ANNOTATIONS = [ISSUED, EXPIRES, RENEW, FINGERPRINT, GENERATION]
 
 /** The Secret as it should be now. */
 export async function tokenSecret(
@@ -23,18 +23,18 @@ export async function tokenSecret(
   key: string,
   now: Date,
 ): Promise<Child> {
-  const lifetime = lifetimeOf(accessKey, now)
-  const token = await sign(claimsOf(accessKey.spec, lifetime), key)
+  const lifetime = currentLifetime(accessKey, now)
+  const token = await signToken(tokenClaims(accessKey.spec, lifetime), key)
   const annotations = {
-    [ISSUED]: instant(lifetime.issuedAt),
-    ...(lifetime.expiresAt !== undefined && { [EXPIRES]: instant(lifetime.expiresAt) }),
-    ...(lifetime.renewAt !== undefined && { [RENEW]: instant(lifetime.renewAt) }),
+    [ISSUED]: formatSeconds(lifetime.issuedAt),
+    ...(lifetime.expiresAt !== undefined && { [EXPIRES]: formatSeconds(lifetime.expiresAt) }),
+    ...(lifetime.renewAt !== undefined && { [RENEW]: formatSeconds(lifetime.renewAt) }),
     [FINGERPRINT]: fingerprintOf(key),
     [GENERATION]: String(accessKey.metadata.generation),
   }
-  return secretOf(secretNameOf(accessKey), annotations, {
+  return buildSecret(secretNameOf(accessKey), annotations, {
     token: base64(token),
-    url: base64(endpointOf(connectionOf(cluster))),
+    url: base64(serviceUrl(clusterConnection(cluster))),
   })
 }
 
@@ -42,21 +42,21 @@ export async function tokenSecret(
  * An observed Secret that stays as it is. It is built anew from its own content: an observed object
  * must not be echoed under InPlace, and one that is left out is deleted.
  */
-export function keptSecret({ metadata, data = {} }: Secret): Child {
+export function unchangedSecret({ metadata, data = {} }: Secret): Child {
   const annotations = Object.fromEntries(
-    OURS.flatMap((name) => {
+    OPERATOR_ANNOTATIONS.flatMap((name) => {
       const value = metadata.annotations?.[name]
       return value === undefined ? [] : [[name, value] as const]
     }),
   )
-  return secretOf(metadata.name, annotations, data)
+  return buildSecret(metadata.name, annotations, data)
 }
 
 /** What the Secret says of its token. */
-export function issuedAs({ metadata }: Pick<Secret, 'metadata'>): AccessKeyStatus {
-  const said = metadata.annotations ?? {}
-  const { [ISSUED]: issuedAt, [EXPIRES]: expiresAt, [RENEW]: renewAt } = said
-  const keyFingerprint = said[FINGERPRINT]
+export function statusFromSecret({ metadata }: Pick<Secret, 'metadata'>): AccessKeyStatus {
+  const annotations = metadata.annotations ?? {}
+  const { [ISSUED]: issuedAt, [EXPIRES]: expiresAt, [RENEW]: renewAt } = annotations
+  const keyFingerprint = annotations[FINGERPRINT]
   return {
     secretRef: { name: metadata.name, key: 'token' },
     ...(issuedAt !== undefined && { issuedAt }),
@@ -73,17 +73,18 @@ export function isOwnedBy(secret: Secret, { metadata }: VecAccessKey): boolean {
 }
 
 /** The token that is there says the same as the wanted one, and is good until that is written. */
-export function isRenewal({ metadata, data = {} }: Secret, wanted: Child, now: Date): boolean {
-  const [said = {}, next = {}] = [metadata.annotations, wanted.metadata.annotations]
-  const { url } = wanted['data'] as Record<string, string>
-  const isSame = said[GENERATION] === next[GENERATION] && said[FINGERPRINT] === next[FINGERPRINT]
-  const expiresAt = said[EXPIRES]
+export function isRenewal({ metadata, data = {} }: Secret, desired: Child, now: Date): boolean {
+  const [current = {}, next = {}] = [metadata.annotations, desired.metadata.annotations]
+  const { url } = desired['data'] as Record<string, string>
+  const isSame =
+    current[GENERATION] === next[GENERATION] && current[FINGERPRINT] === next[FINGERPRINT]
+  const expiresAt = current[EXPIRES]
   return (
     isSame && data['url'] === url && (expiresAt === undefined || secondsSince(expiresAt, now) < 0)
   )
 }
 
-function secretOf(
+function buildSecret(
   name: string,
   annotations: Record<string, string>,
   data: Record<string, string>,
@@ -93,7 +94,7 @@ function secretOf(
   return { apiVersion: 'v1', kind: 'Secret', metadata, type: 'Opaque', data }
 }
 
-function instant(seconds: number): string {
+function formatSeconds(seconds: number): string {
   return timestamp(new Date(seconds * 1000))
 }
 

@@ -1,22 +1,25 @@
 /** What a VecAccessKey should have: one Secret with a current token (specification: states). */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
-import { hasKey } from '../../crds/connection.ts'
-import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/limits.ts'
+import { requiresApiKey } from '../../crds/contract/connection.ts'
+import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
+import { apiKeySecretName } from '../../crds/contract/names.ts'
 import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
-import { keySecretName } from '../../crds/names.ts'
-import { clusterRefusal } from '../allow.ts'
-import { conditionOf, conditionsOf, secondsSince } from '../conditions.ts'
-import { eventOn } from '../events.ts'
+import { getCondition, secondsSince, setConditions } from '../conditions.ts'
+import {
+  clusterAccessBlocker,
+  isNamespaceWatched,
+  namespaceNotWatched,
+} from '../cross-namespace.ts'
+import { newEvent } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
-import { notServed, serves } from '../served.ts'
 import { secretNameOf, type Observed } from './observe.ts'
-import { isOwnedBy, isRenewal, issuedAs, keptSecret, tokenSecret } from './secret.ts'
+import { isOwnedBy, isRenewal, statusFromSecret, tokenSecret, unchangedSecret } from './secret.ts'
 
 /** The engine warns of shorter ones, and so do we. */
 const SAFE_KEY_BYTES = 32
 
 /** Why there is no token, or none that is new. */
-interface Trouble {
+interface Blocker {
   phase: 'Pending' | 'Failed'
   reason: string
   message: string
@@ -28,92 +31,95 @@ export async function sync(
   context: Context,
 ): Promise<Desired<AccessKeyStatus>> {
   const { accessKey, cluster, signingKey } = observed
-  const trouble = troubleOf(observed, context)
-  if (trouble !== undefined || cluster === undefined || signingKey === undefined) {
-    return troubled(observed, trouble ?? NOTHING_TO_SIGN_WITH, context)
+  const blocker = firstBlocker(observed, context)
+  if (blocker !== undefined || cluster === undefined || signingKey === undefined) {
+    return blocked(observed, blocker ?? NO_SIGNING_KEY, context)
   }
   const secret = await tokenSecret(accessKey, cluster, signingKey, context.now)
   const name = secret.metadata.name
-  const held = observed.children.find(({ metadata }) => metadata.name === name)
-  if (held === undefined || !holds(held, secret)) {
+  const existing = observed.children.find(({ metadata }) => metadata.name === name)
+  if (existing === undefined || !isUpToDate(existing, secret)) {
     // What is shown is what the Secret holds; it tells of the new token once that is written.
     const message = `Secret ${name} is being written`
-    const status = { phase: phaseWith(held), ...(held && issuedAs(held)) }
-    if (held !== undefined && isRenewal(held, secret, context.now)) {
-      const ready = { status: 'True' as const, ...tokenIssued(name) }
-      const renewing = answer(observed, [secret], status, context, ready)
+    const status = { phase: phaseFor(existing), ...(existing && statusFromSecret(existing)) }
+    if (existing !== undefined && isRenewal(existing, secret, context.now)) {
+      const ready = { status: 'True' as const, ...tokenIssuedReason(name) }
+      const renewing = desiredState(observed, [secret], status, context, ready)
       return { ...renewing, resyncAfterSeconds: RETRY_SECONDS }
     }
-    return answer(observed, [secret], status, context, {
+    return desiredState(observed, [secret], status, context, {
       status: 'False',
       reason: 'SecretNotWritten',
       message,
     })
   }
-  const status = { phase: 'Ready' as const, ...issuedAs(held) }
-  const words = tokenIssued(name)
-  const desired = answer(observed, [secret], status, context, { status: 'True', ...words })
+  const status = { phase: 'Ready' as const, ...statusFromSecret(existing) }
+  const condition = tokenIssuedReason(name)
+  const reported = desiredState(observed, [secret], status, context, {
+    status: 'True',
+    ...condition,
+  })
   // Already reported: the Secret has held it since the last pass.
-  const isShown = conditionOf(accessKey, 'Ready')?.reason === 'TokenIssued'
-  if (isShown && accessKey.status?.issuedAt === status.issuedAt) return desired
+  const isReported = getCondition(accessKey, 'Ready')?.reason === 'TokenIssued'
+  if (isReported && accessKey.status?.issuedAt === status.issuedAt) return reported
   const events = [
-    issued(accessKey, words.message, status.issuedAt, context),
-    ...shortKey(accessKey, signingKey, status, context),
+    tokenIssuedEvent(accessKey, condition.message, status.issuedAt, context),
+    ...shortKeyEvents(accessKey, signingKey, status, context),
   ]
-  return { ...desired, events }
+  return { ...reported, events }
 }
 
-function tokenIssued(name: string): { reason: string; message: string } {
+function tokenIssuedReason(name: string): { reason: string; message: string } {
   return { reason: 'TokenIssued', message: `Secret ${name} holds a current token` }
 }
 
 /** Who waits tells so in the condition only. */
-const WAITS = new Set(['ClusterNotFound', 'ClusterNotServed', 'SecretNotFound'])
+const CONDITION_ONLY_REASONS = new Set(['ClusterNotFound', 'ClusterNotServed', 'SecretNotFound'])
 
-function phaseWith(held: Secret | undefined): 'Pending' | 'Ready' {
-  return held === undefined ? 'Pending' : 'Ready'
+function phaseFor(existing: Secret | undefined): 'Pending' | 'Ready' {
+  return existing === undefined ? 'Pending' : 'Ready'
 }
 
 /** The token does not depend on the pass that signs it, so the same one is the same text. */
-function holds({ data = {} }: Secret, wanted: Child): boolean {
-  const { token, url } = wanted['data'] as Record<string, string>
+function isUpToDate({ data = {} }: Secret, desired: Child): boolean {
+  const { token, url } = desired['data'] as Record<string, string>
   return data['token'] === token && data['url'] === url
 }
 
-const NOTHING_TO_SIGN_WITH: Trouble = {
+const NO_SIGNING_KEY: Blocker = {
   phase: 'Pending',
   reason: 'SecretNotFound',
   message: 'there is no key to sign with yet',
 }
 
-function troubleOf(observed: Observed, { settings }: Context): Trouble | undefined {
-  const { accessKey, cluster, signingKey, other } = observed
+function firstBlocker(observed: Observed, { settings }: Context): Blocker | undefined {
+  const { accessKey, cluster, signingKey, liveSecret } = observed
   const { name, namespace = accessKey.metadata.namespace } = accessKey.spec.clusterRef
-  const pending = (reason: string, message: string): Trouble => ({
+  const pending = (reason: string, message: string): Blocker => ({
     phase: 'Pending',
     reason,
     message,
   })
 
-  if (other !== undefined && !isOwnedBy(other, accessKey)) {
-    const message = `Secret ${other.metadata.name} is there already and belongs to somebody else`
+  if (liveSecret !== undefined && !isOwnedBy(liveSecret, accessKey)) {
+    const message = `Secret ${liveSecret.metadata.name} is there already and belongs to somebody else`
     return { phase: 'Failed', reason: 'SecretNotOurs', message }
   }
-  if (!serves(settings, namespace)) {
-    return pending('ClusterNotServed', notServed(`cluster ${namespace}/${name}`))
+  if (!isNamespaceWatched(settings, namespace)) {
+    return pending('ClusterNotServed', namespaceNotWatched(`cluster ${namespace}/${name}`))
   }
   if (cluster === undefined)
     return pending('ClusterNotFound', `cluster ${namespace}/${name} not found`)
-  const refusal = clusterRefusal(cluster, accessKey.metadata.namespace, settings)
-  if (refusal !== undefined) return { phase: 'Failed', ...refusal }
-  if (!hasKey(cluster.spec)) {
+  const forbidden = clusterAccessBlocker(cluster, accessKey.metadata.namespace, settings)
+  if (forbidden !== undefined) return { phase: 'Failed', ...forbidden }
+  if (!requiresApiKey(cluster.spec)) {
     return pending('ApiKeyMissing', `cluster ${namespace}/${name} has no apiKey to sign with`)
   }
   if (cluster.spec.apiKey?.jwtRbac !== true) {
     return pending('JwtRbacDisabled', `cluster ${namespace}/${name} has apiKey.jwtRbac false`)
   }
   if (signingKey === undefined) {
-    return pending('SecretNotFound', `Secret ${namespace}/${keySecretName(name)} not found`)
+    return pending('SecretNotFound', `Secret ${namespace}/${apiKeySecretName(name)} not found`)
   }
   return undefined
 }
@@ -122,27 +128,27 @@ function troubleOf(observed: Observed, { settings }: Context): Trouble | undefin
  * The token that is there stays while something is missing, for it may still be good. Where the cluster
  * does not allow this namespace, it is deleted.
  */
-function troubled(
+function blocked(
   observed: Observed,
-  { phase, reason, message }: Trouble,
+  { phase, reason, message }: Blocker,
   context: Context,
 ): Desired<AccessKeyStatus> {
   const name = secretNameOf(observed.accessKey)
-  const held = observed.children.find(({ metadata }) => metadata.name === name)
+  const existing = observed.children.find(({ metadata }) => metadata.name === name)
   const status = {
     phase,
-    ...(held !== undefined && reason !== 'NotAllowed' && issuedAs(held)),
+    ...(existing !== undefined && reason !== 'NotAllowed' && statusFromSecret(existing)),
     ...(phase === 'Failed' && { error: message }),
   }
-  const waiting = answer(observed, [], status, context, { status: 'False', reason, message })
-  const desired = reason === 'NotAllowed' ? withdrawn(waiting, observed) : waiting
-  const isNews = conditionOf(observed.accessKey, 'Ready')?.message !== message
-  if (WAITS.has(reason) || !isNews) return desired
+  const pending = desiredState(observed, [], status, context, { status: 'False', reason, message })
+  const desired = reason === 'NotAllowed' ? revoked(pending, observed) : pending
+  const isNewBlocker = getCondition(observed.accessKey, 'Ready')?.message !== message
+  if (CONDITION_ONLY_REASONS.has(reason) || !isNewBlocker) return desired
   const event = { type: 'Warning' as const, reason, message, transition: message }
-  return { ...desired, events: [eventOn(observed.accessKey, event, context.now)] }
+  return { ...desired, events: [newEvent(observed.accessKey, event, context.now)] }
 }
 
-function withdrawn(
+function revoked(
   desired: Desired<AccessKeyStatus>,
   { children }: Observed,
 ): Desired<AccessKeyStatus> {
@@ -150,44 +156,44 @@ function withdrawn(
     ...{ kind, name },
     reason: 'the cluster does not allow this namespace',
   }))
-  return { ...desired, children: [], ...(dropped.length > 0 && { dropped }) }
+  return { ...desired, children: [], ...(dropped.length > 0 && { pruned: dropped }) }
 }
 
-function answer(
+function desiredState(
   { accessKey, children }: Observed,
-  fresh: Child[],
+  changed: Child[],
   status: AccessKeyStatus,
   { now }: Context,
   ready: { status: 'True' | 'False'; reason: string; message: string },
 ): Desired<AccessKeyStatus> {
-  const names = new Set(fresh.map(({ metadata }) => metadata.name))
-  const stay = children.filter(({ metadata }) => !names.has(metadata.name))
+  const names = new Set(changed.map(({ metadata }) => metadata.name))
+  const unchanged = children.filter(({ metadata }) => !names.has(metadata.name))
   return {
-    status: { ...status, conditions: conditionsOf(accessKey, [{ type: 'Ready', ...ready }], now) },
-    children: [...fresh, ...stay.map(keptSecret)],
-    resyncAfterSeconds: ready.status === 'True' ? untilRenewal(status, now) : RETRY_SECONDS,
+    status: { ...status, conditions: setConditions(accessKey, [{ type: 'Ready', ...ready }], now) },
+    children: [...changed, ...unchanged.map(unchangedSecret)],
+    resyncAfterSeconds: ready.status === 'True' ? secondsUntilRenewal(status, now) : RETRY_SECONDS,
   }
 }
 
 /** Once a minute, and at the very time a token is to be renewed: a short one would expire before. */
-function untilRenewal({ renewAt }: AccessKeyStatus, now: Date): number {
+function secondsUntilRenewal({ renewAt }: AccessKeyStatus, now: Date): number {
   if (renewAt === undefined) return KEY_RENEWAL_SECONDS
   return Math.min(KEY_RENEWAL_SECONDS, Math.max(-secondsSince(renewAt, now), 1))
 }
 
 /** One for each token that the Secret came to hold. */
-function issued(
+function tokenIssuedEvent(
   accessKey: VecAccessKey,
   message: string,
   issuedAt: string | undefined,
   { now }: Context,
 ): KubernetesEvent {
   const transition = issuedAt ?? ''
-  return eventOn(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)
+  return newEvent(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)
 }
 
 /** One for each token that is signed with a key that is too short. */
-function shortKey(
+function shortKeyEvents(
   accessKey: VecAccessKey,
   signingKey: string,
   { keyFingerprint = '', issuedAt = '' }: AccessKeyStatus,
@@ -199,5 +205,5 @@ function shortKey(
   const transition = `${keyFingerprint}/${issuedAt}/${generation}`
   const message = `the signing key has ${length} bytes; use at least ${SAFE_KEY_BYTES}`
   const event = { type: 'Warning' as const, reason: 'ShortApiKey', message }
-  return [eventOn(accessKey, { ...event, transition }, now)]
+  return [newEvent(accessKey, { ...event, transition }, now)]
 }

@@ -5,10 +5,10 @@
 import { createHash } from 'node:crypto'
 import { SignJWT, type JWTPayload } from 'jose'
 import type { AccessKeySpec, VecAccessKey } from '../../crds/access-key.ts'
-import { parseDuration } from '../../crds/duration.ts'
+import { parseDuration } from '../../crds/units.ts'
 
 /** Each token is a write of its Secret: whatever ttl and renewBefore say, there is none more often. */
-const MIN_STEP_SECONDS = 30
+const MIN_RENEWAL_SECONDS = 30
 
 /** When a token was issued and how long it is good, in seconds since the epoch. */
 export interface Lifetime {
@@ -21,22 +21,22 @@ export interface Lifetime {
  * The lifetime that holds now: the resource's creation and then one renewal after the other, the last
  * one that is not in the future. Without ttl a token never expires and is never renewed.
  */
-export function lifetimeOf({ metadata, spec }: VecAccessKey, now: Date): Lifetime {
+export function currentLifetime({ metadata, spec }: VecAccessKey, now: Date): Lifetime {
   const created = Math.floor(Date.parse(metadata.creationTimestamp) / 1000)
   if (spec.ttl === undefined) return { issuedAt: created }
   const ttl = parseDuration(spec.ttl)
-  const before = spec.renewBefore === undefined ? ttl / 3 : parseDuration(spec.renewBefore)
-  const step = Math.max(Math.floor(ttl - before), MIN_STEP_SECONDS)
+  const renewBefore = spec.renewBefore === undefined ? ttl / 3 : parseDuration(spec.renewBefore)
+  const interval = Math.max(Math.floor(ttl - renewBefore), MIN_RENEWAL_SECONDS)
   const age = Math.max(Math.floor(now.getTime() / 1000) - created, 0)
-  const issuedAt = created + Math.floor(age / step) * step
-  return { issuedAt, expiresAt: issuedAt + ttl, renewAt: issuedAt + step }
+  const issuedAt = created + Math.floor(age / interval) * interval
+  return { issuedAt, expiresAt: issuedAt + ttl, renewAt: issuedAt + interval }
 }
 
 /**
  * Claims as the engine parses them. `access` is always there: a token without it may do everything.
  * `sub` is what the specification names, `subject` what the engine writes into its audit log.
  */
-export function claimsOf(spec: AccessKeySpec, { expiresAt }: Lifetime): JWTPayload {
+export function tokenClaims(spec: AccessKeySpec, { expiresAt }: Lifetime): JWTPayload {
   return {
     access:
       spec.access ??
@@ -54,7 +54,7 @@ export function claimsOf(spec: AccessKeySpec, { expiresAt }: Lifetime): JWTPaylo
 }
 
 /** Signs with HS256, the only algorithm the engine reads. */
-export function sign(claims: JWTPayload, key: string): Promise<string> {
+export function signToken(claims: JWTPayload, key: string): Promise<string> {
   return new SignJWT(claims)
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .sign(new TextEncoder().encode(key))

@@ -3,10 +3,12 @@
  * backup stays when any rule names it. Days, ISO weeks and months are those of the slots, in UTC.
  */
 import type { BackupScheduleSpec } from '../../crds/backup-schedule.ts'
+import type { VecBackup } from '../../crds/backup.ts'
+import { nameHash, splitHashes } from '../../crds/contract/names.ts'
 
 export type RetentionPolicy = NonNullable<BackupScheduleSpec['retentionPolicy']>
 
-export interface Finished {
+export interface FinishedBackup {
   name: string
   slot: Date
   phase: 'Completed' | 'Failed'
@@ -17,35 +19,38 @@ export interface Finished {
  * alone: so a failed one may stay, but never instead of a completed one, and each rule keeps at least the
  * newest completed one.
  */
-export function keptNames(finished: Finished[], policy: RetentionPolicy = {}): Set<string> {
-  const newestFirst = finished.toSorted((one, other) => other.slot.getTime() - one.slot.getTime())
+export function retainedNames(
+  finished: FinishedBackup[],
+  policy: RetentionPolicy = {},
+): Set<string> {
+  const newestFirst = finished.toSorted((a, b) => b.slot.getTime() - a.slot.getTime())
   const completed = newestFirst.filter(({ phase }) => phase === 'Completed')
   const rules = rulesOf(policy)
   if (rules.length === 0) return namesOf(finished)
-  const kept = [newestFirst, completed].flatMap((backups) =>
-    rules.flatMap(({ count, periodOf }) => newestOfEach(backups, periodOf).slice(0, count)),
+  const retained = [newestFirst, completed].flatMap((backups) =>
+    rules.flatMap(({ count, periodOf }) => newestPerPeriod(backups, periodOf).slice(0, count)),
   )
-  return namesOf(kept)
+  return namesOf(retained)
 }
 
 interface Rule {
   count: number
-  periodOf: (backup: Finished) => string
+  periodOf: (backup: FinishedBackup) => string
 }
 
 function rulesOf({ keepLast, keepDaily, keepWeekly, keepMonthly }: RetentionPolicy): Rule[] {
   const rules = [
-    { count: keepLast, periodOf: ({ name }: Finished) => name },
-    { count: keepDaily, periodOf: ({ slot }: Finished) => dayOf(slot) },
-    { count: keepWeekly, periodOf: ({ slot }: Finished) => weekOf(slot) },
-    { count: keepMonthly, periodOf: ({ slot }: Finished) => dayOf(slot).slice(0, 7) },
+    { count: keepLast, periodOf: ({ name }: FinishedBackup) => name },
+    { count: keepDaily, periodOf: ({ slot }: FinishedBackup) => dayOf(slot) },
+    { count: keepWeekly, periodOf: ({ slot }: FinishedBackup) => weekOf(slot) },
+    { count: keepMonthly, periodOf: ({ slot }: FinishedBackup) => dayOf(slot).slice(0, 7) },
   ]
   return rules.flatMap(({ count, periodOf }) => (count === undefined ? [] : [{ count, periodOf }]))
 }
 
 /** The first of each period, in the order given. */
-function newestOfEach(backups: Finished[], periodOf: Rule['periodOf']): Finished[] {
-  const periods = new Map<string, Finished>()
+function newestPerPeriod(backups: FinishedBackup[], periodOf: Rule['periodOf']): FinishedBackup[] {
+  const periods = new Map<string, FinishedBackup>()
   for (const backup of backups) {
     const period = periodOf(backup)
     if (!periods.has(period)) periods.set(period, backup)
@@ -64,6 +69,82 @@ function weekOf(instant: Date): string {
   return dayOf(monday)
 }
 
-function namesOf(backups: Finished[]): Set<string> {
+function namesOf(backups: FinishedBackup[]): Set<string> {
   return new Set(backups.map(({ name }) => name))
+}
+
+export interface BackupContents {
+  name: string
+  /** uid of the VecCluster; absent where an older release backed it up. */
+  clusterUid?: string
+  /** Names of its completed collections by their hashes; undefined where the name is not listed. */
+  collections: Map<string, string | undefined>
+}
+
+/** A backup that no rule keeps, and what no newer one has. */
+export interface LastCopy {
+  name: string
+  /** As far as they are known; `count` is all of them. */
+  collections: string[]
+  count: number
+  /** The newest backup is of another cluster: of one that was recreated, or of another name. */
+  isFormerCluster: boolean
+}
+
+export function backupContents({ metadata, status = {} }: VecBackup): BackupContents {
+  const completed = (status.collections ?? []).filter(
+    (collection) => collection.status === 'Completed',
+  )
+  const listed = completed.map(({ name }) => [nameHash(name), name] as const)
+  const unlisted = splitHashes(status.collectionHashes).map((hash) => [hash, undefined] as const)
+  return {
+    name: metadata.name,
+    ...(status.clusterUid !== undefined && { clusterUid: status.clusterUid }),
+    collections: new Map([...unlisted, ...listed]),
+  }
+}
+
+/**
+ * Those of the completed backups, newest first, that are not kept and have a collection that no newer one
+ * has. Collections of two clusters are two, whatever the names.
+ */
+export function findLastCopies(
+  completed: BackupContents[],
+  retained: ReadonlySet<string>,
+): LastCopy[] {
+  const covered = new Set<string>()
+  const [newest] = completed
+  // What does not tell its cluster counts as of the one that was backed up next.
+  let cluster = completed.find(({ clusterUid }) => clusterUid !== undefined)?.clusterUid ?? ''
+  const current = cluster
+  return completed.flatMap((backup) => {
+    cluster = backup.clusterUid ?? cluster
+    const uncovered = [...backup.collections].filter(([hash]) => !covered.has(`${cluster}/${hash}`))
+    for (const [hash] of uncovered) covered.add(`${cluster}/${hash}`)
+    if (uncovered.length === 0 || retained.has(backup.name) || backup === newest) return []
+    const collections = uncovered.flatMap(([, name]) => (name === undefined ? [] : [name]))
+    const isFormerCluster = cluster !== current
+    return [{ name: backup.name, collections, count: uncovered.length, isFormerCluster }]
+  })
+}
+
+/** So many backups and collections are named in a message; the rest is counted. */
+const MAX_NAMED = 3
+
+export function lastCopiesMessage(lastCopies: LastCopy[]): string {
+  const [first, ...others] = lastCopies
+  if (first === undefined) return ''
+  const named = lastCopies.slice(0, MAX_NAMED).map(formatLastCopy).join('; ')
+  const andMore =
+    others.length >= MAX_NAMED ? `; and ${lastCopies.length - MAX_NAMED} more backups` : ''
+  return `no rule of spec.retentionPolicy keeps these backups, but they are not deleted, because no newer one has what they have: ${named}${andMore}. To release one, delete it by hand: kubectl delete qb/${first.name}`
+}
+
+function formatLastCopy({ name, collections, count, isFormerCluster }: LastCopy): string {
+  const named = collections.slice(0, MAX_NAMED)
+  const rest = count - named.length
+  const unnamed = named.length === 0 ? `${rest} collections` : `${rest} more`
+  const all = rest > 0 ? [...named, unnamed] : named
+  const former = isFormerCluster ? ' of a former cluster' : ''
+  return `${name} (${all.join(', ')}${former})`
 }

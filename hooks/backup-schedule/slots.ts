@@ -4,8 +4,7 @@
  */
 import { CronExpressionParser, type CronExpression } from 'cron-parser'
 import { CRON_PATTERN } from '../../crds/backup-schedule.ts'
-import { Rejected } from '../../crds/errors.ts'
-import { withoutDoubles } from './cron-lists.ts'
+import { Rejected } from '../../crds/contract/errors.ts'
 
 export interface Slots {
   /** The latest slot that is not after this instant. */
@@ -17,12 +16,12 @@ export interface Slots {
 const FIVE_FIELDS = new RegExp(CRON_PATTERN)
 
 /** Throws `Rejected`, in the parser's words, for an expression that is none or that never fires. */
-export function slotsOf(schedule: string): Slots {
+export function parseCron(schedule: string): Slots {
   // The parser knows more than five fields and `H`, whose slots are other ones at each look.
   if (!FIVE_FIELDS.test(schedule)) {
     throw new Rejected('spec.schedule: not a cron expression of five fields')
   }
-  const cron = parsed(asCronJobReads(schedule))
+  const cron = parseExpression(toCronJobSemantics(schedule))
   return {
     latestUntil: (instant) => {
       // The parser looks strictly before; slots are whole minutes.
@@ -37,8 +36,8 @@ export function slotsOf(schedule: string): Slots {
 }
 
 /** Where the parser and a CronJob read one expression differently, the CronJob is right. */
-function asCronJobReads(schedule: string): string {
-  return withoutDoubles(
+function toCronJobSemantics(schedule: string): string {
+  return deduplicateLists(
     schedule
       // Every value is no restriction: a day of the month given beside it counts alone.
       .replaceAll(/\*\/1(?![0-9])/g, '*')
@@ -50,7 +49,7 @@ function asCronJobReads(schedule: string): string {
 }
 
 /** A day that no month has, such as 30 February, is refused here too: what is left fires some day. */
-function parsed(expression: string): CronExpression {
+function parseExpression(expression: string): CronExpression {
   try {
     // Each look sets its own instant: without one here the parser asks what zone the machine is in.
     return CronExpressionParser.parse(expression, { tz: 'UTC', currentDate: new Date(0) })
@@ -59,10 +58,10 @@ function parsed(expression: string): CronExpression {
   }
 }
 
-interface Since {
+interface SlotWindow {
   createdAt: Date
   /** The latest slot that had its backup. */
-  doneUntil: Date | undefined
+  lastSlot: Date | undefined
   now: Date
 }
 
@@ -70,14 +69,83 @@ interface Since {
  * The latest slot since the last one that was done; those before it are never made up for. A slot
  * that is not after the last one is not due again, wherever the clock has jumped.
  */
-export function missedSlot(
+export function dueSlot(
   slots: Slots,
-  { createdAt, doneUntil = createdAt, now }: Since,
+  { createdAt, lastSlot = createdAt, now }: SlotWindow,
 ): Date | undefined {
   const slot = slots.latestUntil(now)
-  return slot > createdAt && slot > doneUntil ? slot : undefined
+  return slot > createdAt && slot > lastSlot ? slot : undefined
 }
 
-export function isTooOld(slot: Date, deadlineSeconds: number | undefined, now: Date): boolean {
+export function isPastDeadline(
+  slot: Date,
+  deadlineSeconds: number | undefined,
+  now: Date,
+): boolean {
   return now.getTime() - slot.getTime() > (deadlineSeconds ?? Infinity) * 1000
+}
+
+const MONTHS = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ')
+const DAYS = 'sun mon tue wed thu fri sat'.split(' ')
+
+interface Field {
+  min: number
+  max: number
+  names?: { words: string[]; first: number }
+}
+
+/** Minute, hour, day, month, weekday, where 7 is Sunday too. */
+const FIELDS: readonly Field[] = [
+  { min: 0, max: 59 },
+  { min: 0, max: 23 },
+  { min: 1, max: 31 },
+  { min: 1, max: 12, names: { words: MONTHS, first: 1 } },
+  { min: 0, max: 6, names: { words: DAYS, first: 0 } },
+]
+
+/** The expression with every list as its values, each once. What does not read is left to the parser. */
+export function deduplicateLists(expression: string): string {
+  return expression
+    .trim()
+    .split(/ +/)
+    .map((text, index) => expandList(text, FIELDS[index]))
+    .join(' ')
+}
+
+function expandList(text: string, field: Field | undefined): string {
+  const items = text.split(',')
+  if (items.length < 2 || field === undefined) return text
+  if (items.includes('*') || items.includes('?')) return '*'
+  const values = items.map((item) => itemValues(item, field))
+  if (values.includes(undefined)) return text
+  const isWeekday = field.names?.words === DAYS
+  const numbers = values
+    .flatMap((parsedItem) => parsedItem ?? [])
+    .map((value) => (isWeekday ? value % 7 : value))
+  return [...new Set(numbers)].sort((a, b) => a - b).join(',')
+}
+
+/** Of `a`, `a-b`, or either with a step; undefined for anything else. */
+function itemValues(item: string, field: Field): number[] | undefined {
+  const [range = '', stepText, ...rest] = item.split('/')
+  const [from = '', to, ...more] = range.split('-')
+  const step = stepText === undefined ? 1 : parseNumber(stepText)
+  const first = from === '*' ? field.min : parseValue(from, field)
+  const open = from === '*' || stepText !== undefined ? field.max : first
+  const last = to === undefined ? open : parseValue(to, field)
+  if (rest.length + more.length > 0 || first === undefined || last === undefined) return undefined
+  if (step === undefined || step < 1 || first > last) return undefined
+  return Array.from(
+    { length: Math.floor((last - first) / step) + 1 },
+    (_, index) => first + index * step,
+  )
+}
+
+function parseValue(text: string, { names }: Field): number | undefined {
+  const index = names?.words.indexOf(text.toLowerCase()) ?? -1
+  return index < 0 ? parseNumber(text) : index + (names?.first ?? 0)
+}
+
+function parseNumber(text: string): number | undefined {
+  return /^[0-9]{1,2}$/.test(text) ? Number(text) : undefined
 }

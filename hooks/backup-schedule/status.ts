@@ -1,49 +1,66 @@
 /** Every field of a VecBackupSchedule's status (specification: VecBackupSchedule). */
+import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
-import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
-import { RECENT_BACKUPS } from '../../crds/limits.ts'
-import { conditionsOf, timestamp, type Finding } from '../conditions.ts'
-import { heldMessage, type Held } from './contents.ts'
-import { largeHistory } from './history.ts'
-import { isActive, standing } from './decision.ts'
-import type { Observed } from './observed.ts'
+import { RECENT_BACKUPS } from '../../crds/contract/limits.ts'
+import { shortHash } from '../../crds/contract/names.ts'
+import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { getCondition, setConditions, timestamp, type ConditionUpdate } from '../conditions.ts'
+import { newEvent, warningEvent } from '../events.ts'
+import type { PrunedChild } from '../protocol.ts'
+import { backupName } from './backups.ts'
+import { lastCopiesMessage, type LastCopy } from './retention.ts'
+import {
+  existingBackups,
+  isActive,
+  largeHistoryFindings,
+  type Decision,
+  type Observed,
+} from './tick.ts'
 
 /** A condition shows no more than this. */
 const MAX_MESSAGE = 1024
 
 export function scheduleStatus(
   observed: Observed,
-  { ready, next, held = [] }: { ready: Finding; next?: Date; held?: Held[] },
+  {
+    ready,
+    nextSlot,
+    lastCopies = [],
+  }: { ready: ConditionUpdate; nextSlot?: Date; lastCopies?: LastCopy[] },
   now: Date,
 ): BackupScheduleStatus {
-  const { schedule, doneUntil } = observed
+  const { schedule, lastSlot } = observed
   // As Metacontroller shows them, like all other passes see them: a live look would flicker.
-  const backups = standing(observed, observed.children)
+  const backups = existingBackups(observed, observed.children)
   const active = backups.find(isActive)
-  const findings = [ready, ...heldFinding(held), ...largeHistory(observed)].map((finding) => ({
+  const findings = [
+    ready,
+    ...lastCopiesFindings(lastCopies),
+    ...largeHistoryFindings(observed),
+  ].map((finding) => ({
     ...finding,
     message: finding.message.slice(0, MAX_MESSAGE),
   }))
   return {
     phase: schedule.spec.suspend ? 'Suspended' : 'Active',
     // Told by backups that were made, never by the clock: so it is frozen while none is made.
-    ...(doneUntil !== undefined && { lastScheduleTime: timestamp(doneUntil) }),
-    ...lastOf(backups.find((backup) => !isActive(backup))),
-    ...(next !== undefined && { nextBackupTime: timestamp(next) }),
+    ...(lastSlot !== undefined && { lastScheduleTime: timestamp(lastSlot) }),
+    ...lastBackupFields(backups.find((backup) => !isActive(backup))),
+    ...(nextSlot !== undefined && { nextBackupTime: timestamp(nextSlot) }),
     ...(active !== undefined && { activeBackup: active.metadata.name }),
-    recentBackups: backups.slice(0, RECENT_BACKUPS).map(recentOf),
-    conditions: conditionsOf(schedule, findings, now),
+    recentBackups: backups.slice(0, RECENT_BACKUPS).map(recentBackup),
+    conditions: setConditions(schedule, findings, now),
   }
 }
 
 /** Only while retention holds something back. */
-export function heldFinding(held: Held[]): Finding[] {
-  if (held.length === 0) return []
-  const message = heldMessage(held)
+export function lastCopiesFindings(lastCopies: LastCopy[]): ConditionUpdate[] {
+  if (lastCopies.length === 0) return []
+  const message = lastCopiesMessage(lastCopies)
   return [{ type: 'RetentionApplied', status: 'False', reason: 'LastCopyKept', message }]
 }
 
-function lastOf(backup: VecBackup | undefined): BackupScheduleStatus {
+function lastBackupFields(backup: VecBackup | undefined): BackupScheduleStatus {
   if (backup?.status === undefined) return {}
   const { phase, completionTime } = backup.status
   return {
@@ -53,7 +70,7 @@ function lastOf(backup: VecBackup | undefined): BackupScheduleStatus {
   }
 }
 
-function recentOf({ metadata, status }: VecBackup) {
+function recentBackup({ metadata, status }: VecBackup) {
   const { phase = 'Pending', completionTime, totalSize } = status ?? {}
   return {
     name: metadata.name,
@@ -62,4 +79,76 @@ function recentOf({ metadata, status }: VecBackup) {
     status: phase,
     ...(totalSize !== undefined && { size: totalSize }),
   }
+}
+
+/** So many names stand in one Event; the rest is counted. */
+const MAX_NAMES = 5
+
+export function eventsOf(
+  observed: Observed,
+  { create, prune, ready, lastCopies }: Decision,
+  now: Date,
+): KubernetesEvent[] {
+  const { schedule } = observed
+  const normal = (reason: string, transition: string, message: string) =>
+    newEvent(schedule, { type: 'Normal', reason, message, transition }, now)
+  const pruned = groupByReason(prune).map(({ names, reason }) =>
+    normal('BackupDropped', names.join(), `${deletedMessage(names)}: ${reason}`),
+  )
+  const name = create && backupName(schedule.metadata.name, create)
+  const created =
+    create === undefined || name === undefined
+      ? []
+      : [normal('BackupCreated', name, `backup ${name} is made for the slot ${timestamp(create)}`)]
+  return [
+    ...pruned,
+    ...created,
+    ...readyEvents(schedule, ready, now),
+    ...newWarnings(
+      schedule,
+      [...lastCopiesFindings(lastCopies), ...largeHistoryFindings(observed)],
+      now,
+    ),
+  ]
+}
+
+/** A rule that becomes stricter drops many at once: that is one Event, and no flood of them. */
+function groupByReason(pruned: PrunedChild[]): { names: string[]; reason: string }[] {
+  const byReason = Map.groupBy(pruned, ({ reason }) => reason)
+  return [...byReason].map(([reason, items]) => ({
+    names: items.map(({ name }) => name).toSorted(),
+    reason,
+  }))
+}
+
+function deletedMessage(names: string[]): string {
+  if (names.length === 1) return `backup ${names.join()} is deleted`
+  const rest = names.length - MAX_NAMES
+  const named = names.slice(0, MAX_NAMES).join(', ')
+  return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+
+/** What was not said before. */
+function newWarnings(
+  schedule: VecBackupSchedule,
+  findings: ConditionUpdate[],
+  now: Date,
+): KubernetesEvent[] {
+  return findings
+    .filter(({ type, message }) => getCondition(schedule, type)?.message !== message)
+    .map((finding) => warningEvent(schedule, finding, now))
+}
+
+/** Only what came to say something new: a tick a minute would repeat it for ever. */
+function readyEvents(
+  schedule: VecBackupSchedule,
+  { status, reason, message }: Decision['ready'],
+  now: Date,
+): KubernetesEvent[] {
+  const previous = getCondition(schedule, 'Ready')
+  const isExpected = reason === 'Scheduled' || reason === 'Suspended'
+  if (isExpected || (previous?.reason === reason && previous.message === message)) return []
+  const type = status === 'True' && reason !== 'SlotMissed' ? 'Normal' : 'Warning'
+  const transition = `${schedule.metadata.generation}/${shortHash(message)}`
+  return [newEvent(schedule, { type, reason, message, transition }, now)]
 }

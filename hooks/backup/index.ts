@@ -1,41 +1,48 @@
 /** The hooks of VecBackup: observe, decide, act. */
 import { VecBackup } from '../../crds/backup.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { BackgroundTasks } from '../background-task.ts'
+import { isFinished } from '../data-job/outcome.ts'
+import { kindHooks, type KindHooks } from '../kind-hooks.ts'
 import { release } from '../lease.ts'
-import { Passes } from '../pass.ts'
-import { JOB_CHILD_KINDS } from '../rights.ts'
-import { room, type Room } from '../room.ts'
-import { act, type Decision } from './act.ts'
-import { customize } from './customize.ts'
-import { finalize, observeEnd } from './finalize.ts'
-import { clusterOf, observe } from './observe.ts'
-import type { BackupPorts } from './ports.ts'
+import type { RelatedRule } from '../protocol.ts'
+import { JOB_CHILD_KINDS } from '../rbac.ts'
+import { relatedByName } from '../request.ts'
+import { finalize, observeDeletion } from './finalize.ts'
+import { clusterRefOf, observe, type BackupPorts } from './observe.ts'
 import type { Purge } from './purge.ts'
-import { asHolder, sync } from './sync.ts'
+import { applyDecision, leaseHolder, sync, type Decision } from './sync.ts'
 
-export function backupRoom(ports: BackupPorts): Room {
+export function backupHooks(ports: BackupPorts): KindHooks {
   // Every finalize asks for the next batch.
-  const purges = new Passes<Purge>(0)
-  const acted = async (decision: Decision, backup: VecBackup) => {
-    await act(decision, backup.metadata, ports)
+  const purges = new BackgroundTasks<Purge>(0)
+  const apply = async (decision: Decision, backup: VecBackup) => {
+    await applyDecision(decision, backup.metadata, ports)
     return decision
   }
-  return room({
+  return kindHooks({
     resource: VecBackup,
     childKinds: JOB_CHILD_KINDS,
     customize,
     finalizeReads: ['clusterRef', 'storage', 'deletionPolicy'],
     async sync(request, context) {
       const observed = await observe(request, ports, context)
-      return acted(sync(observed, context), request.parent)
+      return apply(sync(observed, context), request.parent)
     },
     async finalize(request, context) {
-      const end = await observeEnd(request, { ports, purges }, context)
-      const decision = finalize(end, context)
+      const deletion = await observeDeletion(request, { ports, purges }, context)
+      const decision = finalize(deletion, context)
       if (decision.finalized === true) {
         await purges.abort(request.parent.metadata.uid)
-        await release(clusterOf(request.parent), ['backup'], asHolder(request.parent), ports)
+        await release(clusterRefOf(request.parent), ['backup'], leaseHolder(request.parent), ports)
       }
-      return acted(decision, request.parent)
+      return apply(decision, request.parent)
     },
   })
+}
+
+export function customize(backup: VecBackup): RelatedRule[] {
+  // What has ended needs nothing more of it, and every change of a cluster would sync it again.
+  if (isFinished(backup)) return []
+  return [relatedByName(VecCluster, clusterRefOf(backup))]
 }

@@ -1,104 +1,233 @@
 /** Reads all that a decision about a VecBackup may know: from the request, and through ports the rest. */
 import type { VecBackup } from '../../crds/backup.ts'
-import type { Job } from '../../crds/kubernetes.ts'
-import { releaseName } from '../../crds/names.ts'
-import { workAt } from '../allow-from.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
+import type { S3Target } from '../../crds/storage.ts'
 import { secondsSince } from '../conditions.ts'
-import { endingOf, isFinal } from '../ending.ts'
-import { seeLease } from '../lease.ts'
-import { clustersIn, readReport, shownJobs } from '../observations.ts'
+import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
+import { activeJob, hasReported, needsLiveProgress } from '../data-job/job-watch.ts'
+import {
+  readCopySources,
+  readIfFinished,
+  readSecrets,
+  type DataJobPorts,
+  type DataJobSecrets,
+  type ObservedDataJob,
+} from '../data-job/observe.ts'
+import { isFinished, outcomeOf } from '../data-job/outcome.ts'
+import {
+  CLUSTER_CREDENTIALS,
+  clusterCopySources,
+  type ClusterCredential,
+  type CopySource,
+} from '../data-job/secret-copies.ts'
+import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readEnd, readOriginals, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
-import { copied } from './copies.ts'
-import type { BackupPorts } from './ports.ts'
-import type { Observed } from './observed.ts'
+import { observedJobs, refreshProgress, relatedClusters } from '../request.ts'
+import type { SchedulePolicy } from './deletion-policy.ts'
 
-type Shown = Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress' | 'cluster'>
+type RequestedState = Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress' | 'cluster'>
 
 export async function observe(
   request: HookRequest<VecBackup>,
   ports: BackupPorts,
   context: Context,
 ): Promise<Observed> {
-  const shown = fromRequest(request)
-  if (isFinal(shown.backup)) return readExpiry(shown, ports, context)
-  if (isCrashed(shown, context)) {
-    await readReport(shown, shown.backup, (...of) => ports.backup(...of))
+  const requested = fromRequest(request)
+  if (isFinished(requested.backup)) return readExpiry(requested, ports, context)
+  if (needsLiveProgress(requested, context)) {
+    await refreshProgress(requested, requested.backup, (...args) => ports.backup(...args))
   }
-  const running = runningJob(shown)
+  const running = activeJob(requested)
   if (running === undefined) {
     // Only where a Job may be due it is worth to read live what stands in its way.
-    if (endingOf(shown, context) !== undefined) return { ...shown, secrets: {} }
-    const backup = await readEnd(shown.backup, (...of) => ports.backup(...of))
-    if (backup !== undefined) return { ...shown, backup, secrets: {} }
-  } else if (hasReported(shown, running)) {
+    if (outcomeOf(requested, context) !== undefined) return { ...requested, secrets: {} }
+    const backup = await readIfFinished(requested.backup, (...args) => ports.backup(...args))
+    if (backup !== undefined) return { ...requested, backup, secrets: {} }
+  } else if (hasReported(requested, running)) {
     // Once it has reported, what changes is not this Job's business.
-    return { ...shown, ...(await originalsFor(shown, running, ports)) }
+    return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
   }
-  return readAround(shown, { running, context }, ports)
+  return readLive(requested, { running, context }, ports)
 }
 
 /** What has expired is deleted with its objects: one clock that is wrong must not do that. */
-async function readExpiry(shown: Shown, ports: BackupPorts, { now }: Context): Promise<Observed> {
-  const { status, metadata } = shown.backup
+async function readExpiry(
+  requested: RequestedState,
+  ports: BackupPorts,
+  { now }: Context,
+): Promise<Observed> {
+  const { status, metadata } = requested.backup
   const isDue = secondsSince(status?.expiresAt ?? '', now) >= 0
   const apiTime = isDue ? await ports.apiTime(metadata.namespace) : undefined
-  return { ...shown, secrets: {}, ...(apiTime !== undefined && { apiTime }) }
+  return { ...requested, secrets: {}, ...(apiTime !== undefined && { apiTime }) }
 }
 
-export function fromRequest(request: HookRequest<VecBackup>): Shown {
-  const [cluster] = clustersIn(request.related)
+export function fromRequest(request: HookRequest<VecBackup>): RequestedState {
+  const [cluster] = relatedClusters(request.related)
   return {
     backup: request.parent,
-    ...shownJobs(request),
+    ...observedJobs(request),
     ...(cluster !== undefined && { cluster }),
   }
 }
 
 /** Name of the cluster that is backed up. */
-export function clusterOf({ metadata, spec }: VecBackup): { namespace: string; name: string } {
+export function clusterRefOf({ metadata, spec }: VecBackup): { namespace: string; name: string } {
   return { namespace: metadata.namespace, ...spec.clusterRef }
 }
 
-async function readAround(
-  shown: Shown,
+async function readLive(
+  requested: RequestedState,
   { running, context }: { running: Job | undefined; context: Context },
   ports: BackupPorts,
 ): Promise<Observed> {
-  const { metadata } = shown.backup
-  const { namespace, name } = clusterOf(shown.backup)
+  const { metadata } = requested.backup
+  const { namespace, name } = clusterRefOf(requested.backup)
   // A cluster of the same name may have been made anew: its Leases must be those of the one that lives.
   const [cluster, statefulSet] = await Promise.all([
     ports.cluster(namespace, name),
     ports.statefulSet(namespace, releaseName(name)),
   ])
   const observed: Observed = {
-    ...shown,
+    ...requested,
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: {},
   }
   if (cluster === undefined) delete observed.cluster
   else observed.cluster = cluster
-  if (running !== undefined) Object.assign(observed, await originalsFor(observed, running, ports))
-  else observed.secrets = await secretsOf(observed, ports)
+  if (running !== undefined) Object.assign(observed, await copySourcesFor(observed, running, ports))
+  else observed.secrets = await readBackupSecrets(observed, ports)
   if (cluster === undefined) return observed
-  const rules = workAt(cluster, context)
+  const rules = blockingRules(cluster, context)
   const [write, backup, helmJobs, liveJobs] = await Promise.all([
-    seeLease({ namespace, name }, 'write', ports, rules),
-    seeLease({ namespace, name }, 'backup', ports, rules),
+    readLease({ namespace, name }, 'write', ports, rules),
+    readLease({ namespace, name }, 'backup', ports, rules),
     ports.helmJobsAt({ namespace, name }),
     ports.jobsOf(metadata.namespace, metadata.uid),
   ])
   return { ...observed, leases: { write, backup }, helmJobs, liveJobs }
 }
 
-async function originalsFor(shown: Shown, job: Job, ports: BackupPorts) {
-  const secrets = () => secretsOf(shown, ports)
-  return readOriginals(job, { copied: copied(shown.backup), secrets }, ports)
+async function copySourcesFor(requested: RequestedState, job: Job, ports: BackupPorts) {
+  const secrets = () => readBackupSecrets(requested, ports)
+  return readCopySources(
+    job,
+    { copiedCredentials: copiedCredentials(requested.backup), secrets },
+    ports,
+  )
 }
 
-async function secretsOf({ backup, cluster }: Shown, ports: BackupPorts): Promise<BucketSecrets> {
+async function readBackupSecrets(
+  { backup, cluster }: RequestedState,
+  ports: BackupPorts,
+): Promise<DataJobSecrets> {
   const { name } = backup.spec.storage.s3.credentialsSecretRef
   return readSecrets({ namespace: backup.metadata.namespace, name }, cluster, ports)
+}
+
+export interface NamespacedName {
+  namespace: string
+  name: string
+}
+
+export interface ObjectIdentity extends NamespacedName {
+  uid: string
+}
+
+/** A VecRestore that reads a backup. */
+export interface BackupReader extends ObjectIdentity {
+  /** What it names: the VecBackup, or its place in the bucket, for which it needs no permission. */
+  by: 'name' | 'place'
+}
+
+/** The objects that one backup wrote under `<prefix>/<name>/`, as long as its uid owns that prefix. */
+export interface PurgeTarget extends ObjectIdentity {
+  storage: S3Target
+  /** Of the batch before this one. */
+  survey?: PurgeSurvey | undefined
+}
+
+export interface PurgeResult {
+  /** A listing shows nothing that this backup wrote any more. */
+  done: boolean
+  survey?: PurgeSurvey
+  /** Objects in the folder that this backup did not write. They stay. */
+  others?: { count: number; example: string }
+  /** A restore that recorded in the bucket that it reads the backup: nothing is deleted before it ends. */
+  reader?: NamespacedName & { until: string }
+}
+
+/** What need not be looked for again at the next batch. */
+export interface PurgeSurvey {
+  /** Objects that are left. */
+  left: number
+  /** Folders inside that belong to other backups. */
+  inner: string[]
+}
+
+export interface BackupPorts extends DataJobPorts {
+  statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
+  /** The resource itself, read live. */
+  backup(namespace: string, name: string): Promise<VecBackup | undefined>
+  /** Deletes the resource of exactly this uid; one that is gone is fine. */
+  deleteBackup(backup: ObjectIdentity): Promise<void>
+  /**
+   * Writes the report on the resource of exactly this uid. One that is gone, or cannot be written, is fine.
+   */
+  replaceReport(backup: ObjectIdentity, report: Progress): Promise<void>
+  /**
+   * VecRestores that read this backup, by its name or by its place in the bucket, read live, from all
+   * namespaces served; none without the kind.
+   */
+  restoresReading(backup: NamespacedName & { storage: S3Target }): Promise<BackupReader[]>
+  /** What a VecBackupSchedule says of the objects of its backups, read live; undefined when it is gone. */
+  schedulePolicy(namespace: string, name: string): Promise<SchedulePolicy | undefined>
+  /** helm Jobs of a cluster that have not ended, read live, as messages name them. */
+  helmJobsAt(cluster: NamespacedName): Promise<string[]>
+  /** Whether a namespace is being deleted, or is gone. */
+  namespaceEnds(name: string): Promise<boolean>
+  /**
+   * Deletes at most one batch of objects, and goes on at the next call. A bucket that does not exist
+   * is done; what else the store answers is a `StorageError`. The signal ends it between two requests.
+   */
+  purge(target: PurgeTarget, signal: AbortSignal): Promise<PurgeResult>
+  /** The time of the API server, as it says with an answer; undefined when it does not. */
+  apiTime(namespace: string): Promise<Date | undefined>
+  /** A warning in the log of the service. */
+  warn(backup: NamespacedName, message: string): void
+}
+
+export interface Observed extends ObservedDataJob {
+  backup: VecBackup
+  /** Live, where a Job may be due. */
+  cluster?: VecCluster
+  statefulSet?: StatefulSet
+  secrets: DataJobSecrets
+  /** Of the API server; only where it has expired by our own clock. */
+  apiTime?: Date
+  /** Only where a Job may be due, or has not reported yet. */
+  leases?: { write: ObservedLease; backup: ObservedLease }
+  /** helm Jobs of the cluster that have not ended; read with the Leases. */
+  helmJobs?: string[]
+}
+
+/** Those that may be copies: all of them when the cluster stands in another namespace than the Job. */
+export function copiedCredentials({
+  metadata,
+  spec,
+}: Pick<VecBackup, 'metadata' | 'spec'>): ClusterCredential[] {
+  const { namespace = metadata.namespace } = spec.clusterRef
+  return namespace === metadata.namespace ? [] : CLUSTER_CREDENTIALS
+}
+
+/** What the copies are made from. */
+export function copySources(
+  { backup, cluster, secrets }: Observed,
+  settings: CrossNamespace,
+): CopySource[] {
+  if (cluster === undefined || copiedCredentials(backup).length === 0) return []
+  return clusterCopySources(cluster, secrets, { from: backup.metadata.namespace, settings })
 }

@@ -1,63 +1,70 @@
 /** The whole status of a VecBackup, from what its Jobs reported (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
-import type { BackupResult, Progress } from '../../crds/command.ts'
-import { s3Path } from '../../crds/layout.ts'
-import { humanSize } from '../../crds/size.ts'
-import { conditionsOf, timestamp } from '../conditions.ts'
-import type { Ending } from '../ending.ts'
-import type { Context } from '../protocol.ts'
-import { EXPIRED } from './fate.ts'
+import { s3Path } from '../../crds/contract/backup-keys.ts'
+import type { BackupResult, Progress } from '../../crds/contract/job.ts'
+import { BACKUP_DETAILS_SECONDS } from '../../crds/contract/limits.ts'
+import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { formatBytes } from '../../crds/units.ts'
+import { secondsSince, setConditions, timestamp } from '../conditions.ts'
+import type { Outcome } from '../data-job/outcome.ts'
 import {
-  complete,
-  endFields,
-  incomplete,
-  startTimeOf,
+  completionFields,
+  dataJobEvents,
+  finishedCondition,
+  formatStartTime,
+  unfinishedCondition,
   unlistedFields,
-  type Remark,
-} from '../transfer-status.ts'
+  type CompleteReason,
+} from '../data-job/status.ts'
+import type { Context } from '../protocol.ts'
+import { EXPIRED, scheduleOf } from './deletion-policy.ts'
 
 const DAY_MS = 86_400_000
 
-interface Reported {
+interface StatusInputs {
   backup: VecBackup
   progress?: Progress
 }
 
 /** Pending until its first report, then InProgress. */
-export function openStatus(
-  reported: Reported,
-  remark: Remark | undefined,
+export function activeStatus(
+  inputs: StatusInputs,
+  conditionReason: CompleteReason | undefined,
   { now }: Context,
 ): BackupStatus {
-  const { backup, progress } = reported
+  const { backup, progress } = inputs
   const isStarted = progress !== undefined || backup.status?.startTime !== undefined
-  const said = remark ?? {
+  const reason = conditionReason ?? {
     reason: 'BackupRunning',
     message: progress?.message ?? 'the backup has started',
   }
   return {
     phase: isStarted ? 'InProgress' : 'Pending',
-    ...soFar(reported),
-    conditions: conditionsOf(backup, [incomplete(said)], now),
+    ...reportedFields(inputs),
+    conditions: setConditions(backup, [unfinishedCondition(reason)], now),
   }
 }
 
-export function endedStatus(reported: Reported, ending: Ending, { now }: Context): BackupStatus {
-  const { backup, progress } = reported
-  const { phase, at } = ending
-  const { completed: done = 0, total = 0 } = progress?.backup ?? {}
-  const finding = complete(ending, {
+export function finishedStatus(
+  inputs: StatusInputs,
+  outcome: Outcome,
+  { now }: Context,
+): BackupStatus {
+  const { backup, progress } = inputs
+  const { phase, at } = outcome
+  const { completed: completedCount = 0, total = 0 } = progress?.backup ?? {}
+  const update = finishedCondition(outcome, {
     reason: phase === 'Completed' ? 'BackupCompleted' : 'BackupFailed',
-    message: `Backed up ${done}/${total} collections`,
+    message: `Backed up ${completedCount}/${total} collections`,
   })
   const { retentionDays } = backup.spec
   const expires = new Date(Date.parse(at) + (retentionDays ?? 0) * DAY_MS)
   return {
     phase,
-    ...soFar(reported),
-    ...endFields(ending),
+    ...reportedFields(inputs),
+    ...completionFields(outcome),
     ...(phase === 'Completed' && retentionDays !== undefined && { expiresAt: timestamp(expires) }),
-    conditions: conditionsOf(backup, [finding], now),
+    conditions: setConditions(backup, [update], now),
   }
 }
 
@@ -68,17 +75,20 @@ export function endedStatus(reported: Reported, ending: Ending, { now }: Context
 export function finalStatus({ metadata, status = {} }: VecBackup): BackupStatus {
   if (status.conditions === undefined) return status
   const observedGeneration = metadata.generation
-  return { ...status, conditions: status.conditions.map((one) => ({ ...one, observedGeneration })) }
+  return {
+    ...status,
+    conditions: status.conditions.map((condition) => ({ ...condition, observedGeneration })),
+  }
 }
 
 /** retentionDays have passed: it deletes itself next, with its objects. */
 export function expiredStatus(backup: VecBackup, { now }: Context): BackupStatus {
   const { conditions = [], ...status } = finalStatus(backup)
-  const finding = {
+  const update = {
     ...{ type: EXPIRED, status: 'True' as const, reason: 'RetentionDaysPassed' },
     message: `spec.retentionDays have passed since it completed: it is deleted with its objects`,
   }
-  return { ...status, conditions: [...conditions, ...conditionsOf(backup, [finding], now)] }
+  return { ...status, conditions: [...conditions, ...setConditions(backup, [update], now)] }
 }
 
 export function s3PathOf({ metadata, spec }: VecBackup): string {
@@ -86,9 +96,14 @@ export function s3PathOf({ metadata, spec }: VecBackup): string {
 }
 
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
-function soFar({ backup, progress }: Reported): BackupStatus {
+function reportedFields({ backup, progress }: StatusInputs): BackupStatus {
   const { status = {} } = backup
-  const { startTime = startOf(progress), totalSize, collections, unlistedCollections } = status
+  const {
+    startTime = reportedStart(progress),
+    totalSize,
+    collections,
+    unlistedCollections,
+  } = status
   const { clusterUid, collectionHashes } = status
   if (startTime === undefined) return {}
   return {
@@ -100,27 +115,101 @@ function soFar({ backup, progress }: Reported): BackupStatus {
     ...(collectionHashes !== undefined && { collectionHashes }),
     ...(progress?.backup === undefined
       ? unlistedCollections !== undefined && { unlistedCollections }
-      : resultOf(progress.backup)),
+      : resultFields(progress.backup)),
   }
 }
 
-function startOf(progress: Progress | undefined): string | undefined {
-  return startTimeOf(progress?.backup?.startedAt ?? progress?.startedAt)
+function reportedStart(progress: Progress | undefined): string | undefined {
+  return formatStartTime(progress?.backup?.startedAt ?? progress?.startedAt)
 }
 
-function resultOf(result: BackupResult): BackupStatus {
+function resultFields(result: BackupResult): BackupStatus {
   const { bytes, collections, clusterUid, collectionHashes } = result
   return {
     ...(clusterUid !== undefined && { clusterUid }),
     ...(collectionHashes !== undefined && { collectionHashes }),
-    totalSize: humanSize(bytes),
+    totalSize: formatBytes(bytes),
     ...unlistedFields(result.unlisted),
     collections: collections.map((collection) => ({
       name: collection.name,
       status: collection.status,
-      ...(collection.bytes !== undefined && { size: humanSize(collection.bytes) }),
+      ...(collection.bytes !== undefined && { size: formatBytes(collection.bytes) }),
       ...(collection.snapshots !== undefined && { snapshots: collection.snapshots }),
       ...(collection.error !== undefined && { error: collection.error }),
     })),
   }
+}
+
+export function backupEvents(
+  backup: VecBackup,
+  status: BackupStatus,
+  now: Date,
+): KubernetesEvent[] {
+  const { phase, totalSize = '0 B', s3Path } = status
+  return dataJobEvents(
+    { resource: backup, status, now },
+    {
+      started: phase === 'InProgress' &&
+        backup.status?.phase !== 'InProgress' && {
+          reason: 'BackupStarted',
+          message: `the backup is written to ${s3Path ?? 'its bucket'}`,
+        },
+      completed: {
+        reason: 'BackupCompleted',
+        suffix: `, ${totalSize} in ${s3Path ?? 'the bucket'}`,
+      },
+      failed: 'BackupFailed',
+    },
+  )
+}
+
+/** Of the collections of an old backup, so many are listed. */
+const MAX_LISTED = 20
+const MAX_ERROR = 200
+
+/** The report without the list that the status has too; undefined when there is nothing to leave out. */
+export function compactReport(progress: Progress | undefined): Progress | undefined {
+  if (progress?.backup === undefined || progress.backup.collections.length === 0) return undefined
+  return { ...progress, backup: withoutCollections(progress.backup) }
+}
+
+/**
+ * The status a day after the end of a backup of a schedule: its snapshots are named in the manifest, and all
+ * its collections are in `collectionHashes`, by which retention knows them.
+ */
+export function compactStatus(backup: VecBackup, status: BackupStatus, now: Date): BackupStatus {
+  const { collections, completionTime = '', collectionHashes } = status
+  const isRecent = !(secondsSince(completionTime, now) >= BACKUP_DETAILS_SECONDS)
+  if (collections === undefined || isRecent || scheduleOf(backup) === undefined) return status
+  const shortened = collections.map(({ name, status: phase, size, error }) => ({
+    ...{ name, status: phase },
+    ...(size !== undefined && { size }),
+    ...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),
+  }))
+  // Without the hashes the names are all that retention knows of them.
+  if (collectionHashes === undefined) return { ...status, collections: shortened }
+  const failedFirst = shortened.toSorted((a, b) => failedRank(a) - failedRank(b))
+  const omitted = failedFirst.slice(MAX_LISTED).map((collection) => collection.status)
+  const count = (phase: string) => omitted.filter((a) => a === phase).length
+  const { completed = 0, failed = 0, pending = 0 } = status.unlistedCollections ?? {}
+  const [omittedCompleted, omittedFailed] = [count('Completed'), count('Failed')]
+  return {
+    ...status,
+    collections: failedFirst.slice(0, MAX_LISTED),
+    ...unlistedFields({
+      completed: completed + omittedCompleted,
+      failed: failed + omittedFailed,
+      pending: pending + omitted.length - omittedCompleted - omittedFailed,
+    }),
+  }
+}
+
+function failedRank({ status }: { status: string }): number {
+  return status === 'Completed' ? 1 : 0
+}
+
+function withoutCollections(result: BackupResult): BackupResult {
+  const { total, completed, failed } = result
+  const pending = Math.max(0, total - completed - failed)
+  return { ...result, collections: [], unlisted: { completed, failed, pending } }
 }

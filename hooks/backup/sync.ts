@@ -1,72 +1,101 @@
 /** What a VecBackup should have: its Job, and when (specification: states and transitions). */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
-import { EXPIRY_CHECK_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import { EXPIRY_CHECK_SECONDS, REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
+import type { LeaseHolder } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../conditions.ts'
-import { isFinal } from '../ending.ts'
-import { warning } from '../events.ts'
-import { claim, givenBack, standsIn } from '../lease.ts'
-import type { Context } from '../protocol.ts'
-import { areObserved } from '../rights.ts'
-import { afterEnd, runAfter } from '../transfer.ts'
-import { soon, waitingFor, waitsBehind, type Turn } from '../transfer-answer.ts'
-import { transferSync, type Transfer } from '../transfer-sync.ts'
-import type { Decision } from './act.ts'
-import { backupJob, backupRights, wantedRun } from './children.ts'
-import { compactReport, compactStatus } from './compact.ts'
-import { copied, originalsOf } from './copies.ts'
-import { eventsOf } from './events.ts'
-import { isExpired } from './fate.ts'
-import { lackOf } from './needs.ts'
-import type { Observed } from './observed.ts'
-import { endedStatus, expiredStatus, finalStatus, openStatus } from './status.ts'
+import type { CrossNamespace } from '../cross-namespace.ts'
+import { applySideEffects, type SideEffects } from '../data-job/apply.ts'
+import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
+import { isFinished } from '../data-job/outcome.ts'
+import {
+  apiKeyBlocker,
+  bucketBlocker,
+  clusterBlocker,
+  endpointBlocker,
+  selectBlocker,
+  type Blocker,
+} from '../data-job/preconditions.ts'
+import {
+  blockedBy,
+  queuedBehind,
+  requeueSoon,
+  syncDataJob,
+  type DataJobKind,
+  type SyncContext,
+} from '../data-job/sync.ts'
+import { warningEvent } from '../events.ts'
+import { claim, isHolder, leaseReleases } from '../lease.ts'
+import type { Context, Desired } from '../protocol.ts'
+import { allObserved } from '../rbac.ts'
+import { isExpired } from './deletion-policy.ts'
+import { backupJob, backupRbac, desiredPlan } from './job.ts'
+import {
+  copiedCredentials,
+  copySources,
+  type BackupPorts,
+  type ObjectIdentity,
+  type Observed,
+} from './observe.ts'
+import {
+  activeStatus,
+  backupEvents,
+  compactReport,
+  compactStatus,
+  expiredStatus,
+  finalStatus,
+  finishedStatus,
+} from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   // A backup that has ended outlives its cluster. Its Job is kept for the log, never made again.
-  if (isFinal(observed.backup)) return afterwards(observed, context)
-  return transferSync({ kind: BACKUP, observed, context })
+  if (isFinished(observed.backup)) return afterFinish(observed, context)
+  return syncDataJob({ kind: BACKUP, observed, context })
 }
 
-export function asHolder({ metadata: { namespace, name, uid } }: VecBackup): Holder {
+export function leaseHolder({ metadata: { namespace, name, uid } }: VecBackup): LeaseHolder {
   return { kind: 'VecBackup', namespace, name, uid }
 }
 
-const BACKUP: Transfer<Observed, BackupStatus> = {
-  ...{ openStatus, endedStatus, lackOf, originalsOf, start },
-  starting: { reason: 'BackupStarting' },
-  eventsOf: ({ backup }, status, now) => eventsOf(backup, status, now),
-  copied: ({ backup }) => copied(backup),
-  givenBack: ({ backup, leases }) =>
-    leases === undefined ? [] : givenBack([leases.backup], asHolder(backup)),
-  wantedHash: ({ backup, cluster, statefulSet }) =>
-    cluster && wantedRun(backup, cluster, statefulSet).hash,
-  wasStarted: ({ backup }) => backup.status?.startTime !== undefined,
-  missedTurn: ({ backup, leases }) =>
-    leases !== undefined && !standsIn(leases.backup.lease, asHolder(backup)),
+const BACKUP: DataJobKind<Observed, BackupStatus> = {
+  ...{ activeStatus, finishedStatus, firstBlocker, copySources, start },
+  startingReason: { reason: 'BackupStarting' },
+  eventsOf: ({ backup }, status, now) => backupEvents(backup, status, now),
+  copiedCredentials: ({ backup }) => copiedCredentials(backup),
+  leaseReleases: ({ backup, leases }) =>
+    leases === undefined ? [] : leaseReleases([leases.backup], leaseHolder(backup)),
+  desiredPlanHash: ({ backup, cluster, statefulSet }) =>
+    cluster && desiredPlan(backup, cluster, statefulSet).hash,
+  hasStarted: ({ backup }) => backup.status?.startTime !== undefined,
+  lostLease: ({ backup, leases }) =>
+    leases !== undefined && !isHolder(leases.backup.lease, leaseHolder(backup)),
 }
 
 /** Everything else is there: the rights, then the Lease, then the Job. Each is seen before the next. */
-function start(turn: Turn<Observed, BackupStatus>): Decision {
-  const { observed, context } = turn
+function start(syncContext: SyncContext<Observed, BackupStatus>): Decision {
+  const { observed, context } = syncContext
   const { backup, cluster, leases, progress, helmJobs = [] } = observed
-  const rights = backupRights(backup)
+  const rbac = backupRbac(backup)
   // A Job must not start before it may report.
-  if (cluster === undefined || leases === undefined || !areObserved(rights, observed.children)) {
-    return soon(turn, 'the rights of the Job are being made', rights)
+  if (cluster === undefined || leases === undefined || !allObserved(rbac, observed.children)) {
+    return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
   }
-  const about = { cluster, now: context.now, free: [leases.write] }
-  const claimed = claim([leases.backup], asHolder(backup), about)
-  if (claimed.state === 'waiting') return waitsBehind(turn, claimed)
-  if (claimed.state === 'taking') {
-    const taking = soon(turn, 'the Lease of the cluster is being taken')
-    return { ...taking, leases: claimed.writes }
+  const claimContext = { cluster, now: context.now, free: [leases.write] }
+  const claimResult = claim([leases.backup], leaseHolder(backup), claimContext)
+  if (claimResult.state === 'waiting') return queuedBehind(syncContext, claimResult)
+  if (claimResult.state === 'taking') {
+    const decision = requeueSoon(syncContext, 'the Lease of the cluster is being taken')
+    return { ...decision, leases: claimResult.writes }
   }
   // One of an earlier release, or the first install, took no Lease.
   const [helmJob] = helmJobs
-  if (helmJob !== undefined) return waitingFor(turn, helmJob)
-  const plan = { ...wantedRun(backup, cluster, observed.statefulSet), run: runAfter(progress) }
+  if (helmJob !== undefined) return blockedBy(syncContext, helmJob)
+  const plan = {
+    ...desiredPlan(backup, cluster, observed.statefulSet),
+    run: runNumberAfter(progress),
+  }
   const job = backupJob(observed, cluster, plan, context.settings)
-  return soon(turn, `Job ${job.metadata.name} was started`, [job])
+  return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
 }
 
 const CLOCK_AHEAD = {
@@ -76,33 +105,74 @@ const CLOCK_AHEAD = {
 }
 
 /** It has ended and its status tells how: what is left is its history and the day it expires. */
-function afterwards(observed: Observed, context: Context): Decision {
+function afterFinish(observed: Observed, context: Context): Decision {
   const { backup } = observed
   const { expiresAt } = backup.status ?? {}
   const report = compactReport(observed.progress)
-  const left = {
-    ...afterEnd(observed, 'the backup has ended', context),
+  const remaining = {
+    ...cleanUpFinished(observed, 'the backup has ended', context),
     ...(report !== undefined && { report }),
   }
   const status = compactStatus(backup, finalStatus(backup), context.now)
-  if (expiresAt === undefined) return { status, ...left }
+  if (expiresAt === undefined) return { status, ...remaining }
   if (secondsSince(expiresAt, context.now) < 0) {
-    return { status, ...left, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+    return { status, ...remaining, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
   const { apiTime = context.now } = observed
   if (secondsSince(expiresAt, apiTime) < 0) {
-    const events = [warning(backup, CLOCK_AHEAD, context.now)]
-    return { status, ...left, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+    const events = [warningEvent(backup, CLOCK_AHEAD, context.now)]
+    return { status, ...remaining, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
   // Its deletion must tell this from a user's, so the condition is recorded before it deletes itself.
   if (!isExpired(backup)) {
-    return { status: expiredStatus(backup, context), ...left, resyncAfterSeconds: SOON_SECONDS }
+    return {
+      status: expiredStatus(backup, context),
+      ...remaining,
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+    }
   }
   const { namespace, name, uid } = backup.metadata
   return {
     status,
-    ...left,
+    ...remaining,
     resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
     expire: { namespace, name, uid },
   }
+}
+
+/** A decision: what goes on the wire, and what is to be written besides it. */
+export interface Decision extends Desired<BackupStatus>, SideEffects {
+  /** The resource has expired: it is to delete itself. */
+  expire?: ObjectIdentity
+  /** Takes the place of the report on the resource. */
+  report?: Progress
+  warnings?: string[]
+}
+
+/** What must be done stands before what only tells of it. */
+export async function applyDecision(
+  decision: Decision,
+  backup: ObjectIdentity,
+  ports: BackupPorts,
+): Promise<void> {
+  await applySideEffects(decision, ports)
+  if (decision.report !== undefined) await ports.replaceReport(backup, decision.report)
+  if (decision.expire !== undefined) await ports.deleteBackup(decision.expire)
+  for (const event of decision.events ?? []) await ports.writeEvent(event)
+  for (const warning of decision.warnings ?? []) ports.warn(backup, warning)
+}
+
+/** The first thing that is missing; undefined when the Job may be made. */
+export function firstBlocker(
+  { backup, cluster, secrets }: Observed,
+  settings: CrossNamespace,
+): Blocker | undefined {
+  const { namespace: from } = backup.metadata
+  const { name, namespace = from } = backup.spec.clusterRef
+  return selectBlocker([
+    clusterBlocker({ namespace, name }, cluster, { from, settings }),
+    endpointBlocker('spec.storage.s3.endpoint', backup.spec.storage.s3.endpoint),
+    bucketBlocker(backup.spec.storage.s3, from, secrets.bucket),
+    cluster && apiKeyBlocker(cluster, secrets.engine),
+  ])
 }

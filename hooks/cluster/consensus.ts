@@ -2,28 +2,28 @@
  * The condition Consensus. `/readyz` of a pod answers 200 while its consensus thread is stopped, and
  * while it founded a cluster of its own, so every pod is asked whom it knows.
  */
-import { releaseName } from '../../crds/names.ts'
-import { conditionOf, type Finding } from '../conditions.ts'
-import { wordsOf } from '../failure.ts'
-import type { Observed } from './observed.ts'
-import type { PodConsensus } from './ports.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import { errorMessage } from '../background-task.ts'
+import { getCondition, type ConditionUpdate } from '../conditions.ts'
+import type { Observed, PodConsensus } from './observed.ts'
 
 const MAX_MESSAGE = 1000
 
 /** The finding of this pass; the condition of the last one while the pods were not asked. */
-export function consensusFinding(observed: Observed): Finding | undefined {
+export function consensusCondition(observed: Observed): ConditionUpdate | undefined {
   const { cluster, consensus, consensusFailure: failure } = observed
-  const lost = consensus !== undefined && isLost(consensus)
+  const isKnownLost = consensus !== undefined && isLost(consensus)
   // That they have lost it holds until a pod says otherwise; that they have it does not.
-  if (failure !== undefined && !lost) return { type: 'Consensus', ...notAsked(failure.error) }
-  if (consensus === undefined) return conditionOf(cluster, 'Consensus')
+  if (failure !== undefined && !isKnownLost)
+    return { type: 'Consensus', ...unreachable(failure.error) }
+  if (consensus === undefined) return getCondition(cluster, 'Consensus')
   const release = releaseName(cluster.metadata.name)
-  const verdict = verdictOn(consensus, (ordinal) => `${release}-${ordinal}`)
-  return { type: 'Consensus', ...verdict, message: verdict.message.slice(0, MAX_MESSAGE) }
+  const result = assessConsensus(consensus, (ordinal) => `${release}-${ordinal}`)
+  return { type: 'Consensus', ...result, message: result.message.slice(0, MAX_MESSAGE) }
 }
 
-function notAsked(error: unknown): Verdict {
-  const message = `the pods could not be asked: ${wordsOf(error)}`.slice(0, MAX_MESSAGE)
+function unreachable(error: unknown): ConsensusResult {
+  const message = `the pods could not be asked: ${errorMessage(error)}`.slice(0, MAX_MESSAGE)
   return { status: 'Unknown', reason: 'PodsNotAnswering', message }
 }
 
@@ -33,100 +33,100 @@ export function isConsensusLost(observed: Observed): boolean {
 }
 
 function isLost(pods: PodConsensus[]): boolean {
-  return verdictOn(pods, String).status === 'False'
+  return assessConsensus(pods, String).status === 'False'
 }
 
-type Verdict = Omit<Finding, 'type'>
-type Name = (ordinal: number) => string
+type ConsensusResult = Omit<ConditionUpdate, 'type'>
+type PodNameOf = (ordinal: number) => string
 
-function verdictOn(pods: PodConsensus[], name: Name): Verdict {
+function assessConsensus(pods: PodConsensus[], podName: PodNameOf): ConsensusResult {
   return (
-    stopped(pods, name) ??
-    split(pods, name) ??
-    missing(pods, name) ??
-    leaderless(pods, name) ??
-    silent(pods, name) ??
-    working(pods)
+    stoppedPods(pods, podName) ??
+    splitBrain(pods, podName) ??
+    missingPeers(pods, podName) ??
+    noLeader(pods, podName) ??
+    unansweredPods(pods, podName) ??
+    workingConsensus(pods)
   )
 }
 
-function stopped(pods: PodConsensus[], name: Name): Verdict | undefined {
-  const found = pods.filter(({ state }) => state === 'stopped')
-  if (found.length === 0) return undefined
-  const message = found.map(({ ordinal, error }) => `${name(ordinal)}: ${error ?? 'stopped'}`)
-  return no('ConsensusStopped', message.join('; '))
+function stoppedPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
+  const matching = pods.filter(({ state }) => state === 'stopped')
+  if (matching.length === 0) return undefined
+  const message = matching.map(({ ordinal, error }) => `${podName(ordinal)}: ${error ?? 'stopped'}`)
+  return falseResult('ConsensusStopped', message.join('; '))
 }
 
 /** Two pods neither of which knows the other are in different clusters behind one Service. */
-function split(pods: PodConsensus[], name: Name): Verdict | undefined {
-  const groups = groupsOf(pods.filter(isMember))
+function splitBrain(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
+  const groups = connectedGroups(pods.filter(isMember))
   if (groups.length < 2) return undefined
-  const listed = groups.map((group) => group.map(({ ordinal }) => name(ordinal)).join(', '))
+  const listed = groups.map((group) => group.map(({ ordinal }) => podName(ordinal)).join(', '))
   const message = `the pods form ${groups.length} separate clusters: ${listed.join(' | ')}`
-  return no('SplitBrain', `${message}; backups, restores and migrations wait until they are one`)
+  return falseResult(
+    'SplitBrain',
+    `${message}; backups, restores and migrations wait until they are one`,
+  )
 }
 
 /** A pod that answers and does not know each of the others. */
-function missing(pods: PodConsensus[], name: Name): Verdict | undefined {
+function missingPeers(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
   const ids = new Set(pods.map(({ peerId }) => peerId))
-  const lacking = pods.filter(isMember).flatMap((pod) => {
-    const unknown = pods.filter((other) => !knows(pod, other, ids))
+  const incomplete = pods.filter(isMember).flatMap((pod) => {
+    const unknown = pods.filter((other) => !knowsPeer(pod, other, ids))
     return unknown.length === 0
       ? []
-      : [`${name(pod.ordinal)} does not know ${listOf(unknown, name)}`]
+      : [`${podName(pod.ordinal)} does not know ${formatPods(unknown, podName)}`]
   })
-  return lacking.length === 0 ? undefined : no('PeersMissing', lacking.join('; '))
+  return incomplete.length === 0 ? undefined : falseResult('PeersMissing', incomplete.join('; '))
 }
 
 /** A pod that did not answer may be any peer whose address is no pod's name. */
-function knows({ peers }: Member, other: PodConsensus, ids: ReadonlySet<number | undefined>) {
+function knowsPeer({ peers }: Member, other: PodConsensus, ids: ReadonlySet<number | undefined>) {
   if (other.peerId !== undefined) return peers.some(({ id }) => id === other.peerId)
   return peers.some(
     ({ id, ordinal }) => ordinal === other.ordinal || (ordinal === undefined && !ids.has(id)),
   )
 }
 
-function leaderless(pods: PodConsensus[], name: Name): Verdict | undefined {
+function noLeader(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
   const members = pods.filter(isMember)
-  const without = members.filter(({ hasLeader }) => !hasLeader)
-  if (without.length * 2 <= members.length) return undefined
-  return no('NoLeader', `no leader is known to ${listOf(without, name)}`)
+  const withoutLeader = members.filter(({ hasLeader }) => !hasLeader)
+  if (withoutLeader.length * 2 <= members.length) return undefined
+  return falseResult('NoLeader', `no leader is known to ${formatPods(withoutLeader, podName)}`)
 }
 
-function silent(pods: PodConsensus[], name: Name): Verdict | undefined {
-  const found = pods.filter(({ state }) => state === 'unknown')
-  if (found.length === 0) return undefined
-  const message = `no answer from ${listOf(found, name)}`
+function unansweredPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
+  const matching = pods.filter(({ state }) => state === 'unknown')
+  if (matching.length === 0) return undefined
+  const message = `no answer from ${formatPods(matching, podName)}`
   return { status: 'Unknown', reason: 'PodsNotAnswering', message }
 }
 
-function working(pods: PodConsensus[]): Verdict {
+function workingConsensus(pods: PodConsensus[]): ConsensusResult {
   const ids = new Set(pods.map(({ peerId }) => peerId))
-  const known = pods.filter(isMember).flatMap(({ peers }) => peers.map(({ id }) => id))
-  const strangers = new Set(known.filter((id) => !ids.has(id)))
+  const peerIds = pods.filter(isMember).flatMap(({ peers }) => peers.map(({ id }) => id))
+  const unknownPeers = new Set(peerIds.filter((id) => !ids.has(id)))
   const message =
-    strangers.size === 0
+    unknownPeers.size === 0
       ? `consensus works on ${pods.length} nodes`
-      : `consensus works on ${pods.length} nodes; peers without a pod: ${[...strangers].join(', ')}`
+      : `consensus works on ${pods.length} nodes; peers without a pod: ${[...unknownPeers].join(', ')}`
   return { status: 'True', reason: 'ConsensusWorking', message }
 }
 
 /** Pods of which one knows another, directly or through a third. */
-function groupsOf(members: Member[]): Member[][] {
+function connectedGroups(members: Member[]): Member[][] {
   const groups: Member[][] = []
   for (const member of members) {
-    const related = groups.filter((group) => group.some((other) => areAcquainted(member, other)))
-    const joined = [...related.flat(), member].toSorted((one, two) => one.ordinal - two.ordinal)
+    const related = groups.filter((group) => group.some((other) => areConnected(member, other)))
+    const joined = [...related.flat(), member].toSorted((a, b) => a.ordinal - b.ordinal)
     groups.splice(0, groups.length, ...groups.filter((group) => !related.includes(group)), joined)
   }
   return groups
 }
 
-function areAcquainted(one: Member, other: Member): boolean {
-  return (
-    one.peers.some(({ id }) => id === other.peerId) ||
-    other.peers.some(({ id }) => id === one.peerId)
-  )
+function areConnected(a: Member, b: Member): boolean {
+  return a.peers.some(({ id }) => id === b.peerId) || b.peers.some(({ id }) => id === a.peerId)
 }
 
 type Member = PodConsensus & Required<Pick<PodConsensus, 'peerId' | 'peers'>>
@@ -135,10 +135,10 @@ function isMember(pod: PodConsensus): pod is Member {
   return pod.state === 'working' && pod.peerId !== undefined && pod.peers !== undefined
 }
 
-function listOf(pods: PodConsensus[], name: Name): string {
-  return pods.map(({ ordinal }) => name(ordinal)).join(', ')
+function formatPods(pods: PodConsensus[], podName: PodNameOf): string {
+  return pods.map(({ ordinal }) => podName(ordinal)).join(', ')
 }
 
-function no(reason: string, message: string): Verdict {
+function falseResult(reason: string, message: string): ConsensusResult {
   return { status: 'False', reason, message }
 }

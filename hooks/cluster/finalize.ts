@@ -3,19 +3,18 @@
  * (specification: states and transitions). Nothing else is made on the way.
  */
 import type { ClusterStatus } from '../../crds/cluster.ts'
-import { RETRY_SECONDS, SOON_SECONDS } from '../../crds/limits.ts'
-import { LABELS } from '../../crds/names.ts'
+import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
+import { LABELS } from '../../crds/contract/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../conditions.ts'
-import { isUnfinished, kept, nextRun, staying, toStop } from '../job.ts'
+import { hasReported, restartReason, silenceReason } from '../data-job/job-watch.ts'
+import { childrenAfter, isUnfinished, jobsToDelete, nextRunNumber, unchanged } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
-import { areObserved } from '../rights.ts'
-import { hasReported, silenceOf, whyStuck } from '../transfer.ts'
-import { clusterRights, uninstallJob } from './children.ts'
-import { failureOf } from './failure.ts'
+import { allObserved } from '../rbac.ts'
+import { lastFailure } from './helm-result.ts'
+import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './observed.ts'
-import { uninstallRun } from './plan.ts'
-import { clusterStatus, type Shortfall } from './status.ts'
+import { clusterStatus, type ConditionReason } from './status.ts'
 
 const UNINSTALL_CHECK_SECONDS = 10
 
@@ -26,62 +25,71 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
 
   if (upgrades.length > 0) {
     return {
-      ...waiting(observed, context, 'waits for the helm run to stop'),
-      stop: toStop(upgrades),
+      ...uninstalling(observed, context, 'waits for the helm run to stop'),
+      deleteJobs: jobsToDelete(upgrades),
     }
   }
   // Nothing can be made in a namespace that ends, and all that helm would remove goes with it.
-  if (observed.namespaceEnds === true) return finished(observed, context)
-  const [running] = unfinished
-  if (running !== undefined) return whileUninstalling(observed, running, context)
-  if (isNeverInstalled(observed)) return finished(observed, context)
+  if (observed.namespaceEnds === true) return finalizedState(observed, context)
+  const [runningUninstall] = unfinished
+  if (runningUninstall !== undefined)
+    return uninstallInProgress(observed, runningUninstall, context)
+  if (wasNeverInstalled(observed)) return finalizedState(observed, context)
   if (progress?.verb === 'uninstall' && progress.state === 'Done')
-    return finished(observed, context)
+    return finalizedState(observed, context)
 
-  const failure = failureOf(observed, context)
-  if (failure === 'unknown') return waiting(observed, context, 'helm uninstall has ended')
+  const failure = lastFailure(observed, context)
+  if (failure === 'unknown') return uninstalling(observed, context, 'helm uninstall has ended')
   if (failure !== undefined && failure.plan === uninstallRun(observed.cluster).hash) {
-    const left = RETRY_SECONDS - secondsSince(failure.at, context.now)
-    if (left > 0) return answer(observed, context, failure, left)
+    const remainingSeconds = RETRY_SECONDS - secondsSince(failure.failedAt, context.now)
+    if (remainingSeconds > 0) return desiredState(observed, context, failure, remainingSeconds)
   }
-  return uninstall(observed, context)
+  return startUninstall(observed, context)
 }
 
 /** A Job that cannot start (an image, a quota, full nodes) is made again, as that of an upgrade is. */
-function whileUninstalling(observed: Observed, job: Job, context: Context): Desired<ClusterStatus> {
-  const { hash: wanted } = uninstallRun(observed.cluster)
-  const stuck = hasReported(observed, job)
+function uninstallInProgress(
+  observed: Observed,
+  job: Job,
+  context: Context,
+): Desired<ClusterStatus> {
+  const { hash: planHash } = uninstallRun(observed.cluster)
+  const restart = hasReported(observed, job)
     ? undefined
-    : whyStuck(job, { wanted, missedTurn: false }, context)
-  if (stuck !== undefined) {
-    const message = `Job ${job.metadata.name} ${stuck}: it is made again`
-    const shortfall = { reason: 'JobNotStarted', message }
-    return { ...answer(observed, context, shortfall, SOON_SECONDS), stop: toStop([job]) }
+    : restartReason(job, { desiredHash: planHash, lostLease: false }, context)
+  if (restart !== undefined) {
+    const message = `Job ${job.metadata.name} ${restart}: it is made again`
+    const notApplied = { reason: 'JobNotStarted', message }
+    return {
+      ...desiredState(observed, context, notApplied, REQUEUE_SOON_SECONDS),
+      deleteJobs: jobsToDelete([job]),
+    }
   }
-  const silent = silenceOf(job, observed.progress, context)
-  if (silent !== undefined) return answer(observed, context, silent, UNINSTALL_CHECK_SECONDS)
-  return waiting(observed, context, 'helm uninstall is under way', UNINSTALL_CHECK_SECONDS)
+  const stalled = silenceReason(job, observed.progress, context)
+  if (stalled !== undefined)
+    return desiredState(observed, context, stalled, UNINSTALL_CHECK_SECONDS)
+  return uninstalling(observed, context, 'helm uninstall is under way', UNINSTALL_CHECK_SECONDS)
 }
 
-function uninstall(observed: Observed, context: Context): Desired<ClusterStatus> {
+function startUninstall(observed: Observed, context: Context): Desired<ClusterStatus> {
   const { cluster, jobs, liveJobs = [], progress } = observed
-  const rights = clusterRights(cluster)
-  if (!areObserved(rights, observed.children)) {
-    return waiting(
+  const rbac = clusterRbac(cluster)
+  if (!allObserved(rbac, observed.children)) {
+    return uninstalling(
       observed,
       context,
       'the rights of the uninstall are being made',
-      SOON_SECONDS,
-      rights,
+      REQUEUE_SOON_SECONDS,
+      rbac,
     )
   }
-  const run = nextRun([...jobs, ...liveJobs], progress?.run)
-  const job = uninstallJob({ ...uninstallRun(cluster), run }, rights, context.settings)
-  return waiting(observed, context, 'helm uninstall was started', SOON_SECONDS, [job])
+  const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
+  const job = uninstallJob({ ...uninstallRun(cluster), run }, rbac, context.settings)
+  return uninstalling(observed, context, 'helm uninstall was started', REQUEUE_SOON_SECONDS, [job])
 }
 
 /** Nothing tells of a Job that was ever made for it: there is no release. */
-function isNeverInstalled(observed: Observed): boolean {
+function wasNeverInstalled(observed: Observed): boolean {
   const { cluster, jobs, liveJobs = [], progress, statefulSet } = observed
   return (
     progress === undefined &&
@@ -95,38 +103,44 @@ function isUninstall({ metadata }: Job): boolean {
   return metadata.labels?.[LABELS.verb] === 'uninstall'
 }
 
-function waiting(
+function uninstalling(
   observed: Observed,
   context: Context,
   message: string,
-  again = SOON_SECONDS,
+  resyncAfterSeconds = REQUEUE_SOON_SECONDS,
   more: Child[] = [],
 ): Desired<ClusterStatus> {
-  return answer(observed, context, { reason: 'Uninstalling', message }, again, more)
+  return desiredState(
+    observed,
+    context,
+    { reason: 'Uninstalling', message },
+    resyncAfterSeconds,
+    more,
+  )
 }
 
-function answer(
+function desiredState(
   observed: Observed,
   context: Context,
-  shortfall: Shortfall,
-  again: number,
+  notApplied: ConditionReason,
+  resyncAfterSeconds: number,
   more: Child[] = [],
 ): Desired<ClusterStatus> {
   return {
-    status: clusterStatus(observed, shortfall, context),
-    children: staying(observed.children, { more }),
-    resyncAfterSeconds: Math.max(again, 1),
+    status: clusterStatus(observed, notApplied, context),
+    children: childrenAfter(observed.children, { created: more }),
+    resyncAfterSeconds: Math.max(resyncAfterSeconds, 1),
   }
 }
 
-function finished(observed: Observed, context: Context): Desired<ClusterStatus> {
+function finalizedState(observed: Observed, context: Context): Desired<ClusterStatus> {
   return {
     status: clusterStatus(
       observed,
       { reason: 'Uninstalled', message: 'the release is gone' },
       context,
     ),
-    children: observed.children.map(kept),
+    children: observed.children.map(unchanged),
     finalized: true,
   }
 }

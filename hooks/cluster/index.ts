@@ -1,45 +1,70 @@
 /** The hooks of VecCluster: observe, decide, act. */
 import { VecCluster } from '../../crds/cluster.ts'
-import { READINESS_CHECK_SECONDS } from '../../crds/limits.ts'
-import { Passes } from '../pass.ts'
-import type { Desired } from '../protocol.ts'
-import { JOB_CHILD_KINDS } from '../rights.ts'
-import { room, type Room } from '../room.ts'
-import { act } from './act.ts'
-import { customize } from './customize.ts'
+import { READINESS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import { BackgroundTasks } from '../background-task.ts'
+import { kindHooks, type KindHooks } from '../kind-hooks.ts'
+import { writeLeases, type LeaseWrite } from '../lease.ts'
+import type { Desired, RelatedRule } from '../protocol.ts'
+import { JOB_CHILD_KINDS } from '../rbac.ts'
 import { finalize } from './finalize.ts'
-import { observe, observeEnd } from './observe.ts'
-import type { ClusterPorts, PodConsensus } from './ports.ts'
+import { HelmConcurrency } from './helm-concurrency.ts'
+import { observe, observeDeletion } from './observe.ts'
+import type { ClusterPorts, PodConsensus } from './observed.ts'
 import { sync } from './sync.ts'
-import { Turns } from './turns.ts'
 
 /** Two looks at consensus within one readiness check would tell the same. */
-const CONSENSUS_FRESH_SECONDS = READINESS_CHECK_SECONDS / 2
+const CONSENSUS_MAX_AGE_SECONDS = READINESS_CHECK_SECONDS / 2
 
-export function clusterRoom(ports: ClusterPorts): Room {
-  const turns = new Turns()
-  const reach = { ports, turns, consensus: new Passes<PodConsensus[]>(CONSENSUS_FRESH_SECONDS) }
-  const acted = async <T>(desired: Desired<T>) => {
-    await act(desired, ports)
+export function clusterHooks(ports: ClusterPorts): KindHooks {
+  const helmConcurrency = new HelmConcurrency()
+  const dependencies = {
+    ports,
+    helmConcurrency,
+    consensus: new BackgroundTasks<PodConsensus[]>(CONSENSUS_MAX_AGE_SECONDS),
+  }
+  const applied = async <T>(desired: Desired<T>) => {
+    await applyDecision(desired, ports)
     return desired
   }
-  return room({
+  return kindHooks({
     resource: VecCluster,
     childKinds: JOB_CHILD_KINDS,
     customize,
     finalizeReads: ['replicas'],
     async sync(request, context) {
-      const observed = await observe(request, reach, context)
+      const observed = await observe(request, dependencies, context)
       const desired = sync(observed, context)
-      if (makesJob(desired)) turns.grant(request.parent.metadata.uid, context.now)
-      return acted(desired)
+      if (createsJob(desired)) helmConcurrency.markStarted(request.parent.metadata.uid, context.now)
+      return applied(desired)
     },
     async finalize(request, context) {
-      return acted(finalize(await observeEnd(request, reach), context))
+      return applied(finalize(await observeDeletion(request, dependencies), context))
     },
   })
 }
 
-function makesJob({ children }: Desired<unknown>): boolean {
+function createsJob({ children }: Desired<unknown>): boolean {
   return children.some((child) => child.kind === 'Job' && child['spec'] !== undefined)
+}
+
+/** In this order: a Job that is to go goes before another holder may begin. */
+export async function applyDecision(
+  { events = [], deleteJobs: stop = [], leases = [] }: Desired<unknown> & { leases?: LeaseWrite[] },
+  ports: ClusterPorts,
+): Promise<void> {
+  for (const job of stop) await ports.deleteJob(job)
+  await writeLeases(leases, ports)
+  for (const event of events) await ports.writeEvent(event)
+}
+
+export function customize({ metadata }: VecCluster): RelatedRule[] {
+  return [
+    {
+      apiVersion: 'apps/v1',
+      resource: 'statefulsets',
+      namespace: metadata.namespace,
+      names: [releaseName(metadata.name)],
+    },
+  ]
 }

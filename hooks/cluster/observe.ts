@@ -1,34 +1,37 @@
 /** Reads all that a decision about a VecCluster may know: from the request, and through ports the rest. */
-import { connectionOf } from '../../crds/connection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { endOf, type Pod, type Secret, type StatefulSet } from '../../crds/kubernetes.ts'
-import { END_REPORT_SECONDS } from '../../crds/limits.ts'
-import { releaseName } from '../../crds/names.ts'
-import { workAt } from '../allow-from.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import {
+  finishedCondition,
+  type Pod,
+  type Secret,
+  type StatefulSet,
+} from '../../crds/kubernetes.ts'
+import type { BackgroundTasks } from '../background-task.ts'
 import { secondsSince } from '../conditions.ts'
-import { isUnfinished, newestOf } from '../job.ts'
-import { seeLease } from '../lease.ts'
-import { objectsOf, readReport, shownJobs } from '../observations.ts'
-import type { Passes } from '../pass.ts'
+import { blockingRules } from '../cross-namespace.ts'
+import { isUnfinished, latestJob } from '../job.ts'
+import { readLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { tells } from './failure.ts'
-import type { ClusterPorts, PodConsensus } from './ports.ts'
-import type { Turns } from './turns.ts'
-import { dueRun } from './plan.ts'
-import { waitsForSlot } from './slots.ts'
-import { usedSecrets } from './secrets.ts'
-import { lacksPods, mayAskPods } from './status.ts'
-import type { Observed } from './observed.ts'
+import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
+import { isWaitingForSlot, type HelmConcurrency } from './helm-concurrency.ts'
+import { reportsEndOf } from './helm-result.ts'
+import { findPendingRun } from './job.ts'
+import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
+import { canQueryPods, hasUnreadyPods } from './status.ts'
+import { referencedSecrets } from './validation.ts'
 
-export interface Reach {
+export interface Dependencies {
   ports: ClusterPorts
-  consensus: Passes<PodConsensus[]>
-  turns: Turns
+  consensus: BackgroundTasks<PodConsensus[]>
+  helmConcurrency: HelmConcurrency
 }
 
 export async function observe(
   request: HookRequest<VecCluster>,
-  { ports, consensus, turns }: Reach,
+  { ports, consensus, helmConcurrency }: Dependencies,
   context: Context,
 ): Promise<Observed> {
   const cluster = request.parent
@@ -36,65 +39,66 @@ export async function observe(
   const statefulSet = relatedStatefulSet(request)
   const observed: Observed = {
     cluster,
-    ...shownJobs(request),
+    ...observedJobs(request),
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: await readSecrets(cluster, ports),
   }
-  if (lacksEndReport(observed, context)) {
+  if (isEndReportMissing(observed, context)) {
     // The cache may lag behind the last report; only the resource itself tells a crash from that.
-    await readReport(observed, cluster, (...of) => ports.cluster(...of))
+    await refreshProgress(observed, cluster, (...of) => ports.cluster(...of))
   }
-  if (lacksPods(observed)) observed.pods = await podsOf(observed, ports)
-  if (cluster.spec.cluster.enabled && mayAskPods(observed)) {
+  if (hasUnreadyPods(observed)) observed.pods = await readPods(observed, ports)
+  if (cluster.spec.cluster.enabled && canQueryPods(observed)) {
     // The pods there are, which may be fewer or more than the spec wants by now.
     const replicas = statefulSet?.spec.replicas ?? 1
-    const connection = { ...connectionOf(cluster), replicas }
-    const pass = await consensus.result(uid, context.now, (signal) =>
+    const connection = { ...clusterConnection(cluster), replicas }
+    const answer = await consensus.run(uid, context.now, (signal) =>
       ports.consensus(connection, signal),
     )
-    if (pass.value !== undefined) observed.consensus = pass.value
-    if (pass.failure !== undefined) observed.consensusFailure = pass.failure
-    if (pass.againAfterSeconds !== undefined) {
-      observed.consensusAgainAfterSeconds = pass.againAfterSeconds
+    if (answer.value !== undefined) observed.consensus = answer.value
+    if (answer.failure !== undefined) observed.consensusFailure = answer.failure
+    if (answer.requeueAfterSeconds !== undefined) {
+      observed.consensusResyncSeconds = answer.requeueAfterSeconds
     }
   }
-  const due = dueRun(observed, context.settings)
-  if (due === undefined) {
-    return isSilent(observed)
+  const pendingRun = findPendingRun(observed, context.settings)
+  if (pendingRun === undefined) {
+    return hasUnreportedJob(observed)
       ? { ...observed, leases: await readLeases(cluster, ports, context) }
       : observed
   }
-  const unfinishedHelmJobs = (await ports.unfinishedHelmJobs()) + turns.others(uid, context.now)
-  const isFull = unfinishedHelmJobs >= context.settings.maxHelmJobs
-  if (isFull && waitsForSlot(cluster, context.settings)) {
-    return { ...observed, due, unfinishedHelmJobs }
+  const unfinishedHelmJobs =
+    (await ports.unfinishedHelmJobs()) + helmConcurrency.othersStarting(uid, context.now)
+  const isLimitReached = unfinishedHelmJobs >= context.settings.maxHelmJobs
+  if (isLimitReached && isWaitingForSlot(cluster, context.settings)) {
+    return { ...observed, pendingRun, unfinishedHelmJobs }
   }
   const [liveJobs, leases] = await Promise.all([
     ports.jobsOf(namespace, uid),
     readLeases(cluster, ports, context),
   ])
-  return { ...observed, due, liveJobs, unfinishedHelmJobs, leases }
+  return { ...observed, pendingRun, liveJobs, unfinishedHelmJobs, leases }
 }
 
 /** A Job that has not reported may have come so late that another one holds the Lease by now. */
-function isSilent({ jobs, progress }: Observed): boolean {
+function hasUnreportedJob({ jobs, progress }: Observed): boolean {
   const running = jobs.find(isUnfinished)
   return running !== undefined && progress?.job !== running.metadata.uid
 }
 
 async function readLeases(cluster: VecCluster, ports: ClusterPorts, context: Context) {
-  const rules = workAt(cluster, context)
+  const rules = blockingRules(cluster, context)
   const [write, backup] = await Promise.all([
-    seeLease(cluster.metadata, 'write', ports, rules),
-    seeLease(cluster.metadata, 'backup', ports, rules),
+    readLease(cluster.metadata, 'write', ports, rules),
+    readLease(cluster.metadata, 'backup', ports, rules),
   ])
   return { write, backup }
 }
 
 /** For finalize: no related objects are shown, so the StatefulSet comes through a port. */
-export async function observeEnd(
+export async function observeDeletion(
   request: HookRequest<VecCluster>,
-  { ports, consensus }: Reach,
+  { ports, consensus }: Dependencies,
 ): Promise<Observed> {
   const { namespace, name, uid } = request.parent.metadata
   await consensus.abort(uid)
@@ -105,7 +109,7 @@ export async function observeEnd(
   ])
   const observed: Observed = {
     cluster: request.parent,
-    ...shownJobs(request),
+    ...observedJobs(request),
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: new Map(),
     liveJobs,
@@ -113,7 +117,7 @@ export async function observeEnd(
   }
   if (!liveJobs.some(isUnfinished)) {
     // The last Job may have told of helm's beginning, or its end, after what the cache shows.
-    await readReport(observed, request.parent, (...of) => ports.cluster(...of))
+    await refreshProgress(observed, request.parent, (...of) => ports.cluster(...of))
   }
   return observed
 }
@@ -125,7 +129,7 @@ function relatedStatefulSet({ parent, related }: HookRequest<VecCluster>): State
   )
 }
 
-async function podsOf({ cluster }: Observed, ports: ClusterPorts): Promise<Pod[]> {
+async function readPods({ cluster }: Observed, ports: ClusterPorts): Promise<Pod[]> {
   const release = releaseName(cluster.metadata.name)
   const pods = await ports.pods(cluster.metadata.namespace, release)
   return pods.filter(({ metadata: { name } }) => /^[0-9]+$/.test(name.slice(release.length + 1)))
@@ -136,7 +140,7 @@ async function readSecrets(
   ports: ClusterPorts,
 ): Promise<Map<string, Secret>> {
   const secrets = new Map<string, Secret>()
-  for (const { name } of usedSecrets(spec)) {
+  for (const { name } of referencedSecrets(spec)) {
     const secret = await ports.secret(metadata.namespace, name)
     if (secret !== undefined) secrets.set(name, secret)
   }
@@ -144,9 +148,12 @@ async function readSecrets(
 }
 
 /** The newest Job ended a while ago and its last report does not say how. */
-function lacksEndReport({ jobs, progress }: Observed, { now }: Context): boolean {
-  const newest = newestOf(jobs)
-  if (newest === undefined || tells(progress, newest)) return false
-  const end = endOf(newest)
-  return end !== undefined && secondsSince(end.lastTransitionTime ?? '', now) >= END_REPORT_SECONDS
+function isEndReportMissing({ jobs, progress }: Observed, { now }: Context): boolean {
+  const latest = latestJob(jobs)
+  if (latest === undefined || reportsEndOf(progress, latest)) return false
+  const finished = finishedCondition(latest)
+  return (
+    finished !== undefined &&
+    secondsSince(finished.lastTransitionTime ?? '', now) >= FINAL_REPORT_TIMEOUT_SECONDS
+  )
 }

@@ -1,16 +1,16 @@
 /** Phase and conditions of a VecCluster (specification: states and transitions). */
-import { connectionOf, endpointOf } from '../../crds/connection.ts'
 import type { ClusterStatus } from '../../crds/cluster.ts'
-import { releaseName } from '../../crds/names.ts'
+import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import type { ContainerStatus, Pod } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
-import { conditionOf, conditionsOf, type Finding } from '../conditions.ts'
+import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
-import { consensusFinding, isConsensusLost } from './consensus.ts'
+import { consensusCondition, isConsensusLost } from './consensus.ts'
 import type { Observed } from './observed.ts'
-import { causeOf } from './pods.ts'
 
 /** Why the release is not, or not yet, as the spec wants it; absent when it is. */
-export interface Shortfall {
+export interface ConditionReason {
   reason: string
   message: string
 }
@@ -18,17 +18,17 @@ export interface Shortfall {
 /** The whole status. `shortfall` becomes the condition Applied. */
 export function clusterStatus(
   observed: Observed,
-  shortfall: Shortfall | undefined,
+  notApplied: ConditionReason | undefined,
   { now }: Context,
 ): ClusterStatus {
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
-  const consensus = consensusFinding(observed)
+  const consensus = consensusCondition(observed)
   const findings = [
-    ...(applied === undefined ? [] : [progressing(observed), ready(observed)]),
+    ...(applied === undefined ? [] : [progressingCondition(observed), readyCondition(observed)]),
     ...(consensus === undefined ? [] : [consensus]),
-    appliedFinding(cluster.metadata.generation, shortfall),
+    appliedCondition(cluster.metadata.generation, notApplied),
   ]
   return {
     ...(phase !== undefined && { phase }),
@@ -37,84 +37,84 @@ export function clusterStatus(
     ...(applied !== undefined && {
       version: applied.version,
       helmRelease: releaseName(cluster.metadata.name),
-      endpoint: endpointOf(connectionOf(cluster)),
+      endpoint: serviceUrl(clusterConnection(cluster)),
       appliedGeneration: applied.generation,
       appliedRun: applied.run,
     }),
-    conditions: conditionsOf(cluster, findings, now).map((condition) =>
-      ofGeneration(condition, shownGeneration(observed)),
+    conditions: setConditions(cluster, findings, now).map((condition) =>
+      withGeneration(condition, rolledOutGeneration(observed)),
     ),
   }
 }
 
 /** Conditions about the pods, not about the spec. */
-const ABOUT_PODS = new Set(['Ready', 'Progressing', 'Consensus'])
+const POD_CONDITIONS = new Set(['Ready', 'Progressing', 'Consensus'])
 
 /**
  * `kubectl wait --for=condition=Ready` compares the generation of the condition with that of the
  * resource: a change that is not rolled out yet, or refused, is not Ready.
  */
-function ofGeneration(condition: Condition, generation: number | undefined): Condition {
-  if (!ABOUT_PODS.has(condition.type) || generation === undefined) return condition
+function withGeneration(condition: Condition, generation: number | undefined): Condition {
+  if (!POD_CONDITIONS.has(condition.type) || generation === undefined) return condition
   return { ...condition, observedGeneration: generation }
 }
 
 /** The generation that the pods run: that of the last helm run once it is rolled out, else the former. */
-function shownGeneration(observed: Observed): number | undefined {
+function rolledOutGeneration(observed: Observed): number | undefined {
   const { cluster, progress } = observed
-  const before = conditionOf(cluster, 'Ready')?.observedGeneration
-  if (before === undefined || (isRolledOut(observed) && !isJustApplied(observed))) {
+  const previous = getCondition(cluster, 'Ready')?.observedGeneration
+  if (previous === undefined || (isRolledOut(observed) && !isNewlyApplied(observed))) {
     return progress?.applied?.generation
   }
-  return before
+  return previous
 }
 
 /** The helm run of the last report has not been shown in the status yet. */
-export function isJustApplied({ cluster, progress }: Observed): boolean {
+export function isNewlyApplied({ cluster, progress }: Observed): boolean {
   return progress?.applied !== undefined && progress.applied.run !== cluster.status?.appliedRun
 }
 
 function phaseOf(observed: Observed): ClusterStatus['phase'] {
   const { cluster, progress } = observed
-  const before = cluster.status?.phase
-  if (progress?.applied === undefined) return before ?? 'Pending'
-  const wasRunning = before === 'Running' || before === 'Upgrading'
-  if (isJustApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
+  const previousPhase = cluster.status?.phase
+  if (progress?.applied === undefined) return previousPhase ?? 'Pending'
+  const wasRunning = previousPhase === 'Running' || previousPhase === 'Upgrading'
+  if (isNewlyApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
   if (isRolledOut(observed) && !isConsensusLost(observed)) return 'Running'
   // A pod that is lost later leaves Running, and the condition Ready tells of it.
-  if (before === 'Running' && !isRolling(observed)) return 'Running'
+  if (previousPhase === 'Running' && !isRollingOut(observed)) return 'Running'
   return wasRunning ? 'Upgrading' : 'Pending'
 }
 
 /** Every replica is ready, and it is this StatefulSet, not an older one of a lagging cache. */
 export function isRolledOut(observed: Observed): boolean {
   const { statefulSet, progress } = observed
-  const wanted = statefulSet?.spec.replicas ?? 1
+  const desiredReplicas = statefulSet?.spec.replicas ?? 1
   return (
     statefulSet?.status !== undefined &&
     progress?.applied !== undefined &&
-    !isRolling(observed) &&
-    wanted > 0 &&
-    (statefulSet.status.readyReplicas ?? 0) === wanted
+    !isRollingOut(observed) &&
+    desiredReplicas > 0 &&
+    (statefulSet.status.readyReplicas ?? 0) === desiredReplicas
   )
 }
 
 /** Pods are missing or not ready, so why is worth a question. */
-export function lacksPods({ statefulSet, progress }: Observed): boolean {
+export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined || progress?.applied === undefined) return false
   return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
 }
 
 /** The pods are those of one revision; while a cluster that was Running lost some, the others are asked. */
-export function mayAskPods(observed: Observed): boolean {
+export function canQueryPods(observed: Observed): boolean {
   if (isRolledOut(observed)) return true
   const { statefulSet, cluster } = observed
   const isServing = (statefulSet?.status?.readyReplicas ?? 0) > 0
-  return isServing && cluster.status?.phase === 'Running' && !isRolling(observed)
+  return isServing && cluster.status?.phase === 'Running' && !isRollingOut(observed)
 }
 
 /** The StatefulSet has not caught up with what was applied. */
-function isRolling({ statefulSet, progress }: Observed): boolean {
+function isRollingOut({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined) return false
   const { metadata, spec, status = {} } = statefulSet
   const generation = metadata.generation ?? 0
@@ -127,7 +127,7 @@ function isRolling({ statefulSet, progress }: Observed): boolean {
   )
 }
 
-function progressing(observed: Observed): Finding {
+function progressingCondition(observed: Observed): ConditionUpdate {
   const { cluster, progress } = observed
   const run = progress?.applied?.run ?? 0
   const release = releaseName(cluster.metadata.name)
@@ -147,15 +147,16 @@ function progressing(observed: Observed): Finding {
 }
 
 /** Speaks of the pods that run what was applied last, which may be fewer or more than the spec asks for. */
-function ready({ cluster, statefulSet, pods = [] }: Observed): Finding {
+function readyCondition({ cluster, statefulSet, pods = [] }: Observed): ConditionUpdate {
   const release = releaseName(cluster.metadata.name)
-  const wanted = statefulSet?.spec.replicas ?? cluster.spec.replicas
-  const count = statefulSet?.status?.readyReplicas ?? 0
-  const message = `${count}/${wanted} replicas ready`
-  if (statefulSet !== undefined && wanted > 0 && count === wanted) {
+  const desiredReplicas = statefulSet?.spec.replicas ?? cluster.spec.replicas
+  const readyReplicas = statefulSet?.status?.readyReplicas ?? 0
+  const message = `${readyReplicas}/${desiredReplicas} replicas ready`
+  if (statefulSet !== undefined && desiredReplicas > 0 && readyReplicas === desiredReplicas) {
     return { type: 'Ready', status: 'True', reason: 'AllReplicasReady', message }
   }
-  const cause = statefulSet === undefined ? `StatefulSet ${release} does not exist` : causeOf(pods)
+  const cause =
+    statefulSet === undefined ? `StatefulSet ${release} does not exist` : formatCauses(pods)
   return {
     type: 'Ready',
     status: 'False',
@@ -164,13 +165,96 @@ function ready({ cluster, statefulSet, pods = [] }: Observed): Finding {
   }
 }
 
-function appliedFinding(generation: number, shortfall: Shortfall | undefined): Finding {
-  return shortfall === undefined
+function appliedCondition(
+  generation: number,
+  notApplied: ConditionReason | undefined,
+): ConditionUpdate {
+  return notApplied === undefined
     ? {
         type: 'Applied',
         status: 'True',
         reason: 'UpToDate',
         message: `generation ${generation} is applied`,
       }
-    : { type: 'Applied', status: 'False', ...shortfall }
+    : { type: 'Applied', status: 'False', ...notApplied }
+}
+
+/** Named one by one; of more only the number is shown. */
+const MAX_PODS = 3
+const MAX_CAUSE = 200
+
+/** `vec-docs-0: ...; vec-docs-1: ...`, the pods that are not ready; undefined where none says why. */
+export function formatCauses(pods: readonly Pod[]): string | undefined {
+  const causes = pods
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+    .flatMap((pod) => {
+      const cause = podCause(pod)
+      return cause === undefined ? [] : [`${pod.metadata.name}: ${oneLine(cause)}`]
+    })
+  if (causes.length === 0) return undefined
+  const suffix = causes.length > MAX_PODS ? `; and ${causes.length - MAX_PODS} more` : ''
+  return causes.slice(0, MAX_PODS).join('; ') + suffix
+}
+
+function podCause({ metadata, status = {} }: Pod): string | undefined {
+  if (podCondition(status, 'Ready')?.status === 'True') return undefined
+  if (metadata.deletionTimestamp !== undefined) return 'is terminating'
+  const scheduled = podCondition(status, 'PodScheduled')
+  if (scheduled?.status === 'False') return scheduled.message ?? scheduled.reason
+  const init = firstContainerCause(status.initContainerStatuses ?? [])
+  if (init !== undefined) return `init container ${init}`
+  const main = firstContainerCause(status.containerStatuses ?? [])
+  return main === undefined ? undefined : `container ${main}`
+}
+
+function podCondition({ conditions = [] }: NonNullable<Pod['status']>, conditionType: string) {
+  return conditions.find(({ type }) => type === conditionType)
+}
+
+function firstContainerCause(containers: readonly ContainerStatus[]): string | undefined {
+  for (const container of containers) {
+    const cause = containerCause(container)
+    if (cause !== undefined) return `${container.name}: ${cause}`
+  }
+  return undefined
+}
+
+/**
+ * The message of CrashLoopBackOff tells how long the kubelet waits, which changes all the time; how the
+ * container ended is what helps.
+ */
+function containerCause({ state, lastState }: ContainerStatus): string | undefined {
+  const terminated = state?.terminated ?? lastState?.terminated
+  const exit =
+    terminated === undefined || terminated.exitCode === 0 ? undefined : formatExit(terminated)
+  const reason = state?.waiting?.reason
+  if (reason === undefined) return exit
+  if (reason === 'CrashLoopBackOff') return exit === undefined ? reason : `${reason}, ${exit}`
+  // What every container goes through.
+  if (reason === 'PodInitializing') return undefined
+  const message = state?.waiting?.message
+  return message === undefined ? reason : `${reason}: ${message}`
+}
+
+function formatExit({
+  exitCode,
+  reason,
+  message,
+}: {
+  exitCode: number
+  reason?: string
+  message?: string
+}) {
+  const details = [reason === 'Error' ? undefined : reason, message].filter(
+    (detail) => detail !== undefined && detail !== '',
+  )
+  return [`exit code ${exitCode}`, ...details].join(', ')
+}
+
+function oneLine(text: string): string {
+  return text
+    .slice(0, MAX_CAUSE * 2)
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+    .slice(0, MAX_CAUSE)
 }

@@ -1,18 +1,18 @@
 /** Chart values from a VecCluster (specification: mapping of spec to chart values). */
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
-import { releaseName } from '../../crds/names.ts'
+import { releaseName } from '../../crds/contract/names.ts'
 
 type Values = Record<string, unknown>
 
-const TLS_FOLDER = '/qdrant/tls'
+const TLS_DIRECTORY = '/qdrant/tls'
 
 /** What of the TLS Secret the values depend on. */
 export interface Certificate {
-  hasAuthority: boolean
+  hasCaCertificate: boolean
 }
 
 /** The values of one release; what is not set here keeps the chart's default for that version. */
-export function valuesOf({ metadata, spec }: VecCluster, certificate: Certificate): Values {
+export function chartValues({ metadata, spec }: VecCluster, certificate: Certificate): Values {
   return {
     // Without it the chart appends its own name to that of every object.
     fullnameOverride: releaseName(metadata.name),
@@ -22,18 +22,18 @@ export function valuesOf({ metadata, spec }: VecCluster, certificate: Certificat
     persistence: spec.persistence,
     snapshotPersistence: spec.snapshotPersistence,
     service: spec.service,
-    apiKey: keyValue(spec.apiKey),
-    readOnlyApiKey: keyValue(spec.readOnlyApiKey),
+    apiKey: apiKeyValue(spec.apiKey),
+    readOnlyApiKey: apiKeyValue(spec.readOnlyApiKey),
     metrics: { serviceMonitor: serviceMonitor(spec.metrics) },
     ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
     ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     ...(spec.affinity !== undefined && { affinity: spec.affinity }),
     ...tlsMount(spec.tls),
-    config: merge(ownConfig(spec, certificate), spec.config),
+    config: deepMerge(operatorConfig(spec, certificate), spec.config),
   }
 }
 
-function keyValue(source: ClusterSpec['readOnlyApiKey']): unknown {
+function apiKeyValue(source: ClusterSpec['readOnlyApiKey']): unknown {
   if (source?.secretRef !== undefined) {
     const { name, key } = source.secretRef
     return { valueFrom: { secretKeyRef: { name, key } } }
@@ -53,17 +53,20 @@ function tlsMount({ enabled, secretRef }: ClusterSpec['tls']): Values {
   if (!enabled || secretRef === undefined) return {}
   return {
     additionalVolumes: [{ name: 'tls', secret: { secretName: secretRef.name } }],
-    additionalVolumeMounts: [{ name: 'tls', mountPath: TLS_FOLDER, readOnly: true }],
+    additionalVolumeMounts: [{ name: 'tls', mountPath: TLS_DIRECTORY, readOnly: true }],
   }
 }
 
 /** The operator's own entries in the engine's configuration file. */
-function ownConfig({ cluster, apiKey, tls }: ClusterSpec, { hasAuthority }: Certificate): Values {
+function operatorConfig(
+  { cluster, apiKey, tls }: ClusterSpec,
+  { hasCaCertificate }: Certificate,
+): Values {
   const service = {
     ...(tls.enabled && { enable_tls: true }),
     ...(apiKey?.jwtRbac === true && { jwt_rbac: true }),
   }
-  const authority = hasAuthority ? 'ca.crt' : 'tls.crt'
+  const caFile = hasCaCertificate ? 'ca.crt' : 'tls.crt'
   return {
     cluster: {
       enabled: cluster.enabled,
@@ -72,21 +75,21 @@ function ownConfig({ cluster, apiKey, tls }: ClusterSpec, { hasAuthority }: Cert
     ...(Object.keys(service).length > 0 && { service }),
     ...(tls.enabled && {
       tls: {
-        cert: `${TLS_FOLDER}/tls.crt`,
-        key: `${TLS_FOLDER}/tls.key`,
+        cert: `${TLS_DIRECTORY}/tls.crt`,
+        key: `${TLS_DIRECTORY}/tls.key`,
         // The engine trusts it between its nodes; without it nodes with p2p TLS do not start.
-        ca_cert: `${TLS_FOLDER}/${authority}`,
+        ca_cert: `${TLS_DIRECTORY}/${caFile}`,
       },
     }),
   }
 }
 
 /** Deep merge of maps; anything else of `over` replaces what was there. */
-function merge(base: Values, over: Values): Values {
+function deepMerge(base: Values, overrides: Values): Values {
   const merged = { ...base }
-  for (const [key, value] of Object.entries(over)) {
-    const before = merged[key]
-    merged[key] = isMap(before) && isMap(value) ? merge(before, value) : value
+  for (const [key, value] of Object.entries(overrides)) {
+    const baseValue = merged[key]
+    merged[key] = isMap(baseValue) && isMap(value) ? deepMerge(baseValue, value) : value
   }
   return merged
 }

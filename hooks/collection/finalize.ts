@@ -2,113 +2,156 @@
  * The end of a VecCollection: with policy Retain the collection is left in the engine, with Delete it
  * is deleted, unless its cluster is gone (specification: states and transitions).
  */
-import { connectionOf } from '../../crds/connection.ts'
-import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { RETRY_SECONDS } from '../../crds/limits.ts'
-import { clusterRefusal } from '../allow.ts'
-import { allowedBy } from '../allow-from.ts'
-import { wordsOf } from '../failure.ts'
-import type { Passes } from '../pass.ts'
+import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/contract/errors.ts'
+import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
+import { errorMessage, type BackgroundTasks } from '../background-task.ts'
+import {
+  clusterAccessBlocker,
+  isNamespaceWatched,
+  namespaceCheck,
+  namespaceNotWatched,
+} from '../cross-namespace.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
-import { notServed, serves } from '../served.ts'
-import { clusterOf, collectionNameOf } from './claims.ts'
-import { sharedEngine, type Reach } from './observe.ts'
-import { waiting } from './outcome.ts'
-import { remove, type Remaining } from './removal.ts'
+import { engineCacheFor, type Dependencies } from './observe.ts'
+import { clusterNameOf, collectionNameOf } from './ownership.ts'
+import { reconcileContext, waitForCollection, type ReconcileInput } from './reconcile-context.ts'
+import { pendingResult } from './result.ts'
 import { collectionStatus } from './status.ts'
 
 /** What is left to do: nothing, or the deletion that waits for something. */
-export interface End {
+export interface Deletion {
   collection: VecCollection
   isDone: boolean
-  remaining?: string
+  blocker?: string
   /** What the newest attempt threw. */
   failure?: { error: unknown }
-  againAfterSeconds?: number
+  requeueAfterSeconds?: number
 }
 
 /** The result of one attempt to delete. */
-export interface Attempt {
-  remaining: Remaining
+export interface DeletionAttempt {
+  blocker: DeletionBlocker
 }
 
-interface EndReach extends Reach {
-  ends: Passes<Attempt>
+interface DeletionDependencies extends Dependencies {
+  deletions: BackgroundTasks<DeletionAttempt>
 }
 
-export async function observeEnd(
+export async function observeDeletion(
   collection: VecCollection,
-  reach: EndReach,
+  dependencies: DeletionDependencies,
   { now, settings }: Context,
-): Promise<End> {
+): Promise<Deletion> {
   const { uid } = collection.metadata
   // After this nothing is written that a deletion could miss.
-  await reach.passes.abort(uid)
-  reach.firstSeen.delete(uid)
-  const remaining = outOfReach(collection, settings)
+  await dependencies.reconciles.abort(uid)
+  dependencies.firstObserved.delete(uid)
+  const blocker = unreachableReason(collection, settings)
   // Whether it is still there, nobody here can tell: it must not be left behind as if it were gone.
-  if (remaining !== undefined) return { collection, isDone: false, remaining }
-  const cluster = await clusterToCall(collection, reach, settings)
+  if (blocker !== undefined) return { collection, isDone: false, blocker }
+  const cluster = await clusterToDeleteFrom(collection, dependencies, settings)
   if (cluster === undefined) {
-    await reach.ends.abort(uid)
+    await dependencies.deletions.abort(uid)
     return { collection, isDone: true }
   }
-  const shared = sharedEngine(cluster, reach)
+  const engineCache = engineCacheFor(cluster, dependencies)
   const attempt = async (signal: AbortSignal) => ({
-    remaining: await remove(
-      { collection, shared, ports: reach.ports, isAllowed: allowedBy(cluster, settings) },
+    blocker: await deleteCollection(
+      {
+        collection,
+        engineCache,
+        ports: dependencies.ports,
+        isAllowed: namespaceCheck(cluster, settings),
+      },
       signal,
     ),
   })
-  const { value, failure, againAfterSeconds } = await reach.ends.result(uid, now, attempt, {
-    engine: JSON.stringify(connectionOf(cluster)),
-  })
-  if (failure === undefined && value !== undefined && value.remaining === undefined) {
-    await reach.ends.abort(uid)
+  const { value, failure, requeueAfterSeconds } = await dependencies.deletions.run(
+    uid,
+    now,
+    attempt,
+    {
+      engine: JSON.stringify(clusterConnection(cluster)),
+    },
+  )
+  if (failure === undefined && value !== undefined && value.blocker === undefined) {
+    await dependencies.deletions.abort(uid)
     return { collection, isDone: true }
   }
   return {
     collection,
     isDone: false,
-    ...(value?.remaining !== undefined && { remaining: value.remaining }),
-    ...(failure !== undefined && { remaining: wordsOf(failure.error), failure }),
-    ...(againAfterSeconds !== undefined && { againAfterSeconds }),
+    ...(value?.blocker !== undefined && { blocker: value.blocker }),
+    ...(failure !== undefined && { blocker: errorMessage(failure.error), failure }),
+    ...(requeueAfterSeconds !== undefined && { requeueAfterSeconds }),
   }
 }
 
-export function finalize(end: End, { now }: Context): Desired<CollectionStatus> {
-  const { collection, isDone, remaining, failure, againAfterSeconds } = end
+export function finalize(deletion: Deletion, { now }: Context): Desired<CollectionStatus> {
+  const { collection, isDone, blocker, failure, requeueAfterSeconds } = deletion
   if (isDone) return { status: collection.status ?? {}, children: [], finalized: true }
-  const what = `collection ${collectionNameOf(collection)}`
+  const subject = `collection ${collectionNameOf(collection)}`
   const message =
-    remaining === undefined
-      ? `${what} is being deleted`
-      : `${what} cannot be deleted yet: ${remaining}`
+    blocker === undefined
+      ? `${subject} is being deleted`
+      : `${subject} cannot be deleted yet: ${blocker}`
   return {
-    status: collectionStatus(collection, waiting('Deleting', message), now),
+    status: collectionStatus(collection, pendingResult('Deleting', message), now),
     children: [],
-    resyncAfterSeconds: againAfterSeconds ?? RETRY_SECONDS,
+    resyncAfterSeconds: requeueAfterSeconds ?? RETRY_SECONDS,
     ...(failure !== undefined && { failure }),
   }
 }
 
 /** Why what is to be deleted cannot be reached from here at all. */
-function outOfReach(collection: VecCollection, settings: Settings): string | undefined {
-  const { namespace, name } = clusterOf(collection)
-  if (collection.spec.deletionPolicy === 'Retain' || serves(settings, namespace)) return undefined
-  return notServed(`cluster ${namespace}/${name}`)
+function unreachableReason(collection: VecCollection, settings: Settings): string | undefined {
+  const { namespace, name } = clusterNameOf(collection)
+  if (collection.spec.deletionPolicy === 'Retain' || isNamespaceWatched(settings, namespace))
+    return undefined
+  return namespaceNotWatched(`cluster ${namespace}/${name}`)
 }
 
 /** The cluster in which there is something to delete, read live: no related objects are shown now. */
-async function clusterToCall(
+async function clusterToDeleteFrom(
   collection: VecCollection,
-  { ports }: Reach,
+  { ports }: Dependencies,
   settings: Settings,
 ): Promise<VecCluster | undefined> {
   if (collection.spec.deletionPolicy === 'Retain') return undefined
-  const cluster = await ports.cluster(clusterOf(collection))
+  const cluster = await ports.cluster(clusterNameOf(collection))
   if (cluster === undefined) return undefined
-  const refusal = clusterRefusal(cluster, collection.metadata.namespace, settings)
-  return refusal === undefined ? cluster : undefined
+  const forbidden = clusterAccessBlocker(cluster, collection.metadata.namespace, settings)
+  return forbidden === undefined ? cluster : undefined
+}
+
+/** Why the collection is not deleted yet; undefined once there is nothing left to delete. */
+export type DeletionBlocker = string | undefined
+
+export async function deleteCollection(
+  input: ReconcileInput,
+  signal: AbortSignal,
+): Promise<DeletionBlocker> {
+  const context = reconcileContext(input, signal)
+  try {
+    const existing = await context.engine.collectionInfo(context.name, signal)
+    if (existing === undefined) return undefined
+    const unknownResult = await context.writes.delete()
+    const remaining = await waitForCollection(context, (info) => info === undefined)
+    if (remaining === undefined) return undefined
+    return unknownResult?.message ?? `collection ${context.name} is still there`
+  } catch (error) {
+    // The name is an alias, or belongs to an older resource: there is nothing here that is ours.
+    if (error instanceof Rejected) return undefined
+    if (isExpected(error)) return error.message
+    throw error
+  }
+}
+
+function isExpected(error: unknown): error is Error {
+  return (
+    error instanceof EngineError || error instanceof NotReady || error instanceof KubernetesError
+  )
 }

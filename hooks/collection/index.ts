@@ -1,37 +1,44 @@
 /** The hooks of VecCollection: observe (with a pass over the engine), decide, write Events. */
+import { VecCluster } from '../../crds/cluster.ts'
 import { VecCollection } from '../../crds/collection.ts'
-import { Passes } from '../pass.ts'
-import { room, type Room } from '../room.ts'
-import { customize } from './customize.ts'
-import { finalize, observeEnd, type Attempt } from './finalize.ts'
+import { BackgroundTasks } from '../background-task.ts'
+import { kindHooks, type KindHooks } from '../kind-hooks.ts'
+import type { RelatedRule } from '../protocol.ts'
+import { relatedByName } from '../request.ts'
+import { EngineCaches } from './engine-cache.ts'
+import { finalize, observeDeletion, type DeletionAttempt } from './finalize.ts'
 import { observe } from './observe.ts'
+import { clusterNameOf } from './ownership.ts'
 import type { CollectionPorts } from './ports.ts'
-import type { Result } from './rhythm.ts'
-import { SharedEngines } from './shared.ts'
+import type { LastReconcile } from './result.ts'
 import { sync } from './sync.ts'
 
 /** `inlineMs`: how long a hook waits for a pass before it goes on in the background. */
-export function collectionRoom(ports: CollectionPorts, inlineMs?: number): Room {
-  const reach = {
+export function collectionHooks(ports: CollectionPorts, inlineMs?: number): KindHooks {
+  const dependencies = {
     ports,
     // When a pass is due is the room's own rhythm; two in a row are never too many.
-    passes: new Passes<Result>(0, inlineMs),
-    ends: new Passes<Attempt>(0, inlineMs),
-    engines: new SharedEngines(() => ports.now()),
-    firstSeen: new Map<string, number>(),
+    reconciles: new BackgroundTasks<LastReconcile>(0, inlineMs),
+    deletions: new BackgroundTasks<DeletionAttempt>(0, inlineMs),
+    engines: new EngineCaches(() => ports.now()),
+    firstObserved: new Map<string, number>(),
   }
-  return room({
+  return kindHooks({
     resource: VecCollection,
     childKinds: [],
     customize,
     finalizeReads: ['clusterRef', 'collectionName', 'aliases', 'deletionPolicy'],
     async sync(request, context) {
-      const desired = sync(await observe(request, reach, context), context)
+      const desired = sync(await observe(request, dependencies, context), context)
       for (const event of desired.events ?? []) await ports.writeEvent(event)
       return desired
     },
     async finalize(request, context) {
-      return finalize(await observeEnd(request.parent, reach, context), context)
+      return finalize(await observeDeletion(request.parent, dependencies, context), context)
     },
   })
+}
+
+export function customize(collection: VecCollection): RelatedRule[] {
+  return [relatedByName(VecCluster, clusterNameOf(collection))]
 }

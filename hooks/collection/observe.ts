@@ -1,90 +1,107 @@
 /** Reads what a decision about a VecCollection may know; a pass over the engine is part of that. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
-import { connectionOf } from '../../crds/connection.ts'
-import { clusterRefusal } from '../allow.ts'
-import { allowedBy } from '../allow-from.ts'
-import { clustersIn } from '../observations.ts'
-import type { Passes } from '../pass.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import type { BackgroundTasks } from '../background-task.ts'
+import { clusterAccessBlocker, isNamespaceWatched, namespaceCheck } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { serves } from '../served.ts'
+import { relatedClusters } from '../request.ts'
+import type { EngineCache, EngineCaches } from './engine-cache.ts'
 import type { CollectionPorts } from './ports.ts'
-import type { Outcome } from './outcome.ts'
 import { reconcile } from './reconcile.ts'
-import { dueAt, isCurrent, type About, type Result } from './rhythm.ts'
-import type { SharedEngine, SharedEngines } from './shared.ts'
+import {
+  isCurrent,
+  nextReconcileAt,
+  type EngineIdentity,
+  type LastReconcile,
+  type ReconcileResult,
+} from './result.ts'
 
 export interface Observed {
   collection: VecCollection
   cluster?: VecCluster
   /** What the newest pass over this very spec ended with. */
-  outcome?: Outcome
+  result?: ReconcileResult
   /** What a pass threw that came to no outcome at all. */
   failure?: { error: unknown }
   /** When there is more to see, at the latest. */
-  againAfterSeconds: number
+  requeueAfterSeconds: number
 }
 
-export interface Reach {
+export interface Dependencies {
   ports: CollectionPorts
-  passes: Passes<Result>
-  engines: SharedEngines
+  reconciles: BackgroundTasks<LastReconcile>
+  engines: EngineCaches
   /** By uid, when the resource was shown for the first time since the service started. */
-  firstSeen: Map<string, number>
+  firstObserved: Map<string, number>
 }
 
 export async function observe(
   { parent: collection, related }: HookRequest<VecCollection>,
-  reach: Reach,
+  dependencies: Dependencies,
   { now, settings }: Context,
 ): Promise<Observed> {
-  const [cluster] = clustersIn(related)
-  if (cluster === undefined) return { collection, againAfterSeconds: 0 }
+  const [cluster] = relatedClusters(related)
+  if (cluster === undefined) return { collection, requeueAfterSeconds: 0 }
   const { namespace } = cluster.metadata
-  const refusal = clusterRefusal(cluster, collection.metadata.namespace, settings)
-  if (!serves(settings, namespace) || refusal !== undefined) {
-    return { collection, cluster, againAfterSeconds: 0 }
+  const forbidden = clusterAccessBlocker(cluster, collection.metadata.namespace, settings)
+  if (!isNamespaceWatched(settings, namespace) || forbidden !== undefined) {
+    return { collection, cluster, requeueAfterSeconds: 0 }
   }
 
   const { uid } = collection.metadata
-  const about = aboutOf(cluster)
-  const firstSeen = reach.firstSeen.get(uid) ?? now.getTime()
-  reach.firstSeen.set(uid, firstSeen)
-  const due = dueAt(collection, reach.passes.last(uid), about, firstSeen)
-  const run = async (signal: AbortSignal) => {
-    const shared = sharedEngine(cluster, reach)
-    const isAllowed = allowedBy(cluster, settings)
-    const outcome = await reconcile({ collection, shared, ports: reach.ports, isAllowed }, signal)
-    const endedAt = reach.ports.now().getTime()
-    return { outcome, generation: collection.metadata.generation, ...about, endedAt }
+  const identity = engineIdentity(cluster)
+  const firstObserved = dependencies.firstObserved.get(uid) ?? now.getTime()
+  dependencies.firstObserved.set(uid, firstObserved)
+  const nextAt = nextReconcileAt(
+    collection,
+    dependencies.reconciles.latest(uid),
+    identity,
+    firstObserved,
+  )
+  const runReconcile = async (signal: AbortSignal) => {
+    const engineCache = engineCacheFor(cluster, dependencies)
+    const isAllowed = namespaceCheck(cluster, settings)
+    const result = await reconcile(
+      { collection, engineCache, ports: dependencies.ports, isAllowed },
+      signal,
+    )
+    const endedAt = dependencies.ports.now().getTime()
+    return { result, generation: collection.metadata.generation, ...identity, endedAt }
   }
-  const { againAfterSeconds, failure } = await reach.passes.result(uid, now, run, {
-    isWanted: due <= now.getTime(),
-    engine: about.connection,
-  })
-  const last = reach.passes.last(uid)
-  const next = dueAt(collection, last, about, firstSeen) - now.getTime()
+  const { requeueAfterSeconds, failure } = await dependencies.reconciles.run(
+    uid,
+    now,
+    runReconcile,
+    {
+      isDue: nextAt <= now.getTime(),
+      engine: identity.connection,
+    },
+  )
+  const latest = dependencies.reconciles.latest(uid)
+  const msUntilNext = nextReconcileAt(collection, latest, identity, firstObserved) - now.getTime()
   return {
     collection,
     cluster,
-    ...(last !== undefined && isCurrent(collection, last, about) && { outcome: last.outcome }),
+    ...(latest !== undefined &&
+      isCurrent(collection, latest, identity) && { result: latest.result }),
     ...(failure !== undefined && { failure }),
-    againAfterSeconds: againAfterSeconds ?? Math.max(Math.ceil(next / 1000), 1),
+    requeueAfterSeconds: requeueAfterSeconds ?? Math.max(Math.ceil(msUntilNext / 1000), 1),
   }
 }
 
-export function sharedEngine(
+export function engineCacheFor(
   cluster: VecCluster,
-  { engines, ports }: Pick<Reach, 'engines' | 'ports'>,
-): SharedEngine {
-  const connection = connectionOf(cluster)
-  return engines.of(JSON.stringify(connection), () => ports.engine(connection))
+  { engines, ports }: Pick<Dependencies, 'engines' | 'ports'>,
+): EngineCache {
+  const connection = clusterConnection(cluster)
+  return engines.get(JSON.stringify(connection), () => ports.engine(connection))
 }
 
-function aboutOf(cluster: VecCluster): About {
+function engineIdentity(cluster: VecCluster): EngineIdentity {
   const ready = cluster.status?.conditions?.find(({ type }) => type === 'Ready')
   return {
-    connection: JSON.stringify(connectionOf(cluster)),
+    connection: JSON.stringify(clusterConnection(cluster)),
     clusterReady: ready?.status === 'True',
   }
 }

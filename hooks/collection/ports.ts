@@ -1,11 +1,17 @@
-/** What the VecCollection room needs from outside; metacontroller/ports.ts implements it. */
+/** What the VecCollection room needs from outside; metacontroller/ports/cluster.ts implements it. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
-import type { Connection } from '../../crds/connection.ts'
+import type { Connection } from '../../crds/contract/connection.ts'
+import type {
+  Alias,
+  AliasAction,
+  CollectionBody,
+  CollectionInfo,
+  IndexBody,
+  ShardReplicas,
+} from '../../crds/engine/collections.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
-import type { Alias, CollectionInfo, ShardCopies } from '../../crds/rules/answers.ts'
-import type { Claim } from './claims.ts'
-import type { AliasAction, CollectionBody, IndexBody } from '../../crds/rules/bodies.ts'
+import type { Claim } from './ownership.ts'
 
 /**
  * The engine of one cluster, through its client Service. A refusal, an answer that is none and no
@@ -21,7 +27,7 @@ export interface CollectionEngine {
   /** `GET /collections/{c}`; undefined on 404. */
   collectionInfo(collection: string, signal: AbortSignal): Promise<CollectionInfo | undefined>
   /** `GET /collections/{c}/cluster`. */
-  collectionCluster(collection: string, signal: AbortSignal): Promise<ShardCopies>
+  collectionCluster(collection: string, signal: AbortSignal): Promise<ShardReplicas>
   /** `PUT /collections/{c}?timeout=60`. */
   createCollection(collection: string, body: CollectionBody, signal: AbortSignal): Promise<void>
   /** `PATCH /collections/{c}?timeout=15`: short, for a write is lost while a leader is replaced. */
@@ -36,13 +42,13 @@ export interface CollectionEngine {
   updateAliases(actions: AliasAction[], signal: AbortSignal): Promise<void>
 }
 
-export interface ClusterName {
+export interface NamespacedName {
   namespace: string
   name: string
 }
 
 /** Whether the cluster allows a namespace. */
-export type Allowed = (namespace: string) => boolean
+export type NamespaceFilter = (namespace: string) => boolean
 
 export interface CollectionPorts {
   /** Makes no call by itself; answers are shared by the room, not remembered here. */
@@ -51,14 +57,14 @@ export interface CollectionPorts {
    * Every VecCollection of a cluster, from any namespace served; at most 5 s old, and never older than
    * who asks: what was there before it was made or changed is in the list. Asked before writes.
    */
-  collectionsOf(cluster: ClusterName, asking: VecCollection): Promise<Claim[]>
+  collectionsOf(cluster: NamespacedName, requester: VecCollection): Promise<Claim[]>
   /** The VecCluster, read live; undefined when it, or its kind, is gone. */
-  cluster(cluster: ClusterName): Promise<VecCluster | undefined>
+  cluster(cluster: NamespacedName): Promise<VecCluster | undefined>
   /**
    * Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. A Job of a
    * namespace that is not allowed counts only if this operator created it.
    */
-  writeHolder(cluster: ClusterName, isAllowed: Allowed): Promise<string | undefined>
+  writeHolder(cluster: NamespacedName, isAllowed: NamespaceFilter): Promise<string | undefined>
   /** Writes an Event; one that exists, or cannot be written, is fine. */
   writeEvent(event: KubernetesEvent): Promise<void>
   now(): Date

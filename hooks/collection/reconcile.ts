@@ -3,158 +3,194 @@
  * never deletes a collection or a vector. What it may not change, it names.
  */
 import type { VecCollection } from '../../crds/collection.ts'
-import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/errors.ts'
-import type { CollectionInfo } from '../../crds/rules/answers.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
-import { createBody } from '../../crds/rules/bodies.ts'
-import { putAliasesRight } from './align-aliases.ts'
-import { putIndexesRight } from './align-indexes.ts'
-import { ignoredBefore, patchDrift } from './align-config.ts'
-import { clusterOf } from './claims.ts'
-import { describe, immutableDifferences } from './mismatch.ts'
+import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/contract/errors.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { createBody, type Alias, type CollectionInfo } from '../../crds/engine/collections.ts'
+import { aliasPlan, clusterNameOf, conflictingClaim, type AliasPlan } from './ownership.ts'
 import {
-  internalError,
-  retryAfter,
-  seen,
-  verdict,
-  waiting,
-  type Facts,
-  type Outcome,
-} from './outcome.ts'
-import { appears, passOf, type Parts, type Pass } from './one-pass.ts'
-import { replicated } from './replicas.ts'
-import { isTransient } from './writes.ts'
+  formatDifference,
+  immutableDifferences,
+  previouslyIgnored,
+  reconcileConfig,
+} from './reconcile-config.ts'
+import {
+  isTransient,
+  reconcileContext,
+  waitForCollection,
+  type ReconcileContext,
+  type ReconcileInput,
+} from './reconcile-context.ts'
+import { reconcileIndexes } from './reconcile-indexes.ts'
+import {
+  finalResult,
+  internalErrorResult,
+  observedFields,
+  pendingResult,
+  retryDelaySeconds,
+  type ObservedFields,
+  type ReconcileResult,
+} from './result.ts'
+import { replicationCondition } from './status.ts'
 
-export type Task = Parts
+export type ReconcileTask = ReconcileInput
 
 /** Value of the annotation accept-risk on a VecCollection. */
 const EMPTY_COLLECTION = 'empty-collection'
 
-export async function reconcile(task: Task, signal: AbortSignal): Promise<Outcome> {
-  const pass = passOf(task, signal)
-  const learned: Learned = {}
+export async function reconcile(
+  input: ReconcileTask,
+  signal: AbortSignal,
+): Promise<ReconcileResult> {
+  const context = reconcileContext(input, signal)
+  const partial: PartialResult = {}
   try {
-    return await task.shared.inTurn(() => steps(pass, learned), signal)
+    return await input.engineCache.runLimited(() => reconcileSteps(context, partial), signal)
   } catch (error) {
     signal.throwIfAborted()
-    return { ...troubled(pass, error), ...learned }
+    return { ...resultFromError(context, error), ...partial }
   }
 }
 
 /** What a pass found out before it went wrong: what the engine ignores must not be tried again. */
-type Learned = Pick<Outcome, 'facts' | 'recreated'>
+type PartialResult = Pick<ReconcileResult, 'fields' | 'recreated'>
 
-async function steps(pass: Pass, learned: Learned): Promise<Outcome> {
-  const { collection, name, shared, engine, signal } = pass
+async function reconcileSteps(
+  context: ReconcileContext,
+  partial: PartialResult,
+): Promise<ReconcileResult> {
+  const { collection, name, engineCache, engine, signal } = context
   signal.throwIfAborted()
-  if (!(await shared.readyz(signal)))
-    return waiting('ClusterNotReady', `${clusterName(pass)} not ready`)
-  pass.refuseAlias(await shared.aliases(signal))
-  const version = await shared.version(signal)
+  if (!(await engineCache.readyz(signal)))
+    return pendingResult('ClusterNotReady', `${formatCluster(context)} not ready`)
+  context.requireNotAlias(await engineCache.aliases(signal))
+  const version = await engineCache.version(signal)
   const found = await engine.collectionInfo(name, signal)
   // Once it was adopted, who came first matters again only before a write.
-  if (!isAdopted(collection)) await pass.refuseOwned()
-  if (found === undefined && wasFilled(collection)) return missing(pass)
-  const live = found ?? (await create(pass, version))
-  if (found === undefined && wasSeen(collection)) learned.recreated = true
+  if (!isAdopted(collection)) await context.requireUnowned()
+  if (found === undefined && hadPoints(collection)) return collectionMissing(context)
+  const live = found ?? (await createCollection(context, version))
+  if (found === undefined && wasObserved(collection)) partial.recreated = true
 
-  const fixed = immutableDifferences(collection.spec, live.config)
-  if (fixed.length > 0) {
-    const message = fixed.map(describe).join('; ')
-    const words = { reason: 'ImmutableFieldMismatch', message }
+  const immutable = immutableDifferences(collection.spec, live.config)
+  if (immutable.length > 0) {
+    const message = immutable.map(formatDifference).join('; ')
+    const conditionReason = { reason: 'ImmutableFieldMismatch', message }
     // Nothing is changed, so what is under management stays as it was.
-    learned.facts = { ...kept(pass, live), ...ignoredOf(collection) }
-    return withReplicas(pass, { ...verdict(collection, 'Degraded', words), ...learned })
+    partial.fields = { ...unchangedFields(context, live), ...ignoredFields(collection) }
+    return withReplication(context, {
+      ...finalResult(collection, 'Degraded', conditionReason),
+      ...partial,
+    })
   }
-  const config = await patchDrift(pass, live, version)
-  const before = [...ignoredBefore(collection, version)].filter(isIndexPath)
-  learned.facts = {
-    ...kept(pass, config.info),
-    ...ignored(pass, [...config.ignored, ...before], version),
+  const config = await reconcileConfig(context, live, version)
+  const ignoredIndexes = [...previouslyIgnored(collection, version)].filter(isIndexPath)
+  partial.fields = {
+    ...unchangedFields(context, config.info),
+    ...ignored(context, [...config.ignored, ...ignoredIndexes], version),
   }
-  const indexes = await putIndexesRight(pass, config.info, version)
+  const indexes = await reconcileIndexes(context, config.info, version)
   const paths = [...config.ignored, ...indexes.ignored].toSorted()
-  const { aliases: held } = learned.facts
-  learned.facts = {
-    ...seen(indexes.info),
+  const { aliases: managedAliases } = partial.fields
+  partial.fields = {
+    ...observedFields(indexes.info),
     payloadIndexes: indexes.managed,
-    ...(held !== undefined && { aliases: held }),
-    ...ignored(pass, paths, version),
+    ...(managedAliases !== undefined && { aliases: managedAliases }),
+    ...ignored(context, paths, version),
   }
-  const aliases = await putAliasesRight(pass)
-  const facts: Facts = { ...learned.facts, aliases: aliases.managed }
-  learned.facts = facts
-  const problems = [...ignoredProblem(paths, version), ...indexes.problems, ...aliases.problems]
-  const { recreated } = learned
-  return withReplicas(pass, {
-    ...conclusion(pass, problems, indexes.pending),
-    ...{ facts, ...(recreated !== undefined && { recreated }) },
+  const aliases = await reconcileAliases(context)
+  const fields: ObservedFields = { ...partial.fields, aliases: aliases.managed }
+  partial.fields = fields
+  const failures = [...ignoredFailures(paths, version), ...indexes.failures, ...aliases.failures]
+  const { recreated } = partial
+  return withReplication(context, {
+    ...conclude(context, failures, indexes.pending),
+    ...{ fields, ...(recreated !== undefined && { recreated }) },
   })
 }
 
-interface Problem {
+interface ConditionReason {
   reason: string
   message: string
 }
 
-function ignoredProblem(paths: string[], version: string): Problem[] {
+function ignoredFailures(paths: string[], version: string): ConditionReason[] {
   if (paths.length === 0) return []
   const message = `engine ${version} ignores ${paths.join(', ')}`
   return [{ reason: 'FieldsIgnored', message }]
 }
 
-function conclusion(pass: Pass, problems: Problem[], pending: Outcome | undefined): Outcome {
-  const [first] = problems
+function conclude(
+  context: ReconcileContext,
+  failures: ConditionReason[],
+  pending: ReconcileResult | undefined,
+): ReconcileResult {
+  const [first] = failures
   if (first !== undefined) {
-    const message = problems.map((problem) => problem.message).join('; ')
-    const failed = verdict(pass.collection, 'Failed', { reason: first.reason, message })
+    const message = failures.map((failure) => failure.message).join('; ')
+    const failedResult = finalResult(context.collection, 'Failed', {
+      reason: first.reason,
+      message,
+    })
     // What waits to be made does not wait for what cannot be.
-    const seconds = Math.min(failed.againAfterSeconds, pending?.againAfterSeconds ?? Infinity)
-    return { ...failed, againAfterSeconds: seconds }
+    const seconds = Math.min(
+      failedResult.requeueAfterSeconds,
+      pending?.requeueAfterSeconds ?? Infinity,
+    )
+    return { ...failedResult, requeueAfterSeconds: seconds }
   }
   if (pending !== undefined) return pending
   const message = 'collection, indexes and aliases match spec'
-  return verdict(pass.collection, 'Ready', { reason: 'CollectionReady', message })
+  return finalResult(context.collection, 'Ready', { reason: 'CollectionReady', message })
 }
 
 /** Health is known of what an earlier pass found. */
-function wasSeen({ status }: VecCollection): boolean {
+function wasObserved({ status }: VecCollection): boolean {
   return status?.health !== undefined
 }
 
 /** It had points, and nobody has accepted that it comes back empty. */
-function wasFilled({ metadata, status }: VecCollection): boolean {
+function hadPoints({ metadata, status }: VecCollection): boolean {
   const accepted = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
   if (accepted.some((risk) => risk.trim() === EMPTY_COLLECTION)) return false
   return (status?.pointsCount ?? 0) > 0
 }
 
 /** An empty collection in its place would look as if nothing had happened. */
-async function missing(pass: Pass): Promise<Outcome> {
+async function collectionMissing(context: ReconcileContext): Promise<ReconcileResult> {
   // A restore that replaces it holds the cluster, and who is older owns the name.
-  await pass.writes.check()
-  const { collection, name } = pass
+  await context.writes.check()
+  const { collection, name } = context
   const count = collection.status?.pointsCount ?? 0
   const message = `collection ${name} is gone from the engine; it had ${count} points. Restore a backup, or set the annotation ${ANNOTATIONS.acceptRisk} to ${EMPTY_COLLECTION} to have it created empty`
-  return verdict(collection, 'Failed', { reason: 'CollectionMissing', message })
+  return finalResult(collection, 'Failed', { reason: 'CollectionMissing', message })
 }
 
-async function create(pass: Pass, version: string): Promise<CollectionInfo> {
-  const doubt = await pass.writes.create(createBody(pass.collection.spec, version))
-  const info = await appears(pass, (found) => found !== undefined)
+async function createCollection(
+  context: ReconcileContext,
+  version: string,
+): Promise<CollectionInfo> {
+  const unknownResult = await context.writes.create(createBody(context.collection.spec, version))
+  const info = await waitForCollection(context, (found) => found !== undefined)
   if (info !== undefined) return info
-  throw doubt ?? new NotReady(`collection ${pass.name} was made and is not visible yet`)
+  throw unknownResult ?? new NotReady(`collection ${context.name} was made and is not visible yet`)
 }
 
-async function withReplicas(pass: Pass, outcome: Outcome): Promise<Outcome> {
-  const { collection, engine, name, signal } = pass
+async function withReplication(
+  context: ReconcileContext,
+  result: ReconcileResult,
+): Promise<ReconcileResult> {
+  const { collection, engine, name, signal } = context
   const factor = collection.spec.replicationFactor
-  if (factor === undefined) return outcome
-  const copies = await engine.collectionCluster(name, signal)
-  return { ...outcome, replicated: replicated(factor, copies) }
+  if (factor === undefined) return result
+  const replicas = await engine.collectionCluster(name, signal)
+  return { ...result, replicated: replicationCondition(factor, replicas) }
 }
 
-function ignored({ collection }: Pass, paths: string[], engineVersion: string): Facts {
+function ignored(
+  { collection }: ReconcileContext,
+  paths: string[],
+  engineVersion: string,
+): ObservedFields {
   const { generation } = collection.metadata
   return paths.length === 0 ? {} : { ignored: { generation, engineVersion, paths } }
 }
@@ -163,16 +199,19 @@ function isIndexPath(path: string): boolean {
   return path.startsWith('payloadIndexes[')
 }
 
-function kept({ collection: { status = {} } }: Pass, live: CollectionInfo): Facts {
+function unchangedFields(
+  { collection: { status = {} } }: ReconcileContext,
+  live: CollectionInfo,
+): ObservedFields {
   const { payloadIndexes, aliases } = status
   return {
-    ...seen(live),
+    ...observedFields(live),
     ...(payloadIndexes !== undefined && { payloadIndexes }),
     ...(aliases !== undefined && { aliases }),
   }
 }
 
-function ignoredOf({ status }: VecCollection): Facts {
+function ignoredFields({ status }: VecCollection): ObservedFields {
   return status?.ignored === undefined ? {} : { ignored: status.ignored }
 }
 
@@ -181,22 +220,70 @@ function isAdopted({ status }: VecCollection): boolean {
 }
 
 /** What went wrong: to be tried again, for people to mend, or a defect of ours. */
-function troubled(pass: Pass, error: unknown): Outcome {
-  const { collection, shared } = pass
-  if (error instanceof NotReady) return waiting('Waiting', error.message)
+function resultFromError(context: ReconcileContext, error: unknown): ReconcileResult {
+  const { collection, engineCache } = context
+  if (error instanceof NotReady) return pendingResult('Waiting', error.message)
   if (error instanceof Rejected) {
-    return verdict(collection, 'Failed', { reason: 'Conflict', message: error.message })
+    return finalResult(collection, 'Failed', { reason: 'Conflict', message: error.message })
   }
   if (error instanceof EngineError) {
-    if (error.status === undefined && error.cause !== undefined) shared.leaveAlone()
-    if (isTransient(error)) return waiting('EngineNotAnswering', error.message, retryAfter(error))
-    return verdict(collection, 'Failed', { reason: 'EngineRefused', message: error.message })
+    if (error.status === undefined && error.cause !== undefined) engineCache.backOff()
+    if (isTransient(error))
+      return pendingResult('EngineNotAnswering', error.message, retryDelaySeconds(error))
+    return finalResult(collection, 'Failed', { reason: 'EngineRefused', message: error.message })
   }
-  if (error instanceof KubernetesError) return waiting('KubernetesNotAnswering', error.message)
-  return internalError(collection, error)
+  if (error instanceof KubernetesError)
+    return pendingResult('KubernetesNotAnswering', error.message)
+  return internalErrorResult(collection, error)
 }
 
-function clusterName({ collection }: Pass): string {
-  const { namespace, name } = clusterOf(collection)
+function formatCluster({ collection }: ReconcileContext): string {
+  const { namespace, name } = clusterNameOf(collection)
   return `cluster ${namespace}/${name}`
+}
+
+export interface AliasResult {
+  managed: string[]
+  failures: { reason: string; message: string }[]
+}
+
+export async function reconcileAliases(context: ReconcileContext): Promise<AliasResult> {
+  const cachedPlan = await planAliases(context, await context.engineCache.aliases(context.signal))
+  if (cachedPlan.actions.length === 0) return aliasResult(cachedPlan)
+
+  // Somebody may have taken one meanwhile: what is moved is what points where it points now.
+  context.engineCache.invalidateAliases()
+  const plan = await planAliases(context, await context.engineCache.aliases(context.signal))
+  if (plan.actions.length === 0) return aliasResult(plan)
+  const unknownResult = await context.writes.updateAliases(plan.actions)
+  context.engineCache.invalidateAliases()
+  if (unknownResult !== undefined) {
+    const { actions } = await planAliases(
+      context,
+      await context.engineCache.aliases(context.signal),
+    )
+    if (actions.length > 0) throw unknownResult
+  }
+  return aliasResult(plan)
+}
+
+async function planAliases(context: ReconcileContext, live: Alias[]): Promise<AliasPlan> {
+  const { collection, name } = context
+  const input = {
+    collection: name,
+    desired: collection.spec.aliases ?? [],
+    managed: collection.status?.aliases ?? [],
+  }
+  const plan = aliasPlan(input, live, () => undefined)
+  // Whose they are matters only where something would be changed.
+  if (plan.actions.length === 0) return plan
+  const others = await context.otherClaims()
+  return aliasPlan(input, live, (alias) => conflictingClaim(collection, others, alias))
+}
+
+function aliasResult({ managed, conflicts }: AliasPlan): AliasResult {
+  return {
+    managed,
+    failures: conflicts.map((message) => ({ reason: 'AliasClaimed', message })),
+  }
 }

@@ -1,8 +1,9 @@
 /** Phase, conditions and every other field of a VecCollection's status (specification: states). */
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
-import { conditionOf, conditionsOf, type Finding } from '../conditions.ts'
-import { collectionNameOf } from './claims.ts'
-import type { Facts, Outcome } from './outcome.ts'
+import type { ShardReplicas } from '../../crds/engine/collections.ts'
+import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
+import { collectionNameOf } from './ownership.ts'
+import type { ObservedFields, ReconcileResult } from './result.ts'
 
 /** A condition shows no more than this; `error` has the whole text. */
 const MAX_MESSAGE = 1024
@@ -11,26 +12,26 @@ const MAX_ERROR = 32 * 1024
 /** The status after a pass. What the pass could not tell stays as it was. */
 export function collectionStatus(
   collection: VecCollection,
-  outcome: Outcome,
+  result: ReconcileResult,
   now: Date,
 ): CollectionStatus {
-  const { status: before = {} } = collection
-  const phase = outcome.phase ?? before.phase ?? 'Pending'
-  const error = outcome.phase === undefined ? before.error : errorOf(outcome)
+  const { status: previous = {} } = collection
+  const phase = result.phase ?? previous.phase ?? 'Pending'
+  const error = result.phase === undefined ? previous.error : errorOf(result)
   return {
     phase,
     collectionName: collectionNameOf(collection),
-    ...(outcome.facts ?? factsOf(before)),
+    ...(result.fields ?? previousFields(previous)),
     ...(error !== undefined && { error }),
-    conditions: conditionsOf(collection, findings(collection, outcome), now),
+    conditions: setConditions(collection, findings(collection, result), now),
   }
 }
 
-function errorOf({ phase, message }: Outcome): string | undefined {
+function errorOf({ phase, message }: ReconcileResult): string | undefined {
   return phase === 'Ready' ? undefined : message.slice(0, MAX_ERROR)
 }
 
-function factsOf(before: CollectionStatus): Facts {
+function previousFields(previous: CollectionStatus): ObservedFields {
   const names = [
     'health',
     'pointsCount',
@@ -41,27 +42,44 @@ function factsOf(before: CollectionStatus): Facts {
     'ignored',
   ] as const
   return Object.fromEntries(
-    names.flatMap((name) => (before[name] === undefined ? [] : [[name, before[name]]])),
+    names.flatMap((name) => (previous[name] === undefined ? [] : [[name, previous[name]]])),
   )
 }
 
-function findings(collection: VecCollection, outcome: Outcome): Finding[] {
-  const { phase, reason, message } = outcome
-  const ready: Finding = {
+function findings(collection: VecCollection, result: ReconcileResult): ConditionUpdate[] {
+  const { phase, reason, message } = result
+  const ready: ConditionUpdate = {
     type: 'Ready',
     status: phase === 'Ready' ? 'True' : 'False',
     reason,
     message: message.slice(0, MAX_MESSAGE),
   }
-  const replicated = outcome.replicated ?? replicatedBefore(collection)
+  const replicated = result.replicated ?? previousReplication(collection)
   return replicated === undefined ? [ready] : [ready, replicated]
 }
 
 /** Not looked at this time: what was found before still holds, if it is still asked for. */
-function replicatedBefore(collection: VecCollection): Finding | undefined {
-  const before = conditionOf(collection, 'Replicated')
-  const isWanted = collection.spec.replicationFactor !== undefined
-  if (before === undefined || !isWanted) return undefined
-  const { type, status, reason, message } = before
+function previousReplication(collection: VecCollection): ConditionUpdate | undefined {
+  const previous = getCondition(collection, 'Replicated')
+  const isRequested = collection.spec.replicationFactor !== undefined
+  if (previous === undefined || !isRequested) return undefined
+  const { type, status, reason, message } = previous
   return { type, status, reason, message }
+}
+
+export function replicationCondition(
+  factor: number,
+  { local_shards, remote_shards }: ShardReplicas,
+): ConditionUpdate {
+  const active = new Map<number, number>()
+  for (const { shard_id, state } of [...local_shards, ...remote_shards]) {
+    active.set(shard_id, (active.get(shard_id) ?? 0) + (state === 'Active' ? 1 : 0))
+  }
+  const desiredCount = active.size * factor
+  // A surplus copy of one shard does not make up for a missing one of another.
+  const activeCount = [...active.values()].reduce((sum, count) => sum + Math.min(count, factor), 0)
+  const message = `${activeCount} of ${desiredCount} replicas are Active`
+  return activeCount < desiredCount
+    ? { type: 'Replicated', status: 'False', reason: 'ReplicasMissing', message }
+    : { type: 'Replicated', status: 'True', reason: 'AllReplicasActive', message }
 }

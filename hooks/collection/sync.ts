@@ -1,71 +1,79 @@
 /** What the status of a VecCollection says, and when it is looked at again; it has no children. */
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
+import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
+import { shortHash } from '../../crds/contract/names.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
-import { RETRY_SECONDS } from '../../crds/limits.ts'
-import { shortHash } from '../../crds/names.ts'
-import { clusterRefusal } from '../allow.ts'
-import { conditionOf, timestamp } from '../conditions.ts'
-import { eventOn } from '../events.ts'
+import { getCondition, timestamp } from '../conditions.ts'
+import {
+  clusterAccessBlocker,
+  isNamespaceWatched,
+  namespaceNotWatched,
+} from '../cross-namespace.ts'
+import { newEvent } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
-import { notServed, serves } from '../served.ts'
-import { clusterOf, collectionNameOf } from './claims.ts'
 import type { Observed } from './observe.ts'
-import { internalError, verdict, waiting, type Outcome } from './outcome.ts'
+import { clusterNameOf, collectionNameOf } from './ownership.ts'
+import { finalResult, internalErrorResult, pendingResult, type ReconcileResult } from './result.ts'
 import { collectionStatus } from './status.ts'
 
 /** `2026-11-21T16`, of an instant. */
-const TO_THE_HOUR = 13
+const HOUR_PREFIX_LENGTH = 13
 
 export function sync(observed: Observed, context: Context): Desired<CollectionStatus> {
-  const { collection, cluster, outcome, failure, againAfterSeconds } = observed
-  const { namespace, name } = clusterOf(collection)
-  const called = `cluster ${namespace}/${name}`
+  const { collection, cluster, result, failure, requeueAfterSeconds } = observed
+  const { namespace, name } = clusterNameOf(collection)
+  const clusterLabel = `cluster ${namespace}/${name}`
 
-  if (!serves(context.settings, namespace)) {
-    const elsewhere = waiting('ClusterNotServed', notServed(called))
-    return answer(collection, elsewhere, elsewhere.againAfterSeconds, context)
+  if (!isNamespaceWatched(context.settings, namespace)) {
+    const notWatched = pendingResult('ClusterNotServed', namespaceNotWatched(clusterLabel))
+    return desiredState(collection, notWatched, notWatched.requeueAfterSeconds, context)
   }
   if (cluster === undefined) {
-    const missing = waiting('ClusterNotFound', `${called} not found`)
-    return answer(collection, missing, missing.againAfterSeconds, context)
+    const notFound = pendingResult('ClusterNotFound', `${clusterLabel} not found`)
+    return desiredState(collection, notFound, notFound.requeueAfterSeconds, context)
   }
-  const refusal = clusterRefusal(cluster, collection.metadata.namespace, context.settings)
-  if (refusal !== undefined) {
-    const refused = verdict(collection, 'Failed', refusal)
-    return answer(collection, refused, RETRY_SECONDS, context)
+  const forbidden = clusterAccessBlocker(cluster, collection.metadata.namespace, context.settings)
+  if (forbidden !== undefined) {
+    const forbiddenResult = finalResult(collection, 'Failed', forbidden)
+    return desiredState(collection, forbiddenResult, RETRY_SECONDS, context)
   }
   if (failure !== undefined) {
-    return answer(collection, internalError(collection, failure.error), againAfterSeconds, context)
+    return desiredState(
+      collection,
+      internalErrorResult(collection, failure.error),
+      requeueAfterSeconds,
+      context,
+    )
   }
-  if (outcome !== undefined) return answer(collection, outcome, againAfterSeconds, context)
+  if (result !== undefined) return desiredState(collection, result, requeueAfterSeconds, context)
 
   // No pass over this spec has ended: what is known stays, and says which generation it is about.
   if (collection.status?.phase !== undefined) {
     return {
       status: collection.status,
       children: [],
-      resyncAfterSeconds: againAfterSeconds,
+      resyncAfterSeconds: requeueAfterSeconds,
     }
   }
-  const begun = waiting('Reconciling', 'the first look at the engine is under way')
-  return answer(collection, begun, againAfterSeconds, context)
+  const started = pendingResult('Reconciling', 'the first look at the engine is under way')
+  return desiredState(collection, started, requeueAfterSeconds, context)
 }
 
-function answer(
+function desiredState(
   collection: VecCollection,
-  outcome: Outcome,
+  result: ReconcileResult,
   resyncAfterSeconds: number,
   { now }: Context,
 ): Desired<CollectionStatus> {
-  const status = collectionStatus(collection, outcome, now)
+  const status = collectionStatus(collection, result, now)
   const events = [
-    ...(outcome.phase === undefined ? [] : eventsOf(collection, status, now)),
-    ...(outcome.recreated === true ? [recreatedEvent(collection, now)] : []),
+    ...(result.phase === undefined ? [] : eventsOf(collection, status, now)),
+    ...(result.recreated === true ? [recreatedEvent(collection, now)] : []),
   ]
   return {
     ...{ status, children: [], resyncAfterSeconds },
     ...(events.length > 0 && { events }),
-    ...(outcome.failure !== undefined && { failure: outcome.failure }),
+    ...(result.failure !== undefined && { failure: result.failure }),
   }
 }
 
@@ -73,7 +81,11 @@ function answer(
 function recreatedEvent(collection: VecCollection, now: Date): KubernetesEvent {
   const message = `collection ${collectionNameOf(collection)} was gone from the engine and was created again, empty`
   const event = { type: 'Warning' as const, reason: 'CollectionRecreated', message }
-  return eventOn(collection, { ...event, transition: timestamp(now).slice(0, TO_THE_HOUR) }, now)
+  return newEvent(
+    collection,
+    { ...event, transition: timestamp(now).slice(0, HOUR_PREFIX_LENGTH) },
+    now,
+  )
 }
 
 /** One Event for each verdict that says something new. Who waits tells so in the condition only. */
@@ -82,13 +94,13 @@ function eventsOf(
   { conditions = [] }: CollectionStatus,
   now: Date,
 ): KubernetesEvent[] {
-  const before = conditionOf(collection, 'Ready')
+  const previous = getCondition(collection, 'Ready')
   return conditions
     .filter(({ type }) => type === 'Ready')
-    .filter(({ reason, message }) => reason !== before?.reason || message !== before.message)
+    .filter(({ reason, message }) => reason !== previous?.reason || message !== previous.message)
     .map(({ status, reason, message, lastTransitionTime }) => {
       const transition = `${collection.metadata.generation}/${shortHash(lastTransitionTime, message)}`
       const type = status === 'True' ? 'Normal' : 'Warning'
-      return eventOn(collection, { type, reason, message, transition }, now)
+      return newEvent(collection, { type, reason, message, transition }, now)
     })
 }

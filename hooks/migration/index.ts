@@ -1,25 +1,38 @@
 /** The hooks of VecMigration: observe, decide, act. */
+import { VecCluster } from '../../crds/cluster.ts'
 import { VecMigration } from '../../crds/migration.ts'
-import { act } from '../carry-out.ts'
-import { JOB_CHILD_KINDS } from '../rights.ts'
-import { room, type Room } from '../room.ts'
-import { finalize, observeEnd } from '../transfer-end.ts'
-import { customize } from './customize.ts'
-import { observe } from './observe.ts'
-import type { MigrationPorts } from './ports.ts'
+import { applyDecision } from '../data-job/apply.ts'
+import { finalize, observeDeletion } from '../data-job/finalize.ts'
+import { isFinished } from '../data-job/outcome.ts'
+import { kindHooks, type KindHooks } from '../kind-hooks.ts'
+import type { RelatedRule } from '../protocol.ts'
+import { JOB_CHILD_KINDS } from '../rbac.ts'
+import { relatedByName } from '../request.ts'
+import { sourceClusterRef, targetRef } from './endpoints.ts'
+import { observe, type MigrationPorts } from './observe.ts'
 import { sync } from './sync.ts'
 
-export function migrationRoom(ports: MigrationPorts): Room {
-  return room({
+export function migrationHooks(ports: MigrationPorts): KindHooks {
+  return kindHooks({
     resource: VecMigration,
     childKinds: JOB_CHILD_KINDS,
     customize,
     finalizeReads: [],
     async sync(request, context) {
-      return act(sync(await observe(request, ports, context), context), ports)
+      return applyDecision(sync(await observe(request, ports, context), context), ports)
     },
     async finalize(request) {
-      return act(finalize(await observeEnd(request, ports)), ports)
+      return applyDecision(finalize(await observeDeletion(request, ports)), ports)
     },
   })
+}
+
+export function customize(migration: VecMigration): RelatedRule[] {
+  // What has ended needs nothing more of it, and every change of a cluster would sync it again.
+  if (isFinished(migration)) return []
+  const source = sourceClusterRef(migration)
+  const target = targetRef(migration)
+  const isBoth = source?.namespace === target.namespace && source.name === target.name
+  const clusters = source === undefined || isBoth ? [target] : [target, source]
+  return clusters.map((cluster) => relatedByName(VecCluster, cluster))
 }

@@ -1,123 +1,193 @@
 /** Reads all that a decision about a VecMigration may know: from the request, and through ports the rest. */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { connectionOf } from '../../crds/connection.ts'
+import { clusterConnection, type Connection } from '../../crds/contract/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
-import { workAt } from '../allow-from.ts'
-import { endingOf, isFinal } from '../ending.ts'
-import { seeLease } from '../lease.ts'
-import { clustersIn, readReport, shownJobs } from '../observations.ts'
+import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
+import { activeJob, hasReported, needsLiveProgress } from '../data-job/job-watch.ts'
+import {
+  readCopySources,
+  readIfFinished,
+  type DataJobPorts,
+  type ObservedDataJob,
+} from '../data-job/observe.ts'
+import { isFinished, outcomeOf } from '../data-job/outcome.ts'
+import {
+  clusterBlocker,
+  copyBlocker,
+  endpointBlocker,
+  selectBlocker,
+  type Blocker,
+} from '../data-job/preconditions.ts'
+import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readEnd, readOriginals } from '../transfer-observe.ts'
-import { copied, wantedCredentials, type Clusters, type Secrets } from './credentials.ts'
-import { lackOf } from './needs.ts'
-import { sourceClusterOf, targetOf, type ClusterName } from './places.ts'
-import type { MigrationPorts } from './ports.ts'
-import type { Observed } from './observed.ts'
+import { observedJobs, refreshProgress, relatedClusters } from '../request.ts'
+import {
+  allCredentials,
+  copiedCredentials,
+  credentialBlocker,
+  sourceClusterRef,
+  targetRef,
+  type Clusters,
+  type NamespacedName,
+  type SecretsByCredential,
+} from './endpoints.ts'
 
 export async function observe(
   request: HookRequest<VecMigration>,
   ports: MigrationPorts,
   context: Context,
 ): Promise<Observed> {
-  const shown = fromRequest(request)
-  if (isFinal(shown.migration)) return shown
-  if (isCrashed(shown, context)) {
-    await readReport(shown, shown.migration, (...of) => ports.migration(...of))
+  const requested = fromRequest(request)
+  if (isFinished(requested.migration)) return requested
+  if (needsLiveProgress(requested, context)) {
+    await refreshProgress(requested, requested.migration, (...args) => ports.migration(...args))
   }
-  if (endingOf(shown, context) !== undefined) return shown
-  const running = runningJob(shown)
+  if (outcomeOf(requested, context) !== undefined) return requested
+  const running = activeJob(requested)
   if (running === undefined) {
-    const migration = await readEnd(shown.migration, (...of) => ports.migration(...of))
-    if (migration !== undefined) return { ...shown, migration }
-  } else if (hasReported(shown, running)) {
+    const migration = await readIfFinished(requested.migration, (...args) =>
+      ports.migration(...args),
+    )
+    if (migration !== undefined) return { ...requested, migration }
+  } else if (hasReported(requested, running)) {
     // Once it has reported, what changes is not this Job's business.
-    return { ...shown, ...(await originalsFor(shown, running, ports)) }
+    return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
   }
-  const clusters = await readClusters(shown.migration, ports)
-  const known = { ...shown, clusters }
-  if (running !== undefined) return { ...known, ...(await originalsFor(known, running, ports)) }
-  return readAround(known, ports, context)
+  const clusters = await readClusters(requested.migration, ports)
+  const withClusters = { ...requested, clusters }
+  if (running !== undefined)
+    return { ...withClusters, ...(await copySourcesFor(withClusters, running, ports)) }
+  return readLive(withClusters, ports, context)
 }
 
 export function fromRequest(request: HookRequest<VecMigration>): Observed {
   const migration = request.parent
-  const shown = clustersIn(request.related)
-  const named = (place: ClusterName | undefined) =>
-    shown.find(
-      ({ metadata }) => metadata.namespace === place?.namespace && metadata.name === place.name,
+  const candidates = relatedClusters(request.related)
+  const findCluster = (ref: NamespacedName | undefined) =>
+    candidates.find(
+      ({ metadata }) => metadata.namespace === ref?.namespace && metadata.name === ref.name,
     )
   return {
     migration,
-    ...shownJobs(request),
-    clusters: clustersOf(named(sourceClusterOf(migration)), named(targetOf(migration))),
+    ...observedJobs(request),
+    clusters: clustersOf(
+      findCluster(sourceClusterRef(migration)),
+      findCluster(targetRef(migration)),
+    ),
     secrets: {},
   }
 }
 
 /** Live: a namesake may have been made, and its Lease must be that of the cluster that lives. */
 async function readClusters(migration: VecMigration, ports: MigrationPorts): Promise<Clusters> {
-  const read = async (place: ClusterName | undefined) =>
-    place && ports.cluster(place.namespace, place.name)
+  const read = async (ref: NamespacedName | undefined) =>
+    ref && ports.cluster(ref.namespace, ref.name)
   const [source, target] = await Promise.all([
-    read(sourceClusterOf(migration)),
-    read(targetOf(migration)),
+    read(sourceClusterRef(migration)),
+    read(targetRef(migration)),
   ])
   return clustersOf(source, target)
 }
 
-async function readAround(
-  shown: Observed,
+async function readLive(
+  requested: Observed,
   ports: MigrationPorts,
   context: Context,
 ): Promise<Observed> {
-  const { migration, clusters } = shown
+  const { migration, clusters } = requested
   const { namespace, uid } = migration.metadata
   const [secrets, liveJobs, writers] = await Promise.all([
     readSecrets(migration, clusters, ports),
     ports.jobsOf(namespace, uid),
     Promise.all(
-      leased(migration, clusters).map(({ place, cluster }) =>
-        seeLease(place, 'write', ports, workAt(cluster, context)),
+      leasedClusters(migration, clusters).map(({ ref, cluster }) =>
+        readLease(ref, 'write', ports, blockingRules(cluster, context)),
       ),
     ),
   ])
-  const observed = { ...shown, secrets, liveJobs, writers }
+  const observed = { ...requested, secrets, liveJobs, writers }
   // An engine is asked only when its answer could start a Job.
   if (liveJobs.length > 0 || clusters.target === undefined) return observed
-  if (lackOf(observed, context.settings) !== undefined) return observed
-  return { ...observed, isReady: await ports.isReady(connectionOf(clusters.target)) }
+  if (firstBlocker(observed, context.settings) !== undefined) return observed
+  return { ...observed, isReady: await ports.isReady(clusterConnection(clusters.target)) }
 }
 
 /** The managed clusters points are read from or written to. */
-function leased(migration: VecMigration, { source, target }: Clusters) {
-  const from = sourceClusterOf(migration)
+function leasedClusters(migration: VecMigration, { source, target }: Clusters) {
+  const sourceRef = sourceClusterRef(migration)
   return [
-    { place: targetOf(migration), cluster: target },
-    ...(from === undefined ? [] : [{ place: from, cluster: source }]),
+    { ref: targetRef(migration), cluster: target },
+    ...(sourceRef === undefined ? [] : [{ ref: sourceRef, cluster: source }]),
   ]
 }
 
-async function originalsFor(observed: Observed, job: Job, ports: MigrationPorts) {
+async function copySourcesFor(observed: Observed, job: Job, ports: MigrationPorts) {
   const { migration, clusters } = observed
   const secrets = () => readSecrets(migration, clusters, ports)
-  return readOriginals(job, { copied: copied(migration), secrets }, ports)
+  return readCopySources(job, { copiedCredentials: copiedCredentials(migration), secrets }, ports)
 }
 
 async function readSecrets(
   migration: VecMigration,
   clusters: Clusters,
   ports: MigrationPorts,
-): Promise<Secrets> {
-  const read = wantedCredentials(migration, clusters).map(
+): Promise<SecretsByCredential> {
+  const read = allCredentials(migration, clusters).map(
     async ({ credential, namespace, name }) =>
       [credential, await ports.secret(namespace, name)] as const,
   )
-  const found = await Promise.all(read)
-  return Object.fromEntries(found.flatMap(([name, secret]) => (secret ? [[name, secret]] : [])))
+  const entries = await Promise.all(read)
+  return Object.fromEntries(entries.flatMap(([name, secret]) => (secret ? [[name, secret]] : [])))
 }
 
 function clustersOf(source: VecCluster | undefined, target: VecCluster | undefined): Clusters {
   return { ...(source !== undefined && { source }), ...(target !== undefined && { target }) }
+}
+
+export interface MigrationPorts extends DataJobPorts {
+  /** The resource itself, read live. */
+  migration(namespace: string, name: string): Promise<VecMigration | undefined>
+  /** Whether the client Service of a cluster answers `/readyz` with 200; false after two seconds. */
+  isReady(connection: Connection): Promise<boolean>
+}
+
+export interface Observed extends ObservedDataJob {
+  migration: VecMigration
+  /** Live, where a Job may be due. */
+  clusters: Clusters
+  secrets: SecretsByCredential
+  /** The Leases `write` of both clusters; only where a Job may be due. */
+  writers?: ObservedLease[]
+  /** Whether the target answers `/readyz`; only where a Job may be due and nothing else is missing. */
+  isReady?: boolean
+}
+
+/** The first thing that is missing; undefined when the Job may be made. */
+export function firstBlocker(
+  { migration, clusters, secrets, isReady }: Observed,
+  settings: CrossNamespace,
+): Blocker | undefined {
+  const access = { from: migration.metadata.namespace, settings }
+  const source = sourceClusterRef(migration)
+  const target = targetRef(migration)
+  return selectBlocker([
+    copyBlocker(migration),
+    endpointBlocker('spec.source.endpoint.url', migration.spec.source.endpoint?.url),
+    asTargetBlocker(clusterBlocker(target, clusters.target, access)),
+    source && clusterBlocker(source, clusters.source, access),
+    credentialBlocker(migration, clusters, secrets),
+    // Asked only where nothing else is missing.
+    isReady === false
+      ? asTargetBlocker({
+          reason: 'ClusterNotReady',
+          message: `cluster ${target.namespace}/${target.name} does not answer /readyz with 200`,
+        })
+      : undefined,
+  ])
+}
+
+function asTargetBlocker(blocker: Blocker | undefined): Blocker | undefined {
+  if (blocker?.reason !== 'ClusterNotReady') return blocker
+  return { ...blocker, message: `target cluster not ready: ${blocker.message}` }
 }

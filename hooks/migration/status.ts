@@ -1,82 +1,88 @@
 /** The whole status of a VecMigration, from what its Jobs reported (specification: states and transitions). */
-import type { Progress } from '../../crds/command.ts'
-import type { MigrationResult } from '../../crds/migration-command.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import type { MigrationResult } from '../../crds/contract/migration-job.ts'
+import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { MigrationStatus, VecMigration } from '../../crds/migration.ts'
-import { conditionsOf } from '../conditions.ts'
-import type { Ending } from '../ending.ts'
-import type { Context } from '../protocol.ts'
+import { setConditions } from '../conditions.ts'
+import type { Outcome } from '../data-job/outcome.ts'
 import {
-  complete,
-  endFields,
-  incomplete,
-  percentageOf,
-  startTimeOf,
+  completionFields,
+  dataJobEvents,
+  finishedCondition,
+  formatStartTime,
+  unfinishedCondition,
+  unfinishedPercentage,
   unlistedFields,
-  type Remark,
-} from '../transfer-status.ts'
-import { sourceName } from './places.ts'
+  type CompleteReason,
+} from '../data-job/status.ts'
+import type { Context } from '../protocol.ts'
+import { formatSource } from './endpoints.ts'
 
-export interface Reported {
+export interface StatusInputs {
   migration: VecMigration
   progress?: Progress
 }
 
 /** Pending until the points of its collections were counted, then Running. */
-export function openStatus(
-  reported: Reported,
-  remark: Remark | undefined,
+export function activeStatus(
+  inputs: StatusInputs,
+  conditionReason: CompleteReason | undefined,
   { now }: Context,
 ): MigrationStatus {
-  const { migration, progress } = reported
+  const { migration, progress } = inputs
   const isStarted = progress?.migration !== undefined || migration.status?.startTime !== undefined
-  const said = remark ?? {
+  const reason = conditionReason ?? {
     reason: isStarted ? 'MigrationRunning' : 'MigrationStarting',
     message: progress?.message ?? 'the points of its collections are being counted',
   }
   return {
     phase: isStarted ? 'Running' : 'Pending',
-    ...soFar(reported),
-    conditions: conditionsOf(migration, [incomplete(said)], now),
+    ...reportedFields(inputs),
+    conditions: setConditions(migration, [unfinishedCondition(reason)], now),
   }
 }
 
-export function endedStatus(reported: Reported, ending: Ending, { now }: Context): MigrationStatus {
-  const { migration, progress: report } = reported
-  const { phase } = ending
+export function finishedStatus(
+  inputs: StatusInputs,
+  outcome: Outcome,
+  { now }: Context,
+): MigrationStatus {
+  const { migration, progress: report } = inputs
+  const { phase } = outcome
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.migration ?? {}
-  const finding = complete(ending, {
+  const update = finishedCondition(outcome, {
     reason: isComplete ? 'MigrationCompleted' : 'MigrationFailed',
     message: `Copied ${completed}/${total}`,
   })
-  const { progress, ...status } = soFar(reported)
+  const { progress, ...status } = reportedFields(inputs)
   return {
     phase,
     ...status,
     ...(progress !== undefined && {
       progress: { ...progress, ...(isComplete && { percentage: 100 }) },
     }),
-    ...endFields(withLeftover(ending, report)),
-    conditions: conditionsOf(migration, [finding], now),
+    ...completionFields(withLeftoverHint(outcome, report)),
+    conditions: setConditions(migration, [update], now),
   }
 }
 
 /** No pod was left to put back what the first one held back: the status says what is to be done. */
-function withLeftover(ending: Ending, report: Progress | undefined): Ending {
+function withLeftoverHint(outcome: Outcome, report: Progress | undefined): Outcome {
   const { position, collections = [] } = report?.migration ?? {}
-  if (ending.phase !== 'Failed' || position?.indexingThreshold === undefined) return ending
+  if (outcome.phase !== 'Failed' || position?.indexingThreshold === undefined) return outcome
   const { collection, indexingThreshold } = position
-  const known = collections.find(({ name }) => name === collection)
-  const name = known?.targetName ?? collection
-  const left = `indexing_threshold of ${name} may still be 0 on the target: set it to ${indexingThreshold}`
-  return { ...ending, error: `${ending.error ?? 'the Job ended'}; ${left}` }
+  const entry = collections.find(({ name }) => name === collection)
+  const name = entry?.targetName ?? collection
+  const hint = `indexing_threshold of ${name} may still be 0 on the target: set it to ${indexingThreshold}`
+  return { ...outcome, error: `${outcome.error ?? 'the Job ended'}; ${hint}` }
 }
 
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
-function soFar({ migration, progress: report }: Reported): MigrationStatus {
-  const source = sourceName(migration)
+function reportedFields({ migration, progress: report }: StatusInputs): MigrationStatus {
+  const source = formatSource(migration)
   const {
-    startTime = startTimeOf(report?.migration?.startedAt),
+    startTime = formatStartTime(report?.migration?.startedAt),
     collections,
     unlistedCollections,
     progress,
@@ -89,11 +95,11 @@ function soFar({ migration, progress: report }: Reported): MigrationStatus {
     ...(progress !== undefined && { progress }),
     ...(report?.migration === undefined
       ? unlistedCollections !== undefined && { unlistedCollections }
-      : resultOf(report.migration)),
+      : resultFields(report.migration)),
   }
 }
 
-function resultOf(result: MigrationResult): MigrationStatus {
+function resultFields(result: MigrationResult): MigrationStatus {
   const { total, completed, pointsTotal, pointsCopied, collections } = result
   return {
     collections,
@@ -103,7 +109,28 @@ function resultOf(result: MigrationResult): MigrationStatus {
       collectionsCompleted: completed,
       pointsTotal,
       pointsCopied,
-      percentage: percentageOf(pointsCopied, pointsTotal),
+      percentage: unfinishedPercentage(pointsCopied, pointsTotal),
     },
   }
+}
+
+export function migrationEvents(
+  migration: VecMigration,
+  status: MigrationStatus,
+  now: Date,
+): KubernetesEvent[] {
+  const { phase, source = 'the source', progress } = status
+  const { collectionsTotal = 0, pointsTotal = 0, pointsCopied = 0 } = progress ?? {}
+  return dataJobEvents(
+    { resource: migration, status, now },
+    {
+      started: phase === 'Running' &&
+        migration.status?.phase !== 'Running' && {
+          reason: 'MigrationStarted',
+          message: `copies ${pointsTotal} points of ${collectionsTotal} collections from ${source}`,
+        },
+      completed: { reason: 'MigrationCompleted', suffix: `, ${pointsCopied} points` },
+      failed: 'MigrationFailed',
+    },
+  )
 }

@@ -1,61 +1,65 @@
 /** What a VecMigration should have: its Job, and when (specification: states and transitions). */
 import type { MigrationStatus } from '../../crds/migration.ts'
-import type { Decided } from '../carry-out.ts'
-import { isFinal } from '../ending.ts'
-import { called, holderOf } from '../lease.ts'
+import type { DataJobDecision } from '../data-job/apply.ts'
+import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
+import { isFinished } from '../data-job/outcome.ts'
+import {
+  blocked,
+  blockedBy,
+  requeueSoon,
+  syncDataJob,
+  type DataJobKind,
+  type SyncContext,
+} from '../data-job/sync.ts'
+import { formatHolderName, holderOf } from '../lease.ts'
 import type { Context } from '../protocol.ts'
-import { areObserved } from '../rights.ts'
-import { afterEnd, runAfter } from '../transfer.ts'
-import { soon, waiting, waitingFor, type Turn } from '../transfer-answer.ts'
-import { transferSync, type Transfer } from '../transfer-sync.ts'
-import { migrationJob, migrationRights, wantedRun } from './children.ts'
-import { copied, originalsOf } from './credentials.ts'
-import { eventsOf } from './events.ts'
-import { lackOf } from './needs.ts'
-import type { Observed } from './observed.ts'
-import { endedStatus, openStatus } from './status.ts'
+import { allObserved } from '../rbac.ts'
+import { copiedCredentials, copySources } from './endpoints.ts'
+import { desiredPlan, migrationJob, migrationRbac } from './job.ts'
+import { firstBlocker, type Observed } from './observe.ts'
+import { activeStatus, finishedStatus, migrationEvents } from './status.ts'
 
-export type Decision = Decided<MigrationStatus>
+export type Decision = DataJobDecision<MigrationStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
   // A migration that has ended outlives its clusters. Its Job is kept for the log, never made again.
-  if (isFinal(observed.migration)) {
-    const left = afterEnd(observed, 'the migration has ended', context)
-    return { status: observed.migration.status ?? {}, ...left }
+  if (isFinished(observed.migration)) {
+    const remaining = cleanUpFinished(observed, 'the migration has ended', context)
+    return { status: observed.migration.status ?? {}, ...remaining }
   }
-  return transferSync({ kind: MIGRATION, observed, context })
+  return syncDataJob({ kind: MIGRATION, observed, context })
 }
 
-const MIGRATION: Transfer<Observed, MigrationStatus> = {
-  ...{ openStatus, endedStatus, lackOf, start },
-  starting: { reason: 'MigrationStarting' },
-  eventsOf: ({ migration }, status, now) => eventsOf(migration, status, now),
-  copied: ({ migration }) => copied(migration),
-  originalsOf: ({ migration, clusters, secrets }, settings) =>
-    originalsOf(migration, clusters, secrets, settings),
-  wantedHash: ({ migration, clusters }) => wantedRun(migration, clusters)?.hash,
+const MIGRATION: DataJobKind<Observed, MigrationStatus> = {
+  ...{ activeStatus, finishedStatus, firstBlocker, start },
+  startingReason: { reason: 'MigrationStarting' },
+  eventsOf: ({ migration }, status, now) => migrationEvents(migration, status, now),
+  copiedCredentials: ({ migration }) => copiedCredentials(migration),
+  copySources: ({ migration, clusters, secrets }, settings) =>
+    copySources(migration, clusters, secrets, settings),
+  desiredPlanHash: ({ migration, clusters }) => desiredPlan(migration, clusters)?.hash,
   // It holds no Lease: it only waits for those of others.
-  givenBack: () => [],
-  wasStarted: ({ migration }) => migration.status?.startTime !== undefined,
-  missedTurn: () => false,
+  leaseReleases: () => [],
+  hasStarted: ({ migration }) => migration.status?.startTime !== undefined,
+  lostLease: () => false,
 }
 
 /** Everything else is there: the rights, then the Job, which is not made while a restore writes. */
-function start(turn: Turn<Observed, MigrationStatus>): Decision {
-  const { observed, context } = turn
+function start(syncContext: SyncContext<Observed, MigrationStatus>): Decision {
+  const { observed, context } = syncContext
   const { migration, clusters, progress, writers = [] } = observed
-  const rights = migrationRights(migration)
+  const rbac = migrationRbac(migration)
   // A Job must not start before it may report.
-  if (!areObserved(rights, observed.children)) {
-    return soon(turn, 'the rights of the Job are being made', rights)
+  if (!allObserved(rbac, observed.children)) {
+    return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
   }
   for (const lease of writers) {
     const holder = holderOf(lease, context.now)
-    if (holder !== undefined) return waitingFor(turn, called(holder))
+    if (holder !== undefined) return blockedBy(syncContext, formatHolderName(holder))
   }
-  const wanted = wantedRun(migration, clusters)
-  if (wanted === undefined) return waiting(turn)
-  const plan = { ...wanted, run: runAfter(progress) }
+  const desired = desiredPlan(migration, clusters)
+  if (desired === undefined) return blocked(syncContext)
+  const plan = { ...desired, run: runNumberAfter(progress) }
   const job = migrationJob(observed, plan, context.settings)
-  return soon(turn, `Job ${job.metadata.name} was started`, [job])
+  return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
 }

@@ -1,32 +1,44 @@
 /** The hooks of VecRestore: observe, decide, act. */
-import { VecRestore } from '../../crds/restore.ts'
-import { targetOf } from '../../crds/rules/restore-places.ts'
-import { act } from '../carry-out.ts'
+import { VecBackup } from '../../crds/backup.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { restoreBackupRef, restoreTarget, VecRestore } from '../../crds/restore.ts'
+import { applyDecision } from '../data-job/apply.ts'
+import { finalize, observeDeletion } from '../data-job/finalize.ts'
+import { isFinished } from '../data-job/outcome.ts'
+import { kindHooks, type KindHooks } from '../kind-hooks.ts'
 import { release } from '../lease.ts'
-import { JOB_CHILD_KINDS } from '../rights.ts'
-import { room, type Room } from '../room.ts'
-import { finalize, observeEnd } from '../transfer-end.ts'
-import { customize } from './customize.ts'
-import { observe } from './observe.ts'
-import type { RestorePorts } from './ports.ts'
-import { asHolder, sync } from './sync.ts'
+import type { RelatedRule } from '../protocol.ts'
+import { JOB_CHILD_KINDS } from '../rbac.ts'
+import { relatedByName } from '../request.ts'
+import { observe, type RestorePorts } from './observe.ts'
+import { leaseHolder, sync } from './sync.ts'
 
-export function restoreRoom(ports: RestorePorts): Room {
-  return room({
+export function restoreHooks(ports: RestorePorts): KindHooks {
+  return kindHooks({
     resource: VecRestore,
     childKinds: JOB_CHILD_KINDS,
     customize,
     finalizeReads: ['targetClusterRef'],
     async sync(request, context) {
-      return act(sync(await observe(request, ports, context), context), ports)
+      return applyDecision(sync(await observe(request, ports, context), context), ports)
     },
     async finalize(request) {
-      const decision = finalize(await observeEnd(request, ports))
+      const decision = finalize(await observeDeletion(request, ports))
       const { parent } = request
       if (decision.finalized === true) {
-        await release(targetOf(parent), ['write', 'backup'], asHolder(parent), ports)
+        await release(restoreTarget(parent), ['write', 'backup'], leaseHolder(parent), ports)
       }
-      return act(decision, ports)
+      return applyDecision(decision, ports)
     },
   })
+}
+
+export function customize(restore: VecRestore): RelatedRule[] {
+  // What has ended needs nothing more of it, and every change of a cluster would sync it again.
+  if (isFinished(restore)) return []
+  const backup = restoreBackupRef(restore)
+  return [
+    relatedByName(VecCluster, restoreTarget(restore)),
+    ...(backup === undefined ? [] : [relatedByName(VecBackup, backup)]),
+  ]
 }

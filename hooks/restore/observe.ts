@@ -1,20 +1,42 @@
 /** Reads all that a decision about a VecRestore may know: from the request, and through ports the rest. */
-import type { Job } from '../../crds/kubernetes.ts'
-import { releaseName } from '../../crds/names.ts'
-import type { VecRestore } from '../../crds/restore.ts'
-import { workAt } from '../allow-from.ts'
-import { endingOf, isFinal } from '../ending.ts'
-import { seeLease } from '../lease.ts'
-import { backupsIn, clustersIn, readReport, shownJobs } from '../observations.ts'
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
+import {
+  bucketNamespace,
+  restoreBackupRef,
+  restoreSource,
+  restoreTarget,
+  type VecRestore,
+} from '../../crds/restore.ts'
+import { credentialKeys, type S3Source } from '../../crds/storage.ts'
+import {
+  backupAccessBlocker,
+  blockingRules,
+  type BlockingRules,
+  type CrossNamespace,
+} from '../cross-namespace.ts'
+import { activeJob, hasReported, needsLiveProgress } from '../data-job/job-watch.ts'
+import {
+  readCopySources,
+  readIfFinished,
+  readSecrets,
+  type DataJobPorts,
+  type DataJobSecrets,
+  type ObservedDataJob,
+} from '../data-job/observe.ts'
+import { isFinished, outcomeOf } from '../data-job/outcome.ts'
+import {
+  CLUSTER_CREDENTIALS,
+  clusterCopySources,
+  type CopySource,
+} from '../data-job/secret-copies.ts'
+import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { hasReported, isCrashed, runningJob } from '../transfer.ts'
-import { readEnd, readOriginals, readSecrets, type BucketSecrets } from '../transfer-observe.ts'
-import { copied } from './copies.ts'
-import { backupOf, bucketNamespaceOf, sourceOf, targetOf } from '../../crds/rules/restore-places.ts'
-import type { RestorePorts } from './ports.ts'
-import type { Observed } from './observed.ts'
+import { observedJobs, refreshProgress, relatedBackups, relatedClusters } from '../request.ts'
 
-type Shown = Pick<
+type RequestedState = Pick<
   Observed,
   'restore' | 'children' | 'jobs' | 'progress' | 'cluster' | 'statefulSet' | 'backup'
 >
@@ -24,49 +46,49 @@ export async function observe(
   ports: RestorePorts,
   context: Context,
 ): Promise<Observed> {
-  const shown = fromRequest(request)
-  if (isFinal(shown.restore)) return { ...shown, secrets: {} }
-  if (isCrashed(shown, context)) {
-    await readReport(shown, shown.restore, (...of) => ports.restore(...of))
+  const requested = fromRequest(request)
+  if (isFinished(requested.restore)) return { ...requested, secrets: {} }
+  if (needsLiveProgress(requested, context)) {
+    await refreshProgress(requested, requested.restore, (...args) => ports.restore(...args))
   }
-  if (endingOf(shown, context) !== undefined) return { ...shown, secrets: {} }
-  const running = runningJob(shown)
+  if (outcomeOf(requested, context) !== undefined) return { ...requested, secrets: {} }
+  const running = activeJob(requested)
   if (running === undefined) {
-    const restore = await readEnd(shown.restore, (...of) => ports.restore(...of))
-    if (restore !== undefined) return { ...shown, restore, secrets: {} }
-  } else if (hasReported(shown, running)) {
+    const restore = await readIfFinished(requested.restore, (...args) => ports.restore(...args))
+    if (restore !== undefined) return { ...requested, restore, secrets: {} }
+  } else if (hasReported(requested, running)) {
     // Once it has reported, what changes is not this Job's business.
-    return { ...shown, ...(await originalsFor(shown, running, ports)) }
+    return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
   }
-  return readAround(shown, { running, context }, ports)
+  return readLive(requested, { running, context }, ports)
 }
 
-export function fromRequest(request: HookRequest<VecRestore>): Shown {
-  const [cluster] = clustersIn(request.related)
-  const [backup] = backupsIn(request.related)
+export function fromRequest(request: HookRequest<VecRestore>): RequestedState {
+  const [cluster] = relatedClusters(request.related)
+  const [backup] = relatedBackups(request.related)
   return {
     restore: request.parent,
-    ...shownJobs(request),
+    ...observedJobs(request),
     ...(cluster !== undefined && { cluster }),
     ...(backup !== undefined && { backup }),
   }
 }
 
 /** Live: a namesake may have been made, and its Leases must be those of the cluster that lives. */
-async function readAround(
-  { restore, children, jobs, progress }: Shown,
+async function readLive(
+  { restore, children, jobs, progress }: RequestedState,
   { running, context }: { running: Job | undefined; context: Context },
   ports: RestorePorts,
 ): Promise<Observed> {
   const { namespace, uid } = restore.metadata
-  const target = targetOf(restore)
-  const named = backupOf(restore)
+  const target = restoreTarget(restore)
+  const backupRef = restoreBackupRef(restore)
   const [cluster, statefulSet, backup] = await Promise.all([
     ports.cluster(target.namespace, target.name),
     ports.statefulSet(target.namespace, releaseName(target.name)),
-    named && ports.backup(named.namespace, named.name),
+    backupRef && ports.backup(backupRef.namespace, backupRef.name),
   ])
-  const known: Shown = {
+  const live: RequestedState = {
     restore,
     children,
     jobs,
@@ -75,33 +97,107 @@ async function readAround(
     ...(statefulSet !== undefined && { statefulSet }),
     ...(backup !== undefined && { backup }),
   }
-  const read =
+  const secretFields =
     running === undefined
-      ? { secrets: await secretsOf(known, ports) }
-      : await originalsFor(known, running, ports)
-  if (cluster === undefined) return { ...known, ...read }
-  const rules = workAt(cluster, context)
-  const [write, backupLease, others, liveJobs] = await Promise.all([
-    seeLease(target, 'write', ports, rules),
-    seeLease(target, 'backup', ports, rules),
-    ports.othersAt(target, rules),
+      ? { secrets: await readRestoreSecrets(live, ports) }
+      : await copySourcesFor(live, running, ports)
+  if (cluster === undefined) return { ...live, ...secretFields }
+  const rules = blockingRules(cluster, context)
+  const [write, backupLease, conflictingWork, liveJobs] = await Promise.all([
+    readLease(target, 'write', ports, rules),
+    readLease(target, 'backup', ports, rules),
+    ports.conflictingWork(target, rules),
     ports.jobsOf(namespace, uid),
   ])
-  return { ...known, ...read, leases: { write, backup: backupLease }, others, liveJobs }
+  return {
+    ...live,
+    ...secretFields,
+    leases: { write, backup: backupLease },
+    conflictingWork,
+    liveJobs,
+  }
 }
 
-async function originalsFor(shown: Shown, job: Job, ports: RestorePorts) {
-  return readOriginals(
+async function copySourcesFor(requested: RequestedState, job: Job, ports: RestorePorts) {
+  return readCopySources(
     job,
-    { copied: copied(shown), secrets: () => secretsOf(shown, ports) },
+    {
+      copiedCredentials: copiedCredentials(requested),
+      secrets: () => readRestoreSecrets(requested, ports),
+    },
     ports,
   )
 }
 
-async function secretsOf(
-  { restore, cluster, backup }: Shown,
+async function readRestoreSecrets(
+  { restore, cluster, backup }: RequestedState,
   ports: RestorePorts,
-): Promise<BucketSecrets> {
-  const name = sourceOf(restore, backup)?.credentialsSecretRef.name
-  return readSecrets({ namespace: bucketNamespaceOf(restore), name }, cluster, ports)
+): Promise<DataJobSecrets> {
+  const name = restoreSource(restore, backup)?.credentialsSecretRef.name
+  return readSecrets({ namespace: bucketNamespace(restore), name }, cluster, ports)
+}
+
+export interface RestorePorts extends DataJobPorts {
+  statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
+  /** The VecBackup, read live. */
+  backup(namespace: string, name: string): Promise<VecBackup | undefined>
+  /** The resource itself, read live. */
+  restore(namespace: string, name: string): Promise<VecRestore | undefined>
+  /**
+   * Who works on a cluster without a Lease, for people: its helm Jobs and migrations (from or to it)
+   * that have not ended, read live, and passes of this service that write to its collections.
+   * Migrations of namespaces that the cluster does not allow count by the rules alone.
+   */
+  conflictingWork(
+    cluster: { namespace: string; name: string },
+    rules: BlockingRules,
+  ): Promise<string[]>
+}
+
+export interface Observed extends ObservedDataJob {
+  restore: VecRestore
+  /** Target and backup: live, where a Job may be due. */
+  cluster?: VecCluster
+  statefulSet?: StatefulSet
+  backup?: VecBackup
+  secrets: DataJobSecrets
+  /** Only where a Job may be due, or has not reported yet. */
+  leases?: { write: ObservedLease; backup: ObservedLease }
+  /** Who works on the target without a Lease; read with the Leases. */
+  conflictingWork?: string[]
+}
+
+export function copiedCredentials({ restore }: Pick<Observed, 'restore'>): string[] {
+  const { namespace } = restore.metadata
+  return [
+    ...(bucketNamespace(restore) === namespace ? [] : ['bucket']),
+    ...(restoreTarget(restore).namespace === namespace ? [] : CLUSTER_CREDENTIALS),
+  ]
+}
+
+/** What the copies are made from. */
+export function copySources(observed: Observed, settings: CrossNamespace): CopySource[] {
+  const { restore, backup, cluster, secrets } = observed
+  const source = restoreSource(restore, backup)
+  const { bucket } = secrets
+  const from = restore.metadata.namespace
+  const sources = [
+    ...(cluster === undefined ? [] : clusterCopySources(cluster, secrets, { from, settings })),
+    // One that was made anew under this name may allow less.
+    ...(source === undefined || bucket === undefined || !isAllowed(observed)
+      ? []
+      : [{ credential: 'bucket', keys: bucketKeys(source), secret: bucket }]),
+  ]
+  const needed = copiedCredentials(observed)
+  return sources.filter(({ credential }) => needed.includes(credential))
+}
+
+function isAllowed({ restore, backup }: Observed): boolean {
+  return (
+    backup === undefined || backupAccessBlocker(backup, restore.metadata.namespace) === undefined
+  )
+}
+
+function bucketKeys({ credentialsSecretRef }: S3Source): string[] {
+  return [...credentialKeys(credentialsSecretRef), 'ca.crt']
 }

@@ -1,66 +1,71 @@
 /** The whole status of a VecRestore, from what its Jobs reported (specification: states and transitions). */
-import type { Progress } from '../../crds/command.ts'
-import type { RestoreResult } from '../../crds/restore-command.ts'
-import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
-import { sourceName } from '../../crds/rules/restore-places.ts'
-import { humanSize } from '../../crds/size.ts'
-import { conditionsOf } from '../conditions.ts'
-import type { Ending } from '../ending.ts'
-import type { Context } from '../protocol.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import type { RestoreResult } from '../../crds/contract/restore-job.ts'
+import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { formatRestoreSource, type RestoreStatus, type VecRestore } from '../../crds/restore.ts'
+import { formatBytes } from '../../crds/units.ts'
+import { setConditions } from '../conditions.ts'
+import type { Outcome } from '../data-job/outcome.ts'
 import {
-  complete,
-  endFields,
-  incomplete,
-  percentageOf,
-  startTimeOf,
+  completionFields,
+  dataJobEvents,
+  finishedCondition,
+  formatStartTime,
+  unfinishedCondition,
+  unfinishedPercentage,
   unlistedFields,
-  type Remark,
-} from '../transfer-status.ts'
+  type CompleteReason,
+} from '../data-job/status.ts'
+import type { Context } from '../protocol.ts'
 
-export interface Reported {
+export interface StatusInputs {
   restore: VecRestore
   progress?: Progress
 }
 
 /** Pending until its first report, Downloading until the manifest was read, then Restoring. */
-export function openStatus(
-  reported: Reported,
-  remark: Remark | undefined,
+export function activeStatus(
+  inputs: StatusInputs,
+  conditionReason: CompleteReason | undefined,
   { now }: Context,
 ): RestoreStatus {
-  const { restore, progress } = reported
-  const said = remark ?? {
+  const { restore, progress } = inputs
+  const reason = conditionReason ?? {
     reason: 'RestoreRunning',
     message: progress?.message ?? 'the restore has started',
   }
   return {
-    phase: openPhase(reported),
-    ...soFar(reported),
-    conditions: conditionsOf(restore, [incomplete(said)], now),
+    phase: activePhase(inputs),
+    ...reportedFields(inputs),
+    conditions: setConditions(restore, [unfinishedCondition(reason)], now),
   }
 }
 
-export function endedStatus(reported: Reported, ending: Ending, { now }: Context): RestoreStatus {
-  const { restore, progress: report } = reported
-  const { phase } = ending
+export function finishedStatus(
+  inputs: StatusInputs,
+  outcome: Outcome,
+  { now }: Context,
+): RestoreStatus {
+  const { restore, progress: report } = inputs
+  const { phase } = outcome
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.restore ?? {}
-  const finding = complete(ending, {
+  const update = finishedCondition(outcome, {
     reason: isComplete ? 'RestoreCompleted' : 'RestoreFailed',
     message: `Restored ${completed}/${total}`,
   })
   return {
     phase,
-    ...soFar(reported),
+    ...reportedFields(inputs),
     ...(isComplete && {
       progress: { collectionsTotal: total, collectionsCompleted: completed, percentage: 100 },
     }),
-    ...endFields(ending),
-    conditions: conditionsOf(restore, [finding], now),
+    ...completionFields(outcome),
+    conditions: setConditions(restore, [update], now),
   }
 }
 
-function openPhase({ restore, progress }: Reported): NonNullable<RestoreStatus['phase']> {
+function activePhase({ restore, progress }: StatusInputs): NonNullable<RestoreStatus['phase']> {
   const { phase, startTime } = restore.status ?? {}
   if (progress === undefined && startTime === undefined) return 'Pending'
   // A pod that comes after a killed one may not have read it again.
@@ -69,10 +74,15 @@ function openPhase({ restore, progress }: Reported): NonNullable<RestoreStatus['
 }
 
 /** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
-function soFar({ restore, progress: report }: Reported): RestoreStatus {
-  const sourceBackup = sourceName(restore)
+function reportedFields({ restore, progress: report }: StatusInputs): RestoreStatus {
+  const sourceBackup = formatRestoreSource(restore)
   const { status = {} } = restore
-  const { startTime = startOf(report), restoredCollections, unlistedCollections, progress } = status
+  const {
+    startTime = reportedStart(report),
+    restoredCollections,
+    unlistedCollections,
+    progress,
+  } = status
   if (startTime === undefined) return { sourceBackup }
   return {
     sourceBackup,
@@ -81,15 +91,15 @@ function soFar({ restore, progress: report }: Reported): RestoreStatus {
     ...(progress !== undefined && { progress }),
     ...(report?.restore === undefined
       ? unlistedCollections !== undefined && { unlistedCollections }
-      : resultOf(report.restore)),
+      : resultFields(report.restore)),
   }
 }
 
-function startOf(report: Progress | undefined): string | undefined {
-  return startTimeOf(report?.restore?.startedAt ?? report?.startedAt)
+function reportedStart(report: Progress | undefined): string | undefined {
+  return formatStartTime(report?.restore?.startedAt ?? report?.startedAt)
 }
 
-function resultOf(result: RestoreResult): RestoreStatus {
+function resultFields(result: RestoreResult): RestoreStatus {
   const { total, completed, bytes, bytesTotal, current, collections } = result
   return {
     restoredCollections: collections.map(
@@ -97,7 +107,7 @@ function resultOf(result: RestoreResult): RestoreStatus {
         name,
         ...(originalName !== undefined && { originalName }),
         status,
-        ...(size !== undefined && { size: humanSize(size) }),
+        ...(size !== undefined && { size: formatBytes(size) }),
         ...(points !== undefined && { pointsCount: points }),
         ...(error !== undefined && { error }),
       }),
@@ -107,7 +117,31 @@ function resultOf(result: RestoreResult): RestoreStatus {
       collectionsTotal: total,
       collectionsCompleted: completed,
       ...(current !== undefined && { currentCollection: current.collection }),
-      percentage: percentageOf(bytes, bytesTotal),
+      percentage: unfinishedPercentage(bytes, bytesTotal),
     },
   }
+}
+
+export function restoreEvents(
+  { restore, progress }: StatusInputs,
+  status: RestoreStatus,
+  now: Date,
+): KubernetesEvent[] {
+  const { startTime, sourceBackup = 'the backup' } = status
+  const { bytes = 0, notes = [] } = progress?.restore ?? {}
+  return dataJobEvents(
+    { resource: restore, status, now },
+    {
+      started: startTime !== undefined &&
+        restore.status?.startTime === undefined && {
+          reason: 'RestoreStarted',
+          message: `reads ${sourceBackup}`,
+        },
+      completed: {
+        reason: 'RestoreCompleted',
+        suffix: [`, ${formatBytes(bytes)}`, ...notes].join('; '),
+      },
+      failed: 'RestoreFailed',
+    },
+  )
 }

@@ -1,94 +1,166 @@
 /** What a VecRestore should have: its Job, and when (specification: states and transitions). */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { SECOND_LOOK_SECONDS } from '../../crds/limits.ts'
-import type { RestoreStatus, VecRestore } from '../../crds/restore.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
-import type { Decided } from '../carry-out.ts'
-import { isFinal } from '../ending.ts'
-import { claim, givenBack, heldSeconds, standsIn, type SeenLease } from '../lease.ts'
-import type { Context } from '../protocol.ts'
-import { areObserved } from '../rights.ts'
-import { afterEnd, runAfter } from '../transfer.ts'
+import { LEASE_RECHECK_SECONDS } from '../../crds/contract/limits.ts'
+import type { LeaseHolder } from '../../crds/kubernetes.ts'
 import {
-  open,
-  soon,
-  starting,
-  waiting,
-  waitingFor,
-  waitsBehind,
-  type Turn,
-} from '../transfer-answer.ts'
-import { transferSync, type Transfer } from '../transfer-sync.ts'
-import { restoreJob, restoreRights, wantedRun } from './children.ts'
-import { copied, originalsOf } from './copies.ts'
-import { eventsOf } from './events.ts'
-import { lackOf } from './needs.ts'
-import type { Observed } from './observed.ts'
-import { endedStatus, openStatus } from './status.ts'
+  bucketNamespace,
+  restoreBackupRef,
+  restoreSource,
+  restoreTarget,
+  type RestoreStatus,
+  type VecRestore,
+} from '../../crds/restore.ts'
+import { backupAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
+import type { DataJobDecision } from '../data-job/apply.ts'
+import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
+import { isFinished } from '../data-job/outcome.ts'
+import {
+  apiKeyBlocker,
+  bucketBlocker,
+  clusterBlocker,
+  copyBlocker,
+  endpointBlocker,
+  selectBlocker,
+  type Blocker,
+} from '../data-job/preconditions.ts'
+import {
+  blocked,
+  blockedBy,
+  inProgress,
+  queuedBehind,
+  requeueSoon,
+  startingReason,
+  syncDataJob,
+  type DataJobKind,
+  type SyncContext,
+} from '../data-job/sync.ts'
+import {
+  claim,
+  isHolder,
+  leaseReleases,
+  secondsSinceAcquired,
+  type ObservedLease,
+} from '../lease.ts'
+import type { Context } from '../protocol.ts'
+import { allObserved } from '../rbac.ts'
+import { desiredPlan, restoreJob, restoreRbac } from './job.ts'
+import { copiedCredentials, copySources, type Observed } from './observe.ts'
+import { activeStatus, finishedStatus, restoreEvents } from './status.ts'
 
-export type Decision = Decided<RestoreStatus>
+export type Decision = DataJobDecision<RestoreStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
   // A restore that has ended outlives its cluster. Its Job is kept for the log, never made again.
-  if (isFinal(observed.restore)) {
-    const left = afterEnd(observed, 'the restore has ended', context)
-    return { status: observed.restore.status ?? {}, ...left }
+  if (isFinished(observed.restore)) {
+    const remaining = cleanUpFinished(observed, 'the restore has ended', context)
+    return { status: observed.restore.status ?? {}, ...remaining }
   }
-  return transferSync({ kind: RESTORE, observed, context })
+  return syncDataJob({ kind: RESTORE, observed, context })
 }
 
-export function asHolder({ metadata: { namespace, name, uid } }: VecRestore): Holder {
+export function leaseHolder({ metadata: { namespace, name, uid } }: VecRestore): LeaseHolder {
   return { kind: 'VecRestore', namespace, name, uid }
 }
 
-const RESTORE: Transfer<Observed, RestoreStatus> = {
-  ...{ openStatus, endedStatus, eventsOf, lackOf, copied, originalsOf, start },
-  starting: { reason: 'RestoreStarting' },
-  givenBack: ({ restore, leases }) =>
-    leases === undefined ? [] : givenBack(both(leases), asHolder(restore)),
-  wantedHash: (observed) =>
-    observed.cluster && wantedRun(observed.restore, observed.cluster, observed)?.hash,
-  wasStarted: ({ restore }) => restore.status?.startTime !== undefined,
-  missedTurn: ({ restore, leases }) =>
-    leases !== undefined && !both(leases).every(({ lease }) => standsIn(lease, asHolder(restore))),
+const RESTORE: DataJobKind<Observed, RestoreStatus> = {
+  ...{
+    activeStatus,
+    finishedStatus,
+    eventsOf: restoreEvents,
+    firstBlocker,
+    copiedCredentials,
+    copySources,
+    start,
+  },
+  startingReason: { reason: 'RestoreStarting' },
+  leaseReleases: ({ restore, leases }) =>
+    leases === undefined ? [] : leaseReleases(inAcquireOrder(leases), leaseHolder(restore)),
+  desiredPlanHash: (observed) =>
+    observed.cluster && desiredPlan(observed.restore, observed.cluster, observed)?.hash,
+  hasStarted: ({ restore }) => restore.status?.startTime !== undefined,
+  lostLease: ({ restore, leases }) =>
+    leases !== undefined &&
+    !inAcquireOrder(leases).every(({ lease }) => isHolder(lease, leaseHolder(restore))),
 }
 
 /** Everything else is there: the rights, then the Leases, then the Job. Each is seen before the next. */
-function start(turn: Turn<Observed, RestoreStatus>): Decision {
-  const { restore, cluster, leases, others = [], children } = turn.observed
-  const { now } = turn.context
-  const rights = restoreRights(restore)
+function start(syncContext: SyncContext<Observed, RestoreStatus>): Decision {
+  const { restore, cluster, leases, conflictingWork = [], children } = syncContext.observed
+  const { now } = syncContext.context
+  const rbac = restoreRbac(restore)
   // A Job must not start before it may report.
-  if (cluster === undefined || leases === undefined || !areObserved(rights, children)) {
-    return soon(turn, 'the rights of the Job are being made', rights)
+  if (cluster === undefined || leases === undefined || !allObserved(rbac, children)) {
+    return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
   }
-  const [other] = others
-  if (other !== undefined) return waitingFor(turn, other)
-  const claimed = claim(both(leases), asHolder(restore), { cluster, now })
-  if (claimed.state === 'waiting') return waitsBehind(turn, claimed)
-  if (claimed.state === 'taking') {
-    const taking = soon(turn, 'the Leases of the cluster are being taken')
-    return { ...taking, leases: claimed.writes }
+  const [other] = conflictingWork
+  if (other !== undefined) return blockedBy(syncContext, other)
+  const claimResult = claim(inAcquireOrder(leases), leaseHolder(restore), { cluster, now })
+  if (claimResult.state === 'waiting') return queuedBehind(syncContext, claimResult)
+  if (claimResult.state === 'taking') {
+    const decision = requeueSoon(syncContext, 'the Leases of the cluster are being taken')
+    return { ...decision, leases: claimResult.writes }
   }
   // Who looked for the Leases just before they were taken is seen at work by then.
-  const left = SECOND_LOOK_SECONDS - heldSeconds(both(leases), now)
-  if (left > 0) {
+  const remainingSeconds = LEASE_RECHECK_SECONDS - secondsSinceAcquired(inAcquireOrder(leases), now)
+  if (remainingSeconds > 0) {
     const message = 'the Leases of the cluster are held: looks once more who is at work there'
-    return open(turn, { remark: starting(turn, message), again: Math.ceil(left) })
+    return inProgress(syncContext, {
+      conditionReason: startingReason(syncContext, message),
+      resyncAfterSeconds: Math.ceil(remainingSeconds),
+    })
   }
-  return withJob(turn, cluster)
+  return startJob(syncContext, cluster)
 }
 
-function withJob(turn: Turn<Observed, RestoreStatus>, cluster: VecCluster): Decision {
-  const { observed, context } = turn
-  const wanted = wantedRun(observed.restore, cluster, observed)
-  if (wanted === undefined) return waiting(turn)
-  const plan = { ...wanted, run: runAfter(observed.progress) }
+function startJob(
+  syncContext: SyncContext<Observed, RestoreStatus>,
+  cluster: VecCluster,
+): Decision {
+  const { observed, context } = syncContext
+  const desired = desiredPlan(observed.restore, cluster, observed)
+  if (desired === undefined) return blocked(syncContext)
+  const plan = { ...desired, run: runNumberAfter(observed.progress) }
   const job = restoreJob(observed, cluster, plan, context.settings)
-  return soon(turn, `Job ${job.metadata.name} was started`, [job])
+  return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
 }
 
 /** In the order they are taken: all compete for the first one, so nobody holds one each. */
-function both({ write, backup }: NonNullable<Observed['leases']>): SeenLease[] {
+function inAcquireOrder({ write, backup }: NonNullable<Observed['leases']>): ObservedLease[] {
   return [backup, write]
+}
+
+/** The first thing that is missing; undefined when the Job may be made. */
+export function firstBlocker(observed: Observed, settings: CrossNamespace): Blocker | undefined {
+  const { restore, backup, cluster, secrets } = observed
+  const source = restoreSource(restore, backup)
+  const from = restore.metadata.namespace
+  return selectBlocker([
+    copyBlocker(restore),
+    backupBlocker(observed),
+    clusterBlocker(restoreTarget(restore), cluster, { from, settings }),
+    endpointBlocker('spec.source.s3.endpoint', restore.spec.source?.s3.endpoint),
+    source && bucketBlocker(source, bucketNamespace(restore), secrets.bucket),
+    cluster && apiKeyBlocker(cluster, secrets.engine),
+  ])
+}
+
+/** A backup that failed never becomes whole; one that is not finished may. */
+function backupBlocker({ restore, backup }: Observed): Blocker | undefined {
+  const ref = restoreBackupRef(restore)
+  if (ref === undefined) return undefined
+  const label = `backup ${ref.namespace}/${ref.name}`
+  if (backup === undefined) return { reason: 'BackupNotFound', message: `${label} not found` }
+  if (backup.metadata.deletionTimestamp !== undefined) {
+    return { reason: 'BackupNotFound', message: `${label} is being deleted` }
+  }
+  const accessBlocker = backupAccessBlocker(backup, restore.metadata.namespace)
+  if (accessBlocker !== undefined) return accessBlocker
+  const { phase = 'Pending' } = backup.status ?? {}
+  if (phase === 'Completed') return undefined
+  const message = `backup is ${phase}, not Completed: ${ref.namespace}/${ref.name}`
+  return {
+    reason: 'BackupNotCompleted',
+    message,
+    ...(phase === 'Failed' && { terminal: true as const }),
+  }
 }

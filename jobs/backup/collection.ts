@@ -1,37 +1,46 @@
 /** One collection: the snapshots of all its nodes, which must be of one shape. */
-import { EngineError } from '../../crds/errors.ts'
-import { NodeCollection, type NodeSnapshot } from '../../crds/manifest.ts'
-import { countsBetween, readAfter, readBefore, without } from './counting.ts'
-import { finish, finishedEarlier } from './finished.ts'
-import { backUpNode, removeLeftovers, type Round } from './node.ts'
-import { readPart, readParts, writePart, type Part } from './part.ts'
-import { look, settledShape } from './shape.ts'
-import { refuseUnknown } from './source.ts'
-import { ROUNDS, ordinals, type Work } from './work.ts'
+import { EngineError } from '../../crds/contract/errors.ts'
+import { NodeCollection, type NodeSnapshot } from '../../crds/contract/manifest.ts'
+import {
+  readCheckpoint,
+  readCheckpoints,
+  readCompletedCollection,
+  writeCheckpoint,
+  writeCompletedCollection,
+  type Checkpoint,
+} from './checkpoint.ts'
+import { MAX_ROUNDS, ordinals, type RunContext } from './context.ts'
+import { backUpNode, cleanUpPreviousAttempt, type Round } from './node-snapshot.ts'
+import { excludeShards, manifestCounts, readCountsAfter, readCountsBefore } from './point-count.ts'
+import { requireCollection } from './source-cluster.ts'
+import { readTopology, waitForTopology } from './topology.ts'
 
-export async function backUpCollection(name: string, work: Work): Promise<NodeCollection> {
-  const finished = await finishedEarlier(NodeCollection, name, work)
-  if (finished !== undefined) return finished
-  await refuseUnknown(name, work)
-  let left = await readParts(name, work)
+export async function backUpByNode(name: string, context: RunContext): Promise<NodeCollection> {
+  const completed = await readCompletedCollection(NodeCollection, name, context)
+  if (completed !== undefined) return completed
+  await requireCollection(name, context)
+  let previous = await readCheckpoints(name, context)
   // Where an earlier pod was: all of its snapshots in that round are of one shape.
-  const first = Math.max(1, ...left.map((part) => part?.round ?? 1))
-  for (let number = first; number < first + ROUNDS; number += 1) {
-    const round = { number, shape: await settledShape(name, work) }
-    const before = await readBefore(name, round.shape.described, work)
-    const snapshots = await takeSnapshots(name, round, left, work)
-    if (snapshots !== undefined && (await isStill(round, name, work))) {
-      const after = await readAfter(name, round.shape.described, work)
-      const known = without(before, takenBefore(left, snapshots))
-      const counts = countsBetween(round.shape.described, known, after)
-      return finish({ name, snapshots, ...round.shape.described, ...counts }, work)
+  const firstRound = Math.max(1, ...previous.map((checkpoint) => checkpoint?.round ?? 1))
+  for (let number = firstRound; number < firstRound + MAX_ROUNDS; number += 1) {
+    const round = { number, topology: await waitForTopology(name, context) }
+    const before = await readCountsBefore(name, round.topology.manifestFields, context)
+    const snapshots = await takeSnapshots(name, round, previous, context)
+    if (snapshots !== undefined && (await isUnchanged(round, name, context))) {
+      const after = await readCountsAfter(name, round.topology.manifestFields, context)
+      const comparable = excludeShards(before, reusedShardIds(previous, snapshots))
+      const counts = manifestCounts(round.topology.manifestFields, comparable, after)
+      return writeCompletedCollection(
+        { name, snapshots, ...round.topology.manifestFields, ...counts },
+        context,
+      )
     }
-    work.tools.log.warn({ collection: name, round: number }, 'changed under way: looks again')
-    await dropRound(name, number, work)
-    left = []
+    context.tools.log.warn({ collection: name, round: number }, 'changed under way: looks again')
+    await discardRound(name, number, context)
+    previous = []
   }
   throw new EngineError(
-    `collection ${name}: it was created again, its shards moved, or its configuration or the engine’s version changed ${ROUNDS} times while it was backed up`,
+    `collection ${name}: it was created again, its shards moved, or its configuration or the engine’s version changed ${MAX_ROUNDS} times while it was backed up`,
   )
 }
 
@@ -39,14 +48,14 @@ export async function backUpCollection(name: string, work: Work): Promise<NodeCo
 async function takeSnapshots(
   name: string,
   round: Round,
-  left: (Part | undefined)[],
-  work: Work,
+  previous: (Checkpoint | undefined)[],
+  context: RunContext,
 ): Promise<NodeSnapshot[] | undefined> {
-  if (left.some((part) => isOfAnotherShape(part, round))) return undefined
+  if (previous.some((checkpoint) => hasOtherTopology(checkpoint, round))) return undefined
   const snapshots: NodeSnapshot[] = []
-  for (const ordinal of ordinals(work)) {
-    const place = { collection: name, ordinal }
-    const snapshot = await backUpNode(place, { ...round, left: left[ordinal] }, work)
+  for (const ordinal of ordinals(context)) {
+    const ref = { collection: name, ordinal }
+    const snapshot = await backUpNode(ref, { ...round, previous: previous[ordinal] }, context)
     if (snapshot === undefined) return undefined
     snapshots.push(snapshot)
   }
@@ -54,30 +63,43 @@ async function takeSnapshots(
 }
 
 /** Shards in the snapshots that an earlier pod took. */
-function takenBefore(left: (Part | undefined)[], snapshots: NodeSnapshot[]): number[] {
-  const earlier = left.flatMap((part) => (part?.state === 'Whole' ? [part.snapshot] : []))
+function reusedShardIds(previous: (Checkpoint | undefined)[], snapshots: NodeSnapshot[]): number[] {
+  const reused = previous.flatMap((checkpoint) =>
+    checkpoint?.state === 'Whole' ? [checkpoint.snapshot] : [],
+  )
   return snapshots
-    .filter((snapshot) => earlier.includes(snapshot))
+    .filter((snapshot) => reused.includes(snapshot))
     .flatMap(({ localShards }) => localShards.map(({ shardId }) => shardId))
 }
 
-function isOfAnotherShape(part: Part | undefined, { number, shape }: Round): boolean {
-  if (part?.state !== 'Whole' || part.round !== number) return false
-  return part.fingerprint !== shape.fingerprint
+function hasOtherTopology(
+  checkpoint: Checkpoint | undefined,
+  { number, topology }: Round,
+): boolean {
+  if (checkpoint?.state !== 'Whole' || checkpoint.round !== number) return false
+  return checkpoint.fingerprint !== topology.fingerprint
 }
 
 /** A shard that moved between two snapshots may be in none of them. */
-async function isStill({ shape }: Round, name: string, work: Work): Promise<boolean> {
-  const now = await look(name, work)
-  return typeof now !== 'string' && now.fingerprint === shape.fingerprint
+async function isUnchanged(
+  { topology }: Round,
+  name: string,
+  context: RunContext,
+): Promise<boolean> {
+  const current = await readTopology(name, context)
+  return typeof current !== 'string' && current.fingerprint === topology.fingerprint
 }
 
 /** None of its snapshots may be used again, by this pod or by one that comes after it. */
-async function dropRound(name: string, number: number, work: Work): Promise<void> {
-  for (const ordinal of ordinals(work)) {
-    const place = { collection: name, ordinal }
-    const part = await readPart(place, work)
-    if (part !== undefined) await removeLeftovers(place, part, work)
-    await writePart(place, { state: 'Begun', uid: work.plan.uid, round: number + 1 }, work)
+async function discardRound(name: string, number: number, context: RunContext): Promise<void> {
+  for (const ordinal of ordinals(context)) {
+    const ref = { collection: name, ordinal }
+    const checkpoint = await readCheckpoint(ref, context)
+    if (checkpoint !== undefined) await cleanUpPreviousAttempt(ref, checkpoint, context)
+    await writeCheckpoint(
+      ref,
+      { state: 'Begun', uid: context.plan.uid, round: number + 1 },
+      context,
+    )
   }
 }

@@ -6,10 +6,10 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
-import { Rejected, StorageError } from '../../crds/errors.ts'
-import { enclosingFolders, ownerKey } from '../../crds/layout.ts'
-import { Time } from '../../crds/schema.ts'
-import type { Bucket } from '../clients/s3.ts'
+import { Rejected, StorageError } from '../../crds/contract/errors.ts'
+import { enclosingFolders, ownerKey } from '../../crds/contract/backup-keys.ts'
+import { Timestamp } from '../../crds/schema.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
 
 export const Owner = Type.Object({
   uid: Type.String(),
@@ -17,14 +17,14 @@ export const Owner = Type.Object({
   name: Type.String(),
   cluster: Type.Object({ namespace: Type.String(), name: Type.String() }),
   /** When the first attempt started. */
-  startedAt: Time(),
+  startedAt: Timestamp(),
   /** What is backed up: made later is not part of it, deleted since is missing from it. */
   collections: Type.Array(Type.String()),
 })
 export type Owner = Static<typeof Owner>
 
 /** The owner there is; undefined when the folder is nobody's. */
-export async function ownerOf(
+export async function readOwner(
   bucket: Bucket,
   folder: string,
   signal?: AbortSignal,
@@ -35,7 +35,7 @@ export async function ownerOf(
   throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not an owner.json of a backup`)
 }
 
-interface Folder {
+interface ClaimTarget {
   bucket: Bucket
   /** `<prefix>/<name>/` */
   folder: string
@@ -50,57 +50,59 @@ interface Folder {
  * it: purging one would delete objects of the other. Of two that claim at the same moment at least one
  * sees the other, because each looks once more after it has written.
  */
-export class Claim {
-  readonly #of: Folder
+export class FolderClaim {
+  readonly #target: ClaimTarget
   /** Enclosing folders the credentials may not read. */
   readonly #unreadable = new Set<string>()
 
-  constructor(of: Folder) {
-    this.#of = of
+  constructor(target: ClaimTarget) {
+    this.#target = target
   }
 
   /**
    * Takes the folder, or goes on with one that this backup took before. Throws `Rejected` with the name
    * of the other owner. `newOwner` is asked only when nobody owns the folder.
    */
-  async take(newOwner: () => Promise<Owner>): Promise<Owner> {
-    const { bucket, folder, signal } = this.#of
-    await this.#refuseOuter()
-    if ((await ownerOf(bucket, folder, signal)) === undefined) {
-      await refuseObjects(this.#of)
-      const owner = await newOwner()
-      const isOurs = await bucket.putJson(ownerKey(folder), owner, { onlyNew: true, signal })
-      if (isOurs) await this.#refuseLate()
+  async acquire(createOwner: () => Promise<Owner>): Promise<Owner> {
+    const { bucket, folder, signal } = this.#target
+    await this.#rejectOuterOwners()
+    if ((await readOwner(bucket, folder, signal)) === undefined) {
+      await requireEmptyFolder(this.#target)
+      const owner = await createOwner()
+      const isWritten = await bucket.putJson(ownerKey(folder), owner, { onlyNew: true, signal })
+      if (isWritten) await this.#rejectLostRace()
     }
-    const owner = await this.confirm()
-    await refuseInner(this.#of)
+    const owner = await this.verify()
+    await rejectInnerOwners(this.#target)
     return owner
   }
 
   /** The owner that is in the bucket; throws `Rejected` when it is another one, or one around it. */
-  async confirm(): Promise<Owner> {
-    const { bucket, folder, uid, signal } = this.#of
-    const found = await ownerOf(bucket, folder, signal)
+  async verify(): Promise<Owner> {
+    const { bucket, folder, uid, signal } = this.#target
+    const found = await readOwner(bucket, folder, signal)
     if (found?.uid !== uid) {
-      const whose = found === undefined ? '' : ` (${nameOf(found)})`
-      throw new Rejected(`prefix holds another backup${whose}: s3://${bucket.name}/${folder}`)
+      const currentOwner = found === undefined ? '' : ` (${formatOwner(found)})`
+      throw new Rejected(
+        `prefix holds another backup${currentOwner}: s3://${bucket.name}/${folder}`,
+      )
     }
-    await this.#refuseOuter()
+    await this.#rejectOuterOwners()
     return found
   }
 
-  async #refuseOuter(): Promise<void> {
-    const { bucket, folder, uid, signal, log } = this.#of
+  async #rejectOuterOwners(): Promise<void> {
+    const { bucket, folder, uid, signal, log } = this.#target
     for (const outer of enclosingFolders(folder)) {
       if (this.#unreadable.has(outer)) continue
       try {
         const found = await bucket.getJson(ownerKey(outer), signal)
         if (!Value.Check(Owner, found) || found.uid === uid) continue
         throw new Rejected(
-          `${addressOf(this.#of)} is inside the folder of another backup (${nameOf(found)}, s3://${bucket.name}/${outer}): use another prefix or name`,
+          `${formatAddress(this.#target)} is inside the folder of another backup (${formatOwner(found)}, s3://${bucket.name}/${outer}): use another prefix or name`,
         )
       } catch (error) {
-        if (!isNoOwner(error)) throw error
+        if (!isUnreadableOwner(error)) throw error
         this.#unreadable.add(outer)
         log.warn({ reason: error.message }, 'cannot check whether another backup owns this folder')
       }
@@ -111,13 +113,13 @@ export class Claim {
    * Stores that ignore If-None-Match let the later of two writes win. Who finds objects after its own
    * write has replaced the owner.json of a backup that works there: nobody may purge them by it.
    */
-  async #refuseLate(): Promise<void> {
-    const { bucket, folder, uid, signal } = this.#of
+  async #rejectLostRace(): Promise<void> {
+    const { bucket, folder, uid, signal } = this.#target
     try {
-      await refuseObjects(this.#of)
+      await requireEmptyFolder(this.#target)
     } catch (error) {
       if (!(error instanceof Rejected)) throw error
-      const found = await ownerOf(bucket, folder, signal)
+      const found = await readOwner(bucket, folder, signal)
       if (found?.uid === uid) await bucket.delete([ownerKey(folder)], signal)
       throw error
     }
@@ -125,55 +127,55 @@ export class Claim {
 }
 
 /** Objects in a folder without an owner are not ours, whoever wrote them. */
-async function refuseObjects(of: Folder): Promise<void> {
-  const { bucket, folder, signal } = of
+async function requireEmptyFolder(target: ClaimTarget): Promise<void> {
+  const { bucket, folder, signal } = target
   const { objects } = await bucket.list(folder, { max: 2, signal })
-  const other = objects.find(({ key }) => key !== ownerKey(folder))
-  if (other === undefined) return
-  await refuseOwnersAround(other.key, of)
+  const foreignObject = objects.find(({ key }) => key !== ownerKey(folder))
+  if (foreignObject === undefined) return
+  await rejectOwnersEnclosing(foreignObject.key, target)
   throw new Rejected(
-    `prefix holds another backup, or other objects: s3://${bucket.name}/${other.key}`,
+    `prefix holds another backup, or other objects: s3://${bucket.name}/${foreignObject.key}`,
   )
 }
 
 /** Of a folder that was claimed before, all keys are looked at: an inner one may be among its own. */
-async function refuseInner(of: Folder): Promise<void> {
-  const { bucket, folder, signal } = of
-  for await (const { key } of bucket.each(folder, signal)) {
+async function rejectInnerOwners(target: ClaimTarget): Promise<void> {
+  const { bucket, folder, signal } = target
+  for await (const { key } of bucket.listAll(folder, signal)) {
     if (!key.endsWith('/owner.json') || key === ownerKey(folder)) continue
-    await refuseOwnersAround(key, of)
+    await rejectOwnersEnclosing(key, target)
   }
 }
 
 /** Looks for the owner of a folder that holds this key and is inside ours. */
-async function refuseOwnersAround(key: string, of: Folder): Promise<void> {
-  const { bucket, folder, signal } = of
+async function rejectOwnersEnclosing(key: string, target: ClaimTarget): Promise<void> {
+  const { bucket, folder, signal } = target
   for (const inner of enclosingFolders(`${key}/`)) {
     if (!inner.startsWith(folder) || inner === folder) continue
     try {
       const found = await bucket.getJson(ownerKey(inner), signal)
       if (!Value.Check(Owner, found)) continue
       throw new Rejected(
-        `${addressOf(of)} contains the folder of another backup (${nameOf(found)}, s3://${bucket.name}/${inner}): use another prefix or name`,
+        `${formatAddress(target)} contains the folder of another backup (${formatOwner(found)}, s3://${bucket.name}/${inner}): use another prefix or name`,
       )
     } catch (error) {
-      if (!isNoOwner(error)) throw error
+      if (!isUnreadableOwner(error)) throw error
     }
   }
 }
 
 /** What cannot be read, or is not JSON, names no owner: its purge deletes nothing of ours either. */
-function isNoOwner(error: unknown): error is StorageError {
+function isUnreadableOwner(error: unknown): error is StorageError {
   if (!(error instanceof StorageError)) return false
   return error.status === FORBIDDEN || error.cause instanceof SyntaxError
 }
 
 const FORBIDDEN = 403
 
-function addressOf({ bucket, folder }: Folder): string {
+function formatAddress({ bucket, folder }: ClaimTarget): string {
   return `s3://${bucket.name}/${folder}`
 }
 
-function nameOf({ namespace, name }: Owner): string {
+function formatOwner({ namespace, name }: Owner): string {
   return `VecBackup ${namespace}/${name}`
 }

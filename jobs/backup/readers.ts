@@ -5,12 +5,12 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { StorageError } from '../../crds/errors.ts'
-import { readerKey, readersFolder } from '../../crds/layout.ts'
-import { READER_RENEWAL_SECONDS, READER_SECONDS } from '../../crds/limits.ts'
-import { NamespaceName, ObjectName, Time as TimeField, Uid } from '../../crds/schema.ts'
-import type { Bucket } from '../clients/s3.ts'
-import { systemTime, type Time } from '../time.ts'
+import { StorageError } from '../../crds/contract/errors.ts'
+import { readerKey, readersFolder } from '../../crds/contract/backup-keys.ts'
+import { READER_RENEWAL_SECONDS, READER_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { NamespaceName, ObjectName, Timestamp as TimeField, Uid } from '../../crds/schema.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
+import { systemClock, type Clock } from '../clock.ts'
 
 const Reader = Type.Object({
   uid: Uid(),
@@ -32,7 +32,7 @@ export interface ActiveReader {
 const MAX_READERS = 100
 
 /** A restore that reads the backup in this folder; undefined when there is none. */
-export async function activeReader(
+export async function findActiveReader(
   bucket: Bucket,
   folder: string,
   now: Date,
@@ -40,19 +40,19 @@ export async function activeReader(
 ): Promise<ActiveReader | undefined> {
   const { objects } = await bucket.list(readersFolder(folder), { max: MAX_READERS, signal })
   for (const { key } of objects) {
-    const found = await readerAt(bucket, key, signal)
+    const found = await readReader(bucket, key, signal)
     if (found === undefined) continue
     const at = Date.parse(found.at)
     // The clocks of two clusters differ: one that is far ahead must not hold a purge up for long.
-    if (Math.abs(now.getTime() - at) >= READER_SECONDS * 1000) continue
-    const until = new Date(at + READER_SECONDS * 1000).toISOString()
+    if (Math.abs(now.getTime() - at) >= READER_TIMEOUT_SECONDS * 1000) continue
+    const until = new Date(at + READER_TIMEOUT_SECONDS * 1000).toISOString()
     return { namespace: found.namespace, name: found.name, until }
   }
   return undefined
 }
 
 /** Anybody who may write in the bucket can write there: what does not read is no reader. */
-async function readerAt(
+async function readReader(
   bucket: Bucket,
   key: string,
   signal: AbortSignal | undefined,
@@ -66,43 +66,43 @@ async function readerAt(
   }
 }
 
-interface Reading {
+interface RecordOptions {
   bucket: Bucket
   folder: string
   restore: Omit<Reader, 'at'>
-  time: Time
+  time: Clock
   log: { warn(fields: object, message: string): void }
   signal: AbortSignal
   /** Between two renewals; rejects when the signal aborts. */
-  pause?: (signal: AbortSignal) => Promise<void>
+  waitForNext?: (signal: AbortSignal) => Promise<void>
 }
 
 /**
  * Records that a restore reads this folder, before it reads the manifest, and renews that until `end`.
  * Credentials that may only read are enough for a restore: then it goes on without the record.
  */
-export async function recordReader(reading: Reading): Promise<{ end(): Promise<void> }> {
-  const ended = new AbortController()
-  const signal = AbortSignal.any([reading.signal, ended.signal])
-  await write(reading)
-  const renewals = renew(reading, signal)
+export async function recordReader(options: RecordOptions): Promise<{ stop(): Promise<void> }> {
+  const stopController = new AbortController()
+  const signal = AbortSignal.any([options.signal, stopController.signal])
+  await writeRecord(options)
+  const renewals = renew(options, signal)
   // What it throws is thrown by `end`.
   renewals.catch(() => undefined)
   return {
-    async end() {
-      ended.abort()
+    async stop() {
+      stopController.abort()
       await renewals
-      await remove(reading)
+      await deleteRecord(options)
     },
   }
 }
 
-async function renew(reading: Reading, signal: AbortSignal): Promise<void> {
-  const pause = reading.pause ?? renewalPause
+async function renew(options: RecordOptions, signal: AbortSignal): Promise<void> {
+  const waitForNext = options.waitForNext ?? waitForRenewal
   try {
     for (;;) {
-      await pause(signal)
-      await write(reading)
+      await waitForNext(signal)
+      await writeRecord(options)
     }
   } catch (error) {
     // Aborted: the restore is over, or its pod is.
@@ -111,11 +111,18 @@ async function renew(reading: Reading, signal: AbortSignal): Promise<void> {
 }
 
 /** By a timer of its own: it goes on beside whatever the Job waits for. */
-function renewalPause(signal: AbortSignal): Promise<void> {
-  return systemTime.sleep(READER_RENEWAL_SECONDS * 1000, signal)
+function waitForRenewal(signal: AbortSignal): Promise<void> {
+  return systemClock.sleep(READER_RENEWAL_SECONDS * 1000, signal)
 }
 
-async function write({ bucket, folder, restore, time, log, signal }: Reading): Promise<void> {
+async function writeRecord({
+  bucket,
+  folder,
+  restore,
+  time,
+  log,
+  signal,
+}: RecordOptions): Promise<void> {
   const reader: Reader = { ...restore, at: time.now().toISOString() }
   try {
     await bucket.putJson(readerKey(folder, restore.uid), reader, { signal })
@@ -129,12 +136,12 @@ async function write({ bucket, folder, restore, time, log, signal }: Reading): P
 }
 
 /** Without the signal: also a pod that is stopped takes its record back. */
-async function remove({ bucket, folder, restore, log }: Reading): Promise<void> {
+async function deleteRecord({ bucket, folder, restore, log }: RecordOptions): Promise<void> {
   try {
-    await bucket.delete([readerKey(folder, restore.uid)], AbortSignal.timeout(REMOVE_MS))
+    await bucket.delete([readerKey(folder, restore.uid)], AbortSignal.timeout(DELETE_TIMEOUT_MS))
   } catch (error) {
     log.warn({ reason: String(error) }, 'cannot remove the record of this restore from the bucket')
   }
 }
 
-const REMOVE_MS = 10_000
+const DELETE_TIMEOUT_MS = 10_000

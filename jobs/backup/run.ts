@@ -4,40 +4,40 @@
  * gone on with.
  */
 import { Type } from '@sinclair/typebox'
-import type { BackupPlan } from '../../crds/command.ts'
-import { StorageError } from '../../crds/errors.ts'
-import { backupFolder, manifestKey } from '../../crds/layout.ts'
-import { MANIFEST_VERSION, type ManifestCollection } from '../../crds/manifest.ts'
-import { withChecksum } from '../../crds/rules/manifest-checksum.ts'
-import { checkedManifest } from '../../crds/rules/manifest.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import { isTold, reasonOf } from '../failures.ts'
-import { FIRST_FOR_SEVERAL, fitsSeveralNodes } from '../restore/target.ts'
-import { Patience, explained } from '../patience.ts'
-import { Gone, type Report } from '../report.ts'
-import type { Outcome, Tools } from '../tools.ts'
-import { aliasChanges, readAliases, withAliases, type Aliases } from './aliases.ts'
-import { backUpCollection } from './collection.ts'
-import { Claim, ownerOf, type Owner } from './owner.ts'
-import { Tally } from './tally.ts'
+import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
+import { StorageError } from '../../crds/contract/errors.ts'
+import type { BackupPlan } from '../../crds/contract/job.ts'
+import { MANIFEST_VERSION, type ManifestCollection } from '../../crds/contract/manifest.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import type { Dependencies, RunResult } from '../dependencies.ts'
+import { parseManifest, withChecksum } from '../manifest-check.ts'
+import { ResourceDeleted, type Report } from '../reporter.ts'
+import { canRestoreToSeveralNodes, MIN_MULTI_NODE_VERSION } from '../restore/target-checks.ts'
+import { isReportable, reportReason, RetryBudget, withHint } from '../retry.ts'
+import { backUpByNode } from './collection.ts'
+import { ShardSizes, type RunContext } from './context.ts'
+import { FolderClaim, readOwner, type Owner } from './owner.ts'
+import { BackupProgress } from './progress.ts'
 import { backUpByShard } from './shards/collection.ts'
-import { ShardSizes } from './shards/sizes.ts'
 import {
-  agreedCollections,
-  agreedVersion,
-  collectionsToBackUp,
-  orderOfVersions,
-  pointsOf,
-} from './source.ts'
-import type { Work } from './work.ts'
+  aliasChanges,
+  clusterCollections,
+  clusterVersion,
+  compareVersions,
+  pointCounts,
+  readAliases,
+  selectCollections,
+  withAliases,
+  type Aliases,
+} from './source-cluster.ts'
 
-export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
-  const tally = new Tally(tools)
-  const bucket = await tools.bucketAt(plan.storage, (refused) => tally.waits(refused))
+export async function run(plan: BackupPlan, tools: Dependencies): Promise<RunResult> {
+  const progress = new BackupProgress(tools)
+  const bucket = await tools.openBucket(plan.storage, (error) => progress.reportCredentials(error))
   try {
-    const report = await attempt(plan, tools, { bucket, tally })
+    const report = await attempt(plan, tools, { bucket, progress })
     tools.log.info({ state: report.state, error: report.backup?.error }, report.message ?? '')
-    await tools.reporter.ended(report)
+    await tools.reporter.finish(report)
     return report.state
   } finally {
     bucket.close()
@@ -45,49 +45,66 @@ export async function run(plan: BackupPlan, tools: Tools): Promise<Outcome> {
 }
 
 /** Changed aliases that are named; the manifest has them all. */
-const MAX_CHANGES = 5
+const MAX_ALIAS_CHANGES = 5
 
-type End = Report & { state: 'Done' | 'Failed' }
+type FinalReport = Report & { state: 'Done' | 'Failed' }
 
-const Own = Type.Object({
+const BackupSpec = Type.Object({
   spec: Type.Object({ collections: Type.Optional(Type.Array(Type.String())) }),
 })
 
 async function attempt(
   plan: BackupPlan,
-  tools: Tools,
-  { bucket, tally }: Pick<Work, 'bucket' | 'tally'>,
-): Promise<End> {
+  tools: Dependencies,
+  { bucket, progress }: Pick<RunContext, 'bucket' | 'progress'>,
+): Promise<FinalReport> {
   const folder = backupFolder({ prefix: plan.storage.prefix, name: plan.name })
-  const patience = new Patience()
-  const sizes = new ShardSizes()
-  const work: Work = { plan, tools, bucket, folder, tally, patience, sizes, leftBehind: [] }
+  const patience = new RetryBudget()
+  const shardSizes = new ShardSizes()
+  const context: RunContext = {
+    plan,
+    tools,
+    bucket,
+    folder,
+    progress,
+    patience,
+    shardSizes,
+    undeletedSnapshots: [],
+  }
   const { signal, log } = tools
-  const claim = new Claim({ bucket, folder, uid: plan.uid, signal, log })
+  const claim = new FolderClaim({ bucket, folder, uid: plan.uid, signal, log })
   try {
-    const owner = await own(work, claim)
-    tally.plans(owner, plan.clusterUid)
-    const engineVersion = await agreedVersion(work)
-    const aliases = await readAliases(work)
-    tally.expect(await pointsOf(owner.collections, work))
-    const taken = await backUpAll(owner, work)
-    await tools.reporter.confirm()
-    const after = await readAliases(work)
+    const owner = await claimFolder(context, claim)
+    progress.start(owner, plan.clusterUid)
+    const engineVersion = await clusterVersion(context)
+    const aliases = await readAliases(context)
+    progress.setPointCounts(await pointCounts(owner.collections, context))
+    const completed = await backUpAll(owner, context)
+    await tools.reporter.verifyOwnership()
+    const aliasesAfter = await readAliases(context)
     // Read before and after: a store that ignores If-None-Match may have let another owner in.
-    await claim.confirm()
-    const version = newest(engineVersion, taken)
-    await writeManifest(owner, { engineVersion: version, aliases: after }, taken, work)
-    await claim.confirm()
-    return endOf(work, [...unrestorable(version, work), ...aliasChanges(aliases, after)])
+    await claim.verify()
+    const version = newestVersion(engineVersion, completed)
+    await writeManifest(
+      owner,
+      { engineVersion: version, aliases: aliasesAfter },
+      completed,
+      context,
+    )
+    await claim.verify()
+    return finalReport(context, [
+      ...restoreWarnings(version, context),
+      ...aliasChanges(aliases, aliasesAfter),
+    ])
   } catch (error) {
     tools.signal.throwIfAborted()
-    if (!isTold(error)) throw error
-    const message = explained(error.message) + filesLeft(work)
+    if (!isReportable(error)) throw error
+    const message = withHint(error.message) + formatUndeleted(context)
     return {
       state: 'Failed',
-      reason: reasonOf(error),
+      reason: reportReason(error),
       message,
-      backup: failedWhole(tally, message),
+      backup: failAll(progress, message),
     }
   }
 }
@@ -96,82 +113,93 @@ async function attempt(
  * Owner first. Of what an earlier attempt wrote there, only the time of its start is taken as it is: what
  * is backed up comes from the resource and from the nodes.
  */
-async function own(work: Work, claim: Claim): Promise<Owner> {
-  const { plan, tools } = work
+async function claimFolder(context: RunContext, claim: FolderClaim): Promise<Owner> {
+  const { plan, tools } = context
   const { uid, namespace, name, cluster } = plan
-  const asked = await askedCollections(work)
-  let agreed: Promise<string[]> | undefined
+  const requested = await requestedCollections(context)
+  let existing: Promise<string[]> | undefined
   // Another backup's folder is refused before any node is asked.
-  const decided = async (earlier: string[]) =>
-    collectionsToBackUp(asked, { earlier, agreed: await (agreed ??= agreedCollections(work)) })
-  const owner: Omit<Owner, 'startedAt' | 'collections'> = {
+  const select = async (previous: string[]) =>
+    selectCollections(requested, {
+      previous,
+      existing: await (existing ??= clusterCollections(context)),
+    })
+  const identity: Omit<Owner, 'startedAt' | 'collections'> = {
     uid,
     namespace,
     name,
     cluster: { namespace: cluster.namespace, name: cluster.name },
   }
-  const { startedAt, collections } = await claim.take(async () => ({
-    ...owner,
+  const { startedAt, collections } = await claim.acquire(async () => ({
+    ...identity,
     startedAt: tools.time.now().toISOString(),
-    collections: await decided([]),
+    collections: await select([]),
   }))
   tools.log.info({ startedAt }, 'owner.json claims the folder')
-  return { ...owner, startedAt, collections: await decided(collections) }
+  return { ...identity, startedAt, collections: await select(collections) }
 }
 
 /** What the spec asks for: it is immutable, and every attempt reads it again. */
-async function askedCollections({ plan, tools }: Work): Promise<string[] | undefined> {
+async function requestedCollections({ plan, tools }: RunContext): Promise<string[] | undefined> {
   const { namespace, name, resource } = plan
-  const collection = { apiVersion: API_VERSION, plural: resource, namespace }
-  const backup = await tools.kubernetes.get(collection, name, Own)
-  if (backup === undefined) throw new Gone(`vecbackups ${namespace}/${name} is gone`)
+  const apiResource = { apiVersion: API_VERSION, plural: resource, namespace }
+  const backup = await tools.kubernetes.get(apiResource, name, BackupSpec)
+  if (backup === undefined) throw new ResourceDeleted(`vecbackups ${namespace}/${name} is gone`)
   return backup.spec.collections
 }
 
-async function backUpAll({ collections }: Owner, work: Work): Promise<ManifestCollection[]> {
-  const { tally, tools } = work
-  const taken: ManifestCollection[] = []
-  let closed: StorageError | undefined
+async function backUpAll(
+  { collections }: Owner,
+  context: RunContext,
+): Promise<ManifestCollection[]> {
+  const { progress, tools } = context
+  const completed: ManifestCollection[] = []
+  let persistentError: StorageError | undefined
   for (const name of collections) {
-    begin(name, work)
+    startCollection(name, context)
     try {
-      if (closed !== undefined) throw closed
-      tools.log.info({ collection: name }, tally.line())
-      const collection = await backUp(name, work)
-      tally.completed(collection)
-      taken.push(collection)
+      if (persistentError !== undefined) throw persistentError
+      tools.log.info({ collection: name }, progress.statusLine())
+      const collection = await backUp(name, context)
+      progress.completed(collection)
+      completed.push(collection)
     } catch (error) {
       tools.signal.throwIfAborted()
-      if (!isTold(error)) throw error
-      const message = explained(error.message)
+      if (!isReportable(error)) throw error
+      const message = withHint(error.message)
       tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
-      tally.failed(name, message)
-      closed ??= await closedFor(error, work)
+      progress.failed(name, message)
+      persistentError ??= await findPersistentError(error, context)
     }
-    tally.tell()
-    await tally.told()
+    progress.report()
+    await progress.flush()
   }
-  tally.finish()
-  return taken
+  progress.finish()
+  return completed
 }
 
-function begin(name: string, { tally, plan }: Work): void {
-  if (plan.method === 'Shard') tally.begin(name)
-  else tally.begin(name, plan.cluster.replicas)
+function startCollection(name: string, { progress, plan }: RunContext): void {
+  if (plan.method === 'Shard') progress.startCollection(name)
+  else progress.startCollection(name, plan.cluster.replicas)
 }
 
-function backUp(name: string, work: Work): Promise<ManifestCollection> {
-  return work.plan.method === 'Shard' ? backUpByShard(name, work) : backUpCollection(name, work)
+function backUp(name: string, context: RunContext): Promise<ManifestCollection> {
+  return context.plan.method === 'Shard'
+    ? backUpByShard(name, context)
+    : backUpByNode(name, context)
 }
 
 /** A bucket that lets us do nothing any more: each further snapshot would be made for nothing. */
-async function closedFor(error: unknown, work: Work): Promise<StorageError | undefined> {
+async function findPersistentError(
+  error: unknown,
+  context: RunContext,
+): Promise<StorageError | undefined> {
   if (!(error instanceof StorageError)) return undefined
   try {
-    await ownerOf(work.bucket, work.folder, work.tools.signal)
+    await readOwner(context.bucket, context.folder, context.tools.signal)
     return undefined
-  } catch (again) {
-    return again instanceof StorageError ? again : undefined
+  } catch (retryError) {
+    return retryError instanceof StorageError ? retryError : undefined
   }
 }
 
@@ -179,9 +207,9 @@ async function writeManifest(
   { startedAt, cluster }: Owner,
   { engineVersion, aliases }: { engineVersion: string; aliases: Aliases },
   collections: ManifestCollection[],
-  { plan, bucket, folder, tools }: Work,
+  { plan, bucket, folder, tools }: RunContext,
 ): Promise<void> {
-  const manifest = checkedManifest({
+  const manifest = parseManifest({
     manifestVersion: MANIFEST_VERSION[plan.method],
     ...(plan.method === 'Shard' && { method: plan.method }),
     backupName: plan.name,
@@ -198,41 +226,41 @@ async function writeManifest(
 }
 
 /** A restore compares with each collection's version; who reads only this one must not go below any. */
-function newest(version: string, collections: ManifestCollection[]): string {
+function newestVersion(version: string, collections: ManifestCollection[]): string {
   const all = [version, ...collections.flatMap(({ engineVersion }) => engineVersion ?? [])]
-  return all.toSorted(orderOfVersions).at(-1) ?? version
+  return all.toSorted(compareVersions).at(-1) ?? version
 }
 
 /** Who makes such a backup must hear of it before it is needed. */
-function unrestorable(version: string, { plan }: Work): string[] {
-  if (plan.cluster.replicas === 1 || fitsSeveralNodes(version)) return []
+function restoreWarnings(version: string, { plan }: RunContext): string[] {
+  if (plan.cluster.replicas === 1 || canRestoreToSeveralNodes(version)) return []
   return [
-    `no VecRestore brings a backup of engine ${version} into several nodes: that needs ${FIRST_FOR_SEVERAL}, which reads snapshots of 1.16 and later. Upgrade the cluster, then back it up again`,
+    `no VecRestore brings a backup of engine ${version} into several nodes: that needs ${MIN_MULTI_NODE_VERSION}, which reads snapshots of 1.16 and later. Upgrade the cluster, then back it up again`,
   ]
 }
 
-const MAX_LEFT_BEHIND = 5
+const MAX_UNDELETED = 5
 
-function filesLeft({ leftBehind }: Pick<Work, 'leftBehind'>): string {
-  if (leftBehind.length === 0) return ''
-  const more = leftBehind.length - MAX_LEFT_BEHIND
-  const descriptions = leftBehind.map(({ description }) => description)
-  const listed = descriptions.slice(0, MAX_LEFT_BEHIND).join('; ')
+function formatUndeleted({ undeletedSnapshots }: Pick<RunContext, 'undeletedSnapshots'>): string {
+  if (undeletedSnapshots.length === 0) return ''
+  const more = undeletedSnapshots.length - MAX_UNDELETED
+  const descriptions = undeletedSnapshots.map(({ description }) => description)
+  const listed = descriptions.slice(0, MAX_UNDELETED).join('; ')
   return `; still on nodes, to be deleted there: ${listed}${more > 0 ? `; and ${more} more` : ''}`
 }
 
-function endOf(work: Work, changes: string[]): End {
-  const { tally } = work
-  const backup = tally.result()
-  const none = backup.total === 0 ? ': the cluster has none' : ''
-  const done = tally.summary() + none + filesLeft(work)
-  const message = [done, ...changes.slice(0, MAX_CHANGES)].join('; ')
+function finalReport(context: RunContext, changes: string[]): FinalReport {
+  const { progress } = context
+  const backup = progress.result()
+  const emptyNote = backup.total === 0 ? ': the cluster has none' : ''
+  const summary = progress.summary() + emptyNote + formatUndeleted(context)
+  const message = [summary, ...changes.slice(0, MAX_ALIAS_CHANGES)].join('; ')
   if (backup.failed === 0) return { state: 'Done', message, backup }
   return { state: 'Failed', reason: 'BackupFailed', message, backup }
 }
 
-function failedWhole(tally: Tally, message: string) {
-  tally.finish()
-  const result = tally.result()
+function failAll(progress: BackupProgress, message: string) {
+  progress.finish()
+  const result = progress.result()
   return { ...result, error: result.error ?? message }
 }

@@ -6,9 +6,9 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
-import { HelmError } from '../../crds/errors.ts'
-import { HELM_TIMEOUT_SECONDS } from '../../crds/limits.ts'
-import { masked } from './masked.ts'
+import { HelmError } from '../../crds/contract/errors.ts'
+import { HELM_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { redact } from './http/request.ts'
 
 /** Past its own time-out, helm gets so long to mark the release as failed. */
 const MARGIN_MS = 60_000
@@ -18,7 +18,7 @@ const GRACE_MS = 20_000
 const MAX_OUTPUT = 1024 * 1024
 const MAX_MESSAGE = 2048
 
-export interface Upgrade {
+export interface HelmUpgrade {
   release: string
   /** Name in the repository; a path or an oci:// address when repository is empty. */
   chart: string
@@ -36,13 +36,13 @@ export interface HelmOptions {
   graceMs?: number
 }
 
-interface Run {
+interface HelmRun {
   args: [string, ...string[]]
   input?: string
   signal?: AbortSignal | undefined
 }
 
-const Status = Type.Object({
+const ReleaseStatus = Type.Object({
   version: Type.Integer(),
   info: Type.Object({ status: Type.String(), description: Type.Optional(Type.String()) }),
 })
@@ -63,10 +63,10 @@ export class Helm {
   }
 
   /** Installs the release, or upgrades the one that is there; answers with what helm printed. */
-  upgrade(wanted: Upgrade, signal?: AbortSignal): Promise<string> {
+  upgrade(request: HelmUpgrade, signal?: AbortSignal): Promise<string> {
     return this.#run({
-      args: upgradeArguments(wanted),
-      input: JSON.stringify(wanted.values),
+      args: upgradeArguments(request),
+      input: JSON.stringify(request.values),
       signal,
     })
   }
@@ -74,7 +74,7 @@ export class Helm {
   /** A release that is not there is fine; its volumes stay. */
   async uninstall(release: string, namespace: string, signal?: AbortSignal): Promise<string> {
     try {
-      const flags = [...inNamespace(namespace), '--wait', ...TIMEOUT]
+      const flags = [...namespaceFlags(namespace), '--wait', ...TIMEOUT_FLAGS]
       return await this.#run({ args: ['uninstall', release, ...flags], signal })
     } catch (error) {
       if (isNotFound(error)) return `release ${release} is not there`
@@ -85,45 +85,46 @@ export class Helm {
   /** Status and revision of a release; undefined when there is none. */
   async status(release: string, namespace: string, signal?: AbortSignal) {
     try {
-      const flags = [...inNamespace(namespace), '-o', 'json']
+      const flags = [...namespaceFlags(namespace), '-o', 'json']
       const text = await this.#run({ args: ['status', release, ...flags], signal })
       const status: unknown = JSON.parse(text)
-      return Value.Parse(Status, status)
+      return Value.Parse(ReleaseStatus, status)
     } catch (error) {
       if (isNotFound(error)) return undefined
       throw error
     }
   }
 
-  async #run({ args, input, signal }: Run): Promise<string> {
+  async #run({ args, input, signal }: HelmRun): Promise<string> {
     signal?.throwIfAborted()
     const { command, env, limitMs } = this.#options
     // Values stay out of the log: a person may have written a secret into config.
-    this.#log.debug({ command: masked([command, ...args].join(' ')) }, 'helm runs')
+    this.#log.debug({ command: redact([command, ...args].join(' ')) }, 'helm runs')
     const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
-    const output = collect(child.stdout)
-    const errors = collect(child.stderr)
+    const output = captureTail(child.stdout)
+    const errors = captureTail(child.stderr)
     // helm may end without having read them, for instance for want of the chart.
     child.stdin.on('error', () => undefined)
     child.stdin.end(input)
 
     const limit = AbortSignal.timeout(limitMs)
-    const code = await this.#ended(child, signal ? AbortSignal.any([limit, signal]) : limit)
+    const code = await this.#waitForExit(child, signal ? AbortSignal.any([limit, signal]) : limit)
     signal?.throwIfAborted()
     if (limit.aborted) throw new HelmError(`helm ${args[0]} did not end within ${limitMs / 1000} s`)
-    if (code !== 0) throw new HelmError(clean(errors()) || `helm ended with code ${code ?? 'none'}`)
-    return withoutNotes(output()).trim()
+    if (code !== 0)
+      throw new HelmError(formatErrors(errors()) || `helm ended with code ${code ?? 'none'}`)
+    return stripNotes(output()).trim()
   }
 
   /** Exit code of a child that is told to end when the signal aborts, and then made to. */
-  async #ended(child: ChildProcess, stop: AbortSignal): Promise<number | null> {
+  async #waitForExit(child: ChildProcess, abortSignal: AbortSignal): Promise<number | null> {
     const { command, graceMs } = this.#options
     let kill: NodeJS.Timeout | undefined
-    const onStop = () => {
+    const onAbort = () => {
       child.kill('SIGTERM')
       kill = setTimeout(() => child.kill('SIGKILL'), graceMs)
     }
-    stop.addEventListener('abort', onStop, { once: true })
+    abortSignal.addEventListener('abort', onAbort, { once: true })
     try {
       return await new Promise((resolve, reject) => {
         child.once('close', resolve)
@@ -132,14 +133,14 @@ export class Helm {
         })
       })
     } finally {
-      stop.removeEventListener('abort', onStop)
+      abortSignal.removeEventListener('abort', onAbort)
       clearTimeout(kill)
     }
   }
 }
 
-export function upgradeArguments(wanted: Upgrade): [string, ...string[]] {
-  const { release, chart, repository, version, namespace } = wanted
+export function upgradeArguments(request: HelmUpgrade): [string, ...string[]] {
+  const { release, chart, repository, version, namespace } = request
   return [
     'upgrade',
     '--install',
@@ -148,16 +149,16 @@ export function upgradeArguments(wanted: Upgrade): [string, ...string[]] {
     ...(repository === '' ? [] : ['--repo', repository]),
     '--version',
     version,
-    ...inNamespace(namespace),
-    ...TIMEOUT,
+    ...namespaceFlags(namespace),
+    ...TIMEOUT_FLAGS,
     '--values',
     '-',
   ]
 }
 
-const TIMEOUT = ['--timeout', `${HELM_TIMEOUT_SECONDS}s`]
+const TIMEOUT_FLAGS = ['--timeout', `${HELM_TIMEOUT_SECONDS}s`]
 
-function inNamespace(namespace: string): string[] {
+function namespaceFlags(namespace: string): string[] {
   return ['--namespace', namespace]
 }
 
@@ -166,7 +167,7 @@ function isNotFound(error: unknown): boolean {
 }
 
 /** helm's own words without its warnings and repetitions, short enough for a report. */
-function clean(text: string): string {
+function formatErrors(text: string): string {
   const lines = text
     .split('\n')
     .map((line) =>
@@ -177,14 +178,14 @@ function clean(text: string): string {
     )
     .filter((line) => line !== '' && !NOISE.test(line))
   // helm quotes the address of a repository, and with it the password in it.
-  const message = masked([...new Set(lines)].join('\n'))
+  const message = redact([...new Set(lines)].join('\n'))
   return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE - 2)} …`
 }
 
 /** The chart's notes speak of kubectl and port-forward: nothing happened that they could tell. */
-function withoutNotes(text: string): string {
-  const [told = ''] = text.split(/^NOTES:$/m)
-  return told
+function stripNotes(text: string): string {
+  const [beforeNotes = ''] = text.split(/^NOTES:$/m)
+  return beforeNotes
 }
 
 const NOISE = /^(WARNING:|level=|[IWE]\d{4} |coalesce\.go|Use --debug flag)/
@@ -192,7 +193,7 @@ const NOISE = /^(WARNING:|level=|[IWE]\d{4} |coalesce\.go|Use --debug flag)/
 const QUOTED_CONFIG = /(cannot parse template |tpl function execution for )"(?:[^"\\]|\\.)*"/g
 
 /** The last part of a stream. */
-function collect(stream: NodeJS.ReadableStream): () => string {
+function captureTail(stream: NodeJS.ReadableStream): () => string {
   let text = ''
   stream.setEncoding('utf8')
   stream.on('data', (chunk: string) => (text = (text + chunk).slice(-MAX_OUTPUT)))

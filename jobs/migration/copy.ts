@@ -2,90 +2,164 @@
  * The points of one collection, lane by lane, some lanes side by side: in each the next page is read while
  * the one before is written, and all are written as the bytes they came in.
  */
-import type { MigrationPosition } from '../../crds/migration-command.ts'
-import { idsIn, type Page } from '../clients/page.ts'
-import { inLanes } from '../lanes.ts'
+import type { ShardKey } from '../../crds/contract/manifest.ts'
+import type { MigrationCheckpoint, MigrationPartition } from '../../crds/contract/migration-job.ts'
+import { pageIds, type Page } from '../clients/engine/points.ts'
+import { runGroupsConcurrently } from '../retry.ts'
+import { BatchWriter, Semaphore, type CopyContext } from './batch-writer.ts'
+import type { RunContext } from './context.ts'
 import type { CopiedIds } from './copied-ids.ts'
-import { Course } from './course.ts'
-import { InFlight } from './in-flight.ts'
-import { MAX_LANES, lanesFrom, type Load } from './lanes.ts'
-import { PageSize, readPage, type HeldPage, type Lane } from './pages.ts'
-import type { Work } from './work.ts'
-import { Room, Writes, type Shared } from './writes.ts'
+import {
+  ByteBudget,
+  PageSizer,
+  readPage,
+  type Partition,
+  type ReservedPage,
+} from './page-reader.ts'
+import { MAX_PARTITIONS, resumePartitions, type CopyInput } from './partitions.ts'
+import type { Progress } from './progress.ts'
+import { compareShardKeys } from './source-collection.ts'
 
 /** Copies what is left of a collection from a position on, and notes the ids. Answers how many points are copied. */
 export async function copyPoints(
-  position: MigrationPosition,
-  load: Load & { ids: CopiedIds | undefined },
-  work: Work,
+  position: MigrationCheckpoint,
+  input: CopyInput & { ids: CopiedIds | undefined },
+  context: RunContext,
 ): Promise<number> {
-  const { open, waiting } = await lanesFrom(position, load, work)
-  const course = new Course(position, open, work.tally)
-  const stop = new AbortController()
-  const shared: Shared = {
-    wait: load.wait,
-    room: new Room(),
-    size: new PageSize(load.most),
-    inFlight: new InFlight(),
-    work: until(stop, work),
+  const { active, queued } = await resumePartitions(position, input, context)
+  const checkpoint = new Checkpoint(position, active, context.progress)
+  const abort = new AbortController()
+  const shared: CopyContext = {
+    wait: input.wait,
+    writeSlots: new Semaphore(),
+    size: new PageSizer(input.pageSize),
+    budget: new ByteBudget(),
+    context: withAbort(abort, context),
   }
-  const lanes = [...open, ...waiting].map((lane) => [lane])
-  await inLanes(lanes, MAX_LANES, async (lane) => {
-    course.begin(lane)
+  const partitions = [...active, ...queued].map((partition) => [partition])
+  await runGroupsConcurrently(partitions, MAX_PARTITIONS, async (partition) => {
+    checkpoint.start(partition)
     try {
-      await copyLane(lane, shared, {
-        read: (page) => load.ids?.add(lane.shardKey, idsIn(page)),
-        wrote: (page) => {
-          course.wrote(lane, page)
+      await copyPartition(partition, shared, {
+        onRead: (page) => input.ids?.add(partition.shardKey, pageIds(page)),
+        onWritten: (page) => {
+          checkpoint.markWritten(partition, page)
         },
       })
     } catch (error) {
       // What fails one lane fails the collection: the others need not come to their end.
-      stop.abort(error)
+      abort.abort(error)
       throw error
     }
   })
-  return course.copied
+  return checkpoint.copied
 }
 
 /** The same work, which also ends where a part of it fails. */
-export function until({ signal: stopped }: AbortController, work: Work): Work {
-  const { tools } = work
-  return { ...work, tools: { ...tools, signal: AbortSignal.any([tools.signal, stopped]) } }
+export function withAbort({ signal: aborted }: AbortController, context: RunContext): RunContext {
+  const { tools } = context
+  return { ...context, tools: { ...tools, signal: AbortSignal.any([tools.signal, aborted]) } }
 }
 
-interface Watch {
-  read: (page: Page) => void
-  wrote: (page: Page) => void
+interface CopyListener {
+  onRead: (page: Page) => void
+  onWritten: (page: Page) => void
 }
 
-async function copyLane(lane: Lane, shared: Shared, { read, wrote }: Watch): Promise<void> {
-  const writes = new Writes(lane, shared, wrote)
+async function copyPartition(
+  partition: Partition,
+  shared: CopyContext,
+  { onRead, onWritten }: CopyListener,
+): Promise<void> {
+  const writer = new BatchWriter(partition, shared, onWritten)
   try {
-    for await (const page of pagesOf(lane, shared, writes)) {
+    for await (const page of readPages(partition, shared, writer)) {
       // Its bytes are gone once they are written.
-      read(page)
-      writes.start(page)
+      onRead(page)
+      writer.start(page)
     }
   } finally {
     // What is under way is written, or has failed, before anything else is done.
-    await writes.settled()
+    await writer.drain()
   }
 }
 
 /** Each page, as soon as there is room to write it; the next one is on its way by then. */
-async function* pagesOf(lane: Lane, shared: Shared, writes: Writes): AsyncGenerator<HeldPage> {
-  let next = readPage(lane, lane.offset, shared)
+async function* readPages(
+  partition: Partition,
+  shared: CopyContext,
+  writer: BatchWriter,
+): AsyncGenerator<ReservedPage> {
+  let next = readPage(partition, partition.offset, shared)
   for (;;) {
     const page = await next
-    writes.check()
-    await shared.room.enter(shared.work.tools.signal)
+    writer.throwIfFailed()
+    await shared.writeSlots.acquire(shared.context.tools.signal)
     if (page.next !== undefined) {
-      next = readPage(lane, page.next, shared)
+      next = readPage(partition, page.next, shared)
       // It is awaited in the next round, or never when a write fails meanwhile.
       next.catch(() => undefined)
     }
     yield page
     if (page.next === undefined) return
+  }
+}
+
+export class Checkpoint {
+  readonly #progress: Pick<Progress, 'advance'>
+  readonly #fields: Omit<MigrationCheckpoint, 'lanes' | 'begun' | 'copied'>
+  readonly #active = new Map<Partition, MigrationPartition>()
+  #begun: ShardKey | undefined
+  #copied: number
+
+  /** `open` is at work from the first moment on: what is left out of the first report would be lost. */
+  constructor(
+    position: MigrationCheckpoint,
+    active: readonly Partition[],
+    progress: Pick<Progress, 'advance'>,
+  ) {
+    const { collection, isOurs, before, indexingThreshold, begun, copied } = position
+    this.#fields = {
+      ...{ collection, isOurs, before },
+      ...(indexingThreshold !== undefined && { indexingThreshold }),
+    }
+    this.#begun = begun
+    this.#copied = copied
+    this.#progress = progress
+    for (const partition of active) this.start(partition)
+  }
+
+  /** Points that are written for sure. */
+  get copied(): number {
+    return this.#copied
+  }
+
+  start(partition: Partition): void {
+    const { shardKey } = partition
+    if (!this.#active.has(partition)) this.#active.set(partition, toRecord(partition))
+    if (shardKey === undefined) return
+    if (this.#begun === undefined || compareShardKeys(shardKey, this.#begun) > 0)
+      this.#begun = shardKey
+  }
+
+  /** A page of a lane is written, and all that were before it. */
+  markWritten(partition: Partition, { count, next }: Page): void {
+    this.#copied += count
+    if (next === undefined) this.#active.delete(partition)
+    else this.#active.set(partition, toRecord({ ...partition, offset: next }))
+    this.#progress.advance({
+      ...this.#fields,
+      lanes: [...this.#active.values()],
+      ...(this.#begun !== undefined && { begun: this.#begun }),
+      copied: this.#copied,
+    })
+  }
+}
+
+function toRecord({ shardKey, offset, until }: Partition): MigrationPartition {
+  return {
+    ...(shardKey !== undefined && { shardKey }),
+    ...(offset !== undefined && { offset }),
+    ...(until !== undefined && { until }),
   }
 }

@@ -3,106 +3,139 @@
  * collection that fails does not stop the others; an attempt that was killed is gone on with.
  */
 import { Type } from '@sinclair/typebox'
+import { EngineError } from '../../crds/contract/errors.ts'
 import type {
   MigratedCollection,
+  MigrationCheckpoint,
   MigrationPlan,
-  MigrationPosition,
-} from '../../crds/migration-command.ts'
-import { EngineError } from '../../crds/errors.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import { isTold, reasonOf } from '../failures.ts'
-import { Patience, isFull, isUntrusted, patiently } from '../patience.ts'
-import { Gone, type Report } from '../report.ts'
-import type { Outcome, Tools } from '../tools.ts'
-import { chosenCollections, newCollections, refuseTwin } from './chosen.ts'
+} from '../../crds/contract/migration-job.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import type { Dependencies, RunResult } from '../dependencies.ts'
+import { ResourceDeleted, type Report } from '../reporter.ts'
+import {
+  isDiskFull,
+  isReportable,
+  isTlsError,
+  reportReason,
+  RetryBudget,
+  retryTransient,
+} from '../retry.ts'
+import {
+  connectEndpoints,
+  MigrationOptions,
+  resolveTargetName,
+  type RunContext,
+} from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
-import { untilReadable } from './deferred.ts'
-import { isFinished } from './finished.ts'
-import { putBack, putBackAfter, putBackEarlier } from './held-back.ts'
-import { prove, type Proof } from './proof.ts'
-import { limitsOf, placesOf, readShape, refuseDeleted, type Shape } from './shape.ts'
-import { Tally } from './tally.ts'
-import { prepareTarget } from './target.ts'
-import { Order, sidesOf, targetNameOf, type Work } from './work.ts'
+import {
+  prepareTarget,
+  restoreAfterFailure,
+  restoreIndexingThreshold,
+  restorePreviousSettings,
+} from './prepare-target.ts'
+import { includesFingerprint, Progress } from './progress.ts'
+import {
+  findNewCollections,
+  rejectDuplicateTarget,
+  selectCollections,
+} from './select-collections.ts'
+import {
+  copyScopes,
+  readPageLimits,
+  readSourceCollection,
+  rejectIfDeleted,
+  waitForReadablePoints,
+  type SourceCollection,
+} from './source-collection.ts'
+import { verifyCopy, type Verification } from './verify.ts'
 
-export async function run(plan: MigrationPlan, tools: Tools): Promise<Outcome> {
+export async function run(plan: MigrationPlan, tools: Dependencies): Promise<RunResult> {
   const report = await attempt(plan, tools)
   tools.log.info({ state: report.state, error: report.migration?.error }, report.message ?? '')
-  await tools.reporter.ended(report)
+  await tools.reporter.finish(report)
   return report.state
 }
 
-type End = Report & { state: 'Done' | 'Failed' }
+type FinalReport = Report & { state: 'Done' | 'Failed' }
 
-const Own = Type.Object({ spec: Order })
+const MigrationObject = Type.Object({ spec: MigrationOptions })
 
-async function attempt(plan: MigrationPlan, tools: Tools): Promise<End> {
-  const earlier = tools.reporter.earlier?.migration
-  const startedAt = earlier?.startedAt ?? tools.time.now().toISOString()
-  let tally = new Tally(tools, startedAt, earlier?.collections)
+async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalReport> {
+  const previous = tools.reporter.previous?.migration
+  const startedAt = previous?.startedAt ?? tools.time.now().toISOString()
+  let progress = new Progress(tools, startedAt, previous?.collections)
   try {
-    const order = await readOrder(plan, tools)
-    const start = { plan, tools, order, ...sidesOf(plan, tools), patience: new Patience() }
-    const collections = await begin({ ...start, tally })
-    const stood = earlierPosition(tools)
-    tally = new Tally(tools, startedAt, collections, stood)
-    const work: Work = { ...start, tally }
-    await tally.noted()
-    // The one that was begun comes first: where it stands would be forgotten once another one is begun.
-    const isBegun = ({ name }: MigratedCollection) => name === stood?.collection
-    const rest = collections.filter((collection) => !isBegun(collection))
-    for (const collection of [...collections.filter(isBegun), ...rest]) {
-      await migrate(collection, work)
+    const options = await readOptions(plan, tools)
+    const base = {
+      plan,
+      tools,
+      options,
+      ...connectEndpoints(plan, tools),
+      patience: new RetryBudget(),
     }
-    await migrateNew(work)
-    await tally.told()
-    return endOf(tally)
+    const collections = await prepareCollections({ ...base, progress })
+    const resumePosition = previousPosition(tools)
+    progress = new Progress(tools, startedAt, collections, resumePosition)
+    const context: RunContext = { ...base, progress }
+    await progress.checkpoint()
+    // The one that was begun comes first: where it stands would be forgotten once another one is begun.
+    const isResumed = ({ name }: MigratedCollection) => name === resumePosition?.collection
+    const others = collections.filter((collection) => !isResumed(collection))
+    for (const collection of [...collections.filter(isResumed), ...others]) {
+      await migrate(collection, context)
+    }
+    await migrateNewCollections(context)
+    await progress.flush()
+    return finalReport(progress)
   } catch (error) {
     tools.signal.throwIfAborted()
-    if (!isTold(error)) throw error
-    const message = explained(error.message)
-    const result = tally.result()
+    if (!isReportable(error)) throw error
+    const message = withHint(error.message)
+    const result = progress.toResult()
     return {
       state: 'Failed',
-      reason: reasonOf(error),
+      reason: reportReason(error),
       message,
       migration: { ...result, error: result.error ?? message },
     }
   }
 }
 
-async function readOrder(plan: MigrationPlan, { kubernetes }: Tools): Promise<Order> {
+async function readOptions(
+  plan: MigrationPlan,
+  { kubernetes }: Dependencies,
+): Promise<MigrationOptions> {
   const { resource, namespace, name } = plan
   const collection = { apiVersion: API_VERSION, plural: resource, namespace }
-  const found = await kubernetes.get(collection, name, Own)
-  if (found === undefined) throw new Gone(`${resource} ${namespace}/${name} is gone`)
-  return found.spec
+  const migration = await kubernetes.get(collection, name, MigrationObject)
+  if (migration === undefined) throw new ResourceDeleted(`${resource} ${namespace}/${name} is gone`)
+  return migration.spec
 }
 
 /** The collections to copy, with their points; those an earlier pod ended with stay as they are. */
-async function begin(work: Work): Promise<MigratedCollection[]> {
-  const { target, tools } = work
-  await patiently(work, async () => {
+async function prepareCollections(context: RunContext): Promise<MigratedCollection[]> {
+  const { target, tools } = context
+  await retryTransient(context, async () => {
     if (await target.engine.readyz(tools.signal)) return
     throw new EngineError(
       `target cluster not ready: ${target.engine.node} does not answer /readyz with 200`,
     )
   })
-  await putBackEarlier(work)
-  const known = new Map(
-    tools.reporter.earlier?.migration?.collections.map((collection) => [
+  await restorePreviousSettings(context)
+  const previousCollections = new Map(
+    tools.reporter.previous?.migration?.collections.map((collection) => [
       collection.name,
       collection,
     ]),
   )
-  work.tally.asks(calledSource(work))
-  const chosen = await chosenCollections(work, known)
-  const { finished } = tools.reporter.earlier?.migration ?? {}
-  return chosen.map((collection) => {
-    const before = known.get(collection.name)
-    if (before !== undefined && isOver(before)) return before
-    if (!isFinished(collection.name, finished)) return collection
+  context.progress.setUnreachedSource(formatSource(context))
+  const selected = await selectCollections(context, previousCollections)
+  const { finished } = tools.reporter.previous?.migration ?? {}
+  return selected.map((collection) => {
+    const previousState = previousCollections.get(collection.name)
+    if (previousState !== undefined && isTerminal(previousState)) return previousState
+    if (!includesFingerprint(collection.name, finished)) return collection
     return { ...collection, status: 'Completed', pointsCopied: collection.pointsTotal ?? 0 }
   })
 }
@@ -111,17 +144,17 @@ async function begin(work: Work): Promise<MigratedCollection[]> {
 const MAX_LISTINGS = 10
 
 /** Collections that were created on the source meanwhile. */
-async function migrateNew(work: Work): Promise<void> {
-  const { tally, tools } = work
+async function migrateNewCollections(context: RunContext): Promise<void> {
+  const { progress, tools } = context
   for (let listing = 1; ; listing += 1) {
-    const added = await newCollections(work)
+    const added = await findNewCollections(context)
     if (added.length === 0) return
     const names = added.map(({ name }) => name)
     tools.log.info({ collections: names }, 'collections were created on the source meanwhile')
-    tally.add(added)
+    progress.add(added)
     for (const collection of added) {
-      if (listing < MAX_LISTINGS) await migrate(collection, work)
-      else tally.failed(collection.name, `${collection.name}: ${TOO_LATE}`)
+      if (listing < MAX_LISTINGS) await migrate(collection, context)
+      else progress.failed(collection.name, `${collection.name}: ${TOO_LATE}`)
     }
     if (listing === MAX_LISTINGS) return
   }
@@ -130,104 +163,116 @@ async function migrateNew(work: Work): Promise<void> {
 const TOO_LATE = 'it was created on the source while others that were created meanwhile were copied'
 
 /** A cluster by its name, another engine by its address. */
-function calledSource({ plan, source }: Work): string {
+function formatSource({ plan, source }: RunContext): string {
   if (!('cluster' in plan.source)) return source.engine.node
   const { namespace, name } = plan.source.cluster
   return `cluster ${namespace}/${name}`
 }
 
-function isOver({ status }: MigratedCollection): boolean {
+function isTerminal({ status }: MigratedCollection): boolean {
   return status === 'Completed' || status === 'Failed'
 }
 
-async function migrate(collection: MigratedCollection, work: Work): Promise<void> {
-  if (isOver(collection)) return
+async function migrate(collection: MigratedCollection, context: RunContext): Promise<void> {
+  if (isTerminal(collection)) return
   const { name } = collection
-  const { tally, tools } = work
+  const { progress, tools } = context
   try {
-    refuseTwin(name, work)
-    const proof = await copyAndProve(name, work)
-    tools.log.info({ collection: name }, `collection ${name}: ${proof}`)
-    tally.completed(name, proof)
+    rejectDuplicateTarget(name, context)
+    const summary = await copyAndVerify(name, context)
+    tools.log.info({ collection: name }, `collection ${name}: ${summary}`)
+    progress.completed(name, summary)
   } catch (error) {
     tools.signal.throwIfAborted()
-    if (!isTold(error)) throw error
-    const message = `${name}: ${explained(error.message)}`
+    if (!isReportable(error)) throw error
+    const message = `${name}: ${withHint(error.message)}`
     tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
-    tally.failed(name, message)
+    progress.failed(name, message)
   }
-  tally.tell()
-  await tally.told()
+  progress.report()
+  await progress.flush()
 }
 
-async function copyAndProve(name: string, work: Work): Promise<string> {
-  const { order, tools } = work
-  const stood = earlierPosition(tools)
-  const targetName = targetNameOf(name, order)
-  const seen = [{ side: work.source, name }]
+async function copyAndVerify(name: string, context: RunContext): Promise<string> {
+  const { options, tools } = context
+  const resumePosition = previousPosition(tools)
+  const targetName = resolveTargetName(name, options)
+  const touched = [{ endpoint: context.source, name }]
   try {
-    await untilReadable(work.source, name, work)
-    const shape = await readShape(name, work)
+    await waitForReadablePoints(context.source, name, context)
+    const sourceCollection = await readSourceCollection(name, context)
     const position = await prepareTarget(
-      shape,
-      stood?.collection === name ? stood : undefined,
-      work,
+      sourceCollection,
+      resumePosition?.collection === name ? resumePosition : undefined,
+      context,
     )
-    seen.push({ side: work.target, name: targetName })
-    const { said, difference } = await copyFrom(position, shape, work)
+    touched.push({ endpoint: context.target, name: targetName })
+    const { summary, difference } = await copyFrom(position, sourceCollection, context)
     if (difference !== undefined) throw new EngineError(difference)
-    return said
+    return summary
   } catch (error) {
-    const told = await putBackAfter(error, targetName, work)
+    const finalError = await restoreAfterFailure(error, targetName, context)
     tools.signal.throwIfAborted()
-    for (const collection of seen) await refuseDeleted(told, collection, work)
-    throw told
+    for (const collection of touched) await rejectIfDeleted(finalError, collection, context)
+    throw finalError
   }
 }
 
 /** Where the pod before this one was; what it held back is put back by now. */
-function earlierPosition({ reporter }: Tools): MigrationPosition | undefined {
-  const { position } = reporter.earlier?.migration ?? {}
+function previousPosition({ reporter }: Dependencies): MigrationCheckpoint | undefined {
+  const { position } = reporter.previous?.migration ?? {}
   if (position === undefined) return undefined
   const { indexingThreshold: _, ...rest } = position
   return rest
 }
 
-async function copyFrom(position: MigrationPosition, shape: Shape, work: Work): Promise<Proof> {
-  const { tally, tools } = work
-  const places = placesOf(shape, work)
-  tally.begin(position)
-  tools.log.info({ ...position }, tally.line())
-  const { copied: most, wait } = await limitsOf(shape, work)
+async function copyFrom(
+  position: MigrationCheckpoint,
+  sourceCollection: SourceCollection,
+  context: RunContext,
+): Promise<Verification> {
+  const { progress, tools } = context
+  const scopes = copyScopes(sourceCollection, context)
+  progress.setPosition(position)
+  tools.log.info({ ...position }, progress.statusLine())
+  const { copyPageSize: pageSize, wait } = await readPageLimits(sourceCollection, context)
   // What a target without points has in the end can be compared whole.
-  const isFirst = earlierPosition(tools)?.collection !== shape.name
-  const ids = position.before === 0 ? undefined : new CopiedIds(isFirst)
-  const load = { places, points: shape.info.points_count ?? 0, most, wait, ids }
-  const copied = await copyPoints(position, load, work)
-  tally.copied(shape.name, copied)
-  await release(position, targetNameOf(shape.name, work.order), work)
-  tools.log.info({ collection: shape.name, points: copied }, 'points copied')
-  return prove(shape.name, { position, ids }, work)
+  const isFirstAttempt = previousPosition(tools)?.collection !== sourceCollection.name
+  const ids = position.before === 0 ? undefined : new CopiedIds(isFirstAttempt)
+  const input = { scopes, points: sourceCollection.info.points_count ?? 0, pageSize, wait, ids }
+  const copiedPoints = await copyPoints(position, input, context)
+  progress.setCopied(sourceCollection.name, copiedPoints)
+  await restoreSettings(
+    position,
+    resolveTargetName(sourceCollection.name, context.options),
+    context,
+  )
+  tools.log.info({ collection: sourceCollection.name, points: copiedPoints }, 'points copied')
+  return verifyCopy(sourceCollection.name, { position, ids }, context)
 }
 
 /** From here on nothing is to be put back. */
-async function release(position: MigrationPosition, name: string, work: Work): Promise<void> {
-  const { indexingThreshold: threshold, ...rest } = { ...position, ...work.tally.position }
+async function restoreSettings(
+  position: MigrationCheckpoint,
+  name: string,
+  context: RunContext,
+): Promise<void> {
+  const { indexingThreshold: threshold, ...rest } = { ...position, ...context.progress.position }
   if (threshold === undefined) return
-  await putBack(name, threshold, work)
-  work.tally.begin(rest)
+  await restoreIndexingThreshold(name, threshold, context)
+  context.progress.setPosition(rest)
 }
 
 /** What a person can do about it, where the words do not say. */
-function explained(message: string): string {
-  if (isFull(message)) return `${message} (the volume of the target is full: grow it)`
-  if (isUntrusted(message)) return `${message} (a source behind a private CA needs caSecretRef)`
+function withHint(message: string): string {
+  if (isDiskFull(message)) return `${message} (the volume of the target is full: grow it)`
+  if (isTlsError(message)) return `${message} (a source behind a private CA needs caSecretRef)`
   return message
 }
 
-function endOf(tally: Tally): End {
-  const migration = tally.result()
-  const message = tally.summary()
+function finalReport(progress: Progress): FinalReport {
+  const migration = progress.toResult()
+  const message = progress.summary()
   if (migration.failed === 0) return { state: 'Done', message, migration }
   return { state: 'Failed', reason: 'MigrationFailed', message, migration }
 }

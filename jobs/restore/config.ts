@@ -3,17 +3,22 @@
  * engine can change it, and what stays different has a name.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { EngineError } from '../../crds/errors.ts'
-import type { ManifestCollection } from '../../crds/manifest.ts'
-import type { CollectionBody } from '../../crds/rules/bodies.ts'
-import { assembled, isPlain, own, type Plain } from '../../crds/rules/objects.ts'
-import type { LiveCollection } from '../clients/engine-recovery-answers.ts'
-import { patiently } from '../patience.ts'
-import { collectionsOn, recoveryOn, type Work } from './work.ts'
-import type { Wanted } from './wanted.ts'
+import { EngineError } from '../../crds/contract/errors.ts'
+import type { ManifestCollection } from '../../crds/contract/manifest.ts'
+import type { CollectionBody } from '../../crds/engine/collections.ts'
+import {
+  fromPaths,
+  isPlainObject,
+  ownValue,
+  type PlainObject,
+} from '../../crds/engine/plain-object.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import { retryTransient } from '../retry.ts'
+import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import type { RestoreItem } from './restore-item.ts'
 
 /** As the engine shows it; what it holds besides `params` is looked at part by part. */
-export type Config = ManifestCollection['config'] & Plain
+export type Config = ManifestCollection['config'] & PlainObject
 
 /** One value, where it is in the configuration and in the body of PATCH, if that knows it. */
 interface Setting {
@@ -39,17 +44,19 @@ const MAX_NAMED = 5
 const MAX_VALUE = 60
 
 /** Before anything is recovered, so that the segments of the backup already are as they should be. */
-export async function alignConfig(
-  { source, name }: Wanted,
-  { config }: Pick<LiveCollection, 'config'>,
-  work: Work,
+export async function applyConfig(
+  { source, name }: RestoreItem,
+  { config }: Pick<RestoreCollectionInfo, 'config'>,
+  context: RunContext,
 ): Promise<void> {
-  const { log, signal } = work.tools
+  const { log, signal } = context.tools
   const body = patchBody(differences(source.config, config))
   if (body === undefined) return
   log.info({ collection: name, parts: Object.keys(body) }, 'sets the configuration of the backup')
   try {
-    await patiently(work, () => collectionsOn(work, 0).patchCollection(name, body, signal))
+    await retryTransient(context, () =>
+      collectionsOn(context, 0).patchCollection(name, body, signal),
+    )
   } catch (error) {
     // What the engine refuses stays different, and is named at the end.
     if (!(error instanceof EngineError) || ![400, 422].includes(error.status ?? 0)) throw error
@@ -58,114 +65,138 @@ export async function alignConfig(
 }
 
 /** Names in a note what is not as in the backup, the payload indexes included. */
-export async function noteDifferences({ source, name }: Wanted, work: Work): Promise<void> {
-  const { signal } = work.tools
-  const live = await patiently(work, () => recoveryOn(work, 0).collection(name, signal))
+export async function noteDifferences(
+  { source, name }: RestoreItem,
+  context: RunContext,
+): Promise<void> {
+  const { signal } = context.tools
+  const live = await retryTransient(context, () => recoveryOn(context, 0).collection(name, signal))
   if (live === undefined) return
-  const found = [
-    ...differences(source.config, live.config).map(inWords),
+  const differing = [
+    ...differences(source.config, live.config).map(formatDifference),
     ...indexDifferences(source.payloadIndexes, live.payload_schema ?? {}),
   ]
-  if (found.length === 0) return
-  const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : ''
-  work.tally.note(
-    `${name} differs from the backup in ${found.slice(0, MAX_NAMED).join(', ')}${more}`,
+  if (differing.length === 0) return
+  const suffix = differing.length > MAX_NAMED ? ` and ${differing.length - MAX_NAMED} more` : ''
+  context.progress.note(
+    `${name} differs from the backup in ${differing.slice(0, MAX_NAMED).join(', ')}${suffix}`,
   )
 }
 
 export function differences(recorded: Config, live: Config): Difference[] {
   const byPath = (settings: Setting[]) =>
     new Map(settings.map((setting) => [JSON.stringify(setting.path), setting]))
-  const [then, now] = [byPath(settingsOf(recorded)), byPath(settingsOf(live))]
-  return [...new Set([...then.keys(), ...now.keys()])].flatMap((key) => {
-    const setting = then.get(key) ?? now.get(key)
-    const [wanted, found] = [then.get(key)?.value, now.get(key)?.value]
+  const [recordedSettings, liveSettings] = [
+    byPath(flattenSettings(recorded)),
+    byPath(flattenSettings(live)),
+  ]
+  return [...new Set([...recordedSettings.keys(), ...liveSettings.keys()])].flatMap((key) => {
+    const setting = recordedSettings.get(key) ?? liveSettings.get(key)
+    const [expected, actual] = [recordedSettings.get(key)?.value, liveSettings.get(key)?.value]
     if (setting === undefined) return []
-    if (wanted === undefined && setting.isOpen === true) return []
-    if (isDeepStrictEqual(withoutNull(wanted), withoutNull(found))) return []
+    if (expected === undefined && setting.isOpen === true) return []
+    if (isDeepStrictEqual(withoutNull(expected), withoutNull(actual))) return []
     const { path, patch, unset } = setting
-    const value = withoutNull(wanted) ?? unset
+    const value = withoutNull(expected) ?? unset
     const change = patch !== undefined && value !== undefined && { patch: { path: patch, value } }
-    return [{ path, recorded: wanted, live: found, ...change }]
+    return [{ path, recorded: expected, live: actual, ...change }]
   })
 }
 
 /** Undefined where there is nothing that a PATCH could change. */
-export function patchBody(found: Difference[]): CollectionBody | undefined {
-  const patches = found.flatMap(({ patch }) => (patch === undefined ? [] : [patch]))
-  return patches.length === 0 ? undefined : assembled(patches)
+export function patchBody(diffs: Difference[]): CollectionBody | undefined {
+  const patches = diffs.flatMap(({ patch }) => (patch === undefined ? [] : [patch]))
+  return patches.length === 0 ? undefined : fromPaths(patches)
 }
 
-function settingsOf({ params, ...parts }: Config): Setting[] {
-  const vectors = own(params, 'vectors')
+function flattenSettings({ params, ...parts }: Config): Setting[] {
+  const vectors = ownValue(params, 'vectors')
   return [
-    ...['write_consistency_factor', 'on_disk_payload'].map((name) => param(params, name)),
-    ...['read_fan_out_factor', 'read_fan_out_delay_ms'].map((name) => param(params, name)),
-    ...leaves(parts['hnsw_config'], ['hnsw_config'], ['hnsw_config'], { isOpen: true }),
-    ...leaves(parts['optimizer_config'], ['optimizer_config'], ['optimizers_config'], {
+    ...['write_consistency_factor', 'on_disk_payload'].map((name) => paramSetting(params, name)),
+    ...['read_fan_out_factor', 'read_fan_out_delay_ms'].map((name) => paramSetting(params, name)),
+    ...leafSettings(parts['hnsw_config'], ['hnsw_config'], ['hnsw_config'], { isOpen: true }),
+    ...leafSettings(parts['optimizer_config'], ['optimizer_config'], ['optimizers_config'], {
       isOpen: true,
     }).map(withAuto),
-    ...leaves(parts['wal_config'], ['wal_config'], undefined, { isOpen: true }),
-    quantization(parts['quantization_config'], [], []),
-    ...leaves(parts['strict_mode_config'], ['strict_mode_config'], ['strict_mode_config']).map(
-      (setting) => (setting.path[1] === 'enabled' ? { ...setting, unset: false } : setting),
+    ...leafSettings(parts['wal_config'], ['wal_config'], undefined, { isOpen: true }),
+    quantizationSetting(parts['quantization_config'], [], []),
+    ...leafSettings(
+      parts['strict_mode_config'],
+      ['strict_mode_config'],
+      ['strict_mode_config'],
+    ).map((setting) => (setting.path[1] === 'enabled' ? { ...setting, unset: false } : setting)),
+    ...leafSettings(parts['metadata'], ['metadata'], ['metadata'], { unset: null }),
+    ...namedVectors(vectors).flatMap(([name, vector]) => vectorSettings(vector, name, vectors)),
+    ...namedVectors(ownValue(params, 'sparse_vectors')).flatMap(([name, vector]) =>
+      sparseVectorSettings(vector, name),
     ),
-    ...leaves(parts['metadata'], ['metadata'], ['metadata'], { unset: null }),
-    ...named(vectors).flatMap(([name, vector]) => ofVector(vector, name, vectors)),
-    ...named(own(params, 'sparse_vectors')).flatMap(([name, vector]) => ofSparse(vector, name)),
   ]
 }
 
-function param(params: Plain, name: string): Setting {
-  return { path: ['params', name], value: own(params, name), patch: ['params', name] }
+function paramSetting(params: PlainObject, name: string): Setting {
+  return { path: ['params', name], value: ownValue(params, name), patch: ['params', name] }
 }
 
 /** An object with a number as `size` is the one unnamed vector, which PATCH calls "". */
-function named(vectors: unknown): [string, Plain][] {
-  if (!isPlain(vectors)) return []
-  if (typeof own(vectors, 'size') === 'number') return [['', vectors]]
-  return Object.entries(vectors).flatMap(([name, one]) => (isPlain(one) ? [[name, one]] : []))
+function namedVectors(vectors: unknown): [string, PlainObject][] {
+  if (!isPlainObject(vectors)) return []
+  if (typeof ownValue(vectors, 'size') === 'number') return [['', vectors]]
+  return Object.entries(vectors).flatMap(([name, vector]) =>
+    isPlainObject(vector) ? [[name, vector]] : [],
+  )
 }
 
-function ofVector(vector: Plain, name: string, all: unknown): Setting[] {
-  const isSingle = typeof own(all, 'size') === 'number'
+function vectorSettings(vector: PlainObject, name: string, vectors: unknown): Setting[] {
+  const isSingle = typeof ownValue(vectors, 'size') === 'number'
   const path = ['params', 'vectors', ...(isSingle ? [] : [name])]
   const patch = ['vectors', name]
   return [
-    { path: [...path, 'on_disk'], value: own(vector, 'on_disk'), patch: [...patch, 'on_disk'] },
-    ...leaves(own(vector, 'hnsw_config'), [...path, 'hnsw_config'], [...patch, 'hnsw_config']),
-    quantization(own(vector, 'quantization_config'), path, patch),
+    {
+      path: [...path, 'on_disk'],
+      value: ownValue(vector, 'on_disk'),
+      patch: [...patch, 'on_disk'],
+    },
+    ...leafSettings(
+      ownValue(vector, 'hnsw_config'),
+      [...path, 'hnsw_config'],
+      [...patch, 'hnsw_config'],
+    ),
+    quantizationSetting(ownValue(vector, 'quantization_config'), path, patch),
   ]
 }
 
-function ofSparse(vector: Plain, name: string): Setting[] {
+function sparseVectorSettings(vector: PlainObject, name: string): Setting[] {
   const path = ['params', 'sparse_vectors', name]
   const patch = ['sparse_vectors', name]
   return [
-    { path: [...path, 'modifier'], value: own(vector, 'modifier'), patch: [...patch, 'modifier'] },
-    ...leaves(own(vector, 'index'), [...path, 'index'], [...patch, 'index']),
+    {
+      path: [...path, 'modifier'],
+      value: ownValue(vector, 'modifier'),
+      patch: [...patch, 'modifier'],
+    },
+    ...leafSettings(ownValue(vector, 'index'), [...path, 'index'], [...patch, 'index']),
   ]
 }
 
 /** Replaced as a whole. */
-function quantization(value: unknown, path: string[], patch: string[]): Setting {
+function quantizationSetting(value: unknown, path: string[], patch: string[]): Setting {
   const name = 'quantization_config'
   return { path: [...path, name], value, patch: [...patch, name], unset: 'Disabled' }
 }
 
 /** Each value of an object by itself. */
-function leaves(
+function leafSettings(
   value: unknown,
   path: string[],
   patch: string[] | undefined,
-  more: Pick<Setting, 'unset' | 'isOpen'> = {},
+  options: Pick<Setting, 'unset' | 'isOpen'> = {},
 ): Setting[] {
-  if (!isPlain(value)) return []
-  return Object.entries(value).map(([name, one]) => ({
+  if (!isPlainObject(value)) return []
+  return Object.entries(value).map(([name, child]) => ({
     path: [...path, name],
-    value: one,
+    value: child,
     ...(patch !== undefined && { patch: [...patch, name] }),
-    ...more,
+    ...options,
   }))
 }
 
@@ -176,25 +207,28 @@ function withAuto(setting: Setting): Setting {
 
 function indexDifferences(
   recorded: ManifestCollection['payloadIndexes'],
-  live: NonNullable<LiveCollection['payload_schema']>,
+  live: NonNullable<RestoreCollectionInfo['payload_schema']>,
 ): string[] {
   return [...new Set([...Object.keys(recorded), ...Object.keys(live)])].flatMap((field) => {
-    const [wanted, found] = [own(recorded, field), own(live, field)]
+    const [expected, actual] = [ownValue(recorded, field), ownValue(live, field)]
     const index = `the payload index of ${JSON.stringify(field)}`
-    if (found === undefined) return [`${index} (missing)`]
-    if (wanted === undefined) return [`${index} (not in the backup)`]
-    const isSame =
-      own(wanted, 'dataType') === own(found, 'data_type') &&
-      isDeepStrictEqual(withoutNull(own(wanted, 'params')), withoutNull(own(found, 'params')))
-    return isSame ? [] : [`${index} (another one)`]
+    if (actual === undefined) return [`${index} (missing)`]
+    if (expected === undefined) return [`${index} (not in the backup)`]
+    const isEqual =
+      ownValue(expected, 'dataType') === ownValue(actual, 'data_type') &&
+      isDeepStrictEqual(
+        withoutNull(ownValue(expected, 'params')),
+        withoutNull(ownValue(actual, 'params')),
+      )
+    return isEqual ? [] : [`${index} (another one)`]
   })
 }
 
-function inWords({ path, recorded, live }: Difference): string {
-  return `${path.join('.')} (${short(live)}, not ${short(recorded)})`
+function formatDifference({ path, recorded, live }: Difference): string {
+  return `${path.join('.')} (${abbreviate(live)}, not ${abbreviate(recorded)})`
 }
 
-function short(value: unknown): string {
+function abbreviate(value: unknown): string {
   const text = JSON.stringify(value ?? null)
   return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE)}…`
 }
@@ -202,9 +236,9 @@ function short(value: unknown): string {
 /** What is null is unset, at any depth, and so is an object without anything set. */
 function withoutNull(value: unknown): unknown {
   if (value === null) return undefined
-  if (!isPlain(value)) return value
+  if (!isPlainObject(value)) return value
   const entries = Object.entries(value)
-    .map(([name, one]) => [name, withoutNull(one)] as const)
-    .filter(([, one]) => one !== undefined)
+    .map(([name, child]) => [name, withoutNull(child)] as const)
+    .filter(([, child]) => child !== undefined)
   return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }

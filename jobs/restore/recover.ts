@@ -2,65 +2,74 @@
  * One node after the other gets its snapshot, by ordinal, and each is settled before the next: the shards
  * of a node move to it with its snapshot (facts 6.4, step 5).
  */
-import { EngineError } from '../../crds/errors.ts'
-import { humanSize } from '../../crds/size.ts'
-import { patiently } from '../patience.ts'
-import { attempted, untilIdle } from './attempts.ts'
-import { bring } from './bring.ts'
-import { strayed } from './placing.ts'
-import { LastingDisagreement, settled } from './settled.ts'
-import type { Copies } from './sight.ts'
-import { recoveryOn, type Work } from './work.ts'
-import type { NodeWanted, RestoredNode } from './wanted.ts'
+import { EngineError } from '../../crds/contract/errors.ts'
+import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
+import { formatBytes } from '../../crds/units.ts'
+import { retryTransient, runGroupsConcurrently } from '../retry.ts'
+import { recoveryOn, type RunContext } from './context.ts'
+import { deliverSnapshot } from './deliver-snapshot.ts'
+import { replicasOnFirstNode, type ReplicaStates } from './placement.ts'
+import { requireShards } from './prepare-collection.ts'
+import type { NodeItem, ShardItem, SourceNodeSnapshot } from './restore-item.ts'
+import { retryRecovery, waitForIdle } from './retry-recovery.ts'
+import { firstMisplaced } from './shard-transfers.ts'
+import { PermanentDisagreement, waitForShards } from './wait-for-shards.ts'
 
 /** Shards are not equally large; half of the expected points are more than a stray write brings. */
-const LEAST_SHARE = 0.5
+const MIN_POINTS_SHARE = 0.5
 
 /** From the given node on: those before it have their snapshot. */
-export async function recoverNodes(wanted: NodeWanted, work: Work, from: number): Promise<void> {
-  const { source, name } = wanted
-  const snapshots = source.snapshots.toSorted((one, other) => one.nodeIndex - other.nodeIndex)
-  for (const snapshot of snapshots.slice(from)) {
+export async function recoverNodes(
+  item: NodeItem,
+  context: RunContext,
+  firstNode: number,
+): Promise<void> {
+  const { source, name } = item
+  const snapshots = source.snapshots.toSorted((a, b) => a.nodeIndex - b.nodeIndex)
+  for (const snapshot of snapshots.slice(firstNode)) {
     const { nodeIndex: node, sizeBytes: bytes } = snapshot
     const before = {}
-    await attempted(
+    await retryRecovery(
       {
         ...{ collection: name, node, bytes },
-        act: () => recoverNode(wanted, { snapshot, before }, work),
-        isDone: () => isRecovered(wanted, { snapshot, before }, work),
+        run: () => recoverNode(item, { snapshot, before }, context),
+        isDone: () => isNodeRecovered(item, { snapshot, before }, context),
       },
-      work,
+      context,
     )
-    await work.tally.nodeDone(snapshot)
+    await context.progress.nodeDone(snapshot)
   }
-  await untilIdle(wanted, work)
+  await waitForIdle(item, context)
 }
 
-interface Taking {
-  snapshot: RestoredNode
+interface NodeRecovery {
+  snapshot: SourceNodeSnapshot
   /** Points of the shards that the node held before its first recovery, by id. */
   before: { points?: Map<number, number> }
 }
 
 async function recoverNode(
-  wanted: NodeWanted,
-  { snapshot, before }: Taking,
-  work: Work,
+  item: NodeItem,
+  { snapshot, before }: NodeRecovery,
+  context: RunContext,
 ): Promise<void> {
-  const { name } = wanted
-  const { log, time } = work.tools
+  const { name } = item
+  const { log, time } = context.tools
   const { nodeIndex: node, sizeBytes } = snapshot
-  await untilIdle(wanted, work)
-  before.points ??= await patiently(work, () => pointsOn(name, node, work))
-  work.tally.step(`node ${node + 1}: takes ${humanSize(sizeBytes)}`)
-  const begun = time.now().getTime()
-  const way = await bring(
-    { node, taker: { collection: name }, snapshot, checksum: checksumOf(snapshot) },
-    work,
+  await waitForIdle(item, context)
+  before.points ??= await retryTransient(context, () => readPointCounts(name, node, context))
+  context.progress.step(`node ${node + 1}: takes ${formatBytes(sizeBytes)}`)
+  const startedAt = time.now().getTime()
+  const mode = await deliverSnapshot(
+    { node, target: { collection: name }, snapshot, checksum: expectedChecksum(snapshot) },
+    context,
   )
-  const seconds = (time.now().getTime() - begun) / 1000
-  log.info({ collection: name, node, bytes: sizeBytes, seconds, way }, work.tally.line())
-  await settled(name, work, (copies) => misplaced(snapshot, copies))
+  const seconds = (time.now().getTime() - startedAt) / 1000
+  log.info(
+    { collection: name, node, bytes: sizeBytes, seconds, way: mode },
+    context.progress.statusLine(),
+  )
+  await waitForShards(name, context, (replicas) => misplacedOnNode(snapshot, replicas))
 }
 
 /**
@@ -70,42 +79,185 @@ async function recoverNode(
  * the others are back too. Where none has, they must have about as many points as such a part of the
  * collection has. What cannot be proved is recovered again.
  */
-async function isRecovered(
-  { source, name }: NodeWanted,
-  { snapshot, before: { points: before } }: Taking,
-  work: Work,
+async function isNodeRecovered(
+  { source, name }: NodeItem,
+  { snapshot, before: { points: before } }: NodeRecovery,
+  context: RunContext,
 ): Promise<boolean> {
-  const held = snapshot.localShards.filter(({ shardId }) => before?.has(shardId) ?? true)
-  if (held.some(({ shardId }) => before?.get(shardId) !== 0)) return false
+  const heldShards = snapshot.localShards.filter(({ shardId }) => before?.has(shardId) ?? true)
+  if (heldShards.some(({ shardId }) => before?.get(shardId) !== 0)) return false
   try {
-    await settled(name, work, (copies) => misplaced(snapshot, copies))
+    await waitForShards(name, context, (replicas) => misplacedOnNode(snapshot, replicas))
   } catch (error) {
-    if (!(error instanceof EngineError) || error instanceof LastingDisagreement) throw error
+    if (!(error instanceof EngineError) || error instanceof PermanentDisagreement) throw error
     return false
   }
-  if (held.length < snapshot.localShards.length) return true
+  if (heldShards.length < snapshot.localShards.length) return true
   const recorded = source.exactPointsCount ?? source.pointsCount ?? Infinity
-  const now = await patiently(work, () => pointsOn(name, snapshot.nodeIndex, work))
-  const found = held.reduce((sum, { shardId }) => sum + (now.get(shardId) ?? 0), 0)
-  const share = (recorded * held.length) / source.shards.length
-  return found > 0 && found >= share * LEAST_SHARE
+  const current = await retryTransient(context, () =>
+    readPointCounts(name, snapshot.nodeIndex, context),
+  )
+  const pointsFound = heldShards.reduce((sum, { shardId }) => sum + (current.get(shardId) ?? 0), 0)
+  const expectedShare = (recorded * heldShards.length) / source.shards.length
+  return pointsFound > 0 && pointsFound >= expectedShare * MIN_POINTS_SHARE
 }
 
 /** Of the shards that a node holds, by id. */
-async function pointsOn(name: string, node: number, work: Work): Promise<Map<number, number>> {
-  const { local_shards } = await recoveryOn(work, node).placement(name, work.tools.signal)
+async function readPointCounts(
+  name: string,
+  node: number,
+  context: RunContext,
+): Promise<Map<number, number>> {
+  const { local_shards } = await recoveryOn(context, node).collectionCluster(
+    name,
+    context.tools.signal,
+  )
   return new Map(local_shards.map(({ shard_id, points_count }) => [shard_id, points_count]))
 }
 
 /** Each shard of the snapshot is on its node, and there alone. */
-export function misplaced(
-  { nodeIndex, localShards }: Pick<RestoredNode, 'nodeIndex' | 'localShards'>,
-  copies: Copies,
+export function misplacedOnNode(
+  { nodeIndex, localShards }: Pick<SourceNodeSnapshot, 'nodeIndex' | 'localShards'>,
+  replicas: ReplicaStates,
 ): string | undefined {
-  return strayed(new Map(localShards.map(({ shardId }) => [shardId, [nodeIndex]])), copies)
+  return firstMisplaced(new Map(localShards.map(({ shardId }) => [shardId, [nodeIndex]])), replicas)
 }
 
 /** What the engine said of it, or what was uploaded where it said nothing; another program may have recorded neither. */
-function checksumOf({ checksum, sha256 }: RestoredNode): string | undefined {
+function expectedChecksum({ checksum, sha256 }: SourceNodeSnapshot): string | undefined {
   return (checksum ?? sha256)?.toLowerCase()
+}
+
+/** Nodes at once: as many streams pass through the memory of the Job. */
+const NODE_CONCURRENCY = 8
+
+/** But for those that are back already. */
+export async function recoverShards(
+  item: ShardItem,
+  context: RunContext,
+  restored: readonly number[],
+): Promise<void> {
+  const { source, name } = item
+  const remaining = source.snapshots.filter(({ shardId }) => !restored.includes(shardId))
+  if (remaining.length === 0) return
+  const view = await waitForShards(name, context)
+  requireShards(item, view)
+  const nodeByShard = singleHolders(name, remaining, replicasOnFirstNode(view))
+  const deliveries = remaining.map((snapshot) => ({
+    snapshot,
+    node: nodeByShard.get(snapshot.shardId) ?? 0,
+  }))
+  const groups = [...Map.groupBy(deliveries, ({ node }) => node).values()]
+  const inProgress = new Set<string>()
+  await runGroupsConcurrently(groups, NODE_CONCURRENCY, async ({ snapshot, node }) => {
+    const label = `${snapshot.shardId} on node ${node}`
+    const begins = () =>
+      context.progress.step(`takes shards ${[...inProgress.add(label)].join(', ')}`)
+    const before = { points: undefined as number | undefined }
+    const recovery = { snapshot, node, begins, before }
+    await retryRecovery(
+      {
+        ...{ collection: name, node, shard: snapshot.shardId, bytes: snapshot.sizeBytes },
+        run: () => recoverShard(item, recovery, context),
+        isDone: () => isShardRecovered(name, recovery, context),
+      },
+      context,
+    )
+    inProgress.delete(label)
+    await context.progress.shardDone(snapshot)
+  })
+  await waitForIdle(item, context)
+  const placement = new Map([...nodeByShard].map(([shard, node]) => [shard, [node]]))
+  await waitForShards(name, context, (replicas) => firstMisplaced(placement, replicas))
+}
+
+/** The one node that holds each shard. */
+function singleHolders(
+  name: string,
+  snapshots: ShardSnapshot[],
+  replicas: ReplicaStates,
+): Map<number, number> {
+  return new Map(
+    snapshots.map(({ shardId }) => {
+      const [holder, ...others] = replicas.get(shardId)?.keys() ?? []
+      if (holder !== undefined && others.length === 0) return [shardId, holder]
+      throw new EngineError(`shard ${shardId} of ${name} has ${others.length + 1} copies, not one`)
+    }),
+  )
+}
+
+interface ShardRecovery {
+  snapshot: ShardSnapshot
+  node: number
+  begins: () => void
+  /** Points of the shard at the target before its first recovery. */
+  before: { points: number | undefined }
+}
+
+async function recoverShard(
+  item: ShardItem,
+  { snapshot, node, begins, before }: ShardRecovery,
+  context: RunContext,
+): Promise<void> {
+  const { log, time } = context.tools
+  const { name } = item
+  const { shardId: shard, sizeBytes, sha256 } = snapshot
+  await waitForIdle(item, context, [node])
+  const points = await requireShardOnNode(name, snapshot, node, context)
+  before.points ??= points
+  begins()
+  const startedAt = time.now().getTime()
+  const target = { collection: name, shard }
+  const mode = await deliverSnapshot({ node, target, snapshot, checksum: sha256 }, context)
+  const seconds = (time.now().getTime() - startedAt) / 1000
+  log.info(
+    { collection: name, shard, node, bytes: sizeBytes, seconds, way: mode },
+    context.progress.statusLine(),
+  )
+}
+
+/**
+ * Whether a recovery whose answer was lost has succeeded: the shard had another number of points before,
+ * and has that of its snapshot now. What cannot be proved is recovered again.
+ */
+async function isShardRecovered(
+  name: string,
+  { snapshot, node, before }: ShardRecovery,
+  context: RunContext,
+): Promise<boolean> {
+  const { shardId, pointsCount } = snapshot
+  if (pointsCount === undefined || before.points === undefined) return false
+  if (before.points === pointsCount) return false
+  const { signal } = context.tools
+  const { local_shards } = await retryTransient(context, () =>
+    recoveryOn(context, node).collectionCluster(name, signal),
+  )
+  const shard = local_shards.find(({ shard_id }) => shard_id === shardId)
+  return shard?.state === 'Active' && shard.points_count === pointsCount
+}
+
+/**
+ * Looked at just before: a node that does not hold the shard would become a second holder of it. Answers
+ * how many points the shard has.
+ */
+async function requireShardOnNode(
+  name: string,
+  { shardId, shardKey }: ShardSnapshot,
+  node: number,
+  context: RunContext,
+): Promise<number> {
+  const { local_shards } = await recoveryOn(context, node).collectionCluster(
+    name,
+    context.tools.signal,
+  )
+  const shard = local_shards.find(({ shard_id }) => shard_id === shardId)
+  if (shard === undefined) {
+    throw new EngineError(`shard ${shardId} of ${name} is no longer on node ${node}`, {
+      status: 409,
+    })
+  }
+  if ((shard.shard_key ?? undefined) === shardKey) return shard.points_count
+  throw new EngineError(`shard ${shardId} of ${name} is there under another shard key`, {
+    status: 409,
+  })
 }

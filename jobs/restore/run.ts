@@ -5,249 +5,285 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { API_VERSION } from '../../crds/names.ts'
-import type { RestorePlan } from '../../crds/restore-command.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
 import { recordReader } from '../backup/readers.ts'
-import type { Bucket } from '../clients/s3.ts'
-import { isTold, reasonOf } from '../failures.ts'
-import { Patience, explained, patiently } from '../patience.ts'
-import { Gone, Superseded, type Report } from '../report.ts'
-import type { Outcome, Tools } from '../tools.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
+import type { Dependencies, RunResult } from '../dependencies.ts'
+import { ResourceDeleted, Superseded, type Report } from '../reporter.ts'
+import { isReportable, reportReason, RetryBudget, retryTransient, withHint } from '../retry.ts'
 import { restoreAliases } from './aliases.ts'
-import { endEarlier } from './attempts.ts'
-import { findWays } from './bring.ts'
-import { makeCopies } from './copies.ts'
-import { holdsSome, isBegun, type Left } from './current.ts'
-import { lowerAgain, putBackFactor, putBackFactors } from './factor.ts'
-import { finish } from './finish.ts'
-import { checkCollection, seen } from './fitting.ts'
-import { makeReady } from './making.ts'
-import { noLoad, placesOf } from './places.ts'
-import { placeShards } from './placing.ts'
-import { recoverNodes } from './recover.ts'
-import { checkRoom, refuseShares, sharesOf } from './room.ts'
-import { atTarget } from './shard-ids.ts'
-import { LastingDisagreement } from './settled.ts'
-import { recoverShards } from './shards.ts'
-import { chosen, folderOf, readManifest, uncheckedIn } from './source.ts'
-import { Tally } from './tally.ts'
-import { checkTarget } from './target.ts'
-import { targetOf, type Work } from './work.ts'
-import type { Source, Wanted } from './wanted.ts'
+import { isPartlyRestored, isStarted, type Checkpoint } from './checkpoint.ts'
+import { checkCollection, readShardView } from './collection-checks.ts'
+import { targetTopology, type RunContext } from './context.ts'
+import { detectDeliveryModes } from './deliver-snapshot.ts'
+import { manifestFolder, readManifest, selectItems, unverifiableNotes } from './manifest.ts'
+import { emptyLoad, planPlacement } from './placement.ts'
+import {
+  lowerFactorAgain,
+  prepareCollection,
+  restoreFactor,
+  restoreFactors,
+} from './prepare-collection.ts'
+import { Progress } from './progress.ts'
+import { recoverNodes, recoverShards } from './recover.ts'
+import type { RestoreItem, SourceManifest } from './restore-item.ts'
+import { waitForEarlierRecoveries } from './retry-recovery.ts'
+import { withTargetIds } from './shard-ids.ts'
+import { moveShards, replicateShards } from './shard-transfers.ts'
+import { checkNodeCapacity, checkTarget, nodeLoads, rejectOverCapacity } from './target-checks.ts'
+import { verifyCollection } from './verify.ts'
+import { PermanentDisagreement } from './wait-for-shards.ts'
 
-export async function run(plan: RestorePlan, tools: Tools): Promise<Outcome> {
+export async function run(plan: RestorePlan, tools: Dependencies): Promise<RunResult> {
   // What speaks to buckets is loaded while the API answers.
-  const [bucket, spec] = await Promise.all([tools.bucketAt(plan.source), specOf(plan, tools)])
+  const [bucket, spec] = await Promise.all([tools.openBucket(plan.source), readSpec(plan, tools)])
   // Before the manifest is read: a purge that begins then sees it.
-  const reading = await recordReader(readingOf(plan, tools, bucket))
+  const reader = await recordReader(readerOptions(plan, tools, bucket))
   try {
     const report = await attempt({ plan, spec, tools, bucket })
     tools.log.info({ state: report.state, error: report.restore?.error }, report.message ?? '')
-    await tools.reporter.ended(report)
+    await tools.reporter.finish(report)
     return report.state
   } finally {
-    await reading.end()
+    await reader.stop()
     bucket.close()
   }
 }
 
-function readingOf(plan: RestorePlan, { time, log, signal }: Tools, bucket: Bucket) {
+function readerOptions(plan: RestorePlan, { time, log, signal }: Dependencies, bucket: Bucket) {
   const { uid, namespace, name } = plan
-  return { bucket, folder: folderOf(plan), restore: { uid, namespace, name }, time, log, signal }
-}
-
-type End = Report & { state: 'Done' | 'Failed' }
-
-interface Start {
-  plan: RestorePlan
-  spec: RestoreSpec
-  tools: Tools
-  bucket: Bucket
-}
-
-async function attempt({ plan, spec, tools, bucket }: Start): Promise<End> {
-  const tally = new Tally(tools, tools.reporter.earlier?.restore)
-  const { priority, waitForIndexing, replicationFactor } = spec
-  const settings = { folder: folderOf(plan), priority, waitForIndexing, replicationFactor }
-  const factors = tally.loweredFactors()
-  const shared = { patience: new Patience(), ways: new Map(), places: new Map(), factors }
-  const work: Work = { plan, tools, bucket, tally, ...settings, ...shared }
-  try {
-    await restoreAll(spec, work)
-    await tools.reporter.confirm()
-    return endOf(tally)
-  } catch (error) {
-    await putBackUnlessSuperseded(error, work)
-    tools.signal.throwIfAborted()
-    if (!isTold(error)) throw error
-    const message = explained(error.message)
-    tally.finish()
-    const result = tally.result()
-    const restored = { ...result, error: result.error ?? message }
-    return { state: 'Failed', reason: reasonOf(error), message, restore: restored }
+  return {
+    bucket,
+    folder: manifestFolder(plan),
+    restore: { uid, namespace, name },
+    time,
+    log,
+    signal,
   }
 }
 
-async function restoreAll(spec: RestoreSpec, work: Work): Promise<void> {
-  const { manifest, wanted } = await preflight(spec, work)
-  const fit = await fitting(wanted, work)
-  refuseShares(await sharesOf(fit, work.places, work))
-  for (const one of fit) await restore(one, work)
-  await putBackFactors(work)
-  await restoreAliases(manifest, wanted, work)
+type FinalReport = Report & { state: 'Done' | 'Failed' }
+
+interface AttemptOptions {
+  plan: RestorePlan
+  spec: RestoreSpec
+  tools: Dependencies
+  bucket: Bucket
+}
+
+async function attempt({ plan, spec, tools, bucket }: AttemptOptions): Promise<FinalReport> {
+  const progress = new Progress(tools, tools.reporter.previous?.restore)
+  const { priority, waitForIndexing, replicationFactor } = spec
+  const settings = { folder: manifestFolder(plan), priority, waitForIndexing, replicationFactor }
+  const factors = progress.loweredFactors()
+  const shared = {
+    patience: new RetryBudget(),
+    deliveryModes: new Map(),
+    placements: new Map(),
+    factors,
+  }
+  const context: RunContext = { plan, tools, bucket, progress, ...settings, ...shared }
+  try {
+    await restoreAll(spec, context)
+    await tools.reporter.verifyOwnership()
+    return finalReport(progress)
+  } catch (error) {
+    await restoreFactorsUnlessSuperseded(error, context)
+    tools.signal.throwIfAborted()
+    if (!isReportable(error)) throw error
+    const message = withHint(error.message)
+    progress.finish()
+    const result = progress.result()
+    const restored = { ...result, error: result.error ?? message }
+    return { state: 'Failed', reason: reportReason(error), message, restore: restored }
+  }
+}
+
+async function restoreAll(spec: RestoreSpec, context: RunContext): Promise<void> {
+  const { manifest, items } = await preflight(spec, context)
+  const restorable = await checkItems(items, context)
+  rejectOverCapacity(await nodeLoads(restorable, context.placements, context))
+  for (const item of restorable) await restoreCollection(item, context)
+  await restoreFactors(context)
+  await restoreAliases(manifest, items, context)
 }
 
 /** A pod that took over goes on with what is lowered. */
-async function putBackUnlessSuperseded(error: unknown, work: Work): Promise<void> {
-  if (work.factors.size === 0) return
+async function restoreFactorsUnlessSuperseded(error: unknown, context: RunContext): Promise<void> {
+  if (context.factors.size === 0) return
   const isSuperseded = (reason: unknown) => reason instanceof Superseded
-  const confirmed = await work.tools.reporter.confirm().then(
+  const confirmed = await context.tools.reporter.verifyOwnership().then(
     () => undefined,
     (reason: unknown) => reason,
   )
-  if (!isSuperseded(error) && !isSuperseded(confirmed)) await putBackFactors(work)
+  if (!isSuperseded(error) && !isSuperseded(confirmed)) await restoreFactors(context)
 }
 
-const Own = Type.Object({ spec: VecRestore.schema.properties.spec })
+const ResourceSpec = Type.Object({ spec: VecRestore.schema.properties.spec })
 
 /** Lists that stand in the immutable spec may be too long for a plan. */
-async function specOf(
+async function readSpec(
   { namespace, name, resource }: RestorePlan,
-  tools: Tools,
+  tools: Dependencies,
 ): Promise<RestoreSpec> {
-  const place = { apiVersion: API_VERSION, plural: resource, namespace }
-  const found = await tools.kubernetes.get(place, name, Own)
-  if (found === undefined) throw new Gone(`vecrestores ${namespace}/${name} is gone`)
-  return Value.Default(VecRestore.schema.properties.spec, found.spec) as RestoreSpec
+  const apiResource = { apiVersion: API_VERSION, plural: resource, namespace }
+  const object = await tools.kubernetes.get(apiResource, name, ResourceSpec)
+  if (object === undefined) throw new ResourceDeleted(`vecrestores ${namespace}/${name} is gone`)
+  return Value.Default(VecRestore.schema.properties.spec, object.spec) as RestoreSpec
 }
 
 /** What is true of the whole; nothing has been touched yet. */
 async function preflight(
   spec: RestoreSpec,
-  work: Work,
-): Promise<{ manifest: Source; wanted: Wanted[] }> {
-  const { plan, tools, bucket, tally } = work
+  context: RunContext,
+): Promise<{ manifest: SourceManifest; items: RestoreItem[] }> {
+  const { plan, tools, bucket, progress } = context
   const { signal } = tools
-  tally.tell()
+  progress.report()
   const manifest = await readManifest({ bucket, plan, collections: spec.collections, signal })
-  const wanted = chosen(manifest, spec)
-  for (const note of uncheckedIn(manifest)) tally.note(note)
-  await Promise.all([checkTarget(manifest, wanted, work), checkRoom(wanted, work)])
+  const items = selectItems(manifest, spec)
+  for (const note of unverifiableNotes(manifest)) progress.note(note)
+  await Promise.all([checkTarget(manifest, items, context), checkNodeCapacity(items, context)])
   const { backupName, engineVersion, createdAt } = manifest
-  const fields = { backup: backupName, engineVersion, createdAt, collections: wanted.length }
+  const fields = { backup: backupName, engineVersion, createdAt, collections: items.length }
   tools.log.info(fields, `the manifest of ${backupName} was read and fits the target`)
-  tally.chosen(wanted, plan.cluster.replicas)
-  tally.tell()
-  return { manifest, wanted }
+  progress.setItems(items, plan.cluster.replicas)
+  progress.report()
+  return { manifest, items }
 }
 
 /** All are looked at before the first is touched; what does not fit has failed by itself. */
-async function fitting(wanted: Wanted[], work: Work): Promise<Wanted[]> {
-  const { tally } = work
-  const target = targetOf(work)
-  const load = noLoad(target)
-  const fit: Wanted[] = []
-  for (const one of wanted) {
-    const left = tally.left(one.name)
-    if (left === 'Completed' || left === 'Failed') continue
-    await succeeds(
-      one.name,
+async function checkItems(items: RestoreItem[], context: RunContext): Promise<RestoreItem[]> {
+  const { progress } = context
+  const target = targetTopology(context)
+  const bytesByNode = emptyLoad(target)
+  const restorable: RestoreItem[] = []
+  for (const item of items) {
+    const checkpoint = progress.checkpoint(item.name)
+    if (checkpoint === 'Completed' || checkpoint === 'Failed') continue
+    await attemptCollection(
+      item.name,
       async () => {
         // What this very restore has begun is not as it will be.
-        const sight = isBegun(left) ? undefined : await checkCollection(one, work)
-        const begun = holdsSome(left) ? await patiently(work, () => seen(one.name, work)) : sight
-        const ready = atTarget(one, begun)
-        work.places.set(one.name, placesOf(ready, { sight }, target, load))
-        fit.push(ready)
+        const view = isStarted(checkpoint) ? undefined : await checkCollection(item, context)
+        const current = isPartlyRestored(checkpoint)
+          ? await retryTransient(context, () => readShardView(item.name, context))
+          : view
+        const resolved = withTargetIds(item, current)
+        context.placements.set(item.name, planPlacement(resolved, { view }, target, bytesByNode))
+        restorable.push(resolved)
       },
-      work,
+      context,
     )
-    tally.tell()
-    await tally.told()
+    progress.report()
+    await progress.reported()
   }
-  return fit
+  return restorable
 }
 
-async function restore(wanted: Wanted, work: Work): Promise<void> {
-  const { tally, plan, tools } = work
-  const { name } = wanted
-  const left = tally.left(name)
-  if (left === 'Completed' || left === 'Failed') return
-  tally.begin(wanted, plan.cluster.replicas, left)
-  tools.log.info({ collection: name, ...left }, tally.line())
-  const isBack = await succeeds(name, () => bringBack(wanted, work, left), work)
-  if (isBack) {
-    const { points, failures } = await finish(wanted, work)
-    if (failures.length === 0) tally.completed(name, points)
-    else tally.incomplete(name, failures.join('; '), points)
+async function restoreCollection(item: RestoreItem, context: RunContext): Promise<void> {
+  const { progress, plan, tools } = context
+  const { name } = item
+  const checkpoint = progress.checkpoint(name)
+  if (checkpoint === 'Completed' || checkpoint === 'Failed') return
+  progress.startCollection(item, plan.cluster.replicas, checkpoint)
+  tools.log.info({ collection: name, ...checkpoint }, progress.statusLine())
+  const isRestored = await attemptCollection(
+    name,
+    () => restoreItem(item, context, checkpoint),
+    context,
+  )
+  if (isRestored) {
+    const { points, failures } = await verifyCollection(item, context)
+    if (failures.length === 0) progress.completed(name, points)
+    else progress.incomplete(name, failures.join('; '), points)
     tools.log.info({ collection: name, failures }, `collection ${name} is back`)
   }
-  tally.tell()
-  await tally.told()
+  progress.report()
+  await progress.reported()
 }
 
 /**
  * Nodes may disagree for good about a collection that an engine was killed in. Where nothing is back of it
  * yet, and this restore has made it, it is made once more.
  */
-async function bringBack(wanted: Wanted, work: Work, left: Left): Promise<void> {
-  const { tally, tools, plan } = work
+async function restoreItem(
+  item: RestoreItem,
+  context: RunContext,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  const { progress, tools, plan } = context
   try {
-    await bringBackFrom(wanted, work, left)
+    await restoreFromCheckpoint(item, context, checkpoint)
     return
   } catch (error) {
-    if (!(error instanceof LastingDisagreement) || !tally.hasOnlyBegun()) throw error
-    tools.log.warn({ collection: wanted.name, reason: error.message }, 'recreating the collection')
+    if (!(error instanceof PermanentDisagreement) || !progress.isCreatedAndEmpty()) throw error
+    tools.log.warn({ collection: item.name, reason: error.message }, 'recreating the collection')
   }
-  const afresh: Left = { nodesDone: 0, shardsDone: [], isOurs: true, running: [] }
-  tally.begin(wanted, plan.cluster.replicas, afresh)
-  await bringBackFrom(wanted, work, afresh)
+  const emptyCheckpoint: Checkpoint = { nodesDone: 0, shardsDone: [], isOurs: true, running: [] }
+  progress.startCollection(item, plan.cluster.replicas, emptyCheckpoint)
+  await restoreFromCheckpoint(item, context, emptyCheckpoint)
 }
 
-async function bringBackFrom(wanted: Wanted, work: Work, left: Left): Promise<void> {
-  const { name } = wanted
+async function restoreFromCheckpoint(
+  item: RestoreItem,
+  context: RunContext,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  const { name } = item
   try {
-    await endEarlier(wanted, left, work)
-    if (holdsSome(left)) await lowerAgain(name, work)
-    const made = holdsSome(left) ? undefined : makeReady(wanted, work, left.isOurs)
-    const ways = wanted.method === 'Node' ? findWays(name, work) : undefined
-    await Promise.all([made, ways])
-    await recover(wanted, work, left)
-    await makeCopies(wanted, work)
+    await waitForEarlierRecoveries(item, checkpoint, context)
+    if (isPartlyRestored(checkpoint)) await lowerFactorAgain(name, context)
+    const prepared = isPartlyRestored(checkpoint)
+      ? undefined
+      : prepareCollection(item, context, checkpoint.isOurs)
+    const deliveryModes = item.method === 'Node' ? detectDeliveryModes(name, context) : undefined
+    await Promise.all([prepared, deliveryModes])
+    await recoverSnapshots(item, context, checkpoint)
+    await replicateShards(item, context)
   } catch (error) {
-    if (isTold(error) && !work.tools.signal.aborted) await putBackFactor(name, work)
+    if (isReportable(error) && !context.tools.signal.aborted) await restoreFactor(name, context)
     throw error
   }
 }
 
 /** What is left of it to take, by the method of its backup. */
-async function recover(wanted: Wanted, work: Work, left: Left): Promise<void> {
-  if (wanted.method === 'Node') return recoverNodes(wanted, work, left.nodesDone)
-  if (!holdsSome(left)) await placeShards(wanted, work)
-  await recoverShards(wanted, work, left.shardsDone)
+async function recoverSnapshots(
+  item: RestoreItem,
+  context: RunContext,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  if (item.method === 'Node') return recoverNodes(item, context, checkpoint.nodesDone)
+  if (!isPartlyRestored(checkpoint)) await moveShards(item, context)
+  await recoverShards(item, context, checkpoint.shardsDone)
 }
 
 /** An error a person can mend fails this collection and no other. */
-async function succeeds(name: string, act: () => Promise<void>, work: Work): Promise<boolean> {
-  const { tools, tally } = work
+async function attemptCollection(
+  name: string,
+  act: () => Promise<void>,
+  context: RunContext,
+): Promise<boolean> {
+  const { tools, progress } = context
   try {
     await act()
     return true
   } catch (error) {
     tools.signal.throwIfAborted()
-    if (!isTold(error)) throw error
-    const message = explained(error.message)
+    if (!isReportable(error)) throw error
+    const message = withHint(error.message)
     tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
-    tally.failed(name, message)
+    progress.failed(name, message)
     return false
   }
 }
 
-function endOf(tally: Tally): End {
-  tally.finish()
-  const result = tally.result()
-  const message = tally.summary()
+function finalReport(progress: Progress): FinalReport {
+  progress.finish()
+  const result = progress.result()
+  const message = progress.summary()
   if (result.failed === 0) return { state: 'Done', message, restore: result }
   return { state: 'Failed', reason: 'RestoreFailed', message, restore: result }
 }

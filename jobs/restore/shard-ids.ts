@@ -4,17 +4,17 @@
  * node fits only the same ids: the gaps are skipped. That of a shard fits any: a key with one shard takes
  * the next id. Keys with more keep theirs, for the ids decide which of the shards a point belongs to.
  */
-import { Rejected } from '../../crds/errors.ts'
-import type { ManifestCollection, ShardKey } from '../../crds/manifest.ts'
-import type { Sight } from './sight.ts'
-import type { Wanted } from './wanted.ts'
+import { Rejected } from '../../crds/contract/errors.ts'
+import type { ManifestCollection, ShardKey } from '../../crds/contract/manifest.ts'
+import type { ShardView } from './placement.ts'
+import type { RestoreItem } from './restore-item.ts'
 
 /** Each costs a shard that is created and deleted again, some hundredths of a second. */
 export const MAX_SKIPPED = 10_000
 /** Shards that are created in one step, and as many again before they are deleted. */
-const SKIPPED_AT_ONCE = 20
+const SKIP_BATCH = 20
 /** Of keys that are created to skip ids, and deleted again. */
-const GAP = '__vec_operator_gap'
+const PLACEHOLDER_KEY = '__vec_operator_gap'
 
 type RecordedKey = ManifestCollection['shardKeys'][number]
 
@@ -30,86 +30,90 @@ export interface KeyPlan {
 }
 
 /** How the keys of a collection that is not there are created. */
-export function keyPlan({ method, source }: Pick<Wanted, 'method' | 'source'>): KeyPlan {
-  const sorted = source.shardKeys.toSorted((one, other) => firstOf(one) - firstOf(other))
+export function keyPlan({ method, source }: Pick<RestoreItem, 'method' | 'source'>): KeyPlan {
+  const sorted = source.shardKeys.toSorted((a, b) => lowestId(a) - lowestId(b))
   const isMovable = ({ shardIds }: RecordedKey) => method === 'Shard' && shardIds.length === 1
   const movable = sorted.filter(isMovable)
-  const steps = new Steps(sorted)
+  const builder = new KeyPlanBuilder(sorted)
   for (const key of sorted) {
     if (isMovable(key)) continue
-    while (steps.next < firstOf(key)) {
+    while (builder.next < lowestId(key)) {
       const filler = movable.shift()
       if (filler === undefined) break
-      steps.create(filler)
+      builder.create(filler)
     }
-    steps.skipTo(firstOf(key))
-    steps.create(key)
+    builder.skipTo(lowestId(key))
+    builder.create(key)
   }
-  for (const key of movable) steps.create(key)
-  return steps
+  for (const key of movable) builder.create(key)
+  return builder
 }
 
 /** Throws where the keys of a collection that is not there cannot be created with ids that fit. */
-export function refuseIds({ method, source, name }: Wanted): void {
+export function checkShardIds({ method, source, name }: RestoreItem): void {
   for (const { key, shardIds } of source.shardKeys) {
-    const first = firstOf({ shardIds })
-    const isRow = shardIds.toSorted(byNumber).every((id, index) => id === first + index)
-    if (isRow) continue
+    const first = lowestId({ shardIds })
+    const isConsecutive = shardIds.toSorted(byNumber).every((id, index) => id === first + index)
+    if (isConsecutive) continue
     throw new Rejected(
       `shards ${shardIds.join(', ')} of shard key ${JSON.stringify(key)} of ${name} are not consecutive, and the engine creates no others: restore over a collection that has them, or copy it with a VecMigration`,
     )
   }
   const { skipped } = keyPlan({ method, source })
   if (skipped <= MAX_SKIPPED) return
-  const instead =
+  const alternative =
     method === 'Node' ? 'restore a backup with method: Shard' : 'copy it with a VecMigration'
   throw new Rejected(
-    `${skipped} shard ids of ${name} are no longer in use and would have to be skipped, more than the ${MAX_SKIPPED} that are possible: ${instead}`,
+    `${skipped} shard ids of ${name} are no longer in use and would have to be skipped, more than the ${MAX_SKIPPED} that are possible: ${alternative}`,
   )
 }
 
 /** With the ids that its shards have at the target, or will have there. */
-export function atTarget<One extends Wanted>(wanted: One, sight: Sight | undefined): One {
-  if (wanted.method === 'Node') return wanted
-  const ids = sight === undefined ? keyPlan(wanted).ids : idsAt(wanted.source, sight)
-  const idOf = (id: number) => ids.get(id) ?? id
-  const moved = <Part extends { shardId: number }>(part: Part) => ({
-    ...part,
-    shardId: idOf(part.shardId),
+export function withTargetIds<Item extends RestoreItem>(
+  item: Item,
+  view: ShardView | undefined,
+): Item {
+  if (item.method === 'Node') return item
+  const ids = view === undefined ? keyPlan(item).ids : targetIds(item.source, view)
+  const targetId = (id: number) => ids.get(id) ?? id
+  const withTargetId = <Entry extends { shardId: number }>(entry: Entry) => ({
+    ...entry,
+    shardId: targetId(entry.shardId),
   })
-  const { shards, snapshots, shardKeys } = wanted.source
+  const { shards, snapshots, shardKeys } = item.source
   const source = {
-    ...wanted.source,
-    shards: shards.map(moved),
-    snapshots: snapshots.map(moved),
-    shardKeys: shardKeys.map((key) => ({ ...key, shardIds: key.shardIds.map(idOf) })),
+    ...item.source,
+    shards: shards.map(withTargetId),
+    snapshots: snapshots.map(withTargetId),
+    shardKeys: shardKeys.map((key) => ({ ...key, shardIds: key.shardIds.map(targetId) })),
   }
-  return { ...wanted, source }
+  return { ...item, source }
 }
 
 /** Of keys that have one shard in the backup and one at the target. */
-function idsAt({ shardKeys }: Wanted['source'], { keys }: Sight): Map<number, number> {
-  const found = Map.groupBy(keys, ([, key]) => key)
+function targetIds({ shardKeys }: RestoreItem['source'], { keys }: ShardView): Map<number, number> {
+  const shardsByKey = Map.groupBy(keys, ([, key]) => key)
   const pairs = shardKeys.flatMap(({ key, shardIds: [id, ...others] }): [number, number][] => {
-    const [here, ...more] = found.get(key) ?? []
-    if (id === undefined || here === undefined || others.length + more.length > 0) return []
-    return [[id, here[0]]]
+    const [target, ...otherShards] = shardsByKey.get(key) ?? []
+    if (id === undefined || target === undefined || others.length + otherShards.length > 0)
+      return []
+    return [[id, target[0]]]
   })
   return new Map(pairs)
 }
 
 /** Collects steps; ids are handed out from 1 on. */
-class Steps implements KeyPlan {
+class KeyPlanBuilder implements KeyPlan {
   readonly steps: KeyStep[] = []
   readonly ids = new Map<number, number>()
   skipped = 0
   next = 1
-  readonly #taken: readonly ShardKey[]
+  readonly #usedKeys: readonly ShardKey[]
   /** The key that holds the highest id of a gap, until another key does. */
-  #gap: ShardKey | undefined
+  #placeholder: ShardKey | undefined
 
   constructor(recorded: readonly RecordedKey[]) {
-    this.#taken = recorded.map(({ key }) => key)
+    this.#usedKeys = recorded.map(({ key }) => key)
   }
 
   create({ key, shardIds }: RecordedKey): void {
@@ -121,31 +125,31 @@ class Steps implements KeyPlan {
 
   skipTo(first: number): void {
     while (this.next < first) {
-      const shards = Math.min(SKIPPED_AT_ONCE, first - this.next)
-      const key = this.#free(`${GAP}${this.next}`)
+      const shards = Math.min(SKIP_BATCH, first - this.next)
+      const key = this.#unusedName(`${PLACEHOLDER_KEY}${this.next}`)
       this.skipped += shards
       this.#add(key, shards)
-      this.#gap = key
+      this.#placeholder = key
     }
   }
 
   /** What was there to hold the id before it is not needed any more. */
   #add(key: ShardKey, shards: number): void {
     this.steps.push({ create: key, shards })
-    if (this.#gap !== undefined) this.steps.push({ drop: this.#gap })
-    this.#gap = undefined
+    if (this.#placeholder !== undefined) this.steps.push({ drop: this.#placeholder })
+    this.#placeholder = undefined
     this.next += shards
   }
 
-  #free(name: string): string {
-    return this.#taken.includes(name) ? this.#free(`${name}_`) : name
+  #unusedName(name: string): string {
+    return this.#usedKeys.includes(name) ? this.#unusedName(`${name}_`) : name
   }
 }
 
-function firstOf({ shardIds }: Pick<RecordedKey, 'shardIds'>): number {
+function lowestId({ shardIds }: Pick<RecordedKey, 'shardIds'>): number {
   return Math.min(...shardIds)
 }
 
-function byNumber(one: number, other: number): number {
-  return one - other
+function byNumber(a: number, b: number): number {
+  return a - b
 }

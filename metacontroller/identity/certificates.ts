@@ -4,18 +4,6 @@
  */
 import { createHash, createPublicKey, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { isIP, isIPv4 } from 'node:net'
-import {
-  bits,
-  instant,
-  integer,
-  objectId,
-  octets,
-  sequence,
-  setOf,
-  tagged,
-  truth,
-  utf8,
-} from './der.ts'
 
 /** Both in PEM. */
 export interface KeyPair {
@@ -29,11 +17,11 @@ interface Certificate {
   publicKey: Buffer
   issuer: { name: string; publicKey: Buffer; key: string }
   extensions: Buffer[]
-  from: Date
-  until: Date
+  notBefore: Date
+  notAfter: Date
 }
 
-const IDS = {
+const OIDS = {
   commonName: '2.5.4.3',
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
   basicConstraints: '2.5.29.19',
@@ -45,25 +33,25 @@ const IDS = {
   serverAuth: '1.3.6.1.5.5.7.3.1',
 }
 
-const AUTHORITY = 'vec-operator hooks'
+const AUTHORITY_NAME = 'vec-operator hooks'
 /** Clocks differ: who is an hour behind trusts it as well. */
-const EARLIER_MS = 3_600_000
+const CLOCK_SKEW_MS = 3_600_000
 
 /** An authority that signs for itself. */
 export function newAuthority(now: Date, days: number): KeyPair {
-  const pair = newKeys()
+  const keyPair = generateKeys()
   const cert = certificate({
-    ...{ subject: AUTHORITY, publicKey: pair.publicKey, ...lifetime(now, days) },
-    issuer: { name: AUTHORITY, publicKey: pair.publicKey, key: pair.key },
+    ...{ subject: AUTHORITY_NAME, publicKey: keyPair.publicKey, ...validity(now, days) },
+    issuer: { name: AUTHORITY_NAME, publicKey: keyPair.publicKey, key: keyPair.key },
     extensions: [
       // It may sign no other authority.
-      extension(IDS.basicConstraints, sequence(truth(), integer(Buffer.from([0]))), true),
+      extension(OIDS.basicConstraints, sequence(booleanTrue(), integer(Buffer.from([0]))), true),
       // keyCertSign
-      extension(IDS.keyUsage, bits(Buffer.from([0x04]), 2), true),
-      extension(IDS.subjectKeyId, octets(keyId(pair.publicKey))),
+      extension(OIDS.keyUsage, bitString(Buffer.from([0x04]), 2), true),
+      extension(OIDS.subjectKeyId, octetString(keyId(keyPair.publicKey))),
     ],
   })
-  return { cert, key: pair.key }
+  return { cert, key: keyPair.key }
 }
 
 /** A certificate of a server, for host names and addresses. */
@@ -73,24 +61,24 @@ export function newCertificate(
   now: Date,
   days: number,
 ): KeyPair {
-  const pair = newKeys()
+  const keyPair = generateKeys()
   const issuerKey = createPublicKey(authority.key).export({ type: 'spki', format: 'der' })
   const cert = certificate({
-    ...{ subject: 'vec-operator', publicKey: pair.publicKey, ...lifetime(now, days) },
-    issuer: { name: AUTHORITY, publicKey: issuerKey, key: authority.key },
+    ...{ subject: 'vec-operator', publicKey: keyPair.publicKey, ...validity(now, days) },
+    issuer: { name: AUTHORITY_NAME, publicKey: issuerKey, key: authority.key },
     extensions: [
-      extension(IDS.basicConstraints, sequence(), true),
+      extension(OIDS.basicConstraints, sequence(), true),
       // digitalSignature
-      extension(IDS.keyUsage, bits(Buffer.from([0x80]), 7), true),
-      extension(IDS.extendedKeyUsage, sequence(objectId(IDS.serverAuth))),
-      extension(IDS.authorityKeyId, sequence(tagged(0x80, keyId(issuerKey)))),
-      extension(IDS.subjectAltName, sequence(...hosts.map(altName))),
+      extension(OIDS.keyUsage, bitString(Buffer.from([0x80]), 7), true),
+      extension(OIDS.extendedKeyUsage, sequence(objectId(OIDS.serverAuth))),
+      extension(OIDS.authorityKeyId, sequence(tagged(0x80, keyId(issuerKey)))),
+      extension(OIDS.subjectAltName, sequence(...hosts.map(altName))),
     ],
   })
-  return { cert, key: pair.key }
+  return { cert, key: keyPair.key }
 }
 
-function newKeys(): { key: string; publicKey: Buffer } {
+function generateKeys(): { key: string; publicKey: Buffer } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
@@ -98,38 +86,45 @@ function newKeys(): { key: string; publicKey: Buffer } {
   }
 }
 
-function lifetime(now: Date, days: number): { from: Date; until: Date } {
+function validity(now: Date, days: number): { notBefore: Date; notAfter: Date } {
   return {
-    from: new Date(now.getTime() - EARLIER_MS),
-    until: new Date(now.getTime() + days * 86_400_000),
+    notBefore: new Date(now.getTime() - CLOCK_SKEW_MS),
+    notAfter: new Date(now.getTime() + days * 86_400_000),
   }
 }
 
-function certificate({ subject, publicKey, issuer, extensions, from, until }: Certificate): string {
-  const algorithm = sequence(objectId(IDS.ecdsaWithSha256))
+function certificate({
+  subject,
+  publicKey,
+  issuer,
+  extensions,
+  notBefore,
+  notAfter,
+}: Certificate): string {
+  const algorithm = sequence(objectId(OIDS.ecdsaWithSha256))
   // Positive, and never zero.
   const serial = Buffer.concat([Buffer.from([0x01]), randomBytes(15)])
-  const signed = sequence(
+  const tbsCertificate = sequence(
     // Version 3
     tagged(0xa0, integer(Buffer.from([2]))),
     integer(serial),
     algorithm,
-    nameOf(issuer.name),
-    sequence(instant(from), instant(until)),
-    nameOf(subject),
+    distinguishedName(issuer.name),
+    sequence(encodeTime(notBefore), encodeTime(notAfter)),
+    distinguishedName(subject),
     publicKey,
     tagged(0xa3, sequence(...extensions)),
   )
-  const signature = sign('sha256', signed, issuer.key)
-  return pem(sequence(signed, algorithm, bits(signature)))
+  const signature = sign('sha256', tbsCertificate, issuer.key)
+  return pem(sequence(tbsCertificate, algorithm, bitString(signature)))
 }
 
-function nameOf(text: string): Buffer {
-  return sequence(setOf(sequence(objectId(IDS.commonName), utf8(text))))
+function distinguishedName(text: string): Buffer {
+  return sequence(setOf(sequence(objectId(OIDS.commonName), utf8String(text))))
 }
 
 function extension(id: string, value: Buffer, isCritical = false): Buffer {
-  return sequence(objectId(id), ...(isCritical ? [truth()] : []), octets(value))
+  return sequence(objectId(id), ...(isCritical ? [booleanTrue()] : []), octetString(value))
 }
 
 function keyId(publicKey: Buffer): Buffer {
@@ -138,18 +133,18 @@ function keyId(publicKey: Buffer): Buffer {
 
 function altName(host: string): Buffer {
   if (isIP(host) === 0) return tagged(0x82, Buffer.from(host))
-  return tagged(0x87, isIPv4(host) ? Buffer.from(host.split('.').map(Number)) : bytesOfIPv6(host))
+  return tagged(0x87, isIPv4(host) ? Buffer.from(host.split('.').map(Number)) : ipv6Bytes(host))
 }
 
 /** Sixteen bytes; `::` stands for as many zeros as are missing. */
-function bytesOfIPv6(address: string): Buffer {
+function ipv6Bytes(address: string): Buffer {
   const [head = '', tail] = address.split('::')
   const groups = (text: string) => (text === '' ? [] : text.split(':'))
   const [before, after] = [groups(head), groups(tail ?? '')]
   const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
   const bytes = Buffer.alloc(16)
-  for (const [at, group] of [...before, ...zeros, ...after].entries()) {
-    bytes.writeUInt16BE(Number.parseInt(group, 16), 2 * at)
+  for (const [index, group] of [...before, ...zeros, ...after].entries()) {
+    bytes.writeUInt16BE(Number.parseInt(group, 16), 2 * index)
   }
   return bytes
 }
@@ -157,4 +152,87 @@ function bytesOfIPv6(address: string): Buffer {
 function pem(der: Buffer): string {
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
+}
+
+const TAGS = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  objectId: 0x06,
+  utf8String: 0x0c,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  sequence: 0x30,
+  set: 0x31,
+} as const
+
+/** UTCTime has two digits for the year, and means one before this. */
+const FIRST_GENERALIZED_YEAR = 2050
+
+export function tagged(tag: number, ...contents: Buffer[]): Buffer {
+  const content = Buffer.concat(contents)
+  return Buffer.concat([Buffer.from([tag]), encodeLength(content.length), content])
+}
+
+export function sequence(...items: Buffer[]): Buffer {
+  return tagged(TAGS.sequence, ...items)
+}
+
+export function setOf(...items: Buffer[]): Buffer {
+  return tagged(TAGS.set, ...items)
+}
+
+/** A number of any size that is not negative, in big-endian bytes. */
+export function integer(bytes: Buffer): Buffer {
+  const first = bytes[0] ?? 0
+  // The highest bit is the sign.
+  return tagged(TAGS.integer, first >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
+}
+
+export function booleanTrue(): Buffer {
+  return tagged(TAGS.boolean, Buffer.from([0xff]))
+}
+
+export function utf8String(text: string): Buffer {
+  return tagged(TAGS.utf8String, Buffer.from(text))
+}
+
+export function octetString(content: Buffer): Buffer {
+  return tagged(TAGS.octetString, content)
+}
+
+/** Bits, of which the last `unused` do not count. */
+export function bitString(content: Buffer, unused = 0): Buffer {
+  return tagged(TAGS.bitString, Buffer.from([unused]), content)
+}
+
+/** Such as `2.5.29.17`. */
+export function objectId(text: string): Buffer {
+  const [first = 0, second = 0, ...rest] = text.split('.').map(Number)
+  return tagged(TAGS.objectId, Buffer.from([40 * first + second, ...rest.flatMap(base128)]))
+}
+
+/** To the second, in UTC. */
+export function encodeTime(date: Date): Buffer {
+  const digits = `${date.toISOString().slice(0, 19).replaceAll(/[-:T]/g, '')}Z`
+  return date.getUTCFullYear() < FIRST_GENERALIZED_YEAR
+    ? tagged(TAGS.utcTime, Buffer.from(digits.slice(2)))
+    : tagged(TAGS.generalizedTime, Buffer.from(digits))
+}
+
+function encodeLength(length: number): Buffer {
+  if (length < 0x80) return Buffer.from([length])
+  const bytes: number[] = []
+  for (let rest = length; rest > 0; rest = Math.floor(rest / 256)) bytes.unshift(rest % 256)
+  return Buffer.from([0x80 + bytes.length, ...bytes])
+}
+
+/** Seven bits a byte; all but the last have the highest bit set. */
+function base128(number: number): number[] {
+  const bytes = [number % 128]
+  for (let rest = Math.floor(number / 128); rest > 0; rest = Math.floor(rest / 128)) {
+    bytes.unshift(0x80 + (rest % 128))
+  }
+  return bytes
 }

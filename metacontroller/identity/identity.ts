@@ -3,17 +3,25 @@
  * starts, looked at every minute, and renewed long before they end.
  */
 import type { Server } from 'node:https'
-import type { Kubernetes } from '../../jobs/clients/kubernetes.ts'
-import type { Log } from '../start-mark.ts'
+import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import type { Log } from '../startup-upgrades.ts'
 import type { Timers } from '../timers.ts'
 import { newCertificate, type KeyPair } from './certificates.ts'
-import { connectControllers } from './connect.ts'
-import { authorityIn, endOf, isSignedBy, jobKeyIn, tokensIn, type IdentityData } from './secret.ts'
-import { completeSecret, type SecretPlace } from './store.ts'
+import { connectControllers } from './connect-controllers.ts'
+import {
+  acceptedTokens,
+  completeSecret,
+  expiresAt,
+  isSignedBy,
+  readAuthority,
+  readJobKey,
+  type IdentityData,
+  type NamespacedName,
+} from './secret.ts'
 
 export interface IdentityOptions {
   /** Where it is kept. */
-  secret: SecretPlace
+  secret: NamespacedName
   /** Names and addresses that Metacontroller calls. */
   hosts: readonly string[]
   rotation: string
@@ -23,7 +31,7 @@ export interface IdentityOptions {
   ownTls: boolean
 }
 
-export interface IdentityTools {
+export interface IdentityDependencies {
   kubernetes: Kubernetes
   plurals: readonly string[]
   now: () => Date
@@ -32,39 +40,44 @@ export interface IdentityTools {
 }
 
 const CERTIFICATE_DAYS = 30
-const CERTIFICATE_LEFT_MS = 20 * 86_400_000
-const AGAIN_MS = 60_000
+const CERTIFICATE_RENEW_BEFORE_MS = 20 * 86_400_000
+const CHECK_INTERVAL_MS = 60_000
 /** Helm creates the Deployment before the CompositeControllers: the first looks come quickly. */
-const FIRST_LOOKS_MS = 5_000
-const FIRST_LOOKS = 12
-const AFTER_FAILURE_MS = 5_000
+const INITIAL_CHECK_INTERVAL_MS = 5_000
+const INITIAL_CHECKS = 12
+const RETRY_DELAY_MS = 5_000
 
 export class HookIdentity {
   readonly #options: IdentityOptions
-  readonly #tools: IdentityTools
+  readonly #dependencies: IdentityDependencies
   #data: IdentityData = {}
   #certificate: KeyPair | undefined
 
-  constructor(options: IdentityOptions, tools: IdentityTools) {
+  constructor(options: IdentityOptions, dependencies: IdentityDependencies) {
     this.#options = options
-    this.#tools = tools
+    this.#dependencies = dependencies
   }
 
   /** Reads the Secret and completes it; the service cannot start before that. */
   async load(): Promise<void> {
     const { secret, rotation, ownTls } = this.#options
-    const wish = { now: this.#tools.now(), rotation, ownTls }
-    this.#data = await completeSecret(this.#tools.kubernetes, secret, this.#data, wish)
+    const requirements = { now: this.#dependencies.now(), rotation, ownTls }
+    this.#data = await completeSecret(
+      this.#dependencies.kubernetes,
+      secret,
+      this.#data,
+      requirements,
+    )
     this.#certificate ??= this.#newCertificate()
   }
 
   /** Bearer tokens that are accepted. */
   tokens(): string[] {
-    return tokensIn(this.#data).map(({ token }) => token)
+    return acceptedTokens(this.#data).map(({ token }) => token)
   }
 
   jobKeys(): string[] {
-    const key = jobKeyIn(this.#data)
+    const key = readJobKey(this.#data)
     return key === undefined ? [] : [key]
   }
 
@@ -73,30 +86,31 @@ export class HookIdentity {
   }
 
   /** Looks after everything in the background; calling what it returns stops that. */
-  follow(server: Pick<Server, 'setSecureContext'>): () => void {
-    const { timers, log } = this.#tools
+  watch(server: Pick<Server, 'setSecureContext'>): () => void {
+    const { timers, log } = this.#dependencies
     let isStopped = false
-    let looks = 0
-    let cancel = timers.setTimeout(look, 0)
+    let checks = 0
+    let cancel = timers.setTimeout(check, 0)
 
-    function again(milliseconds: number): void {
-      if (!isStopped) cancel = timers.setTimeout(look, milliseconds)
+    function scheduleNext(milliseconds: number): void {
+      if (!isStopped) cancel = timers.setTimeout(check, milliseconds)
     }
 
-    const pass = async () => {
+    const reconcile = async () => {
       await this.load()
       await this.#connect()
       // Only now: what Metacontroller trusts must come before what is signed by it.
       this.#renew(server)
     }
 
-    function look(): void {
-      looks += 1
-      pass().then(
-        () => again(looks <= FIRST_LOOKS ? FIRST_LOOKS_MS : AGAIN_MS),
+    function check(): void {
+      checks += 1
+      reconcile().then(
+        () =>
+          scheduleNext(checks <= INITIAL_CHECKS ? INITIAL_CHECK_INTERVAL_MS : CHECK_INTERVAL_MS),
         (error: unknown) => {
           log.warn({ err: error }, 'hooks are not connected: tries again')
-          again(AFTER_FAILURE_MS)
+          scheduleNext(RETRY_DELAY_MS)
         },
       )
     }
@@ -109,14 +123,15 @@ export class HookIdentity {
 
   async #connect(): Promise<void> {
     const { secret, hosts, ownToken } = this.#options
-    const { kubernetes, plurals, log } = this.#tools
-    const [newest] = tokensIn(this.#data)
-    const trusted = this.#options.ownTls ? authorityIn(this.#data)?.trusted : undefined
+    const { kubernetes, plurals, log } = this.#dependencies
+    const [newestToken] = acceptedTokens(this.#data)
+    const caBundle = this.#options.ownTls ? readAuthority(this.#data)?.caBundle : undefined
     await connectControllers(
       { kubernetes, plurals, hosts, log },
       {
-        ...(ownToken && newest !== undefined && { token: { ...secret, key: newest.name } }),
-        ...(trusted !== undefined && { caBundle: trusted }),
+        ...(ownToken &&
+          newestToken !== undefined && { token: { ...secret, key: newestToken.name } }),
+        ...(caBundle !== undefined && { caBundle }),
       },
     )
   }
@@ -124,20 +139,21 @@ export class HookIdentity {
   #renew(server: Pick<Server, 'setSecureContext'>): void {
     const current = this.#certificate
     if (current === undefined) return
-    const isGood = endOf(current.cert) - this.#tools.now().getTime() > CERTIFICATE_LEFT_MS
-    const signer = authorityIn(this.#data)?.signer
-    if (isGood && signer !== undefined && isSignedBy(current.cert, signer.cert)) return
+    const isFresh =
+      expiresAt(current.cert) - this.#dependencies.now().getTime() > CERTIFICATE_RENEW_BEFORE_MS
+    const signer = readAuthority(this.#data)?.signer
+    if (isFresh && signer !== undefined && isSignedBy(current.cert, signer.cert)) return
     const next = this.#newCertificate()
     if (next === undefined) return
     server.setSecureContext(next)
     this.#certificate = next
-    this.#tools.log.info({}, 'certificate renewed')
+    this.#dependencies.log.info({}, 'certificate renewed')
   }
 
   #newCertificate(): KeyPair | undefined {
-    const authority = this.#options.ownTls ? authorityIn(this.#data) : undefined
+    const authority = this.#options.ownTls ? readAuthority(this.#data) : undefined
     if (authority === undefined) return undefined
     const { hosts } = this.#options
-    return newCertificate(authority.signer, hosts, this.#tools.now(), CERTIFICATE_DAYS)
+    return newCertificate(authority.signer, hosts, this.#dependencies.now(), CERTIFICATE_DAYS)
   }
 }

@@ -3,13 +3,18 @@
  * that Metacontroller sends, and the key that signs Jobs. The chart makes the Secret empty and the
  * service fills it, so that nothing random is made while a chart is rendered.
  */
-import { X509Certificate, randomBytes } from 'node:crypto'
+import { randomBytes, X509Certificate } from 'node:crypto'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { Secret } from '../../crds/kubernetes.ts'
+import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { secrets } from '../ports/api-resources.ts'
+import { createOrReplace } from '../ports/conditional-writes.ts'
 import { newAuthority, type KeyPair } from './certificates.ts'
 
 /** Content of the Secret, decoded. */
 export type IdentityData = Record<string, string>
 
-export interface Wish {
+export interface IdentityRequirements {
   now: Date
   /** Another word than that of the last time makes a new token. */
   rotation: string
@@ -20,50 +25,55 @@ export interface Wish {
 const DAY_MS = 86_400_000
 const AUTHORITY_DAYS = 3650
 /** What is left of the authority when the next one is made. */
-const AUTHORITY_LEFT_DAYS = 730
+const AUTHORITY_RENEW_BEFORE_DAYS = 730
 const TOKEN_DAYS = 30
 /** How long the token before the newest one is accepted. */
-const OVERLAP_MS = DAY_MS
+const TOKEN_OVERLAP_MS = DAY_MS
 
 const KEYS = { ca: 'ca.crt', caKey: 'ca.key', jobs: 'job-key', rotation: 'rotation' } as const
 /** `token.20261123T185341Z`: the time it was made, so that names sort by age. */
-const TOKEN = /^token\.\d{8}T\d{6}Z$/
+const TOKEN_NAME = /^token\.\d{8}T\d{6}Z$/
 
 /** The same data with everything that must be in it; equal to what was given where nothing is due. */
-export function completed(data: IdentityData, { now, rotation, ownTls }: Wish): IdentityData {
-  const kept = Object.fromEntries(
-    Object.entries(data).filter(([name]) => !TOKEN.test(name) || isAccepted(name, data, now)),
+export function completeData(
+  data: IdentityData,
+  { now, rotation, ownTls }: IdentityRequirements,
+): IdentityData {
+  const retained = Object.fromEntries(
+    Object.entries(data).filter(([name]) => !TOKEN_NAME.test(name) || isAccepted(name, data, now)),
   )
-  const isDue = isTokenDue(kept, now) || (data[KEYS.rotation] ?? '') !== rotation
+  const needsToken = isTokenDue(retained, now) || (data[KEYS.rotation] ?? '') !== rotation
   return {
-    ...kept,
-    ...(isDue && { [tokenName(now)]: secretText() }),
+    ...retained,
+    ...(needsToken && { [tokenName(now)]: randomSecret() }),
     [KEYS.rotation]: rotation,
-    [KEYS.jobs]: kept[KEYS.jobs] ?? secretText(),
-    ...(ownTls && authorityData(kept, now)),
+    [KEYS.jobs]: retained[KEYS.jobs] ?? randomSecret(),
+    ...(ownTls && renewedAuthority(retained, now)),
   }
 }
 
 /** Accepted tokens; the newest one, which Metacontroller is to send, comes first. */
-export function tokensIn(data: IdentityData): { name: string; token: string }[] {
+export function acceptedTokens(data: IdentityData): { name: string; token: string }[] {
   return tokenNames(data).map((name) => ({ name, token: data[name] ?? '' }))
 }
 
 /** What signs Jobs; it outlives all tokens, since a Job may run for days. */
-export function jobKeyIn(data: IdentityData): string | undefined {
+export function readJobKey(data: IdentityData): string | undefined {
   return data[KEYS.jobs]
 }
 
 /** The authority that signs, and the authorities that Metacontroller is to trust, PEM. */
-export function authorityIn(data: IdentityData): { signer: KeyPair; trusted: string } | undefined {
-  const { [KEYS.ca]: trusted, [KEYS.caKey]: key } = data
-  const cert = blocksOf(trusted ?? '')[0]
-  if (trusted === undefined || key === undefined || cert === undefined) return undefined
-  return { signer: { cert, key }, trusted }
+export function readAuthority(
+  data: IdentityData,
+): { signer: KeyPair; caBundle: string } | undefined {
+  const { [KEYS.ca]: caBundle, [KEYS.caKey]: key } = data
+  const cert = splitPem(caBundle ?? '')[0]
+  if (caBundle === undefined || key === undefined || cert === undefined) return undefined
+  return { signer: { cert, key }, caBundle }
 }
 
 /** When a certificate ends, in milliseconds since 1970; 0 where it does not read. */
-export function endOf(cert: string): number {
+export function expiresAt(cert: string): number {
   try {
     return Date.parse(new X509Certificate(cert).validTo)
   } catch {
@@ -81,30 +91,32 @@ export function isSignedBy(cert: string, authority: string): boolean {
 }
 
 /** A new authority comes before the old one, which is trusted as long as it is good. */
-function authorityData(data: IdentityData, now: Date): IdentityData {
-  const known = authorityIn(data)
-  const left = known === undefined ? 0 : endOf(known.signer.cert) - now.getTime()
-  if (left > AUTHORITY_LEFT_DAYS * DAY_MS) return {}
+function renewedAuthority(data: IdentityData, now: Date): IdentityData {
+  const current = readAuthority(data)
+  const remainingMs = current === undefined ? 0 : expiresAt(current.signer.cert) - now.getTime()
+  if (remainingMs > AUTHORITY_RENEW_BEFORE_DAYS * DAY_MS) return {}
   const { cert, key } = newAuthority(now, AUTHORITY_DAYS)
-  const old = blocksOf(known?.trusted ?? '').filter((block) => endOf(block) > now.getTime())
-  return { [KEYS.ca]: [cert, ...old].join(''), [KEYS.caKey]: key }
+  const stillValid = splitPem(current?.caBundle ?? '').filter(
+    (block) => expiresAt(block) > now.getTime(),
+  )
+  return { [KEYS.ca]: [cert, ...stillValid].join(''), [KEYS.caKey]: key }
 }
 
 function isAccepted(name: string, data: IdentityData, now: Date): boolean {
   const names = tokenNames(data)
   const next = names[names.indexOf(name) - 1]
-  return next === undefined || now.getTime() - madeAt(next) < OVERLAP_MS
+  return next === undefined || now.getTime() - tokenCreatedAt(next) < TOKEN_OVERLAP_MS
 }
 
 function isTokenDue(data: IdentityData, now: Date): boolean {
   const [newest] = tokenNames(data)
-  return newest === undefined || now.getTime() - madeAt(newest) >= TOKEN_DAYS * DAY_MS
+  return newest === undefined || now.getTime() - tokenCreatedAt(newest) >= TOKEN_DAYS * DAY_MS
 }
 
 /** The newest one first. */
 function tokenNames(data: IdentityData): string[] {
   return Object.keys(data)
-    .filter((name) => TOKEN.test(name) && data[name] !== '')
+    .filter((name) => TOKEN_NAME.test(name) && data[name] !== '')
     .toSorted()
     .toReversed()
 }
@@ -113,20 +125,67 @@ function tokenName(now: Date): string {
   return `token.${now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`
 }
 
-function madeAt(name: string): number {
+function tokenCreatedAt(name: string): number {
   const [, date = '', time = ''] = /^token\.(\d{8})T(\d{6})Z$/.exec(name) ?? []
   const day = date.replace(/(\d{4})(\d\d)(\d\d)/, '$1-$2-$3')
   return Date.parse(`${day}T${time.replace(/(\d\d)(\d\d)(\d\d)/, '$1:$2:$3')}Z`)
 }
 
-function secretText(): string {
+function randomSecret(): string {
   return randomBytes(36).toString('base64url')
 }
 
-function blocksOf(pem: string): string[] {
+function splitPem(pem: string): string[] {
   const end = '-----END CERTIFICATE-----\n'
   return pem
     .split(end)
     .filter((block) => block.trim() !== '')
     .map((block) => block + end)
+}
+
+export interface NamespacedName {
+  namespace: string
+  name: string
+}
+
+/** Others write it too: a service that is started beside this one, or a person. */
+const ATTEMPTS = 5
+
+/** What is in the Secret once it is complete; `known` is put back where somebody emptied it. */
+export async function completeSecret(
+  kubernetes: Kubernetes,
+  { namespace, name }: NamespacedName,
+  cached: IdentityData,
+  requirements: IdentityRequirements,
+): Promise<IdentityData> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const found = await kubernetes.get(secrets(namespace), name, Secret)
+    const data = decodeData(found?.data ?? {})
+    const desired = completeData({ ...cached, ...data }, requirements)
+    if (found !== undefined && isEqual(data, desired)) return data
+    const object = {
+      ...(found ?? { apiVersion: 'v1', kind: 'Secret', type: 'Opaque' }),
+      metadata: found?.metadata ?? { namespace, name },
+      data: encodeData(desired),
+    }
+    if (await createOrReplace(kubernetes, secrets(namespace), object)) return desired
+  }
+  throw new KubernetesError(`Secret ${namespace}/${name} is changed by somebody again and again`)
+}
+
+function isEqual(a: IdentityData, b: IdentityData): boolean {
+  const names = Object.keys(a)
+  return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name])
+}
+
+function decodeData(data: Record<string, string>): IdentityData {
+  return mapValues(data, (value) => Buffer.from(value, 'base64').toString())
+}
+
+function encodeData(data: IdentityData): Record<string, string> {
+  return mapValues(data, (value) => Buffer.from(value).toString('base64'))
+}
+
+function mapValues(data: Record<string, string>, transform: (value: string) => string) {
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, transform(value)]))
 }

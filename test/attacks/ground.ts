@@ -10,8 +10,7 @@ import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import type { Test } from 'tap'
 import { parse } from 'yaml'
-import { definitionOf } from '../../crds/definition.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import { program } from '../program.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
@@ -30,7 +29,7 @@ export async function startGround(t: Test) {
   const api = await startApi(systemClock)
   const client = new ApiClient({ server: api.url, token: api.token })
   await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
-  for (const resource of RESOURCES) await client.create(definitionOf(resource, RELEASE))
+  for (const resource of RESOURCES) await client.create(customResourceDefinition(resource, RELEASE))
   const engine = await startEngine()
   const service = await startProcess(t, api)
   // The service calls an engine only at the address that its Service has.

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { cluster, resource } from '../builders.ts'
 import { collectionSpec } from '../hooks/collection/stage.ts'
 import { endless, memoryLimit, startGround, TOKEN } from './ground.ts'

@@ -1,6 +1,6 @@
 /** Who acts for the operator on a cluster, with the rights that the chart and the hooks give each. */
-import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/names.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/contract/names.ts'
+import { RESOURCES } from '../../crds/crd.ts'
 import type { Holder, Rule } from './verdict.ts'
 
 export interface Roles {
@@ -12,7 +12,7 @@ const ACCOUNT = '^system:serviceaccount:'
 const CACHED = 'it reads its cache'
 const RENDERED = 'rendered by some releases of the chart, or by spec.metrics'
 const ADOPTS = 'adopts or releases a child'
-const SHOWN = 'test/metacontroller/rights.test.ts shows which call needs it'
+const SHOWN = 'test/metacontroller/rbac.test.ts shows which call needs it'
 
 /** For a release of that name in that namespace. */
 export async function holders(

@@ -1,5 +1,5 @@
 /** Whether accounts have the rights they need, and none that they do not: what they did against what they may. */
-import { API_GROUP } from '../../crds/names.ts'
+import { API_GROUP } from '../../crds/contract/names.ts'
 import type { Calls } from './calls.ts'
 
 /** A rule of a Role or ClusterRole. */

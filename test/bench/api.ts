@@ -6,9 +6,8 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { definitionOf } from '../../crds/definition.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
-import { RESOURCES } from '../../crds/resources.ts'
 import { settledEngine } from './engine.ts'
 import { monotonic, SENT_AT } from './instants.ts'
 
@@ -88,7 +87,7 @@ function answerTo(path: string, version: string): string | undefined {
     return JSON.stringify(secretOf(namespace, secret))
   }
   const resource = RESOURCES.find(({ plural }) => path.includes(`/${plural}.`))
-  if (resource !== undefined) return JSON.stringify(definitionOf(resource, version))
+  if (resource !== undefined) return JSON.stringify(customResourceDefinition(resource, version))
   if (path.endsWith('/vecclusters')) return '{"kind":"VecClusterList","items":[]}'
   if (path.endsWith('/veccollections')) return '{"kind":"VecCollectionList","items":[]}'
   return undefined

@@ -3,15 +3,14 @@
  * managedFields, owner references and all that defaulting adds. Each is of a settled, Running cluster.
  */
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
-import { clusterRights, upgradeJob } from '../../hooks/cluster/children.ts'
-import { wantedRun } from '../../hooks/cluster/plan.ts'
+import { clusterRbac, desiredRun, upgradeJob } from '../../hooks/cluster/job.ts'
 import { clusterStatus } from '../../hooks/cluster/status.ts'
 import type { HookRequest, Settings } from '../../hooks/protocol.ts'
 import { applied, cluster, clusterSpec, observed, progress } from '../builders.ts'
-import { grouped } from '../hooks/request.ts'
 import { renderChart } from '../doubles/chart-objects.ts'
+import { groupObjects } from '../hooks/request.ts'
 import { secretOf } from './api.ts'
 import { CREATED, stored, uidOf } from './objects.ts'
 
@@ -46,14 +45,12 @@ const SPEC = clusterSpec({
 function syncRequest(n: number, settings: Settings, now: Date): HookRequest<VecCluster> {
   const bare = bareCluster(n)
   const jobs = Array.from({ length: RUNS }, (_, index) => jobOf(bare, index + 1, settings, now))
-  const rights = clusterRights(bare).map((child) =>
-    stored(child, { object: 'metacontroller' }, bare),
-  )
+  const rights = clusterRbac(bare).map((child) => stored(child, { object: 'metacontroller' }, bare))
   const statefulSet = statefulSetOf(bare, settings)
   return {
     parent: runningCluster(bare, { jobs, statefulSet, settings, now }),
-    children: grouped([...jobs, ...rights]),
-    related: grouped([statefulSet]),
+    children: groupObjects([...jobs, ...rights]),
+    related: groupObjects([statefulSet]),
     finalizing: false,
   }
 }
@@ -93,7 +90,7 @@ function bareCluster(n: number): VecCluster {
 
 function wanted(bare: VecCluster, settings: Settings) {
   const secrets = new Map([['engine-key', secretOf(bare.metadata.namespace, 'engine-key')]])
-  return wantedRun(observed({ cluster: bare, secrets }), settings)
+  return desiredRun(observed({ cluster: bare, secrets }), settings)
 }
 
 interface Surroundings {
@@ -140,7 +137,7 @@ function runningCluster(bare: VecCluster, around: Surroundings): VecCluster {
 
 function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): Job {
   const plan = { ...wanted(bare, settings), run }
-  const job = upgradeJob(bare, plan, clusterRights(bare), settings)
+  const job = upgradeJob(bare, plan, clusterRbac(bare), settings)
   const at = now.toISOString()
   const status = {
     startTime: at,

@@ -1,11 +1,11 @@
 /** The calls and connections that a thousand VecCollections need of one cluster. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { VecCollection } from '../../crds/collection.ts'
-import { collectionRoom } from '../../hooks/collection/index.ts'
+import { collectionHooks } from '../../hooks/collection/index.ts'
 import type { Desired } from '../../hooks/protocol.ts'
-import { EngineCollections } from '../../jobs/clients/engine-collections.ts'
-import { EngineConnections, routeTo } from '../../jobs/clients/engine-route.ts'
-import { Engine } from '../../jobs/clients/engine.ts'
+import { EngineCollections } from '../../jobs/clients/engine/collections.ts'
+import { EngineConnections, urlTransport } from '../../jobs/clients/engine/transport.ts'
+import { Engine } from '../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../jobs/log.ts'
 import { cluster, settings } from '../builders.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
@@ -29,8 +29,10 @@ export async function callsOfMany(): Promise<Figure[]> {
     open = Math.max(open, node.connections().open)
     return undefined
   })
-  const route = routeTo(`http://127.0.0.1:${node.port}`, connections)
-  const many = new Many(new Engine({ route, log: jobLog(), credentials: async () => ({}) }))
+  const route = urlTransport(`http://127.0.0.1:${node.port}`, connections)
+  const many = new Many(
+    new Engine({ transport: route, log: jobLog(), credentials: async () => ({}) }),
+  )
   try {
     const settling = await many.untilReady()
     calls = []
@@ -67,7 +69,7 @@ class Many {
   #time = Date.now()
 
   constructor(engine: Engine) {
-    this.#room = collectionRoom({
+    this.#room = collectionHooks({
       engine: () => new EngineCollections(engine),
       collectionsOf: async () => this.#parents,
       cluster: async () => cluster({ name: 'a' }),

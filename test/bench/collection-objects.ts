@@ -1,6 +1,6 @@
 /** VecCollections as the API server stores them, settled, and the sync requests about them. */
 import type { VecCollection } from '../../crds/collection.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import type { HookRequest } from '../../hooks/protocol.ts'
 import { cluster } from '../builders.ts'
 import { SPEC } from './engine.ts'

@@ -1,7 +1,7 @@
 /** What an engine answers of collections that are as they should be, from memory: its time is not measured. */
-import { createBody } from '../../crds/rules/bodies.ts'
+import { createBody } from '../../crds/engine/collections.ts'
 import type { CollectionSpec } from '../../crds/collection.ts'
-import { PlainEngine } from '../hooks/collection/engine.ts'
+import { FakeEngine } from '../hooks/collection/engine.ts'
 import { collectionSpec } from '../hooks/collection/stage.ts'
 
 /** Of an everyday collection. Its factor makes the copies be looked at too: both calls of a pass. */
@@ -19,7 +19,7 @@ const VERSION = '1.18.3'
 
 /** By path, as bodies of answers; undefined for what nobody should ask. */
 export async function settledEngine(): Promise<(path: string) => string | undefined> {
-  const engine = new PlainEngine()
+  const engine = new FakeEngine()
   await engine.createCollection('docs', createBody(SPEC, VERSION))
   for (const { field } of SPEC.payloadIndexes ?? []) {
     await engine.putIndex('docs', { field_name: field, field_schema: 'keyword' })

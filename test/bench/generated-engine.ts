@@ -2,7 +2,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { HTTP_PORT } from '../../crds/names.ts'
+import { HTTP_PORT } from '../../crds/contract/names.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { answerAs } from '../doubles/engine/node.ts'
 

@@ -1,6 +1,6 @@
 /** An hour of the embedded world's clock with a Running cluster in which nothing happens: who writes anything? */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { phaseOf } from '../scenarios/scenario.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
 import type { Part } from './part.ts'
@@ -21,7 +21,7 @@ async function measureIdleHour(): Promise<Figure[]> {
   const world = await startEmbeddedWorld()
   try {
     await makeCluster(world)
-    const { writes, reads, hooks } = await callsOf(world, () => world.pass(HOUR))
+    const { writes, reads, hooks } = await callsOf(world, () => world.advance(HOUR))
     return [
       {
         ...{ what: 'API writes by all, idle hour', unit: '', value: writes.length },
@@ -41,8 +41,8 @@ async function makeCluster(world: EmbeddedWorld): Promise<void> {
   const metadata = { namespace, name: 'a' }
   await world.apply({ ...identity, metadata, spec: { version: world.versions.newer, replicas: 3 } })
   const reference = { ...identity, ...metadata }
-  await world.until(reference, 'Running', (object) => phaseOf(object) === 'Running', 600)
-  await world.pass(SETTLED_SECONDS)
+  await world.waitFor(reference, 'Running', (object) => phaseOf(object) === 'Running', 600)
+  await world.advance(SETTLED_SECONDS)
 }
 
 interface Calls {

@@ -6,14 +6,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { JOB_ENV } from '../../crds/command.ts'
-import { definitionOf } from '../../crds/definition.ts'
-import type { RESOURCES } from '../../crds/resources.ts'
+import { JOB_ENV } from '../../crds/contract/job.ts'
+import { customResourceDefinition, type RESOURCES } from '../../crds/crd.ts'
 import { podOf } from '../jobs/job-world.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
-import { APP, NAMES, cpuOf, memoryOf } from './processes.ts'
+import { ManualClock } from '../world/clock.ts'
+import { APP, cpuOf, memoryOf, NAMES } from './processes.ts'
 
 /**
  * Where test/doubles/loopback-names.ts finds the pods of a cluster: an address of this process alone,
@@ -53,11 +52,11 @@ export async function startJobApi(
   object: ApiObject,
   folder: string,
 ): Promise<JobApi> {
-  const server = await startApi(new MovableClock(new Date()))
+  const server = await startApi(new ManualClock(new Date()))
   const api = new ApiClient({ server: server.url, token: server.token })
   const { namespace = 'default' } = object.metadata
   await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
-  await api.create(definitionOf(resource, '0.0.0'))
+  await api.create(customResourceDefinition(resource, '0.0.0'))
   const { uid = '' } = (await api.create(object)).metadata
   const tokenFile = join(folder, 'token')
   writeFileSync(tokenFile, server.token)
@@ -90,7 +89,7 @@ export async function startJobApi(
 /** A command of the companion CLI; names of a cluster lead to this machine, where they are used. */
 export function jobCommand(words: string[], env: NodeJS.ProcessEnv): Command {
   const names = env['VEC_ENGINE_ROUTE'] === 'proxy' ? [] : ['--import', NAMES]
-  const args = [...names, join(APP, 'jobs', 'cli.js'), ...words]
+  const args = [...names, join(APP, 'jobs', 'main.js'), ...words]
   return { file: process.execPath, args, env }
 }
 

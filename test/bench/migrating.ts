@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { JOB_ENV, encodePlan } from '../../crds/command.ts'
-import type { MigrationPlan } from '../../crds/migration-command.ts'
+import { JOB_ENV, encodePlan } from '../../crds/contract/job.ts'
+import type { MigrationPlan } from '../../crds/contract/migration-job.ts'
 import { VecMigration } from '../../crds/migration.ts'
-import { API_VERSION, HTTP_PORT } from '../../crds/names.ts'
+import { API_VERSION, HTTP_PORT } from '../../crds/contract/names.ts'
 import { realSubject, type RealSubject } from '../contract/engine/real.ts'
 import { CLUSTER_HOST, jobCommand, startJobApi, type Command } from './job.ts'
 

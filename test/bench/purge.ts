@@ -1,15 +1,15 @@
 /** The end of a backup of ten thousand objects: how often its hook is called, how often the store is, and for how long. */
-import { backupRoom } from '../../hooks/backup/index.ts'
-import { ownerKey } from '../../crds/layout.ts'
+import { backupHooks } from '../../hooks/backup/index.ts'
+import { ownerKey } from '../../crds/contract/backup-keys.ts'
 import type { Owner } from '../../jobs/backup/owner.ts'
-import { purge } from '../../jobs/backup/purge.ts'
-import { Bucket } from '../../jobs/clients/s3.ts'
+import { purge } from '../../metacontroller/ports/backup-purge.ts'
+import { Bucket } from '../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../jobs/log.ts'
-import { systemTime } from '../../jobs/time.ts'
+import { systemClock } from '../../jobs/clock.ts'
 import { ago, context } from '../builders.ts'
 import { startBucketServer, type BucketServer } from '../doubles/bucket/server.ts'
 import { backup, bucketKeys } from '../hooks/backup/objects.ts'
-import { portsOf } from '../hooks/backup/ports.ts'
+import { fakePorts } from '../hooks/backup/ports.ts'
 import type { Part, Plan } from './part.ts'
 import { median, type Figure } from './table.ts'
 
@@ -64,7 +64,7 @@ function bucketOf(s3: BucketServer): Bucket {
   return new Bucket({
     target: { bucket: 'store', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
     credentials: async () => KEYS,
-    time: systemTime,
+    time: systemClock,
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
   })
 }
@@ -89,12 +89,12 @@ interface Finalized {
 
 /** Calls the hook, as often as it asks for, until it lets the backup go. */
 async function finalized(bucket: Bucket): Promise<Finalized> {
-  const { ports } = portsOf({
+  const { ports } = fakePorts({
     secret: async () => bucketKeys,
     purge: ({ uid, survey }, signal) =>
       purge(bucket, { prefix: 'daily', name: 'b', uid }, { signal, survey, now: new Date() }),
   })
-  const room = backupRoom(ports)
+  const room = backupHooks(ports)
   const parent = backup({ deletionTimestamp: ago(1), status: { startTime: ago(600) } })
   const began = performance.now()
   let hookSeconds = 0
@@ -105,7 +105,7 @@ async function finalized(bucket: Bucket): Promise<Finalized> {
     hookSeconds += (performance.now() - asked) / 1000
     const seconds = (performance.now() - began) / 1000
     if (answer?.finalized === true) return { calls, seconds, hookSeconds }
-    await systemTime.sleep((answer?.resyncAfterSeconds ?? 0) * 1000)
+    await systemClock.sleep((answer?.resyncAfterSeconds ?? 0) * 1000)
   }
 }
 
@@ -113,7 +113,7 @@ async function finalized(bucket: Bucket): Promise<Finalized> {
 async function emptied(bucket: Bucket): Promise<number> {
   const began = performance.now()
   const keys: string[] = []
-  for await (const { key } of bucket.each(FOLDER)) keys.push(key)
+  for await (const { key } of bucket.listAll(FOLDER)) keys.push(key)
   for (let at = 0; at < keys.length; at += BATCH) await bucket.delete(keys.slice(at, at + BATCH))
   return (performance.now() - began) / 1000
 }

@@ -7,12 +7,12 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { manifestKey } from '../../crds/layout.ts'
-import { isByShard, type NodeSnapshot } from '../../crds/manifest.ts'
-import { checkedManifest } from '../../crds/rules/manifest.ts'
-import { Bucket } from '../../jobs/clients/s3.ts'
+import { manifestKey } from '../../crds/contract/backup-keys.ts'
+import { isShardManifest, type NodeSnapshot } from '../../crds/contract/manifest.ts'
+import { parseManifest } from '../../jobs/manifest-check.ts'
+import { Bucket } from '../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../jobs/log.ts'
-import { systemTime } from '../../jobs/time.ts'
+import { systemClock } from '../../jobs/clock.ts'
 import { KEYS } from '../contract/bucket/real.ts'
 import { STORAGE } from './bucket.ts'
 import { POINTS_OF_A_GIB, call, fill } from './engine-calls.ts'
@@ -127,7 +127,7 @@ async function recoverByHand(backup: BackedUp, nodes: ThreeNodes): Promise<numbe
   const bucket = new Bucket({
     target: { ...STORAGE, endpoint: nodes.endpoint },
     credentials: async () => KEYS,
-    time: systemTime,
+    time: systemClock,
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
   })
   try {
@@ -147,8 +147,8 @@ async function recoverByHand(backup: BackedUp, nodes: ThreeNodes): Promise<numbe
 }
 
 async function snapshotsOf({ path }: BackedUp, bucket: Bucket): Promise<NodeSnapshot[]> {
-  const manifest = checkedManifest(await bucket.getJson(manifestKey(`${path}/`)))
-  const all = isByShard(manifest) ? [] : manifest.collections
+  const manifest = parseManifest(await bucket.getJson(manifestKey(`${path}/`)))
+  const all = isShardManifest(manifest) ? [] : manifest.collections
   const snapshots = all.flatMap((collection) => collection.snapshots)
   return snapshots.toSorted((one, other) => one.nodeIndex - other.nodeIndex)
 }

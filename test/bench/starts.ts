@@ -9,7 +9,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { encodePlan, JOB_ENV } from '../../crds/command.ts'
+import { encodePlan, JOB_ENV } from '../../crds/contract/job.ts'
 import { startSettledApi } from './api.ts'
 import { taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
@@ -84,7 +84,7 @@ async function jobStart(): Promise<number> {
   const plan = { resource: 'vecbackups', ...NAME, uid: 'u', run: 1, hash: 'h', ...NOWHERE }
   const began = performance.now()
   // As in its pod: no double of a cluster's names is loaded, for none is asked for.
-  const args = [join(APP, 'jobs', 'cli.js'), 'backup', 'run', 'ns/b']
+  const args = [join(APP, 'jobs', 'main.js'), 'backup', 'run', 'ns/b']
   const env = {
     VEC_API_SERVER: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     [JOB_ENV.plan]: encodePlan(plan, ''),

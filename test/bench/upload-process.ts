@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { request } from 'undici'
-import { Bucket } from '../../jobs/clients/s3.ts'
+import { Bucket } from '../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../jobs/log.ts'
-import { systemTime } from '../../jobs/time.ts'
+import { systemClock } from '../../jobs/clock.ts'
 import { KEYS } from '../contract/bucket/real.ts'
 
 export interface Order {
@@ -40,14 +40,14 @@ async function main(order: Order): Promise<Took> {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint, forcePathStyle: true },
     credentials: async () => KEYS,
-    time: systemTime,
+    time: systemClock,
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
     memoryBytes,
   })
   const expected = sizes.sizeBytes ?? sizes.expectedBytes
   const all = Array<number | undefined>(wanted).fill(expected)
-  const streams = bucket.memory.streamsFor(all, wanted)
-  const { partBytes } = bucket.memory.partsFor('s3://backups/k', { ...sizes, streams })
+  const streams = bucket.memory.concurrentUploads(all, wanted)
+  const { partBytes } = bucket.memory.planParts('s3://backups/k', { ...sizes, streams })
   const each = order.parts * partBytes
   const began = performance.now()
   const moved = await Promise.all(

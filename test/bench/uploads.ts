@@ -2,7 +2,7 @@
  * Memory of uploads as a share of the limit of their Job, for objects that are said to be of any size; and
  * parts of our own beside `Upload` of @aws-sdk/lib-storage, in turns.
  */
-import { jobBytesFor } from '../../crds/parts.ts'
+import { uploadJobBytes } from '../../crds/contract/limits.ts'
 import type { Part, Plan } from './part.ts'
 import { rest } from './rest.ts'
 import { median, type Figure } from './table.ts'
@@ -13,7 +13,7 @@ const MIB = 2 ** 20
 const GIB = 2 ** 30
 const TB = 1e12
 const USUAL = 512 * MIB
-const LARGE = jobBytesFor(5 * TB)
+const LARGE = uploadJobBytes(5 * TB)
 /** Of 8 MiB: 1 GiB. */
 const PARTS_OF_A_GIB = 128
 

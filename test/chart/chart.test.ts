@@ -2,10 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { ANNOTATIONS, API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/names.ts'
-import { RESOURCES } from '../../crds/resources.ts'
-import { backupRights } from '../../hooks/backup/children.ts'
-import { clusterRights } from '../../hooks/cluster/children.ts'
+import { ANNOTATIONS, API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/contract/names.ts'
+import { RESOURCES } from '../../crds/crd.ts'
+import { backupRbac } from '../../hooks/backup/job.ts'
+import { clusterRbac } from '../../hooks/cluster/job.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { parseOptions, USAGE } from '../../metacontroller/options.ts'
 import { cluster } from '../builders.ts'
@@ -125,8 +125,8 @@ t.test('the chart carries the seven CRDs, and its rights name them', async (t) =
 t.test('the policy of Jobs names their accounts and the annotations they report in', async (t) => {
   const policy = text('chart/templates/jobs-policy.yaml')
   const [, pattern = ''] = /username\.matches\('([^']+)'\)/.exec(policy) ?? []
-  const account = clusterRights(cluster())[0].metadata.name
-  const accounts = [account, backupRights(backup())[0].metadata.name]
+  const account = clusterRbac(cluster())[0].metadata.name
+  const accounts = [account, backupRbac(backup())[0].metadata.name]
   for (const name of accounts) t.match(`system:serviceaccount:ns:${name}`, new RegExp(pattern))
   t.notMatch('system:serviceaccount:ns:cluster-admin', new RegExp(pattern))
   t.match(policy, `"['${ANNOTATIONS.progress}', '${ANNOTATIONS.lastAppliedSpec}']"`)

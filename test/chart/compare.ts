@@ -8,7 +8,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual, promisify } from 'node:util'
 import { parse } from 'yaml'
-import { valuesOf } from '../../hooks/cluster/values.ts'
+import { chartValues } from '../../hooks/cluster/values.ts'
 import { cluster } from '../builders.ts'
 import { CASES, type Case } from './cases.ts'
 import { checksumsOf, objectsOf, type Rendering } from './objects.ts'
@@ -60,7 +60,7 @@ export function recordedCases(): Renderings {
 
 /** Values of one case, as the operator hands them to helm. */
 export function valuesFor({ spec, hasAuthority = false }: Case): object {
-  return valuesOf(cluster({ name: 'a', spec }), { hasAuthority })
+  return chartValues(cluster({ name: 'a', spec }), { hasCaCertificate: hasAuthority })
 }
 
 async function helmTemplate(helm: string, chart: string, values: object): Promise<string> {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
-import { compositeControllers } from '../world/composite-controllers.ts'
+import { ManualClock } from '../world/clock.ts'
+import { compositeControllerCrd } from '../world/composite-controllers.ts'
 import { runHelm } from './helm.ts'
 
 export interface Target {
@@ -16,7 +16,7 @@ export interface Target {
 }
 
 export async function startTarget(helm: string): Promise<Target> {
-  const api = await startApi(new MovableClock(new Date()))
+  const api = await startApi(new ManualClock(new Date()))
   const client = new ApiClient({ server: api.url, token: api.token })
   const folder = mkdtempSync(join(tmpdir(), 'vec-helm-'))
   const kubeconfig = join(folder, 'kubeconfig')
@@ -43,7 +43,7 @@ export const WEBHOOK = ['url', 'authorization', 'caBundle', 'responseUnMarshallM
 
 /** The CRD of Metacontroller with a webhook that has these fields. */
 export function withWebhook(webhook = WEBHOOK) {
-  return compositeControllers(
+  return compositeControllerCrd(
     nested('spec', {
       ...{ type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
       properties: {

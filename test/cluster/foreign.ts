@@ -8,7 +8,7 @@ import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { applyObject } from '../world/apply.ts'
 import { ApiClient } from '../world/client.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
-import { NotHere } from '../world/world.ts'
+import { NotSupported } from '../world/world.ts'
 import { NAMESPACE, PULLED, RELEASE, UNINSTALL } from './install.ts'
 import type { Ground } from './ground.ts'
 import { run } from './process.ts'
@@ -42,7 +42,7 @@ export async function openForeignGround(
   return {
     api,
     connect: () => {
-      throw new NotHere('another user is shown on the local cluster only')
+      throw new NotSupported('another user is shown on the local cluster only')
     },
     helm,
     store: () => storeIn(env),
@@ -85,7 +85,7 @@ export async function openForeignGround(
 function storeIn(env: NodeJS.ProcessEnv): StoreAccess {
   const { S3_ENDPOINT, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY, S3_REGION } = env
   if (!S3_ENDPOINT || !S3_ACCESS_KEY_ID || !S3_SECRET_ACCESS_KEY) {
-    throw new NotHere(
+    throw new NotSupported(
       'S3_ENDPOINT, S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY are not set: with KUBECONFIG they name a store that the pods reach too',
     )
   }
@@ -98,7 +98,7 @@ function storeIn(env: NodeJS.ProcessEnv): StoreAccess {
 }
 
 async function notHere(what: string): Promise<never> {
-  throw new NotHere(`${what} is shown on the local cluster only: this one belongs to somebody`)
+  throw new NotSupported(`${what} is shown on the local cluster only: this one belongs to somebody`)
 }
 
 /** kubectl knows every way to log in; through its proxy we need none of them. */

@@ -85,7 +85,7 @@ export class ApiHindrance {
 
   async #takeSeat(): Promise<boolean> {
     const seat = new AbortController()
-    const held = this.#api.hold(REVIEW, AS_SERVICE, seat.signal).catch(() => undefined)
+    const held = this.#api.holdRequest(REVIEW, AS_SERVICE, seat.signal).catch(() => undefined)
     await Promise.race([held, sleep(SETTLE_MS)])
     if (await this.#refusesService()) {
       this.#seat = seat

@@ -2,7 +2,7 @@
  * The local real cluster: brings up etcd, the control plane, one node with containerd, DNS, storage
  * and S3 on this machine, hands out what is needed to use it, and takes all of it down again.
  */
-import { endOnSignal } from '../world/signals.ts'
+import { shutDownOnSignal } from '../world/signals.ts'
 import { cleanUp } from './cleanup.ts'
 import {
   caFile,
@@ -88,7 +88,7 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
     connection: undefined,
     processes: [],
   })
-  const { end, forget } = endOnSignal(async (signal) => {
+  const { shutDown: end, unregister: forget } = shutDownOnSignal(async (signal) => {
     if (signal !== undefined) log(`${signal}: taking the cluster down`)
     await cleanUp(ground)
   })

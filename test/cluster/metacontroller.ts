@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { compositeControllers } from '../world/composite-controllers.ts'
+import { compositeControllerCrd } from '../world/composite-controllers.ts'
 import type { LocalCluster } from './local.ts'
 
 const DEFINITIONS = 'manifests/production/metacontroller-crds-v1.yaml'
@@ -40,7 +40,7 @@ export function realMetacontroller(env: NodeJS.ProcessEnv): RealMetacontroller |
  * holds some; our loop needs no more than that they can be stored.
  */
 export async function installDefinitions(cluster: LocalCluster, real?: RealMetacontroller) {
-  const composites = compositeControllers()
+  const composites = compositeControllerCrd()
   const input = JSON.stringify(composites)
   if (real === undefined) await cluster.kubectl(['apply', '--server-side', '-f', '-'], { input })
   else await cluster.kubectl(['apply', '--server-side', '-f', real.crds])

@@ -5,7 +5,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { NotHere } from '../world/world.ts'
+import { NotSupported } from '../world/world.ts'
 import { run, succeeds } from './process.ts'
 
 export interface PreviousChart {
@@ -20,7 +20,7 @@ const COMMITS = 20
 export async function previousChart(repository: string, directory: string): Promise<PreviousChart> {
   const git = (...args: string[]) => run('git', ['-C', repository, ...args])
   if (!(await succeeds(git('rev-parse', 'HEAD')))) {
-    throw new NotHere('there is no history here, so no earlier chart: this is no clone')
+    throw new NotSupported('there is no history here, so no earlier chart: this is no clone')
   }
   const commits = (await git('log', '--format=%H', `-${COMMITS}`, '--', 'chart')).trim().split('\n')
   for (const commit of commits) {
@@ -28,7 +28,7 @@ export async function previousChart(repository: string, directory: string): Prom
     if (await succeeds(git('diff', '--quiet', commit, '--', 'chart'))) continue
     return { commit, folder: await exported(git, commit, directory) }
   }
-  throw new NotHere('no earlier chart is in this clone: git fetch --unshallow brings it')
+  throw new NotSupported('no earlier chart is in this clone: git fetch --unshallow brings it')
 }
 
 async function exported(

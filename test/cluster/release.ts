@@ -1,10 +1,10 @@
 /** The operator's own release, as helm and people see it: its image, its upgrade, its end. */
 import type { Test } from 'tap'
 import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { phaseOf } from '../scenarios/scenario.ts'
 import { referenceOf } from '../world/client.ts'
-import { NotHere, type Reference } from '../world/world.ts'
+import { NotSupported, type Reference } from '../world/world.ts'
 import type { Ground } from './ground.ts'
 import { growthOf, recordedBytes } from './image-size.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
@@ -29,7 +29,7 @@ export function showUninstall(ground: Ground, world: ClusterWorld) {
     await world.clear()
     const kept = await collectionWithoutCluster(world, 'uninstall')
     const { namespace } = kept
-    await world.until(kept, 'seen by the operator', isSeen, SEEN_SECONDS)
+    await world.waitFor(kept, 'seen by the operator', isSeen, SEEN_SECONDS)
     await t.rejects(ground.uninstall(), { message: new RegExp(`VecCollection ${namespace}/kept`) })
 
     await removed(world, kept)
@@ -53,7 +53,7 @@ export function showUpgrade(ground: Ground, world: ClusterWorld) {
     t.comment(`from the chart of ${commit}`)
     const kept = await collectionWithoutCluster(world, 'upgrade')
     await ground.upgradeFromPrevious()
-    await world.until(kept, 'seen by the operator', isSeen, TAKEN_OVER_SECONDS)
+    await world.waitFor(kept, 'seen by the operator', isSeen, TAKEN_OVER_SECONDS)
     t.equal((await hookTokens(ground)).length, 1, 'the service made the token of the hooks')
     await removed(world, kept)
     await ground.uninstall()
@@ -74,7 +74,7 @@ function isSeen(object?: AnyObject): boolean {
 
 async function removed(world: ClusterWorld, reference: Reference) {
   await world.client.delete(reference)
-  await world.until(reference, 'gone', (object) => object === undefined, SEEN_SECONDS)
+  await world.waitFor(reference, 'gone', (object) => object === undefined, SEEN_SECONDS)
 }
 
 /** Names of the tokens that the service made. */
@@ -88,7 +88,7 @@ async function hookTokens({ api }: Ground): Promise<string[]> {
 /** What this ground cannot show is skipped, and says why. */
 function skippedBy(t: Test) {
   return (error: unknown): undefined => {
-    if (!(error instanceof NotHere)) throw error
+    if (!(error instanceof NotSupported)) throw error
     t.pass('not shown here', { skip: error.message })
   }
 }

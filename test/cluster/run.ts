@@ -32,7 +32,7 @@ import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
 import { tenants } from '../scenarios/tenants.ts'
 import { referenceOf } from '../world/client.ts'
-import { endOnSignal } from '../world/signals.ts'
+import { shutDownOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showImageSize, showUninstall, showUpgrade } from './release.ts'
@@ -54,7 +54,7 @@ let world: ClusterWorld | undefined
 // Whatever fails from here on, nothing is left behind.
 const close = () => (world ?? ground).close()
 // The local cluster listens to signals itself: it goes as a whole.
-t.teardown(ground.auditLog === undefined ? endOnSignal(close).end : close)
+t.teardown(ground.auditLog === undefined ? shutDownOnSignal(close).shutDown : close)
 for (const part of ground.parts) log(part)
 
 await t.test('the operator chart renders as declared', async (t) => {

@@ -3,18 +3,23 @@
  * Time is the machine's, pods are pods, and misfortunes are made the way they happen.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RESOURCES } from '../../crds/resources.ts'
-import { definitionOf } from '../../crds/definition.ts'
+import { API_GROUP, API_KEY_SECRET_KEY, API_VERSION } from '../../crds/contract/names.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_GROUP, API_VERSION, KEY_SECRET_KEY } from '../../crds/names.ts'
-import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
-import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
-import { WorldObjects, unmet } from '../world/objects.ts'
-import { NotHere, type Reference, type User, type World, type WorldBucket } from '../world/world.ts'
 import { writesIn } from '../audit/calls.ts'
+import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
+import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
+import { timeoutError, WorldObjects } from '../world/objects.ts'
+import {
+  NotSupported,
+  type Reference,
+  type User,
+  type World,
+  type WorldBucket,
+} from '../world/world.ts'
+import { ENGINE_VERSIONS } from './engines.ts'
 import { openGround, type Ground } from './ground.ts'
 import { ApiHindrance } from './hindrance.ts'
-import { ENGINE_VERSIONS } from './engines.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { killPodsOf } from './job-pods.ts'
 import { states } from './states.ts'
@@ -57,7 +62,7 @@ const SERVICE = { apiVersion: 'apps/v1', kind: 'Deployment', namespace: NAMESPAC
 
 class OpenWorld extends WorldObjects implements ClusterWorld {
   readonly kind = 'cluster'
-  readonly parts: string[]
+  readonly components: string[]
   readonly versions = ENGINE_VERSIONS
   readonly faults: World['faults']
   readonly #ground: Ground
@@ -73,7 +78,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     super(ground.api)
     this.#ground = ground
     this.#hindrance = new ApiHindrance(ground.api)
-    this.parts = ground.parts
+    this.components = ground.parts
     this.faults = {
       killJobPod: (namespace, job) => killPodsOf(ground.api, { namespace, job }),
       stopService: async () => {
@@ -84,7 +89,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       upgradeService: (version) => this.#upgrade(version),
       restartControllers: () => ground.restartControllers(),
       rotateToken: () => ground.rotateToken(),
-      hinderApi: (hindrance) => this.#hinderApi(hindrance),
+      degradeApi: (hindrance) => this.#hinderApi(hindrance),
       breakPod: (namespace, pod) => ground.freezePod(namespace, pod, true),
       healPod: (namespace, pod) => ground.freezePod(namespace, pod, false),
     }
@@ -107,7 +112,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     return (await this.#buckets).open(namespace)
   }
 
-  async until(
+  async waitFor(
     reference: Reference,
     what: string,
     predicate: (object: AnyObject | undefined) => boolean,
@@ -119,7 +124,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       if (predicate(seen)) return seen
       last = seen
     }
-    throw unmet(reference, what, { seconds: limit, seen: last })
+    throw timeoutError(reference, what, { seconds: limit, last })
   }
 
   async tenant(namespace: string, rights: 'edit' | 'kinds'): Promise<User> {
@@ -154,7 +159,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     return new Date()
   }
 
-  async pass(seconds: number): Promise<void> {
+  async advance(seconds: number): Promise<void> {
     await sleep(seconds * 1000)
   }
 
@@ -164,7 +169,8 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
 
   async writes(namespace: string): Promise<string[]> {
     const { auditLog } = this.#ground
-    if (auditLog === undefined) throw new NotHere('the cluster is not ours: it shows no audit log')
+    if (auditLog === undefined)
+      throw new NotSupported('the cluster is not ours: it shows no audit log')
     return writesIn(auditLog, namespace)
   }
 
@@ -185,7 +191,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       namespace,
       name: name.replace(/-\d+$/, '-apikey'),
     })) as { data?: Record<string, string> } | undefined
-    const encoded = secret?.data?.[KEY_SECRET_KEY]
+    const encoded = secret?.data?.[API_KEY_SECRET_KEY]
     const key = given ?? (encoded && Buffer.from(encoded, 'base64').toString())
     const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`
     const headers = key === undefined ? {} : { 'api-key': key }
@@ -218,7 +224,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       if ((await this.client.get(reference)) !== undefined) await this.client.delete(reference)
     }
     for (const reference of references) {
-      await this.until(reference, 'gone', (object) => object === undefined)
+      await this.waitFor(reference, 'gone', (object) => object === undefined)
     }
   }
 
@@ -246,7 +252,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
 
   async #scaleService(replicas: number): Promise<void> {
     await this.client.patch(SERVICE, { spec: { replicas } })
-    await this.until(SERVICE, `${replicas} replicas`, (object) => readyIs(object, replicas))
+    await this.waitFor(SERVICE, `${replicas} replicas`, (object) => readyIs(object, replicas))
     if (replicas > 0) return
     const labelSelector = `app.kubernetes.io/name=${RELEASE}`
     for (;;) {
@@ -257,13 +263,14 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
   }
 
   async #hinderApi(hindrance?: 'busy' | 'slow'): Promise<void> {
-    if (hindrance === 'slow') throw new NotHere('a slow API server is shown in the embedded world')
+    if (hindrance === 'slow')
+      throw new NotSupported('a slow API server is shown in the embedded world')
     await (hindrance === 'busy' ? this.#hindrance.begin() : this.#hindrance.end())
   }
 
   /** As the documentation tells a person to: the CRDs first, then the chart. */
   async #upgrade(version: string): Promise<void> {
-    for (const resource of RESOURCES) await this.apply(definitionOf(resource, version))
+    for (const resource of RESOURCES) await this.apply(customResourceDefinition(resource, version))
     await this.#ground.upgradeOperator(version)
   }
 }

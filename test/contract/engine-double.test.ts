@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { EngineConnections, routeTo } from '../../jobs/clients/engine-route.ts'
-import { Engine } from '../../jobs/clients/engine.ts'
+import { EngineConnections, urlTransport } from '../../jobs/clients/engine/transport.ts'
+import { Engine } from '../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../jobs/log.ts'
 
 const MAIN = fileURLToPath(new URL('../doubles/engine/main.ts', import.meta.url))
@@ -46,9 +46,9 @@ async function engineOf(t: Test, size: number) {
     })
     t.teardown(() => child.kill('SIGKILL'))
     const url = `http://127.0.0.1:${http[ordinal] ?? 0}`
-    const route = routeTo(url, connections)
+    const route = urlTransport(url, connections)
     const log = jobLog({ LOG_LEVEL: 'ERROR' })
-    const engine = new Engine({ route, log, credentials: async () => ({ key: 'k' }) })
+    const engine = new Engine({ transport: route, log, credentials: async () => ({ key: 'k' }) })
     return { process: child, engine, url }
   }
   return { start }

@@ -11,11 +11,11 @@ export interface Store {
 }
 
 /** What became of one case. */
-export interface Outcome {
+export interface CaseResult {
   title: string
   passed: boolean
   /** What was said: the refusal, or why it does not fit. */
-  said: string
+  message: string
   /** The object as it was stored, when it was accepted. */
   stored?: AnyObject
 }
@@ -25,26 +25,27 @@ export async function runCorpus(
   store: Store,
   namespace: string,
   cases: Case[] = CORPUS,
-): Promise<Outcome[]> {
-  const outcomes: Outcome[] = []
-  for (const one of cases) outcomes.push(await runCase(store, namespace, one))
+): Promise<CaseResult[]> {
+  const outcomes: CaseResult[] = []
+  for (const testCase of cases) outcomes.push(await runCase(store, namespace, testCase))
   return outcomes
 }
 
-async function runCase(store: Store, namespace: string, one: Case): Promise<Outcome> {
-  const place = (object: AnyObject) => ({
+async function runCase(store: Store, namespace: string, testCase: Case): Promise<CaseResult> {
+  const inNamespace = (object: AnyObject) => ({
     ...object,
     metadata: { ...object.metadata, namespace },
   })
-  const stored = one.old === undefined ? undefined : await store.create(place(one.old))
+  const stored =
+    testCase.old === undefined ? undefined : await store.create(inNamespace(testCase.old))
   try {
-    return judge(one, await attempt(store, place(one.object), stored))
+    return evaluate(testCase, await attempt(store, inNamespace(testCase.object), stored))
   } finally {
     if (stored !== undefined) await store.delete(stored)
   }
 }
 
-interface Answer {
+interface StoreResult {
   object?: AnyObject
   refusal?: string
 }
@@ -53,7 +54,7 @@ async function attempt(
   store: Store,
   object: AnyObject,
   stored: AnyObject | undefined,
-): Promise<Answer> {
+): Promise<StoreResult> {
   try {
     if (stored === undefined) {
       const created = await store.create(object)
@@ -71,13 +72,14 @@ async function attempt(
   }
 }
 
-function judge({ title, refused }: Case, { object, refusal }: Answer): Outcome {
+function evaluate({ title, refused }: Case, { object, refusal }: StoreResult): CaseResult {
   if (object !== undefined) {
-    const said = refused === undefined ? 'accepted' : `accepted, not refused: ${refused.message}`
-    return { title, passed: refused === undefined, said, stored: object }
+    const message = refused === undefined ? 'accepted' : `accepted, not refused: ${refused.message}`
+    return { title, passed: refused === undefined, message, stored: object }
   }
-  const said = refusal ?? ''
+  const message = refusal ?? ''
   const field = refused?.field ?? ''
-  const passed = refused !== undefined && said.includes(refused.message) && said.includes(field)
-  return { title, passed, said }
+  const passed =
+    refused !== undefined && message.includes(refused.message) && message.includes(field)
+  return { title, passed, message }
 }

@@ -1,15 +1,19 @@
 import t from 'tap'
-import { definitionOf, schemaOf, type OpenApi } from '../../crds/definition.ts'
+import {
+  customResourceDefinition,
+  openApiSchema,
+  RESOURCES,
+  type OpenApiSchema,
+} from '../../crds/crd.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { RESOURCES } from '../../crds/resources.ts'
 import { admit } from '../world/admission/admit.ts'
-import { CORPUS } from './corpus.ts'
 import { runCorpus, type Store } from './corpus-run.ts'
-import { placesIn } from './corpus/bounds.ts'
+import { CORPUS } from './corpus.ts'
+import { fieldLocations } from './corpus/bounds.ts'
 import { SAMPLES } from './corpus/samples.ts'
 
 const definitions = new Map<string, object>(
-  RESOURCES.map((resource) => [resource.kind, definitionOf(resource, '1.0.0')]),
+  RESOURCES.map((resource) => [resource.kind, customResourceDefinition(resource, '1.0.0')]),
 )
 
 /** Holds one object, and admits what is put in its place. */
@@ -29,8 +33,8 @@ function embeddedStore(): Store {
 }
 
 t.test('the embedded admission accepts and refuses what the corpus says', async (t) => {
-  for (const { title, passed, said } of await runCorpus(embeddedStore(), 'default')) {
-    t.ok(passed, title, passed ? {} : { said })
+  for (const { title, passed, message } of await runCorpus(embeddedStore(), 'default')) {
+    t.ok(passed, title, passed ? {} : { said: message })
   }
 })
 
@@ -41,8 +45,8 @@ t.test('a case that must be refused and is not fails, and so does the reverse', 
     delete: async () => undefined,
   }
   const strict: Store = { ...lenient, create: async () => Promise.reject(new Error('no')) }
-  const [accepted, refused] = [false, true].map((wanted) =>
-    CORPUS.filter(({ old, refused }) => old === undefined && (refused !== undefined) === wanted),
+  const [accepted, refused] = [false, true].map((isRefused) =>
+    CORPUS.filter(({ old, refused }) => old === undefined && (refused !== undefined) === isRefused),
   )
   for (const { passed } of await runCorpus(lenient, 'default', refused)) t.notOk(passed)
   for (const { passed } of await runCorpus(strict, 'default', accepted)) t.notOk(passed)
@@ -53,21 +57,21 @@ t.test('no two cases have the same title', async (t) => {
   t.strictSame(titles.toSorted(), [...new Set(titles)].toSorted())
 })
 
-function messagesIn(schema: OpenApi): string[] {
+function messagesIn(schema: OpenApiSchema): string[] {
   const parts = [
     ...Object.values(schema.properties ?? {}),
     ...[schema.items, schema.additionalProperties].filter((part) => part !== undefined),
   ]
-  const own = (schema['x-kubernetes-validations'] ?? []).map(({ message }) => message)
-  return [...own, ...parts.flatMap(messagesIn)]
+  const ownMessages = (schema['x-kubernetes-validations'] ?? []).map(({ message }) => message)
+  return [...ownMessages, ...parts.flatMap(messagesIn)]
 }
 
 for (const resource of RESOURCES) {
   const { kind } = resource
-  const schema = schemaOf(resource)
+  const schema = openApiSchema(resource)
 
   t.test(`each admission rule of ${kind} refuses an object of the corpus`, async (t) => {
-    const refusals = CORPUS.filter((one) => one.kind === kind).map(
+    const refusals = CORPUS.filter((testCase) => testCase.kind === kind).map(
       ({ refused }) => refused?.message,
     )
     for (const message of messagesIn(schema)) {
@@ -79,9 +83,9 @@ for (const resource of RESOURCES) {
   })
 
   t.test(`the samples of ${kind} set every field of its spec`, async (t) => {
-    const seen = SAMPLES.filter((sample) => sample.kind === kind).flatMap(placesIn)
+    const locations = SAMPLES.filter((sample) => sample.kind === kind).flatMap(fieldLocations)
     const paths = new Set(
-      seen.map(({ steps }) => steps.filter((step) => typeof step === 'string').join('.')),
+      locations.map(({ steps }) => steps.filter((step) => typeof step === 'string').join('.')),
     )
     for (const path of pathsIn(schema.properties.spec, 'spec')) {
       t.ok(paths.has(path), path)
@@ -89,7 +93,7 @@ for (const resource of RESOURCES) {
   })
 }
 
-function pathsIn(schema: OpenApi, path: string): string[] {
+function pathsIn(schema: OpenApiSchema, path: string): string[] {
   const fields = Object.entries((schema.items ?? schema).properties ?? {})
   return fields.flatMap(([name, field]) => [
     `${path}.${name}`,

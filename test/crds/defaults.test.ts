@@ -1,6 +1,5 @@
 import t from 'tap'
-import { definitionOf } from '../../crds/definition.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import { clusterSpec } from '../builders.ts'
 import { admit } from '../world/admission/admit.ts'
 import { SMALLEST_ACCESS_KEY } from './corpus/access-key.ts'
@@ -11,8 +10,8 @@ import { SMALLEST_COLLECTION } from './corpus/collection.ts'
 import { SMALLEST_MIGRATION, SMALLEST_RESTORE } from './corpus/restore.ts'
 
 function admitted(kind: KindName, spec: Fields): unknown {
-  const resource = RESOURCES.find((one) => one.kind === kind)
-  const crd = resource === undefined ? {} : definitionOf(resource, '1.0.0')
+  const resource = RESOURCES.find((candidate) => candidate.kind === kind)
+  const crd = resource === undefined ? {} : customResourceDefinition(resource, '1.0.0')
   return (admit(crd, object(kind, spec)) as unknown as { spec: unknown }).spec
 }
 

@@ -3,12 +3,11 @@ import { writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
-import { definitionOf } from '../../crds/definition.ts'
-import { generate, generatedFiles, root } from '../../crds/generate.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
+import { generate, generatedFiles, repositoryRoot } from '../../crds/generate.ts'
 
 t.test('the committed CRDs and field reference are those of the schemas', async (t) => {
-  t.strictSame(generate(root, { check: true }), [], 'run npm run generate')
+  t.strictSame(generate(repositoryRoot, { check: true }), [], 'run npm run generate')
 })
 
 t.test('what differs is named, and written when it is not only checked', async (t) => {
@@ -22,7 +21,7 @@ t.test('what differs is named, and written when it is not only checked', async (
 })
 
 t.test('node crds/generate.ts --check ends with 0 when nothing differs', async (t) => {
-  const script = fileURLToPath(new URL('crds/generate.ts', root))
+  const script = fileURLToPath(new URL('crds/generate.ts', repositoryRoot))
   const { status, stdout } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' })
   t.strictSame({ status, stdout }, { status: 0, stdout: '' })
 })
@@ -35,7 +34,7 @@ t.test('the chart carries the seven CRDs', async (t) => {
     }
     const version = crd.metadata.annotations['vec-operator.dev/version'] ?? ''
     t.match(version, /^\d+\.\d+\.\d+/)
-    t.strictSame(crd, JSON.parse(JSON.stringify(definitionOf(resource, version))))
+    t.strictSame(crd, JSON.parse(JSON.stringify(customResourceDefinition(resource, version))))
   }
 })
 

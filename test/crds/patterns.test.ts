@@ -8,8 +8,7 @@ import { join } from 'node:path'
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
-import { structural } from '../../crds/definition.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { RESOURCES, toStructuralSchema } from '../../crds/crd.ts'
 
 interface Field {
   path: string
@@ -75,7 +74,7 @@ t.test('as many characters as the CRD allows pass the check of a hook', async (t
   const limited = FIELDS.filter(({ schema }) => schema['maxRunes'] !== undefined)
   t.ok(limited.length > 10)
   for (const { path, schema } of limited) {
-    const { maxLength = 0 } = structural(schema)
+    const { maxLength = 0 } = toStructuralSchema(schema)
     const start = patternOf({ path, schema }).startsWith('^https') ? 'https://' : ''
     const longest = start + '\u{1f600}'.repeat(maxLength - start.length)
     t.equal(Array.from(longest).length, maxLength)

@@ -1,17 +1,16 @@
 import t from 'tap'
-import { definitionOf } from '../../crds/definition.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { RESOURCES } from '../../crds/resources.ts'
 import { admit } from '../world/admission/admit.ts'
 import type { Fields, KindName } from './corpus/case.ts'
 import { SAMPLES } from './corpus/samples.ts'
 
 /** What is stored of a status. */
 function stored(kind: KindName, status: Fields): unknown {
-  const resource = RESOURCES.find((one) => one.kind === kind)
-  const sample = SAMPLES.find((one) => one.kind === kind)
+  const resource = RESOURCES.find((candidate) => candidate.kind === kind)
+  const sample = SAMPLES.find((candidate) => candidate.kind === kind)
   const object = { ...sample, status } as unknown as AnyObject
-  const crd = resource === undefined ? {} : definitionOf(resource, '1.0.0')
+  const crd = resource === undefined ? {} : customResourceDefinition(resource, '1.0.0')
   return (admit(crd, object) as unknown as { status: unknown }).status
 }
 
@@ -24,8 +23,13 @@ const condition = {
   lastTransitionTime: time,
   observedGeneration: 3,
 }
-const base = { conditions: [condition], observedGeneration: 3 }
-const ended = { startTime: time, completionTime: time, error: 'first failure', ...base }
+const commonFields = { conditions: [condition], observedGeneration: 3 }
+const finishedFields = {
+  startTime: time,
+  completionTime: time,
+  error: 'first failure',
+  ...commonFields,
+}
 
 const PHASES: [KindName, phases: string[], status: Fields][] = [
   [
@@ -38,7 +42,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
       helmRelease: 'vec-main',
       endpoint: 'http://vec-main.search.svc.cluster.local:6333',
       appliedGeneration: 2,
-      ...base,
+      ...commonFields,
     },
   ],
   [
@@ -54,7 +58,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
       aliases: ['current'],
       ignored: { generation: 3, engineVersion: '1.16.0', paths: ['hnsw.mm'] },
       error: 'spec.shardNumber is 3, the collection has 6',
-      ...base,
+      ...commonFields,
     },
   ],
   [
@@ -67,7 +71,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
       renewAt: time,
       keyFingerprint: '0123456789abcdef',
       error: 'a Secret of that name is not ours',
-      ...base,
+      ...commonFields,
     },
   ],
   [
@@ -86,7 +90,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
           error: 'none',
         },
       ],
-      ...ended,
+      ...finishedFields,
     },
   ],
   [
@@ -106,7 +110,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
         status: 'Failed',
         size: '1.2 GiB',
       })),
-      ...base,
+      ...commonFields,
     },
   ],
   [
@@ -130,7 +134,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
         currentCollection: 'docs',
         percentage: 50,
       },
-      ...ended,
+      ...finishedFields,
     },
   ],
   [
@@ -155,7 +159,7 @@ const PHASES: [KindName, phases: string[], status: Fields][] = [
         pointsCopied: 5,
         percentage: 100,
       },
-      ...ended,
+      ...finishedFields,
     },
   ],
 ]

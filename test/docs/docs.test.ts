@@ -1,17 +1,17 @@
 /** What the pages say can be done, can be done: commands, files, flags, values, samples and links exist. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
+import type { Test } from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
-import { definitionOf } from '../../crds/definition.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/contract/names.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
-import { FAILURES } from '../../crds/reasons/failures.ts'
-import { RESOURCES } from '../../crds/resources.ts'
-import { PEOPLE_COMMANDS, commandOf } from '../../jobs/people/cli.ts'
-import { helpOf } from '../../jobs/people/usage.ts'
+import { FAILURES } from '../../crds/reasons/errors.ts'
+import { COMMANDS, findCommand } from '../../jobs/kubectl/cli.ts'
+import { commandHelp } from '../../jobs/kubectl/help.ts'
 import { admit } from '../world/admission/admit.ts'
-import { ROOT, commandsIn, pages } from './pages.ts'
+import { commandsIn, pages, ROOT } from './pages.ts'
 
 const PAGES = pages()
 const { scripts } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as {
@@ -78,7 +78,7 @@ t.test('the index names every page', async (t) => {
 t.test('the help of every command for people stands in its page, as it is printed', async (t) => {
   const page = PAGES.find(({ path }) => path === 'docs/command-line.md')
   const shown = page?.blocks.filter(({ language }) => language === '').map(({ text }) => text)
-  t.strictSame(shown, PEOPLE_COMMANDS.map(helpOf))
+  t.strictSame(shown, COMMANDS.map(commandHelp))
 })
 
 t.test('every kind that has a page is told where its reasons are', async (t) => {
@@ -103,7 +103,7 @@ t.test(
           .split('\n')
           .slice(2)
           .map((row) => row.split('|').map((cell) => cell.trim())),
-        failures.map(({ words, cause, cure }) => {
+        failures.map(({ patterns: words, cause, cure }) => {
           return ['', words.map((word) => `\`${word}\``).join(', '), cause, cure, '']
         }),
       )
@@ -159,7 +159,7 @@ function npm(t: Test, [verb = '', ...rest]: string[], said: string): void {
 
 /** A command for people, with flags it knows and as many operands as it takes. */
 function people(t: Test, args: string[], said: string): void {
-  const command = commandOf(args)
+  const command = findCommand(args)
   if (command === undefined) {
     t.match(args[0], /^--(help|version)$/, said)
     return
@@ -178,7 +178,7 @@ function people(t: Test, args: string[], said: string): void {
       if (flag?.[1].type === 'string') at += 1
     }
   }
-  const { least, most } = command.takes
+  const { min: least, max: most } = command.operandCount
   t.ok(operands >= least && operands <= most, said)
 }
 
@@ -248,5 +248,5 @@ function admitted(t: Test, object: AnyObject): void {
   }
   const { metadata } = object
   const whole = { ...object, metadata: { namespace: 'default', ...metadata } }
-  t.doesNotThrow(() => admit(definitionOf(resource, '0.1.0'), whole), metadata.name)
+  t.doesNotThrow(() => admit(customResourceDefinition(resource, '0.1.0'), whole), metadata.name)
 }

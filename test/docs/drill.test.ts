@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
 import type { VecRestore } from '../../crds/restore.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import { ENDS } from '../../jobs/people/command.ts'
-import { personAt, typed } from '../jobs/people/person.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { EXIT_CODES } from '../../jobs/kubectl/command.ts'
+import { cliFor, runCommand } from '../jobs/kubectl/cli-user.ts'
 import { backupResource, fill, points, untilEnded } from '../scenarios/backup-parts.ts'
 import { running, SMALL } from '../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../world/embedded.ts'
@@ -20,7 +20,7 @@ t.test('from nothing but the bucket a cluster is there again, with its points', 
   t.teardown(() => world.close())
   const [shop, drill] = [await world.namespace('shop'), await world.namespace('drill')]
   const bucket = await world.bucket(shop)
-  await bucket.admit(drill)
+  await bucket.grantAccess(drill)
   await running(world, shop, 'a', { version: '1.18.2', replicas: NODES })
   const books = await fill(world, shop, 'books', { shard_number: NODES })
   await books.upsert({ points: points(POINTS) })
@@ -32,8 +32,8 @@ t.test('from nothing but the bucket a cluster is there again, with its points', 
   const { endpoint, accessKeyId, secretAccessKey } = bucket.access
   const keys = { CLOUD_ACCESS_KEY_ID: accessKeyId, CLOUD_SECRET_ACCESS_KEY: secretAccessKey }
   const verify = ['backup', 'verify', s3Path, '--endpoint', endpoint, '--path-style']
-  const proved = await typed(verify, keys)
-  t.equal(proved.code, ENDS.fine, proved.out + proved.err)
+  const proved = await runCommand(verify, keys)
+  t.equal(proved.code, EXIT_CODES.success, proved.out + proved.err)
   t.match(proved.out, /engineVersion=1\.18\.2 nodes=3 /)
 
   // 3. A cluster of the same size.
@@ -46,16 +46,16 @@ t.test('from nothing but the bucket a cluster is there again, with its points', 
   const path = s3Path.replace(`s3://${bucket.name}/`, '').replace(/\/$/, '')
   const s3 = { ...restore.spec.source?.s3, ...bucket.target, path, prefix: undefined }
   const wanted = { ...restore, spec: { ...restore.spec, source: { s3 } } }
-  const type = personAt(t, world.api, drill)
+  const type = cliFor(t, world.api, drill)
   const written = join(t.testdirName, 'restore.yaml')
   writeFileSync(written, stringify(wanted))
   const planned = await type('restore', 'plan', '--file', written)
-  t.equal(planned.code, ENDS.fine, planned.out + planned.err)
+  t.equal(planned.code, EXIT_CODES.success, planned.out + planned.err)
   t.match(planned.out, /\nok +books +books .* is made\n/)
   await world.apply(wanted)
   const { name } = restore.metadata
   const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: drill, name }
-  const done = (await world.until(
+  const done = (await world.waitFor(
     reference,
     'ended',
     (object) => ['Completed', 'Failed'].includes((object as VecRestore).status?.phase ?? ''),

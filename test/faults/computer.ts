@@ -12,9 +12,9 @@ export async function openMachine(): Promise<Machine> {
   if (existsSync(MEMORY)) process.env['TMPDIR'] = MEMORY
   // What is first imported in the middle of a run comes from the disk, whenever that answers.
   await Promise.all([
-    import('../../jobs/clients/s3.ts'),
-    import('../../jobs/clients/s3-credentials.ts'),
-    import('../../jobs/clients/kubeconfig.ts'),
+    import('../../jobs/clients/s3/bucket.ts'),
+    import('../../jobs/clients/s3/credentials.ts'),
+    import('../../jobs/clients/kubernetes/kubeconfig.ts'),
   ])
   return installMachine({ helm: helmProgram })
 }

@@ -1,6 +1,6 @@
 /** The end of the load: every resource is deleted, and nothing of it may stay but what should. */
-import { RESOURCES } from '../../crds/resources.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { RESOURCES } from '../../crds/crd.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { BOUND_SECONDS, find, until } from './load.ts'
 import { COLLECTION, NAMESPACE, reference } from './resources.ts'
 import type { FaultWorld } from './world.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { openMachine } from './computer.ts'
 import { REPEATED } from './repeated.ts'
 import { simulate } from './simulate.ts'

@@ -2,7 +2,7 @@
  * A mixed load of all seven kinds: made, filled, backed up, brought back, copied, upgraded and deleted
  * again. It notes what was acknowledged to it; what that is worth, the oracle finds out.
  */
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { recordAt, valueAt } from '../world/api/json.ts'
 import type { ApiObject } from '../world/client.ts'
 import { callEngine } from '../world/engine-call.ts'

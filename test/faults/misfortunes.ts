@@ -1,11 +1,11 @@
 /** What befalls whole parts of the world: they are killed, cut off, late, or replaced. */
-import type { Part } from '../world/operator.ts'
+import type { OperatorProcess } from '../world/operator.ts'
 import { outside, type SimulatedProcess } from './machine/process.ts'
 import { NAMESPACE } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
 /** Kills the hook service or the loop, and starts it again so many seconds later. */
-export function strikeDown(world: FaultWorld, part: Part, seconds: number): void {
+export function strikeDown(world: FaultWorld, part: OperatorProcess, seconds: number): void {
   world.kill(part)
   after(world, seconds, () => void world.revive(part))
 }

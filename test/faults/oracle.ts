@@ -3,8 +3,8 @@
  * alone. The oracle watches while the load runs, looks at its end, and looks again when all is deleted.
  */
 import { createHash } from 'node:crypto'
-import { backupFolder, manifestKey } from '../../crds/layout.ts'
-import { API_VERSION, LABELS } from '../../crds/names.ts'
+import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
+import { API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import { snapshotFiles } from '../doubles/engine/snapshots.ts'
 import { valueAt } from '../world/api/json.ts'
 import type { ApiObject } from '../world/client.ts'

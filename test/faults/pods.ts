@@ -1,13 +1,13 @@
 /** What runs in pods on the simulated machine: Jobs by their real entry, and nodes of the engine double. */
-import { main } from '../../jobs/cli.ts'
+import { systemClock } from '../../jobs/clock.ts'
 import { jobLog } from '../../jobs/log.ts'
-import { systemTime } from '../../jobs/time.ts'
+import { main } from '../../jobs/main.ts'
 import {
   containers,
   type ContainerOptions,
   type Containers,
+  type Running,
 } from '../world/controllers/containers.ts'
-import type { Running } from '../world/controllers/containers.ts'
 import { environment, isJobContainer } from '../world/controllers/job-container.ts'
 import type { Container, Pod } from '../world/controllers/objects.ts'
 import type { Sandbox } from '../world/controllers/sandbox.ts'
@@ -60,7 +60,7 @@ function startJob(
       arguments: args,
       env,
       log: jobLog(env, { write: (line) => output.push(line) }),
-      time: systemTime,
+      time: systemClock,
       signal: stop.signal,
     }),
   )

@@ -1,5 +1,5 @@
 /** The resources of the mixed load, one or more of each kind, as a person would write them. */
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Reference } from '../world/world.ts'
 import { BUCKET_KEYS } from './world.ts'
 

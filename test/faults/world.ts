@@ -10,7 +10,7 @@ import { startBucketServer, type BucketServer } from '../doubles/bucket/server.t
 import { startApi, type EmbeddedApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
 import { startControllers, type Controllers } from '../world/controllers/index.ts'
-import { Operator, type Part } from '../world/operator.ts'
+import { Operator, type OperatorProcess } from '../world/operator.ts'
 import { Doors } from './doors.ts'
 import type { Dice } from './machine/dice.ts'
 import type { Machine } from './machine/machine.ts'
@@ -35,9 +35,9 @@ export interface FaultWorld {
   /** Jobs that run. */
   readonly jobs: Set<JobRun>
   /** Kills the hook service or the loop, as `kill -9` would. */
-  kill(part: Part): void
+  kill(part: OperatorProcess): void
   /** Starts again what was killed. */
-  revive(part: Part): Promise<void>
+  revive(part: OperatorProcess): Promise<void>
   /** The clock of every process is so many seconds ahead at once. */
   jump(seconds: number): void
   /** True once it is so; false when so many seconds of the world have passed before. */
@@ -60,12 +60,12 @@ export async function startFaultWorld(machine: Machine, seed: number): Promise<F
   const jobs = new Set<JobRun>()
   const runs = (options: Parameters<typeof simulatedPods>[0]) => simulatedPods(options, jobs)
   const controllers = startControllers({ api, clock, helm: '', runs })
-  const running = new Map<Part, SimulatedProcess>()
+  const running = new Map<OperatorProcess, SimulatedProcess>()
   const jump = { ms: 0 }
   const operator = new Operator({
     ...{ api: client, clock, folder, version: '0.1.0', kinds: PLURALS },
     tokens: { service: api.token, loop: api.token },
-    begin(part, start) {
+    runIn(part, start) {
       const process = new SimulatedProcess(part)
       running.set(part, process)
       return process.run(start)
@@ -75,7 +75,7 @@ export async function startFaultWorld(machine: Machine, seed: number): Promise<F
     ...{ clock, dice, doors, api, client, controllers, bucket, operator, machine, jobs },
     kill(part) {
       running.get(part)?.kill()
-      operator.lost(part)
+      operator.markKilled(part)
     },
     async revive(part) {
       if (part === 'loop') operator.startLoop()
@@ -127,7 +127,7 @@ async function drive(
     clock.advance(jump.ms)
     jump.ms = 0
     const now = clock.now().getTime()
-    const next = Math.min(clock.nextAt() ?? Infinity, end)
+    const next = Math.min(clock.nextTimerAt() ?? Infinity, end)
     if (now >= end || next === Infinity) return false
     clock.advance(Math.max(0, next - now))
   }

@@ -1,9 +1,13 @@
 /** What engines answer: as they should, damaged, or nothing like it. */
-import type { TSchema } from '@sinclair/typebox'
-import { Type } from '@sinclair/typebox'
+import { Type, type TSchema } from '@sinclair/typebox'
 import fc from 'fast-check'
-import { Aliases, CollectionInfo } from '../../crds/rules/answers.ts'
-import { ClusterView, Collections, Placement, Version } from '../../jobs/clients/engine-answers.ts'
+import { Aliases, CollectionInfo } from '../../crds/engine/collections.ts'
+import {
+  ClusterStatus,
+  CollectionClusterInfo,
+  CollectionList,
+  VersionInfo,
+} from '../../jobs/clients/engine/responses.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
 import type { ApiObject } from '../world/client.ts'
 import { begun, grown, old, Youth } from './life.ts'
@@ -17,12 +21,12 @@ import { FuzzedWorld } from './world.ts'
 
 /** Endpoints by what they are called here. */
 const SCHEMAS: Record<string, TSchema> = {
-  version: Version,
-  cluster: ClusterView,
+  version: VersionInfo,
+  cluster: ClusterStatus,
   aliases: Aliases,
-  collections: Collections,
+  collections: CollectionList,
   collection: CollectionInfo,
-  placement: Placement,
+  placement: CollectionClusterInfo,
   written: Type.Boolean(),
   indexed: Type.Object({}),
 }

@@ -1,8 +1,8 @@
 /** Metacontroller's part between the objects and the hooks, at once and without its caches. */
-import type { Resource } from '../../crds/resources.ts'
-import { childKind } from '../../hooks/guard.ts'
+import type { Resource } from '../../crds/crd.ts'
+import { childKind } from '../../hooks/answer-validation.ts'
 import type { HookRequest, Observations, RelatedRule } from '../../hooks/protocol.ts'
-import { controllers, finalizerOf, PLURALS } from '../../metacontroller/controllers.ts'
+import { controllers, finalizerName, PLURALS } from '../../metacontroller/controllers.ts'
 import { equal } from '../world/api/json.ts'
 import { apiVersionOf, type Kind } from '../world/api/kinds.ts'
 import { Refusal } from '../world/api/refusal.ts'
@@ -95,7 +95,7 @@ export class Composites {
 
   #finish(resource: Resource, parent: ApiObject): void {
     const left = (parent.metadata.finalizers ?? []).filter(
-      (name) => name !== finalizerOf(resource.plural),
+      (name) => name !== finalizerName(resource.plural),
     )
     this.#update(parent, (old) => ({ ...old, metadata: { ...old.metadata, finalizers: left } }))
   }

@@ -1,7 +1,7 @@
 /** The life of a resource: made, looked at, its Jobs run and end, and deleted. */
-import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
-import type { Resource } from '../../crds/resources.ts'
-import { finalizerOf } from '../../metacontroller/controllers.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/contract/names.ts'
+import type { Resource } from '../../crds/crd.ts'
+import { finalizerName } from '../../metacontroller/controllers.ts'
 import { Refusal } from '../world/api/refusal.ts'
 import type { ApiObject } from '../world/client.ts'
 import { isFinalized } from './composites.ts'
@@ -26,7 +26,7 @@ export interface Life {
 /** Puts the resource among what it needs. Throws the API server's `Refusal` of it. */
 export function born(stage: Stage, life: Life): ApiObject {
   const { kind, plural } = life.resource
-  const finalizers = isFinalized(plural) ? [finalizerOf(plural)] : []
+  const finalizers = isFinalized(plural) ? [finalizerName(plural)] : []
   const metadata = { name: life.name, namespace: NAMESPACE, finalizers }
   const parent = stage.put({ apiVersion: API_VERSION, kind, metadata, spec: life.spec })
   if (!life.surrounded) return parent

@@ -3,13 +3,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
-import { Rejected, StorageError } from '../../crds/errors.ts'
+import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { Owner } from '../../jobs/backup/owner.ts'
-import { purge } from '../../jobs/backup/purge.ts'
-import { Bucket } from '../../jobs/clients/s3.ts'
+import { purge } from '../../metacontroller/ports/backup-purge.ts'
+import { Bucket } from '../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../jobs/log.ts'
 import { element, valuesOf, xml, type S3Answer } from '../doubles/bucket/xml.ts'
-import { instantTime } from '../jobs/job-world.ts'
+import { instantClock } from '../jobs/job-world.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import { Broken } from './promises.ts'
 import type { Check, Subject } from './subject.ts'
@@ -75,7 +75,7 @@ async function open(): Promise<Check<ListingCase>> {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: store.url, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
-    time: instantTime(),
+    time: instantClock(),
     log: jobLog({ LOG_LEVEL: 'FATAL' }),
     attempts: 1,
   })

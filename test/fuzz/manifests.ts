@@ -1,7 +1,7 @@
 /** Manifests as they may lie in a bucket that others can write to. */
 import fc from 'fast-check'
-import { Rejected } from '../../crds/errors.ts'
-import { shardSnapshotKey } from '../../crds/layout.ts'
+import { shardSnapshotKey } from '../../crds/contract/backup-keys.ts'
+import { Rejected } from '../../crds/contract/errors.ts'
 import {
   NodeManifest,
   ShardManifest,
@@ -9,15 +9,14 @@ import {
   type ManifestCollection,
   type NodeCollection,
   type ShardCollection,
-} from '../../crds/manifest.ts'
-import { withChecksum } from '../../crds/rules/manifest-checksum.ts'
-import { checkedManifest } from '../../crds/rules/manifest.ts'
+} from '../../crds/contract/manifest.ts'
 import { VecRestore } from '../../crds/restore.ts'
-import { chosen } from '../../jobs/restore/source.ts'
+import { parseManifest, withChecksum } from '../../jobs/manifest-check.ts'
+import { selectItems } from '../../jobs/restore/manifest.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import { Broken } from './promises.ts'
-import type { Check, Subject } from './subject.ts'
 import { resourceOf } from './specs.ts'
+import type { Check, Subject } from './subject.ts'
 import { valueOf } from './value.ts'
 import { CLUSTER, FuzzedWorld } from './world.ts'
 
@@ -53,14 +52,14 @@ async function open(): Promise<Check<ManifestCase>> {
   return {
     async holds({ manifest, damages: all, ...spec }) {
       const value: unknown = JSON.parse(JSON.stringify(damaged(manifest, all)))
-      const read = rejected(() => checkedManifest(value), /^manifest\.json: ./)
+      const read = rejected(() => parseManifest(value), /^manifest\.json: ./)
       if (read === undefined) return 'refused'
       const names = read.collections.map(({ name }) => name)
       const some = {
         ...spec,
         ...(spec.collections !== undefined && { collections: names.slice(0, 1) }),
       }
-      const picked = rejected(() => chosen(read, some), /^(Collections|collectionMapping) ./)
+      const picked = rejected(() => selectItems(read, some), /^(Collections|collectionMapping) ./)
       return picked === undefined
         ? 'read, not chosen from'
         : `read, version ${read.manifestVersion}`

@@ -4,9 +4,9 @@
  * engine's to answer.
  */
 import { pino } from 'pino'
-import { KubernetesError } from '../../crds/errors.ts'
-import { Kubernetes, type Call } from '../../jobs/clients/kubernetes.ts'
-import type { Answer } from '../../jobs/clients/whole-answer.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { Kubernetes, type RequestOptions } from '../../jobs/clients/kubernetes/client.ts'
+import type { HttpResponse } from '../../jobs/clients/http/request.ts'
 import { answerTo } from '../world/api/calls.ts'
 import { Refusal, unknownPath } from '../world/api/refusal.ts'
 import type { Resources } from '../world/api/resources.ts'
@@ -31,7 +31,11 @@ export class PlainKubernetes extends Kubernetes {
     this.#engine = engine
   }
 
-  override async call(method: string, path: string, call: Call = {}): Promise<Answer> {
+  override async call(
+    method: string,
+    path: string,
+    call: RequestOptions = {},
+  ): Promise<HttpResponse> {
     const [pathname = '', search = ''] = path.split('?')
     const route = routeOf(this.#resources.kinds, pathname)
     const { body: sent, contentType = '' } = call

@@ -1,5 +1,5 @@
 /** What every answer of a hook promises, whatever it was asked. */
-import type { Resource } from '../../crds/resources.ts'
+import type { Resource } from '../../crds/crd.ts'
 import { readAnswer, SyncAnswer } from '../world/loop/answer.ts'
 
 /** A promise was broken: a defect. */

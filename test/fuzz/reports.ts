@@ -1,8 +1,8 @@
 /** What stands in the progress annotation, which everybody may write who may patch the resource. */
 import fc from 'fast-check'
-import { Progress } from '../../crds/command.ts'
+import { Progress } from '../../crds/contract/job.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
 import { grown, old, Youth } from './life.ts'
 import { damaged, damages, type Damage } from './mangle.ts'

@@ -1,7 +1,7 @@
 /** Specs of all seven kinds, drawn from their schemas and from the samples, lived through to the end. */
 import type { TSchema } from '@sinclair/typebox'
 import fc from 'fast-check'
-import { RESOURCES, type Resource } from '../../crds/resources.ts'
+import { RESOURCES, type Resource } from '../../crds/crd.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { Refusal } from '../world/api/refusal.ts'

@@ -5,21 +5,20 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
-import { definitionOf } from '../../crds/definition.ts'
-import { RESOURCES, type Resource } from '../../crds/resources.ts'
+import { customResourceDefinition, RESOURCES, type Resource } from '../../crds/crd.ts'
 import type { HookRequest, RelatedRule } from '../../hooks/protocol.ts'
 import { buildServer } from '../../hooks/server.ts'
-import { EngineConnections } from '../../jobs/clients/engine-route.ts'
-import { serviceMetrics } from '../../metacontroller/metrics.ts'
-import { roomsOf } from '../../metacontroller/rooms.ts'
+import { EngineConnections } from '../../jobs/clients/engine/transport.ts'
+import { createKindHooks } from '../../metacontroller/hooks.ts'
+import { serviceMetrics } from '../../metacontroller/metrics/index.ts'
 import { settings } from '../builders.ts'
 import { Resources } from '../world/api/resources.ts'
 import type { ApiObject } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
+import { ManualClock } from '../world/clock.ts'
 import type { SyncAnswer } from '../world/loop/answer.ts'
-import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
-import { PlainKubernetes, type AskEngine } from './plain-kubernetes.ts'
 import { Composites } from './composites.ts'
+import { PlainKubernetes, type AskEngine } from './plain-kubernetes.ts'
+import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
 
 /** Long enough for an answer that is there, short for a pass that waits for the clock. */
 const INLINE_MS = 5
@@ -45,7 +44,7 @@ interface Asked extends Answer {
 }
 
 export class Stage {
-  readonly clock = new MovableClock(new Date('2026-03-01T12:00:00Z'))
+  readonly clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
   readonly resources = new Resources(this.clock)
   /** Answers for every pod. */
   engine: AskEngine = async () => undefined
@@ -65,14 +64,14 @@ export class Stage {
     )
     const metrics = serviceMetrics(VERSION, now)
     const kubernetes = new PlainKubernetes(this.resources, (call) => this.engine(call))
-    const rooms = roomsOf({
+    const rooms = createKindHooks({
       ...{ kubernetes, connections: this.#connections, engineRoute: 'proxy', namespaces: [] },
       jobKeys: () => [],
       ...{ now, timers: clock, metrics, log, inlineMs: INLINE_MS },
     })
     const tokens = () => []
-    this.#server = buildServer({ rooms, tokens, log, now, settings, metrics })
-    for (const resource of RESOURCES) this.put(definitionOf(resource, VERSION))
+    this.#server = buildServer({ hooks: rooms, tokens, log, now, settings, metrics })
+    for (const resource of RESOURCES) this.put(customResourceDefinition(resource, VERSION))
   }
 
   /** Makes an object, with the status it has; throws the refusal of the API server. */

@@ -1,6 +1,11 @@
 /** What a spec names, made so that nothing is missing: clusters, Secrets and backups, found by their fields. */
 import type { ApiObject } from '../world/client.ts'
-import { API_VERSION, keySecretName, KEY_SECRET_KEY, releaseName } from '../../crds/names.ts'
+import {
+  API_VERSION,
+  apiKeySecretName,
+  API_KEY_SECRET_KEY,
+  releaseName,
+} from '../../crds/contract/names.ts'
 import { ago, cluster, secret, statefulSet } from '../builders.ts'
 import { backup } from '../hooks/backup/objects.ts'
 import { isRecord } from '../world/api/json.ts'
@@ -16,7 +21,7 @@ export function releaseOf(namespace: string, name: string): ApiObject[] {
   const release = releaseName(name)
   return [
     { ...statefulSet(1), metadata: { name: release, namespace } },
-    secretAt(namespace, keySecretName(name), [KEY_SECRET_KEY]),
+    secretAt(namespace, apiKeySecretName(name), [API_KEY_SECRET_KEY]),
   ]
 }
 

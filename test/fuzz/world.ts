@@ -2,8 +2,8 @@
  * The same cases through a whole world: its API server, the loop in Metacontroller's place, the service
  * with its own ports, Jobs as processes, helm, an engine and a store. Nothing in it may fail for them.
  */
-import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
-import type { Resource } from '../../crds/resources.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/contract/names.ts'
+import type { Resource } from '../../crds/crd.ts'
 import { running } from '../scenarios/scenario.ts'
 import { ApiError, type ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
@@ -56,16 +56,16 @@ export class FuzzedWorld {
     } catch (error) {
       return refusedWith(error)
     }
-    await world.pass(LOOK_SECONDS)
+    await world.advance(LOOK_SECONDS)
     if (meanwhile !== undefined) {
       await meanwhile(reference).catch(refusedWith)
-      await world.pass(LOOK_SECONDS)
+      await world.advance(LOOK_SECONDS)
     }
     await this.check()
     const annotations = { [ANNOTATIONS.retainObjects]: String(!isPurged) }
     await world.patch(reference, { metadata: { annotations } })
     await world.delete(reference)
-    await world.pass(END_SECONDS)
+    await world.advance(END_SECONDS)
     await this.check()
     const left = (await world.get(reference)) as ApiObject | undefined
     return left === undefined ? 'lived to its end' : 'waits at its end'
@@ -76,7 +76,7 @@ export class FuzzedWorld {
     await this.check()
     const first = await this.#answer(call)
     const answer = isLate(first) ? await this.#answer(call) : first
-    const news = this.world.news()
+    const news = this.world.newLogLines()
     const said = news.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Said)
     checkAnswer({ ...call, said, hostile: true }, answer)
     await this.check(news.filter((line) => !line.includes('"type":"GuardRefusal"')))
@@ -85,7 +85,7 @@ export class FuzzedWorld {
 
   async #answer({ resource, hook, body }: Omit<HookCall, 'said'>): Promise<Answer> {
     const began = performance.now()
-    const answer = await this.world.ask(`/${resource.plural}/${hook}`, body)
+    const answer = await this.world.callHook(`/${resource.plural}/${hook}`, body)
     return { ...answer, seconds: (performance.now() - began) / 1000 }
   }
 
@@ -94,13 +94,13 @@ export class FuzzedWorld {
   }
 
   /** What the service and the loop said since the last look; throws `Broken` where a hook failed. */
-  async check(news = this.world.news()): Promise<void> {
+  async check(news = this.world.newLogLines()): Promise<void> {
     await checkNews(news, async () => {
-      await this.world.pass(LOOK_SECONDS)
-      return this.world.news()
+      await this.world.advance(LOOK_SECONDS)
+      return this.world.newLogLines()
     })
     // Throws where the loop has died.
-    await this.world.until(
+    await this.world.waitFor(
       { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: CLUSTER.namespace },
       'there',
       () => true,

@@ -1,5 +1,5 @@
 /** The resources of a run, as a user writes them. */
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { BUCKET, NAMESPACE } from './world.ts'
 
 export const SOURCE = 'a'

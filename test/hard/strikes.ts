@@ -1,5 +1,5 @@
 /** Lets the faults of a plan happen to a world, each at its time and for its time, and ends them. */
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { settle } from './replicas.ts'
 import type { Fault, Phase, Plan, Strike } from './plan.ts'
 import { repair } from './repair.ts'

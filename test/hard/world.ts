@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { startBucketServer, type BucketServer } from '../doubles/bucket/server.ts'
 import { BucketStore } from '../doubles/bucket/store.ts'
@@ -15,12 +15,12 @@ import { startApi, type EmbeddedApi } from '../world/api/server.ts'
 import { recordAt } from '../world/api/json.ts'
 import { applyObject } from '../world/apply.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
+import { ManualClock } from '../world/clock.ts'
 import type { ContainerOptions, Containers } from '../world/controllers/containers.ts'
 import { startControllers, type Controllers } from '../world/controllers/index.ts'
 import { isJobContainer, startJobContainer } from '../world/controllers/job-container.ts'
 import { Operator } from '../world/operator.ts'
-import { Pace } from '../world/pace.ts'
+import { ClockDriver } from '../world/pace.ts'
 import type { Reference } from '../world/world.ts'
 import { RealEngines } from './engines.ts'
 import { Link, type Address } from './links.ts'
@@ -70,7 +70,7 @@ export interface WorldOptions {
 
 export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Promise<HardWorld> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-hard-'))
-  const clock = new MovableClock(new Date())
+  const clock = new ManualClock(new Date())
   const api = await startApi(clock)
   const client = new ApiClient({ server: api.url, token: api.token })
   const engines = bin === undefined ? undefined : new RealEngines(bin, folder, octet)
@@ -101,12 +101,12 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
   })
   let holds = 0
   const processes = () => controllers.kubelet.processes() + holds
-  const pace = new Pace(clock, {
+  const pace = new ClockDriver(clock, {
     // A call of a Job may take long, and the clock goes on meanwhile.
     busy: () => controllers.busy() || operator.busy() || (processes() === 0 && api.inFlight() > 0),
     processes,
     // A Job that waits for an engine or a store waits in real time.
-    heardAt: () => Date.now(),
+    lastActivityAt: () => Date.now(),
     revision: () => api.resources.store.revision,
   })
   const close = async () => {

@@ -2,14 +2,14 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { VecCluster } from '../../crds/cluster.ts'
-import { KubernetesError } from '../../crds/errors.ts'
-import { conditionsOf } from '../../hooks/conditions.ts'
-import { eventOn } from '../../hooks/events.ts'
-import { TryLater, type Desired } from '../../hooks/protocol.ts'
-import { room } from '../../hooks/room.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { setConditions } from '../../hooks/conditions.ts'
+import { newEvent } from '../../hooks/events.ts'
+import { RetryLater, type Desired } from '../../hooks/protocol.ts'
+import { kindHooks } from '../../hooks/kind-hooks.ts'
 import { buildServer, type ServerOptions } from '../../hooks/server.ts'
-import { NOW, cluster, helmJob, settings, type ClusterParts } from '../builders.ts'
-import { requestOf } from './request.ts'
+import { NOW, cluster, helmJob, settings, type ClusterOverrides } from '../builders.ts'
+import { hookRequest } from './request.ts'
 
 type Status = NonNullable<VecCluster['status']>
 type Answer = () => Desired<Status>
@@ -21,8 +21,8 @@ function stage(options: Partial<ServerOptions> = {}) {
   const write = (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>)
   const decide = async () => answer()
   const server = buildServer({
-    rooms: [
-      room({
+    hooks: [
+      kindHooks({
         ...{
           resource: VecCluster,
           childKinds: ['Job.batch/v1'],
@@ -40,9 +40,9 @@ function stage(options: Partial<ServerOptions> = {}) {
   const post = (payload: object, hook = 'sync') =>
     server.inject({ method: 'POST', url: `/vecclusters/${hook}`, payload })
   /** Calls the hook so many times, as Metacontroller does with a resource that does not change. */
-  const logged = async (says: Answer, parts: ClusterParts = {}, times = 3) => {
+  const logged = async (says: Answer, parts: ClusterOverrides = {}, times = 3) => {
     answer = says
-    for (let time = 0; time < times; time += 1) await post(requestOf(cluster(parts)))
+    for (let time = 0; time < times; time += 1) await post(hookRequest(cluster(parts)))
     return taken()
   }
   const taken = () => {
@@ -60,13 +60,13 @@ const SYNC = { kind: 'VecCluster', hook: 'sync', namespace: 'ns', name: 'a' }
 
 function applied(reason: string, message: string, status: 'True' | 'False' = 'False'): Status {
   const findings = [{ type: 'Applied', status, reason, message }]
-  return { phase: 'Pending', conditions: conditionsOf(cluster(), findings, NOW) }
+  return { phase: 'Pending', conditions: setConditions(cluster(), findings, NOW) }
 }
 
 /** The answer, with a Warning that says the same. */
 function warned(reason: string, message: string): Desired<Status> {
   const event = { type: 'Warning' as const, reason, message, transition: message }
-  const events = [eventOn(cluster(), event, NOW)]
+  const events = [newEvent(cluster(), event, NOW)]
   return { status: applied(reason, message), children: [], events }
 }
 
@@ -136,8 +136,8 @@ t.test('a new Job, a stopped one and a warning without a condition have a line e
   }
   const lines = await logged(() => ({
     ...{ status: {}, children: [child] },
-    events: [eventOn(cluster(), event, NOW)],
-    stop: [{ namespace: 'ns', name: 'vec-a-run-1', uid: 'u' }],
+    events: [newEvent(cluster(), event, NOW)],
+    deleteJobs: [{ namespace: 'ns', name: 'vec-a-run-1', uid: 'u' }],
   }))
   t.match(lines, [
     { level: WARNING, reason: 'ShortApiKey', message: 'short', msg: 'warning' },
@@ -155,7 +155,7 @@ t.test('a Job that is observed already is no new one', async (t) => {
     status: {},
     children: [{ apiVersion: 'batch/v1', kind: 'Job', metadata: { name } }],
   }))
-  await post(requestOf(cluster(), [job]))
+  await post(hookRequest(cluster(), [job]))
   t.strictSame(taken(), [])
 })
 
@@ -181,7 +181,7 @@ t.test(
 t.test('what is to be asked again later has its reason and its time in the log', async (t) => {
   const { logged } = stage()
   const later = (): never => {
-    throw new TryLater('namespace ns is not served here', 3600)
+    throw new RetryLater('namespace ns is not served here', 3600)
   }
   t.strictSame(await logged(later), [
     {
@@ -228,16 +228,16 @@ t.test('an answer that the guard refuses is a defect: what is wrong, and the sta
 
 t.test('a body that does not read and a wrong token are refusals with a line', async (t) => {
   const { post, taken } = stage()
-  await post({ ...requestOf(cluster()), finalizing: 'x' })
-  await post({ ...requestOf(cluster()), finalizing: 'x' })
+  await post({ ...hookRequest(cluster()), finalizing: 'x' })
+  await post({ ...hookRequest(cluster()), finalizing: 'x' })
   await post({})
   t.match(taken(), [
     { level: WARNING, ...SYNC, reason: /body\/finalizing/, msg: 'refused' },
     { level: WARNING, kind: 'VecCluster', hook: 'sync', reason: /body/, msg: 'refused' },
   ])
   const closed = stage({ tokens: () => ['right'] })
-  await closed.post(requestOf(cluster()))
-  await closed.post(requestOf(cluster()))
+  await closed.post(hookRequest(cluster()))
+  await closed.post(hookRequest(cluster()))
   t.strictSame(closed.taken(), [
     {
       ...{ level: WARNING, kind: 'VecCluster', hook: 'sync', msg: 'refused' },
@@ -250,6 +250,6 @@ t.test('the end of a resource is a line', async (t) => {
   const { answers, post, taken } = stage()
   const parts = { deletionTimestamp: NOW.toISOString() }
   answers(() => ({ status: {}, children: [], finalized: true }))
-  await post(requestOf(cluster(parts)), 'finalize')
+  await post(hookRequest(cluster(parts)), 'finalize')
   t.strictSame(taken(), [{ level: INFO, ...SYNC, hook: 'finalize', msg: 'finalized' }])
 })

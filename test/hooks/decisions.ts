@@ -1,6 +1,6 @@
 /** What tests look at in a decision: what its status says, and the Job it makes. */
 import type { Static, TSchema } from '@sinclair/typebox'
-import { decodePlan } from '../../crds/command.ts'
+import { decodePlan } from '../../crds/contract/job.ts'
 import type { Condition } from '../../crds/schema.ts'
 import type { Child } from '../../hooks/protocol.ts'
 
@@ -10,13 +10,13 @@ interface Decision {
 }
 
 /** Its phase, and the reason and message of its condition. */
-export function said({ status }: Pick<Decision, 'status'>): (string | undefined)[] {
+export function statusSummary({ status }: Pick<Decision, 'status'>): (string | undefined)[] {
   const [condition] = status.conditions ?? []
   return [status.phase, condition?.reason, condition?.message]
 }
 
 /** The Job that is made; one that is only kept has no spec. */
-export function jobIn({ children }: Pick<Decision, 'children'>): Child | undefined {
+export function createdJob({ children }: Pick<Decision, 'children'>): Child | undefined {
   return children.find((child) => child.kind === 'Job' && child['spec'] !== undefined)
 }
 
@@ -31,17 +31,17 @@ interface PodSpec {
   containers: Container[]
 }
 
-export function podOf(decision: Pick<Decision, 'children'>) {
-  const job = jobIn(decision) as unknown as { spec: { template: { spec: PodSpec } } }
+export function jobPod(decision: Pick<Decision, 'children'>) {
+  const job = createdJob(decision) as unknown as { spec: { template: { spec: PodSpec } } }
   const { volumes, containers } = job.spec.template.spec
   const [container = { args: [], resources: {}, env: [] }] = containers
   return { volumes, container }
 }
 
-export function planIn<T extends TSchema>(
+export function jobPlan<T extends TSchema>(
   decision: Pick<Decision, 'children'>,
   schema: T,
 ): Static<T> {
-  const { env } = podOf(decision).container
+  const { env } = jobPod(decision).container
   return decodePlan(schema, env.find(({ name }) => name === 'PLAN')?.value ?? '')
 }

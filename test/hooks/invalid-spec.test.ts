@@ -1,53 +1,57 @@
 /** Resources that an older schema admitted: they can be deleted, whatever of their spec ours refuses. */
 import t from 'tap'
 import { pino } from 'pino'
-import { backupRoom } from '../../hooks/backup/index.ts'
-import { backupScheduleRoom } from '../../hooks/backup-schedule/index.ts'
-import { BACKUP_CHILD_KIND } from '../../hooks/backup-schedule/children.ts'
-import { clusterRoom } from '../../hooks/cluster/index.ts'
-import { collectionRoom } from '../../hooks/collection/index.ts'
-import { migrationRoom } from '../../hooks/migration/index.ts'
-import { restoreRoom } from '../../hooks/restore/index.ts'
-import type { Room } from '../../hooks/room.ts'
+import { backupHooks } from '../../hooks/backup/index.ts'
+import { backupScheduleHooks } from '../../hooks/backup-schedule/index.ts'
+import { BACKUP_CHILD_KIND } from '../../hooks/backup-schedule/backups.ts'
+import { clusterHooks } from '../../hooks/cluster/index.ts'
+import { collectionHooks } from '../../hooks/collection/index.ts'
+import { migrationHooks } from '../../hooks/migration/index.ts'
+import { restoreHooks } from '../../hooks/restore/index.ts'
+import type { KindHooks } from '../../hooks/kind-hooks.ts'
 import { buildServer } from '../../hooks/server.ts'
 import { NOW, cluster, settings } from '../builders.ts'
 import { backup } from './backup/objects.ts'
-import { portsOf as backupPorts } from './backup/ports.ts'
+import { fakePorts as backupPorts } from './backup/ports.ts'
 import * as schedules from './backup-schedule/stage.ts'
-import { portsOf as clusterPorts } from './cluster/ports.ts'
-import { Stage, collection } from './collection/stage.ts'
+import { fakePorts as clusterPorts } from './cluster/ports.ts'
+import { CollectionHarness, collection } from './collection/stage.ts'
 import { migration } from './migration/objects.ts'
-import { portsOf as migrationPorts } from './migration/ports.ts'
+import { fakePorts as migrationPorts } from './migration/ports.ts'
 import { restore } from './restore/objects.ts'
-import { portsOf as restorePorts } from './restore/ports.ts'
+import { fakePorts as restorePorts } from './restore/ports.ts'
 
 const schedule = schedules.schedule()
 
 /** Each kind whose deletion cleans up, one of it, and what its spec may become under another schema. */
-const CASES: [room: Room, parent: { metadata: object; spec: object }, bad: object][] = [
-  [clusterRoom(clusterPorts().ports), cluster(), { version: 'newest', resources: 7, tls: {} }],
-  [collectionRoom(new Stage().ports), collection(), { vectors: 'none', wal: 1, shardNumber: -4 }],
+const CASES: [room: KindHooks, parent: { metadata: object; spec: object }, bad: object][] = [
+  [clusterHooks(clusterPorts().ports), cluster(), { version: 'newest', resources: 7, tls: {} }],
   [
-    backupRoom(backupPorts().ports),
+    collectionHooks(new CollectionHarness().ports),
+    collection(),
+    { vectors: 'none', wal: 1, shardNumber: -4 },
+  ],
+  [
+    backupHooks(backupPorts().ports),
     backup(),
     { method: 'Slow', parallelism: 99, collections: { all: true }, retentionDays: 'ten' },
   ],
   [
-    backupScheduleRoom(schedules.portsOf({ schedule, children: [] })),
+    backupScheduleHooks(schedules.fakePorts({ schedule, children: [] })),
     schedule,
     { concurrencyPolicy: 'Never', storage: 'here', retentionPolicy: 3 },
   ],
-  [restoreRoom(restorePorts().ports), restore(), { priority: 'first', backupRef: 'b', source: 1 }],
+  [restoreHooks(restorePorts().ports), restore(), { priority: 'first', backupRef: 'b', source: 1 }],
   [
-    migrationRoom(migrationPorts().ports),
+    migrationHooks(migrationPorts().ports),
     migration(),
     { source: 1, targetClusterRef: [], target: '' },
   ],
 ]
 
-function serving(room: Room) {
+function serving(room: KindHooks) {
   return buildServer({
-    rooms: [room],
+    hooks: [room],
     tokens: () => [],
     log: pino({ level: 'silent' }),
     now: () => NOW,
@@ -84,7 +88,7 @@ t.test('a long address with a space that is not ASCII is refused with its name',
   const made = backup()
   const s3 = { ...made.spec.storage.s3, endpoint }
   const parent = { ...made, spec: { ...made.spec, storage: { s3 } } }
-  const server = serving(backupRoom(backupPorts({ cluster: async () => cluster() }).ports))
+  const server = serving(backupHooks(backupPorts({ cluster: async () => cluster() }).ports))
   const payload = { parent, children: {}, related: {}, finalizing: false }
   const { statusCode, body } = await server.inject({ method: 'POST', url, payload })
   t.equal(statusCode, 200)
@@ -93,7 +97,7 @@ t.test('a long address with a space that is not ASCII is refused with its name',
 })
 
 t.test('a backup that another schema admitted does not stop its schedule', async (t) => {
-  const server = serving(backupScheduleRoom(schedules.portsOf({ schedule, children: [] })))
+  const server = serving(backupScheduleHooks(schedules.fakePorts({ schedule, children: [] })))
   const child = schedules.backup('2026-02-28T03:00:00Z')
   const older = { ...child, spec: { ...child.spec, method: 'Slow', parallelism: 99 } }
   const children = { [BACKUP_CHILD_KIND]: { [`ns/${child.metadata.name}`]: older } }

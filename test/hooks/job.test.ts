@@ -1,9 +1,9 @@
 /** The pod of every Job: what an installation sets, and what the strictest Pod Security Standard asks. */
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { encodePlan } from '../../crds/command.ts'
-import { copyName, shortHash } from '../../crds/names.ts'
-import { imageOf, kept, newJob, newestOf, planOf, staying } from '../../hooks/job.ts'
+import { encodePlan } from '../../crds/contract/job.ts'
+import { secretCopyName, shortHash } from '../../crds/contract/names.ts'
+import { jobImage, unchanged, newJob, latestJob, planHash, childrenAfter } from '../../hooks/job.ts'
 import type { Settings } from '../../hooks/protocol.ts'
 import { helmJob, settings } from '../builders.ts'
 
@@ -89,7 +89,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
                 name: 'backup',
                 image: settings.image,
                 imagePullPolicy: 'IfNotPresent',
-                args: ['jobs/cli.js', 'backup', 'run', 'ns/a'],
+                args: ['jobs/main.js', 'backup', 'run', 'ns/a'],
                 env: [
                   { name: 'PLAN', value: encodePlan(plan, 'spec') },
                   field('POD_UID', 'metadata.uid'),
@@ -118,7 +118,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
             volumes: [
               { name: 'tmp', emptyDir: {} },
               { name: 'bucket', secret: { secretName: 's3', optional: true } },
-              { name: 'engine', secret: { secretName: copyName(name, 'engine') } },
+              { name: 'engine', secret: { secretName: secretCopyName(name, 'engine') } },
             ],
           },
         },
@@ -164,34 +164,34 @@ t.test('the pod of a Job keeps to the Pod Security Standard restricted', async (
 t.test('an observed child stays by its identity alone, whatever else was seen of it', async (t) => {
   const { apiVersion, kind } = helmJob()
   const seen = { apiVersion, kind, metadata: { name: 'j', namespace: 'ns', uid: 'u' }, spec: null }
-  t.strictSame(kept(seen), { apiVersion, kind, metadata: { name: 'j', namespace: 'ns' } })
+  t.strictSame(unchanged(seen), { apiVersion, kind, metadata: { name: 'j', namespace: 'ns' } })
   const bare = { apiVersion, kind, metadata: { name: 'j' } }
-  t.strictSame(kept(bare), bare)
+  t.strictSame(unchanged(bare), bare)
 })
 
 t.test('of what is to be made, only what is not there is made', async (t) => {
   const [one, other] = [helmJob({ run: 1 }), helmJob({ run: 2 })]
-  const made = { ...kept(helmJob({ run: 2 })), spec: { backoffLimit: 6 } }
-  t.strictSame(staying([one, other], { more: [made] }), [kept(one), kept(other)])
-  t.strictSame(staying([one], { more: [made] }), [kept(one), made])
+  const made = { ...unchanged(helmJob({ run: 2 })), spec: { backoffLimit: 6 } }
+  t.strictSame(childrenAfter([one, other], { created: [made] }), [unchanged(one), unchanged(other)])
+  t.strictSame(childrenAfter([one], { created: [made] }), [unchanged(one), made])
   const dropped = [{ kind: 'Job', name: one.metadata.name, reason: 'over' }]
-  t.strictSame(staying([one, other], { dropped }), [kept(other)])
-  t.strictSame(staying([one]), [kept(one)])
+  t.strictSame(childrenAfter([one, other], { pruned: dropped }), [unchanged(other)])
+  t.strictSame(childrenAfter([one]), [unchanged(one)])
 })
 
 t.test('the newest Job is the one with the highest number, in any order', async (t) => {
   const jobs = [2, 10, 9].map((run) => helmJob({ run }))
-  t.equal(newestOf(jobs), jobs[1])
-  t.equal(newestOf(jobs.toReversed()), jobs[1])
-  t.equal(newestOf([]), undefined)
+  t.equal(latestJob(jobs), jobs[1])
+  t.equal(latestJob(jobs.toReversed()), jobs[1])
+  t.equal(latestJob([]), undefined)
 })
 
 t.test('a Job that nobody of us made has neither plan nor image', async (t) => {
   const bare = helmJob()
   delete bare.spec
-  t.equal(planOf(bare), undefined)
-  t.equal(imageOf(bare), undefined)
+  t.equal(planHash(bare), undefined)
+  t.equal(jobImage(bare), undefined)
   const empty = helmJob()
   empty.spec?.template.spec.containers.splice(0)
-  t.equal(imageOf(empty), undefined)
+  t.equal(jobImage(empty), undefined)
 })

@@ -1,7 +1,7 @@
 /** Reconciling, Stalled and Failed of every kind, as tools read them that know nothing of the kind. */
 import t from 'tap'
 import type { Condition } from '../../crds/schema.ts'
-import { withKstatus } from '../../hooks/kstatus.ts'
+import { withKstatus } from '../../hooks/conditions.ts'
 import { NOW, ago } from '../builders.ts'
 
 const NEW = '2026-03-01T12:00:00Z'

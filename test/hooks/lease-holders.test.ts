@@ -1,27 +1,26 @@
 /** Who stands in a Lease, whatever somebody else has written there, and how it is given back. */
 import t from 'tap'
-import { KubernetesError } from '../../crds/errors.ts'
-import type { Lease } from '../../crds/kubernetes.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
 import {
   claim,
-  givenBack,
-  heldSeconds,
-  holderNow,
+  currentHolder,
   holderOf,
+  isHolder,
+  leaseReleases,
+  readLease,
   release,
-  seeLease,
-  standsIn,
+  secondsSinceAcquired,
   writeLeases,
 } from '../../hooks/lease.ts'
-import { NOW, ago, allAllowed } from '../builders.ts'
-import { LEASED, LeaseStore, someJob } from './leases.ts'
-import { leaseOf } from './transfer.ts'
+import { ago, allAllowed, NOW } from '../builders.ts'
+import { leaseOf } from './data-job/fixtures.ts'
+import { CLUSTER, LeaseStore, newJob } from './lease-store.ts'
 
-const me: Holder = { kind: 'VecBackup', namespace: 'ns', name: 'me', uid: 'uid-me' }
+const me: LeaseHolder = { kind: 'VecBackup', namespace: 'ns', name: 'me', uid: 'uid-me' }
 const mine = 'VecBackup/ns/me/uid-me'
 const other = 'VecRestore/far/other/uid-other'
-const about = { cluster: LEASED, now: NOW }
+const about = { cluster: CLUSTER, now: NOW }
 
 function withSpec(spec: Lease['spec']): Lease {
   const { apiVersion, kind, metadata } = leaseOf('backup', mine)
@@ -41,20 +40,20 @@ for (const [what, lease] of FOREIGN) {
   t.test(`a Lease with a holder ${what} is nobody's: free, and taken`, async (t) => {
     const seen = { kind: 'backup' as const, lease, jobs: [] }
     t.equal(holderOf(seen, NOW), undefined)
-    t.notOk(standsIn(lease, me))
-    t.strictSame(givenBack([seen], me), [])
+    t.notOk(isHolder(lease, me))
+    t.strictSame(leaseReleases([seen], me), [])
     t.match(claim([seen], me, about), { state: 'taking', writes: [{ act: 'take' }] })
   })
 }
 
 t.test('no Job is asked for where a Lease has no holder', async (t) => {
   const asked: string[] = []
-  const found = await seeLease(
-    LEASED.metadata,
+  const found = await readLease(
+    CLUSTER.metadata,
     'backup',
     {
       lease: async () => leaseOf('backup', 'somebody'),
-      jobsOf: async (_, uid) => [someJob(`${asked.push(uid)}`)],
+      jobsOf: async (_, uid) => [newJob(`${asked.push(uid)}`)],
     },
     allAllowed,
   )
@@ -65,16 +64,16 @@ t.test('no Job is asked for where a Lease has no holder', async (t) => {
 t.test('a Lease that was never taken is held for no time at all', async (t) => {
   const lease = withSpec({ holderIdentity: mine })
   t.equal(holderOf({ kind: 'backup', lease, jobs: [] }, NOW), undefined)
-  t.equal(heldSeconds([{ kind: 'backup', lease }], NOW), Infinity)
-  t.equal(heldSeconds([{ kind: 'backup', lease: withSpec(undefined) }], NOW), Infinity)
-  t.equal(heldSeconds([{ kind: 'backup' }], NOW), Infinity)
+  t.equal(secondsSinceAcquired([{ kind: 'backup', lease }], NOW), Infinity)
+  t.equal(secondsSinceAcquired([{ kind: 'backup', lease: withSpec(undefined) }], NOW), Infinity)
+  t.equal(secondsSinceAcquired([{ kind: 'backup' }], NOW), Infinity)
 })
 
 t.test('two Leases are held since the later of them was taken', async (t) => {
   const leases = [100, 20].map((seconds) => ({
     ...{ kind: 'backup' as const, lease: leaseOf('backup', mine, seconds) },
   }))
-  t.equal(heldSeconds(leases, NOW), 20)
+  t.equal(secondsSinceAcquired(leases, NOW), 20)
 })
 
 t.test(
@@ -88,7 +87,7 @@ t.test(
     t.match(claim([seen(other)], me, about), { state: 'waiting' })
     const { kind, lease } = seen(mine)
     t.not(claim([{ kind, lease }], me, about).state, 'held', 'its Jobs could not be listed')
-    const after = { ...seen(mine), jobs: [someJob('one', true)] }
+    const after = { ...seen(mine), jobs: [newJob('one', true)] }
     t.not(claim([after], me, about).state, 'held', 'its Job has ended')
   },
 )
@@ -110,7 +109,7 @@ t.test('a Lease is taken by the version that was read, where it has one', async 
   delete lease.metadata.resourceVersion
   const claimed = claim([{ kind: 'backup', lease, jobs: [] }], me, about)
   const [first] = claimed.state === 'taking' ? claimed.writes : []
-  t.equal(first?.act, 'take')
+  t.equal(first?.action, 'take')
   t.notOk('resourceVersion' in (first?.lease.metadata ?? {}))
 })
 
@@ -120,10 +119,10 @@ t.test('the first write that fails ends it', async (t) => {
     written.push(name)
     return isDone
   }
-  const writes = (['drop', 'take', 'drop'] as const).map((act) => ({
-    ...{ act, lease: leaseOf('backup', mine) },
+  const writes = (['drop', 'take', 'drop'] as const).map((action) => ({
+    ...{ action, lease: leaseOf('backup', mine) },
   }))
-  await writeLeases(writes, { takeLease: port('take', false), dropLease: port('drop', true) })
+  await writeLeases(writes, { writeLease: port('take', false), deleteLease: port('drop', true) })
   t.strictSame(written, ['drop', 'take'])
 })
 
@@ -142,8 +141,8 @@ t.test('a Lease that cannot be given back keeps no resource, nor the next Lease'
       if (name === 'vec-a-write') throw new KubernetesError('no answer')
       return leaseOf('backup', mine)
     },
-    takeLease: async () => t.fail('taken'),
-    dropLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
+    writeLease: async () => t.fail('taken'),
+    deleteLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
   })
   t.strictSame(dropped, ['vec-a-backup'])
 })
@@ -151,7 +150,7 @@ t.test('a Lease that cannot be given back keeps no resource, nor the next Lease'
 t.test('people are told who holds it, and of nobody where nobody does', async (t) => {
   const store = new LeaseStore()
   const cluster = { namespace: 'ns', name: 'a' }
-  t.equal(await holderNow(cluster, 'write', store, allAllowed), undefined)
+  t.equal(await currentHolder(cluster, 'write', store, allAllowed), undefined)
   store.leases.set('vec-a-write', leaseOf('write', other))
-  t.equal(await holderNow(cluster, 'write', store, allAllowed), 'VecRestore far/other')
+  t.equal(await currentHolder(cluster, 'write', store, allAllowed), 'VecRestore far/other')
 })

@@ -1,7 +1,7 @@
 /** Whatever claimants do and in whatever order: at no moment do two work on one cluster. */
 import fc from 'fast-check'
 import t from 'tap'
-import { Claimant, LeaseStore } from './leases.ts'
+import { Claimant, LeaseStore } from './lease-store.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 500)
 
@@ -63,7 +63,7 @@ async function take(all: Claimant[], store: LeaseStore, one: Step): Promise<void
   const claimant = all[one.who]
   if (claimant === undefined) return
   if (what === 'look') {
-    await claimant.look(async () => {
+    await claimant.observe(async () => {
       // Metacontroller asks about one resource one call at a time, and drops an answer that came late.
       if (between !== null && between.who !== one.who) await all[between.who]?.[between.what]()
     }, one.fails)
@@ -71,7 +71,7 @@ async function take(all: Claimant[], store: LeaseStore, one: Step): Promise<void
 }
 
 function atWork(all: Claimant[]): string[] {
-  return all.filter((one) => one.isAtWork).map(({ holder }) => holder.name)
+  return all.filter((one) => one.hasActiveJob).map(({ holder }) => holder.name)
 }
 
 t.test(
@@ -107,13 +107,13 @@ async function rounds(
   const order: string[] = []
   for (let round = 0; round < 200 && !all.every((one) => one.isDone || refused.includes(one));) {
     for (const one of all) {
-      await one.look()
+      await one.observe()
       one.decide()
       await one.write()
       await one.write()
-      if (refused.includes(one)) one.refuse()
+      if (refused.includes(one)) one.rejectAnswer()
       else one.arrive()
-      if (one.isAtWork && order.at(-1) !== one.holder.name) order.push(one.holder.name)
+      if (one.hasActiveJob && order.at(-1) !== one.holder.name) order.push(one.holder.name)
     }
     round += 1
     store.advance(30)
@@ -132,7 +132,7 @@ t.test('they have their turns in the order in which they came', async (t) => {
   const came = [first, second, helm, third, fourth].filter((one) => one !== undefined)
   for (const one of came) await one.pass()
   t.strictSame(
-    came.map(({ waitsFor }) => waitsFor),
+    came.map(({ blockedBy: waitsFor }) => waitsFor),
     [undefined, 'first', 'first', 'first', 'first'],
   )
   // Whoever looks first, however often.
@@ -167,7 +167,7 @@ async function finish(all: Claimant[], store: LeaseStore): Promise<void> {
     const order = all.map((_, index) => all[(index + round) % all.length])
     for (const one of order) one?.arrive()
     if (atWork(all).length > 1) throw new Error(`at once: ${atWork(all).join(', ')}`)
-    for (const one of order) await one?.look()
+    for (const one of order) await one?.observe()
     for (const one of order) one?.decide()
     for (let write = 0; write < 4; write += 1) for (const one of order) await one?.write()
     if (round % 2 === 1) for (const one of order) one?.end()

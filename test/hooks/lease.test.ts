@@ -1,30 +1,29 @@
 /** Who holds a Lease, who may take it, and when. */
 import t from 'tap'
-import { KubernetesError } from '../../crds/errors.ts'
-import type { Lease } from '../../crds/kubernetes.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
 import {
   claim,
-  givenBack,
-  holderNow,
+  currentHolder,
   holderOf,
+  leaseReleases,
+  readLease,
   release,
-  seeLease,
-  type SeenLease,
+  type ObservedLease,
 } from '../../hooks/lease.ts'
-import { NOW, ago, allAllowed } from '../builders.ts'
-import { LEASED, LeaseStore, someJob } from './leases.ts'
-import { leaseOf } from './transfer.ts'
+import { ago, allAllowed, NOW } from '../builders.ts'
+import { leaseOf } from './data-job/fixtures.ts'
+import { CLUSTER, LeaseStore, newJob } from './lease-store.ts'
 
-const me: Holder = { kind: 'VecBackup', namespace: 'ns', name: 'me', uid: 'uid-me' }
+const me: LeaseHolder = { kind: 'VecBackup', namespace: 'ns', name: 'me', uid: 'uid-me' }
 
-const other: Holder = { kind: 'VecRestore', namespace: 'far', name: 'other', uid: 'uid-other' }
+const other: LeaseHolder = { kind: 'VecRestore', namespace: 'far', name: 'other', uid: 'uid-other' }
 
-const about = { cluster: LEASED, now: NOW }
+const about = { cluster: CLUSTER, now: NOW }
 
 function lease(
   kind: 'write' | 'backup',
-  holder: Holder,
+  holder: LeaseHolder,
   secondsAgo: number,
   owner = 'uid-a',
 ): Lease {
@@ -32,7 +31,11 @@ function lease(
   return leaseOf(kind, `${of}/${namespace}/${name}/${uid}`, secondsAgo, owner)
 }
 
-function seen(holder: Holder, secondsAgo: number, jobs: SeenLease['jobs'] = []): SeenLease {
+function seen(
+  holder: LeaseHolder,
+  secondsAgo: number,
+  jobs: ObservedLease['jobs'] = [],
+): ObservedLease {
   return { kind: 'backup', lease: lease('backup', holder, secondsAgo), jobs }
 }
 
@@ -74,18 +77,18 @@ t.test(
 t.test(
   'the holder holds while a live list finds a Job of it neither Complete nor Failed',
   async (t) => {
-    t.strictSame(holderOf(seen(other, 9_000, [someJob('one')]), NOW), other)
-    const deleting = someJob('one')
+    t.strictSame(holderOf(seen(other, 9_000, [newJob('one')]), NOW), other)
+    const deleting = newJob('one')
     deleting.metadata.deletionTimestamp = ago(5)
-    t.strictSame(holderOf(seen(other, 9_000, [someJob('old', true), deleting]), NOW), other)
-    t.equal(holderOf(seen(other, 9_000, [someJob('one', true)]), NOW), undefined)
+    t.strictSame(holderOf(seen(other, 9_000, [newJob('old', true), deleting]), NOW), other)
+    t.equal(holderOf(seen(other, 9_000, [newJob('one', true)]), NOW), undefined)
   },
 )
 
 t.test('before its first Job it holds for 5 minutes after acquireTime', async (t) => {
   t.strictSame(holderOf(seen(other, 299), NOW), other)
   t.equal(holderOf(seen(other, 300), NOW), undefined)
-  t.equal(holderOf(seen(other, 10, [someJob('one', true)]), NOW), undefined, 'its Job has ended')
+  t.equal(holderOf(seen(other, 10, [newJob('one', true)]), NOW), undefined, 'its Job has ended')
 })
 
 t.test('a clock that was ahead does not keep a Lease held', async (t) => {
@@ -103,10 +106,10 @@ t.test('a defect while the holder is asked for is not taken for an API that fail
     lease: (namespace: string, name: string) => store.lease(namespace, name),
     jobsOf: broken,
   }
-  await t.rejects(seeLease(LEASED.metadata, 'backup', ports, allAllowed), TypeError)
+  await t.rejects(readLease(CLUSTER.metadata, 'backup', ports, allAllowed), TypeError)
   await t.rejects(
     release({ namespace: 'ns', name: 'a' }, ['backup'], me, {
-      ...{ lease: broken, takeLease: broken, dropLease: broken },
+      ...{ lease: broken, writeLease: broken, deleteLease: broken },
     }),
     TypeError,
   )
@@ -121,7 +124,7 @@ t.test('a failed list counts as held', async (t) => {
       throw new KubernetesError('no answer')
     },
   }
-  const found = await seeLease(LEASED.metadata, 'backup', ports, allAllowed)
+  const found = await readLease(CLUSTER.metadata, 'backup', ports, allAllowed)
   t.strictSame(holderOf(found, NOW), other)
   t.match(claim([found], me, about), { state: 'waiting', holder: other })
 })
@@ -159,20 +162,20 @@ t.test(
         { act: 'take', lease: { metadata: { resourceVersion: undefined } } },
       ],
     })
-    const busy = claim([{ kind: 'backup', lease: former, jobs: [someJob('one')] }], me, about)
+    const busy = claim([{ kind: 'backup', lease: former, jobs: [newJob('one')] }], me, about)
     t.match(busy, { state: 'waiting', holder: other })
   },
 )
 
 t.test('who must wait gives back what it holds: both Leases, or neither', async (t) => {
-  const write: SeenLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
+  const write: ObservedLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
   const claimed = claim([write, seen(other, 10)], me, about)
   t.match(claimed, {
     state: 'waiting',
     holder: other,
     writes: [{ act: 'drop', lease: write.lease }],
   })
-  t.strictSame(givenBack([seen(other, 10), { kind: 'write' }], me), [])
+  t.strictSame(leaseReleases([seen(other, 10), { kind: 'write' }], me), [])
 })
 
 t.test(
@@ -183,7 +186,7 @@ t.test(
       'vec-a-backup',
       'vec-a-write',
     ])
-    const write: SeenLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
+    const write: ObservedLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
     t.equal(claim([write, { kind: 'backup' }], me, about).state, 'taking')
     t.strictSame(claim([write, seen(me, 5)], me, about), { state: 'held' })
   },
@@ -197,7 +200,7 @@ for (const spec of [
   t.test(`a Lease that names no holder of ours is free: ${JSON.stringify(spec)}`, async (t) => {
     const store = new LeaseStore()
     store.leases.set('vec-a-write', { ...lease('write', other, 1), spec })
-    t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), undefined)
+    t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), undefined)
   })
 }
 
@@ -205,14 +208,14 @@ t.test('a Lease without acquireTime is held by a Job alone', async (t) => {
   const held = lease('backup', other, 1)
   held.spec = { holderIdentity: 'VecRestore/far/other/uid-other' }
   t.equal(holderOf({ kind: 'backup', lease: held, jobs: [] }, NOW), undefined)
-  t.strictSame(holderOf({ kind: 'backup', lease: held, jobs: [someJob('one')] }, NOW), other)
+  t.strictSame(holderOf({ kind: 'backup', lease: held, jobs: [newJob('one')] }, NOW), other)
 })
 
 t.test('who waits says for whom', async (t) => {
   const store = new LeaseStore()
-  t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), undefined)
+  t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), undefined)
   store.leases.set('vec-a-write', lease('write', other, 20))
-  t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), 'VecRestore far/other')
+  t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), 'VecRestore far/other')
 })
 
 const NOBODY = [
@@ -244,8 +247,8 @@ t.test('who goes gives back its own Leases, and no other', async (t) => {
     dropped.length = 0
     await release({ namespace: 'ns', name: 'a' }, ['write', 'backup'], me, {
       lease: async (_, name) => found(name),
-      takeLease: async () => t.fail('taken'),
-      dropLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
+      writeLease: async () => t.fail('taken'),
+      deleteLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
     })
     return [...dropped]
   }
@@ -258,11 +261,11 @@ t.test('who goes gives back its own Leases, and no other', async (t) => {
 t.test('a forged Job of a namespace that is not allowed holds no Lease', async (t) => {
   const store = new LeaseStore()
   store.leases.set('vec-a-write', lease('write', other, 9_000))
-  store.jobs.set(other.uid, [someJob('forged-1')])
-  t.equal(await holderNow(LEASED.metadata, 'write', store, allAllowed), 'VecRestore far/other')
+  store.jobs.set(other.uid, [newJob('forged-1')])
+  t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), 'VecRestore far/other')
   const closed = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
   store.jobs.set(other.uid, [
-    { ...someJob('forged-1'), metadata: { name: 'forged-1', namespace: 'far' } },
+    { ...newJob('forged-1'), metadata: { name: 'forged-1', namespace: 'far' } },
   ])
-  t.equal(await holderNow(LEASED.metadata, 'write', store, closed), undefined)
+  t.equal(await currentHolder(CLUSTER.metadata, 'write', store, closed), undefined)
 })

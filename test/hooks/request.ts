@@ -1,6 +1,6 @@
 /** Requests as Metacontroller sends them. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { childKind } from '../../hooks/guard.ts'
+import { childKind } from '../../hooks/answer-validation.ts'
 import type { HookRequest, Observations } from '../../hooks/protocol.ts'
 
 interface Parent {
@@ -8,21 +8,21 @@ interface Parent {
 }
 
 /** Children may be such as are only wanted so far. */
-export function requestOf<P extends Parent>(
+export function hookRequest<P extends Parent>(
   parent: P,
   children: readonly object[] = [],
   related: readonly object[] = [],
 ): HookRequest<P> {
   return {
     parent,
-    children: grouped(children),
-    related: grouped(related),
+    children: groupObjects(children),
+    related: groupObjects(related),
     finalizing: parent.metadata.deletionTimestamp !== undefined,
   }
 }
 
 /** Objects by `Kind.group/version`, then by `namespace/name`. */
-export function grouped(objects: readonly object[]): Observations {
+export function groupObjects(objects: readonly object[]): Observations {
   const groups: Observations = {}
   for (const object of objects as readonly AnyObject[]) {
     const { apiVersion, kind, metadata } = object

@@ -1,18 +1,18 @@
 import t from 'tap'
 import { pino } from 'pino'
 import { VecCluster } from '../../crds/cluster.ts'
-import { KubernetesError } from '../../crds/errors.ts'
-import { childKind } from '../../hooks/guard.ts'
-import { TryLater, type Desired } from '../../hooks/protocol.ts'
-import { room, type Room } from '../../hooks/room.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { childKind } from '../../hooks/answer-validation.ts'
+import { RetryLater, type Desired } from '../../hooks/protocol.ts'
+import { kindHooks, type KindHooks } from '../../hooks/kind-hooks.ts'
 import { buildServer, type ServerOptions } from '../../hooks/server.ts'
 import { NOW, cluster, helmJob, settings } from '../builders.ts'
 
 type Answer = Desired<unknown>
 
 /** A room that answers what a test says. */
-function scripted(answer: () => Answer | Promise<Answer>): Room {
-  return room({
+function scripted(answer: () => Answer | Promise<Answer>): KindHooks {
+  return kindHooks({
     resource: VecCluster,
     childKinds: ['Job.batch/v1'],
     finalizeReads: [],
@@ -32,7 +32,7 @@ function scripted(answer: () => Answer | Promise<Answer>): Room {
 function server(answer: () => Answer | Promise<Answer>, options: Partial<ServerOptions> = {}) {
   const seen: unknown[][] = []
   const built = buildServer({
-    rooms: [scripted(answer)],
+    hooks: [scripted(answer)],
     tokens: () => [],
     log: pino({ level: 'silent' }),
     now: () => NOW,
@@ -121,7 +121,7 @@ for (const [title, answer] of refusals) {
 
 t.test('a child named in dropped with a reason may go', async (t) => {
   const dropped = [{ kind: 'Job', name: job.metadata.name, reason: 'its history time is over' }]
-  const response = await post(() => ({ ...fine, dropped }), withJob)
+  const response = await post(() => ({ ...fine, pruned: dropped }), withJob)
   t.strictSame(response.json(), { status: {}, children: [] })
 })
 
@@ -137,13 +137,13 @@ t.test('an unexpected throw is a 5xx that tells nothing of its message', async (
 })
 
 t.test('429 always carries Retry-After', async (t) => {
-  const response = await post(() => Promise.reject(new TryLater('busy', 7)), body)
+  const response = await post(() => Promise.reject(new RetryLater('busy', 7)), body)
   t.equal(response.statusCode, 429)
   t.equal(response.headers['retry-after'], '7')
 })
 
 t.test('a decision that takes more than its limit is a 503', async (t) => {
-  const { built } = server(() => new Promise<Answer>(() => undefined), { answerWithinMs: 5 })
+  const { built } = server(() => new Promise<Answer>(() => undefined), { answerDeadlineMs: 5 })
   const response = await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
   t.equal(response.statusCode, 503)
   t.match(response.json(), { error: 'VecCluster ns/a took more than 5 ms' })
@@ -290,7 +290,7 @@ t.test(
 
 t.test('hooks of an older CRD answer 503: their status would be pruned', async (t) => {
   const { built } = server(() => fine, {
-    crdTooOld: (plural) => `CRD ${plural} is of release 0.0.1`,
+    outdatedCrd: (plural) => `CRD ${plural} is of release 0.0.1`,
   })
   const response = await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
   t.equal(response.statusCode, 503)

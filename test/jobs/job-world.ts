@@ -3,17 +3,17 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import { encodePlan, JOB_ENV, parseProgress, type UpgradePlan } from '../../crds/command.ts'
+import { encodePlan, JOB_ENV, parseProgress, type UpgradePlan } from '../../crds/contract/job.ts'
 import { VecCluster } from '../../crds/cluster.ts'
-import { ANNOTATIONS, API_VERSION } from '../../crds/names.ts'
-import { main } from '../../jobs/cli.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/contract/names.ts'
+import { main } from '../../jobs/main.ts'
 import { jobLog } from '../../jobs/log.ts'
-import type { Time } from '../../jobs/time.ts'
+import type { Clock } from '../../jobs/clock.ts'
 import { clusterSpec } from '../builders.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../doubles/engine/node.ts'
 import type { ApiClient, ApiObject } from '../world/client.ts'
-import { START, mountCredential, openApi, openNamespace, podEnv } from './job-ground.ts'
+import { START, mountCredential, openApi, openNamespace, podEnv } from './job-fixture.ts'
 
 export const HELM_FOLDER = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 
@@ -89,12 +89,12 @@ function holdIn(folder: string) {
 }
 
 export interface RunOptions {
-  time?: Time
+  time?: Clock
   signal?: AbortSignal
   /** Memory the Job has. */
   memoryBytes?: number
   /** Told of each line of the log as it comes. */
-  heard?: (line: string) => void
+  onLine?: (line: string) => void
 }
 
 /** The CLI in this process: its exit code, and its log as a person reads it. */
@@ -102,17 +102,17 @@ export async function runJob(
   args: string[],
   env: NodeJS.ProcessEnv,
   {
-    time = instantTime(),
+    time = instantClock(),
     signal = new AbortController().signal,
     memoryBytes,
-    heard,
+    onLine,
   }: RunOptions = {},
 ): Promise<Result> {
   let log = ''
   const output = {
     write: (line: string) => {
       log += line
-      heard?.(line)
+      onLine?.(line)
     },
   }
   const code = await main({
@@ -123,13 +123,13 @@ export async function runJob(
     signal,
     memoryBytes,
     print: output.write,
-    complain: output.write,
+    printError: output.write,
   })
   return { code, log }
 }
 
 /** Time that passes only in waits, and these take none; `onSleep` is what happens meanwhile. */
-export function instantTime(onSleep: (slept: number) => unknown = () => undefined): Time {
+export function instantClock(onSleep: (slept: number) => unknown = () => undefined): Clock {
   let now = START.getTime()
   let slept = 0
   return {

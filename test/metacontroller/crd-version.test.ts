@@ -1,9 +1,9 @@
 import t from 'tap'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
-import { crdProblem, isOlder } from '../../crds/release.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { outdatedCrdReason, isOlder } from '../../crds/crd.ts'
 import { watchCrdVersions } from '../../metacontroller/crd-version.ts'
-import { MovableClock } from '../world/clock.ts'
+import { ManualClock } from '../world/clock.ts'
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined }
 
@@ -29,7 +29,7 @@ for (const [found, problem] of [
   [undefined, 'vecclusters.vec-operator.dev is not installed'],
 ] as const) {
   t.test(`a CRD of release ${version(found)} gives: ${problem ?? 'no problem'}`, async (t) => {
-    t.equal(crdProblem('vecclusters', found, '0.2.0'), problem)
+    t.equal(outdatedCrdReason('vecclusters', found, '0.2.0'), problem)
   })
 }
 
@@ -50,7 +50,7 @@ for (const [left, right, older] of [
 }
 
 t.test('CRDs are compared at start, and every 30 s while one is too old', async (t) => {
-  const clock = new MovableClock(new Date('2026-03-01T12:00:00Z'))
+  const clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
   let installed = '0.1.0'
   let reads = 0
   const crds = await watchCrdVersions({
@@ -63,19 +63,19 @@ t.test('CRDs are compared at start, and every 30 s while one is too old', async 
     timers: clock,
     log: silent,
   })
-  t.match(crds.tooOld('vecclusters'), /is of release 0\.1\.0/)
+  t.match(crds.outdatedReason('vecclusters'), /is of release 0\.1\.0/)
   installed = '0.2.0'
   clock.advance(29_999)
   t.equal(reads, 1)
   clock.advance(1)
   await new Promise(setImmediate)
-  t.equal(crds.tooOld('vecclusters'), undefined)
-  t.equal(clock.nextAt(), undefined, 'and no more after that')
+  t.equal(crds.outdatedReason('vecclusters'), undefined)
+  t.equal(clock.nextTimerAt(), undefined, 'and no more after that')
   crds.stop()
 })
 
 t.test('while the CRDs cannot be read no hook answers, and they are read again', async (t) => {
-  const clock = new MovableClock(new Date('2026-03-01T12:00:00Z'))
+  const clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
   let failing = true
   const crds = await watchCrdVersions({
     version: '0.2.0',
@@ -87,15 +87,15 @@ t.test('while the CRDs cannot be read no hook answers, and they are read again',
     timers: clock,
     log: silent,
   })
-  t.equal(crds.tooOld('vecclusters'), 'vecclusters.vec-operator.dev is not read yet')
+  t.equal(crds.outdatedReason('vecclusters'), 'vecclusters.vec-operator.dev is not read yet')
   failing = false
   clock.advance(30_000)
   await new Promise(setImmediate)
-  t.equal(crds.tooOld('vecclusters'), undefined)
+  t.equal(crds.outdatedReason('vecclusters'), undefined)
 })
 
 t.test('a stopped service compares no more', async (t) => {
-  const clock = new MovableClock(new Date('2026-03-01T12:00:00Z'))
+  const clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
   const crds = await watchCrdVersions({
     version: '0.2.0',
     plurals: ['vecclusters'],
@@ -104,7 +104,7 @@ t.test('a stopped service compares no more', async (t) => {
     log: silent,
   })
   crds.stop()
-  t.equal(clock.nextAt(), undefined)
+  t.equal(clock.nextTimerAt(), undefined)
 })
 
 function version(found: AnyObject | undefined): string {

@@ -2,19 +2,18 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Test } from 'tap'
 import { pino } from 'pino'
-import { definitionOf } from '../../crds/definition.ts'
-import { RESOURCES } from '../../crds/resources.ts'
-import { Kubernetes } from '../../jobs/clients/kubernetes.ts'
+import type { Test } from 'tap'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
+import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
+import { ManualClock } from '../world/clock.ts'
 
 export const VERSION = '0.1.0'
 
 export async function embeddedApi(t: Test) {
-  const clock = new MovableClock(new Date('2026-03-01T12:00:00Z'))
+  const clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
   const server = await startApi(clock)
   t.teardown(() => server.close())
   const { url, token } = server
@@ -30,7 +29,7 @@ export async function embeddedApi(t: Test) {
 export type Embedded = Awaited<ReturnType<typeof embeddedApi>>
 
 export async function installCrds(api: ApiClient, version = VERSION): Promise<void> {
-  for (const resource of RESOURCES) await api.create(definitionOf(resource, version))
+  for (const resource of RESOURCES) await api.create(customResourceDefinition(resource, version))
 }
 
 /** A kubeconfig file for the embedded API. */

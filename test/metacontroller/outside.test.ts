@@ -5,9 +5,9 @@
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import t, { type Test } from 'tap'
-import { RESOURCES } from '../../crds/resources.ts'
-import { definitionOf } from '../../crds/definition.ts'
+import t from 'tap'
+import type { Test } from 'tap'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import { controllers, PLURALS } from '../../metacontroller/controllers.ts'
 import { clusterManifest, clusterReference, phaseOf, SMALL } from '../scenarios/scenario.ts'
 import { startApi } from '../world/api/server.ts'
@@ -32,7 +32,7 @@ async function cluster(t: Test) {
     await api.close()
     await server.close()
   })
-  for (const resource of RESOURCES) await api.create(definitionOf(resource, VERSION))
+  for (const resource of RESOURCES) await api.create(customResourceDefinition(resource, VERSION))
   for (const name of ['served', 'elsewhere', 'vec-system']) {
     await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
   }

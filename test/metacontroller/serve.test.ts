@@ -5,7 +5,7 @@ import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { parse } from 'yaml'
-import { API_VERSION, ANNOTATIONS } from '../../crds/names.ts'
+import { API_VERSION, ANNOTATIONS } from '../../crds/contract/names.ts'
 import { startService, type ServiceOptions } from '../../metacontroller/serve.ts'
 import { settings } from '../builders.ts'
 import { EXPIRED, ONE, TWO } from './certificates.ts'
@@ -322,5 +322,5 @@ t.test('the SDK of the bucket is loaded with the first purge, not at the start',
     return spawnSync(process.execPath, args, { encoding: 'utf8' })
   }
   t.match(loads('metacontroller/serve.ts'), { status: 0, stdout: /^$/ })
-  t.match(loads('jobs/clients/s3.ts'), { status: 0, stdout: /^@aws-sdk\/client-s3$/m })
+  t.match(loads('jobs/clients/s3/bucket.ts'), { status: 0, stdout: /^@aws-sdk\/client-s3$/m })
 })

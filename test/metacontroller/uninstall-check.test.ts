@@ -1,16 +1,15 @@
-import t from 'tap'
 import { pino } from 'pino'
-import { definitionOf } from '../../crds/definition.ts'
-import { RESOURCES } from '../../crds/resources.ts'
-import { Kubernetes } from '../../jobs/clients/kubernetes.ts'
-import { finalizerOf } from '../../metacontroller/controllers.ts'
-import { heldResources, verdict } from '../../metacontroller/uninstall-check.ts'
+import t from 'tap'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
+import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { finalizerName } from '../../metacontroller/controllers.ts'
+import { resourcesWithFinalizer, uninstallMessage } from '../../metacontroller/uninstall-check.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
-import { MovableClock } from '../world/clock.ts'
+import { ManualClock } from '../world/clock.ts'
 
 async function world(t: Tap) {
-  const api = await startApi(new MovableClock(new Date()))
+  const api = await startApi(new ManualClock(new Date()))
   const client = new ApiClient({ server: api.url, token: api.token })
   t.teardown(async () => {
     await client.close()
@@ -29,13 +28,14 @@ t.test(
   'uninstalling is refused while a finalizer needs the operator, and says whose',
   async (t) => {
     const { client, kubernetes } = await world(t)
-    for (const resource of RESOURCES) await client.create(definitionOf(resource, '0.1.0'))
+    for (const resource of RESOURCES)
+      await client.create(customResourceDefinition(resource, '0.1.0'))
     await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop' } })
-    t.strictSame(await heldResources(kubernetes), [])
+    t.strictSame(await resourcesWithFinalizer(kubernetes), [])
 
     const apiVersion = 'vec-operator.dev/v1alpha1'
     const spec = { version: '1.18.3' }
-    const finalizers = [finalizerOf('vecclusters')]
+    const finalizers = [finalizerName('vecclusters')]
     const metadata = { name: 'products', namespace: 'shop' }
     await client.create({
       apiVersion,
@@ -46,22 +46,24 @@ t.test(
     // Nobody has served this one: it goes by itself.
     const free = { name: 'free', namespace: 'shop' }
     await client.create({ apiVersion, kind: 'VecCluster', metadata: free, spec })
-    t.strictSame(await heldResources(kubernetes), ['VecCluster shop/products'])
-    t.strictSame(await heldResources(kubernetes, ['vecbackups']), [], 'of other kinds')
-    t.strictSame(await heldResources(kubernetes, ['vecclusters']), ['VecCluster shop/products'])
+    t.strictSame(await resourcesWithFinalizer(kubernetes), ['VecCluster shop/products'])
+    t.strictSame(await resourcesWithFinalizer(kubernetes, ['vecbackups']), [], 'of other kinds')
+    t.strictSame(await resourcesWithFinalizer(kubernetes, ['vecclusters']), [
+      'VecCluster shop/products',
+    ])
   },
 )
 
 t.test('uninstalling is not held up by CRDs that are gone', async (t) => {
   const { kubernetes } = await world(t)
-  t.strictSame(await heldResources(kubernetes), [])
+  t.strictSame(await resourcesWithFinalizer(kubernetes), [])
 })
 
 t.test('of thousands of resources twenty are named', async (t) => {
   const names = Array.from({ length: 25 }, (_, index) => `VecCollection shop/c-${index}`)
-  const lines = verdict(names).split('\n')
+  const lines = uninstallMessage(names).split('\n')
   t.equal(lines[0], '25 resources have a finalizer that only the running operator takes off:')
   t.equal(lines.filter((line) => line.startsWith('  VecCollection')).length, 20)
   t.ok(lines.includes('  and 5 more'))
-  t.match(verdict([]), 'no resource is left')
+  t.match(uninstallMessage([]), 'no resource is left')
 })

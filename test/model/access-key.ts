@@ -1,5 +1,5 @@
 /** The life of a VecAccessKey: a Secret with a token of now, whatever becomes of the key and the cluster. */
-import { accessKeyRoom } from '../../hooks/access-key/index.ts'
+import { accessKeyHooks } from '../../hooks/access-key/index.ts'
 import type { Step } from './explore.ts'
 import type { Life } from './life.ts'
 import { portsOver } from './ports.ts'
@@ -27,7 +27,7 @@ export function accessKeys(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecAccessKey', 'reader', SPEC), CLUSTER], left),
     parent: PARENT,
-    room: (world) => accessKeyRoom(portsOver(world)),
+    room: (world) => accessKeyHooks(portsOver(world)),
     rest: ['Ready'],
     inPlace: ['Secret'],
     wrong: tokenIsLost,

@@ -1,7 +1,7 @@
 /** The life of a VecBackupSchedule: every ten minutes a backup, of which the newest complete one stays. */
 import { VecBackup } from '../../crds/backup.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
-import { backupScheduleRoom } from '../../hooks/backup-schedule/index.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { backupScheduleHooks } from '../../hooks/backup-schedule/index.ts'
 import type { Step } from './explore.ts'
 import type { Life } from './life.ts'
 import { portsOver } from './ports.ts'
@@ -30,7 +30,7 @@ export function schedules(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecBackupSchedule', 'often', { ...SPEC, concurrencyPolicy })], left),
     parent: PARENT,
-    room: (world) => backupScheduleRoom(portsOver(world)),
+    room: (world) => backupScheduleHooks(portsOver(world)),
     rest: ['Active', 'Suspended'],
     inPlace: ['VecBackup'],
     wrong: (before, after) => wrongBackups(before, after, concurrencyPolicy),

@@ -1,9 +1,9 @@
 /** The life of a VecCluster: its helm Jobs make a release and a StatefulSet, whose pods come and go. */
-import { decodePlan, JOB_ENV, UpgradePlan } from '../../crds/command.ts'
+import { decodePlan, JOB_ENV, UpgradePlan } from '../../crds/contract/job.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
-import { LABELS, releaseName } from '../../crds/names.ts'
-import { clusterRoom } from '../../hooks/cluster/index.ts'
-import { planOf, runOf } from '../../hooks/job.ts'
+import { LABELS, releaseName } from '../../crds/contract/names.ts'
+import { clusterHooks } from '../../hooks/cluster/index.ts'
+import { planHash, runNumber } from '../../hooks/job.ts'
 import { statefulSet } from '../builders.ts'
 import type { Step } from './explore.ts'
 import type { Work } from './jobs.ts'
@@ -28,7 +28,7 @@ export function clusters(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecCluster', 'a', { version: VERSION, ...spec })], left),
     parent: PARENT,
-    room: (world) => clusterRoom(portsOver(world)),
+    room: (world) => clusterHooks(portsOver(world)),
     rest: ['Running'],
     work: helmWork,
     wrong: releaseIsLeft,
@@ -121,11 +121,11 @@ function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
   else if (!isSame) edit(world, SET, () => merged(before, setOf(replicas, generation, annotations)))
   return {
     applied: {
-      planHash: planOf(job) ?? '',
+      planHash: planHash(job) ?? '',
       generation: plan.generation,
       secretFingerprints: plan.secretFingerprints,
       version: plan.version,
-      run: runOf(job),
+      run: runNumber(job),
       at: at(world),
       statefulSetGeneration: generation,
     },

@@ -3,12 +3,12 @@
  * once: what is in a collection has no other copy in that world.
  */
 import type { VecCollection } from '../../crds/collection.ts'
-import { EngineError } from '../../crds/errors.ts'
+import { EngineError } from '../../crds/contract/errors.ts'
 import type { CollectionPorts } from '../../hooks/collection/ports.ts'
-import { collectionRoom } from '../../hooks/collection/index.ts'
+import { collectionHooks } from '../../hooks/collection/index.ts'
 import type { Desired, HookRequest } from '../../hooks/protocol.ts'
-import type { Room } from '../../hooks/room.ts'
-import { PlainEngine } from '../hooks/collection/engine.ts'
+import type { KindHooks } from '../../hooks/kind-hooks.ts'
+import { FakeEngine } from '../hooks/collection/engine.ts'
 import { Wrong } from './explore.ts'
 import { portsOver } from './ports.ts'
 import { objects, type SmallWorld } from './small-world.ts'
@@ -17,7 +17,7 @@ import { objects, type SmallWorld } from './small-world.ts'
 const TURN_MS = 60_000
 
 /** A service that has run for a while: whatever was just looked at has its turn once more. */
-export function inTurn(world: SmallWorld): Room {
+export function inTurn(world: SmallWorld): KindHooks {
   const { room, later } = over(world)
   return {
     ...room,
@@ -31,24 +31,24 @@ export function inTurn(world: SmallWorld): Room {
 }
 
 /** One that has just started. */
-export function justStarted(world: SmallWorld): Room {
+export function justStarted(world: SmallWorld): KindHooks {
   return over(world).room
 }
 
 /** One that is gone after so many writes; nobody hears its answer. */
-export function killedAfter(writes: number): (world: SmallWorld) => Room {
+export function killedAfter(writes: number): (world: SmallWorld) => KindHooks {
   return (world) => over(world, writes).room
 }
 
-function over(world: SmallWorld, mostWrites = Infinity): { room: Room; later: () => void } {
+function over(world: SmallWorld, mostWrites = Infinity): { room: KindHooks; later: () => void } {
   const engine = engineIn(world)
-  engine.before = (call) => {
+  engine.beforeCall = (call) => {
     if (engine.writes.length > mostWrites) throw new Error('the service is gone')
     if (!engine.isReady && call !== 'readyz') throw new EngineError('the engine is away')
   }
   let { now } = world
-  const room = collectionRoom(portsOf(world, engine, () => new Date(now)))
-  const judged = (hook: Room['sync']): Room['sync'] => {
+  const room = collectionHooks(portsOf(world, engine, () => new Date(now)))
+  const judged = (hook: KindHooks['sync']): KindHooks['sync'] => {
     return async (request, context) => {
       engine.writes.length = 0
       const desired = await hook(request, context)
@@ -63,13 +63,13 @@ function over(world: SmallWorld, mostWrites = Infinity): { room: Room; later: ()
   }
 }
 
-function engineIn({ engine }: SmallWorld): PlainEngine {
+function engineIn({ engine }: SmallWorld): FakeEngine {
   const { collections, aliasTargets, isReady } = engine
   // A read shows what was written: that it may not, the tests of the room have.
-  return Object.assign(new PlainEngine(), { collections, aliasTargets, isReady, staleReads: 0 })
+  return Object.assign(new FakeEngine(), { collections, aliasTargets, isReady, staleReads: 0 })
 }
 
-function portsOf(world: SmallWorld, engine: PlainEngine, now: () => Date): CollectionPorts {
+function portsOf(world: SmallWorld, engine: FakeEngine, now: () => Date): CollectionPorts {
   const ports = portsOver(world)
   return {
     now,
@@ -88,7 +88,7 @@ interface Judged {
   desired: Desired<unknown>
 }
 
-function judge({ live, engine }: SmallWorld, { writes }: PlainEngine, judged: Judged): void {
+function judge({ live, engine }: SmallWorld, { writes }: FakeEngine, judged: Judged): void {
   const { request, desired } = judged
   const { metadata, spec } = request.parent
   const mayDelete = request.finalizing && spec.deletionPolicy === 'Delete'

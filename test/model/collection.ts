@@ -2,7 +2,7 @@
  * The life of a VecCollection. Its only child is a collection in an engine, which people change by
  * hand, which is away for a while, and which a restore may hold.
  */
-import type { CollectionInfo } from '../../crds/rules/answers.ts'
+import type { CollectionInfo } from '../../crds/engine/collections.ts'
 import { settings } from '../builders.ts'
 import { inTurn, justStarted, killedAfter } from './collection-room.ts'
 import type { Step } from './explore.ts'

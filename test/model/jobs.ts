@@ -1,8 +1,8 @@
 /** What can happen to a Job in a small world: it tells of itself, ends, crashes, and goes. */
-import { parseProgress, type Progress } from '../../crds/command.ts'
+import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import type { Job } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
-import { isUnfinished, planOf, runOf } from '../../hooks/job.ts'
+import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
+import { isUnfinished, planHash, runNumber } from '../../hooks/job.ts'
 import type { Step } from './explore.ts'
 import { at, beginEnd, edit, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
 import { striking } from './steps.ts'
@@ -84,7 +84,7 @@ interface Telling {
   work: Work
 }
 
-/** As jobs/report.ts writes it: what is carried over stays. */
+/** As jobs/reporter.ts writes it: what is carried over stays. */
 function report(world: SmallWorld, { parent, job, state, work }: Telling): void {
   const found = world.live[parent]
   if (found === undefined) return
@@ -93,10 +93,10 @@ function report(world: SmallWorld, { parent, job, state, work }: Telling): void 
     ...(before?.applied !== undefined && { applied: before.applied }),
     uid: found.metadata.uid ?? '',
     verb: job.metadata.labels?.[LABELS.verb] ?? '',
-    run: runOf(job),
+    run: runNumber(job),
     job: job.metadata.uid ?? '',
     runner: 'pod',
-    plan: planOf(job) ?? '',
+    plan: planHash(job) ?? '',
     state,
     at: at(world),
     startedAt: at(world),

@@ -1,5 +1,5 @@
 /** The life of one resource in a small world: what may happen to it, and what must hold all the time. */
-import type { Room } from '../../hooks/room.ts'
+import type { KindHooks } from '../../hooks/kind-hooks.ts'
 import { isUnfinished } from '../../hooks/job.ts'
 import { settings } from '../builders.ts'
 import type { Model, Step } from './explore.ts'
@@ -14,7 +14,7 @@ export interface Life {
   start: SmallWorld
   /** `Kind/name`. */
   parent: string
-  room: (world: SmallWorld) => Room
+  room: (world: SmallWorld) => KindHooks
   /** What its Jobs do; absent where it has none. */
   work?: Work
   /** Phases in which it has come to rest. */

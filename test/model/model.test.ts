@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { LABELS } from '../../crds/names.ts'
-import type { Room } from '../../hooks/room.ts'
+import { LABELS } from '../../crds/contract/names.ts'
+import type { KindHooks } from '../../hooks/kind-hooks.ts'
 import { explore, Wrong, type Found, type Model } from './explore.ts'
 import { lifeOf, type Life } from './life.ts'
 import { LIVES } from './lives.ts'
@@ -33,8 +33,8 @@ for (const [kind, lives] of Object.entries(LIVES)) {
   })
 }
 
-type Request = Parameters<Room['sync']>[0]
-type Answer = Awaited<ReturnType<Room['sync']>>
+type Request = Parameters<KindHooks['sync']>[0]
+type Answer = Awaited<ReturnType<KindHooks['sync']>>
 
 /** The life of a VecMigration whose room decides so. */
 function broken(change: (desired: Answer, request: Request) => Answer): Promise<Found> {
@@ -74,7 +74,7 @@ t.test('a room that drops a Job at work loses it', async (t) => {
     if (job === undefined) return desired
     const { kind, metadata } = job
     const kept = desired.children.filter((child) => !isJob(child))
-    return { ...desired, children: kept, dropped: [{ kind, name: metadata.name, reason: 'none' }] }
+    return { ...desired, children: kept, pruned: [{ kind, name: metadata.name, reason: 'none' }] }
   })
   t.ok(wrong.some((words) => /migration-run-[0-9a-f]+-1 is lost$/.test(words)))
 })

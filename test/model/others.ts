@@ -2,11 +2,11 @@
  * Others at work on the same cluster, as far as ours meets them: they take the Leases by the same rules,
  * and then their Jobs run.
  */
-import type { Lease } from '../../crds/kubernetes.ts'
-import { LABELS, leaseName } from '../../crds/names.ts'
-import type { Holder } from '../../crds/rules/holder.ts'
+import { LABELS, leaseName } from '../../crds/contract/names.ts'
+import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
 import { isUnfinished } from '../../hooks/job.ts'
-import { claim, holderOf, type LeaseKind, type SeenLease } from '../../hooks/lease.ts'
+import { claim, holderOf, type LeaseKind, type ObservedLease } from '../../hooks/lease.ts'
+import type { Step } from './explore.ts'
 import { phaseIn } from './promises.ts'
 import {
   at,
@@ -18,7 +18,6 @@ import {
   type Small,
   type SmallWorld,
 } from './small-world.ts'
-import type { Step } from './explore.ts'
 import { striking } from './steps.ts'
 
 const CLUSTER = 'VecCluster/a'
@@ -29,7 +28,7 @@ export function anotherWith(
   kinds: LeaseKind[],
   kind: 'VecBackup' | 'VecRestore',
 ): (world: SmallWorld) => Step<SmallWorld>[] {
-  const holder: Holder = { kind, namespace: NAMESPACE, name: 'other', uid: 'other' }
+  const holder: LeaseHolder = { kind, namespace: NAMESPACE, name: 'other', uid: 'other' }
   return (world) => [...takes(world, kinds, holder), ...works(world, kinds, holder), ...ends(world)]
 }
 
@@ -52,7 +51,7 @@ export function withoutLease(world: SmallWorld): string[] {
     .map(({ metadata }) => metadata.name)
 }
 
-function takes(world: SmallWorld, kinds: LeaseKind[], holder: Holder): Step<SmallWorld>[] {
+function takes(world: SmallWorld, kinds: LeaseKind[], holder: LeaseHolder): Step<SmallWorld>[] {
   const isReady = phaseIn(world, CLUSTER) === 'Running'
   const isBusy = kinds.some((kind) => isHeld(world, kind))
   if (!isReady || isBusy) return []
@@ -67,7 +66,7 @@ function takes(world: SmallWorld, kinds: LeaseKind[], holder: Holder): Step<Smal
   return striking(world, 'turns', { name: `another ${holder.kind} takes its turn`, take })
 }
 
-function works(world: SmallWorld, kinds: LeaseKind[], holder: Holder): Step<SmallWorld>[] {
+function works(world: SmallWorld, kinds: LeaseKind[], holder: LeaseHolder): Step<SmallWorld>[] {
   if (claimIn(world, kinds, holder)?.state !== 'held') return []
   const { acquireTime = '' } = seenLease(world, 'backup').lease?.spec ?? {}
   const isEarly = world.now - Date.parse(acquireTime) < SECOND_LOOK_MS
@@ -102,7 +101,7 @@ function jobOf(parent: string, verb: string): Small {
   }
 }
 
-function claimIn(world: SmallWorld, kinds: LeaseKind[], holder: Holder) {
+function claimIn(world: SmallWorld, kinds: LeaseKind[], holder: LeaseHolder) {
   const cluster = world.live[CLUSTER]
   if (cluster === undefined) return undefined
   const { name, uid = '' } = cluster.metadata
@@ -115,7 +114,7 @@ function isHeld(world: SmallWorld, kind: LeaseKind): boolean {
   return holderOf(seenLease(world, kind), new Date(world.now)) !== undefined
 }
 
-function seenLease(world: SmallWorld, kind: LeaseKind): SeenLease {
+function seenLease(world: SmallWorld, kind: LeaseKind): ObservedLease {
   const lease = world.live[`Lease/${leaseName('a', kind)}`] as unknown as Lease | undefined
   if (lease === undefined) return { kind }
   const uid = lease.spec?.holderIdentity?.split('/').at(-1)

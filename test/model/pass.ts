@@ -3,9 +3,13 @@ import { isDeepStrictEqual } from 'node:util'
 import { VecBackup } from '../../crds/backup.ts'
 import { isUnfinished } from '../../hooks/job.ts'
 import type { Child, HookAnswer, Settings } from '../../hooks/protocol.ts'
-import { guardOf, GuardRefusal, type Guard } from '../../hooks/guard.ts'
-import type { Room } from '../../hooks/room.ts'
-import { grouped } from '../hooks/request.ts'
+import {
+  answerValidator,
+  InvalidAnswer,
+  type AnswerValidator,
+} from '../../hooks/answer-validation.ts'
+import type { KindHooks } from '../../hooks/kind-hooks.ts'
+import { groupObjects } from '../hooks/request.ts'
 import { Wrong } from './explore.ts'
 import {
   beginEnd,
@@ -23,7 +27,7 @@ export interface Passing {
   /** `Kind/name` of the parent. */
   parent: string
   /** The service, just started: it remembers nothing of earlier passes. */
-  room: (world: SmallWorld) => Room
+  room: (world: SmallWorld) => KindHooks
   settings: Settings
   /** Kinds of children that are changed where they are; others stay as they were made. */
   inPlace?: readonly string[]
@@ -76,17 +80,17 @@ async function ask(world: SmallWorld, passing: Passing): Promise<Answering | und
 }
 
 /** It has no memory, and is dear to make. */
-const guards = new Map<string, Guard>()
+const guards = new Map<string, AnswerValidator>()
 
-function guardFor(room: Room): Guard {
-  const found = guards.get(room.kind) ?? guardOf(room)
+function guardFor(room: KindHooks): AnswerValidator {
+  const found = guards.get(room.kind) ?? answerValidator(room)
   guards.set(room.kind, found)
   return found
 }
 
 interface Deciding extends Omit<Passing, 'parent' | 'room'> {
   parent: Small
-  room: Room
+  room: KindHooks
   children: Small[]
 }
 
@@ -96,8 +100,8 @@ async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer
   const hook = finalizing && room.finalize !== undefined ? 'finalize' : 'sync'
   const request = {
     parent,
-    children: grouped(children),
-    related: finalizing ? {} : grouped(relatedTo(world.seen, room, parent)),
+    children: groupObjects(children),
+    related: finalizing ? {} : groupObjects(relatedTo(world.seen, room, parent)),
     finalizing,
   }
   const call = hook === 'finalize' ? room.finalize : room.sync
@@ -106,7 +110,7 @@ async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer
   try {
     return guardFor(room)(request, desired, hook)
   } catch (error) {
-    if (error instanceof GuardRefusal) throw new Wrong(error.message)
+    if (error instanceof InvalidAnswer) throw new Wrong(error.message)
     throw error
   }
 }
@@ -183,11 +187,11 @@ function childrenIn(seen: SmallWorld['seen'], parent: Small): Small[] {
   return Object.values(seen).filter((object) => isChild(object, parent))
 }
 
-function relatedTo(seen: SmallWorld['seen'], room: Room, parent: Small): Small[] {
+function relatedTo(seen: SmallWorld['seen'], room: KindHooks, parent: Small): Small[] {
   return namesOf(room, parent).flatMap((key) => seen[key] ?? [])
 }
 
-function namesOf(room: Room, parent: Small): string[] {
+function namesOf(room: KindHooks, parent: Small): string[] {
   return room
     .customize(parent)
     .flatMap(({ resource, names }) => names.map((name) => `${KIND_OF[resource] ?? ''}/${name}`))

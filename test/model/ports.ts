@@ -1,15 +1,15 @@
 /** What all rooms read and write, over a small world: every port of every kind in one object. */
 import { VecBackup } from '../../crds/backup.ts'
-import type { BackupPorts } from '../../hooks/backup/ports.ts'
+import type { BackupPorts } from '../../hooks/backup/observe.ts'
 import type { Job, Lease, Secret } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
+import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { VecRestore } from '../../crds/restore.ts'
-import { StorageError } from '../../crds/errors.ts'
-import type { AccessKeyPorts } from '../../hooks/access-key/ports.ts'
-import type { BackupSchedulePorts } from '../../hooks/backup-schedule/ports.ts'
-import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
-import type { MigrationPorts } from '../../hooks/migration/ports.ts'
-import type { RestorePorts } from '../../hooks/restore/ports.ts'
+import { StorageError } from '../../crds/contract/errors.ts'
+import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
+import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
+import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { MigrationPorts } from '../../hooks/migration/observe.ts'
+import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { withoutLease } from './others.ts'
 import {
   beginEnd,
@@ -40,7 +40,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     lease: get<Lease>('Lease'),
     jobsOf: async (_: string, parent: string) =>
       jobs(world).filter(({ metadata }) => metadata.labels?.[LABELS.parent] === parent),
-    async takeLease(lease: Lease) {
+    async writeLease(lease: Lease) {
       const key = keyOf(lease)
       if (!isCurrent(world, lease)) return false
       if (!(key in world.live)) return create(world, lease)
@@ -52,7 +52,7 @@ export function portsOver(world: SmallWorld): AllPorts {
       }))
       return true
     },
-    async dropLease(lease: Lease) {
+    async deleteLease(lease: Lease) {
       if (!isCurrent(world, lease)) return false
       remove(world, keyOf(lease))
       return true
@@ -62,12 +62,12 @@ export function portsOver(world: SmallWorld): AllPorts {
     ...leases,
     secret: get<Secret>('Secret'),
     liveSecret: get<Secret>('Secret'),
-    copy: get<Secret>('Secret'),
-    async writeCopy(copy) {
+    secretCopy: get<Secret>('Secret'),
+    async writeSecretCopy(copy) {
       if (!create(world, copy))
         edit(world, keyOf(copy), (found) => ({ ...found, data: copy.data ?? {} }))
     },
-    deleteCopy: async ({ name }) => remove(world, `Secret/${name}`),
+    deleteSecretCopy: async ({ name }) => remove(world, `Secret/${name}`),
     cluster: get('VecCluster'),
     statefulSet: get('StatefulSet'),
     backup: get('VecBackup'),
@@ -88,7 +88,7 @@ export function portsOver(world: SmallWorld): AllPorts {
           },
         },
       })),
-    restoresOf: async ({ namespace, name }) =>
+    restoresReading: async ({ namespace, name }) =>
       objects<Small>(world.live, VecRestore.kind)
         .filter(({ spec }) => (spec as VecRestore['spec']).backupRef?.name === name)
         .map(({ metadata: { name: restore, uid = '' } }) => ({
@@ -112,7 +112,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     async deleteJob({ name, uid }) {
       if (world.live[`Job/${name}`]?.metadata.uid === uid) beginEnd(world, `Job/${name}`)
     },
-    othersAt: async () => withoutLease(world),
+    conflictingWork: async () => withoutLease(world),
     isReady: async () => world.engine.isReady,
     pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],

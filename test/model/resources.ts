@@ -1,8 +1,7 @@
 /** The resources of the small worlds, as the API server stores what a person wrote. */
-import { definitionOf } from '../../crds/definition.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import { RESOURCES } from '../../crds/resources.ts'
 import { admit } from '../world/admission/admit.ts'
 import { NAMESPACE } from './small-world.ts'
 
@@ -12,7 +11,7 @@ export function stored(kind: string, name: string, spec: object, status?: object
   if (resource === undefined) throw new Error(`no kind ${kind}`)
   const metadata = { namespace: NAMESPACE, name }
   const object = { apiVersion: API_VERSION, kind, metadata, spec, ...(status && { status }) }
-  return admit(definitionOf(resource, '0.1.0'), object)
+  return admit(customResourceDefinition(resource, '0.1.0'), object)
 }
 
 export function runningCluster(name: string): AnyObject {

@@ -2,9 +2,8 @@
  * A cluster small enough to know all of it: the objects of one namespace, what Metacontroller has seen
  * of them, and the time. Plain data that is never changed but replaced, so that many states share it.
  */
-import type { AnyObject, Job } from '../../crds/kubernetes.ts'
-import { endOf } from '../../crds/kubernetes.ts'
-import { LABELS } from '../../crds/names.ts'
+import { LABELS } from '../../crds/contract/names.ts'
+import { finishedCondition, type AnyObject, type Job } from '../../crds/kubernetes.ts'
 import type { HookAnswer } from '../../hooks/protocol.ts'
 import type { Stored } from '../hooks/collection/engine.ts'
 import type { OwnerReference } from '../world/client.ts'
@@ -163,7 +162,7 @@ export function jobs(world: SmallWorld): Job[] {
 }
 
 export function unfinished(world: SmallWorld): Job[] {
-  return jobs(world).filter((job) => endOf(job) === undefined)
+  return jobs(world).filter((job) => finishedCondition(job) === undefined)
 }
 
 /** The Jobs of one resource. */

@@ -5,9 +5,9 @@
 import type { Job } from '../../crds/kubernetes.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { VecBackup } from '../../crds/backup.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
-import { isTrouble } from '../../hooks/cluster/failure.ts'
-import { imageOf, isUnfinished } from '../../hooks/job.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { isFailureReason } from '../../hooks/cluster/helm-result.ts'
+import { jobImage, isUnfinished } from '../../hooks/job.ts'
 import type { Small, SmallWorld } from './small-world.ts'
 
 export function textOf(world: SmallWorld): string {
@@ -178,7 +178,7 @@ const RUN =
 /** Of a schedule that makes one every ten minutes: it is known by how many came after it. */
 const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
-/** Ages that decisions tell apart, in seconds, by the field they are taken from (crds/limits.ts). */
+/** Ages that decisions tell apart, in seconds, by the field they are taken from (crds/contract/limits.ts). */
 const LIMITS: Record<string, number[]> = {
   /** Of a Job that the cache does not show, or that says nothing. */
   creationTimestamp: [120, 600],
@@ -245,7 +245,7 @@ function whatMatters(object: Small): object {
       ...(job && isUnfinished(job) && { creationTimestamp }),
     },
     annotations: reportIn(annotations, kind),
-    ...(job && { spec: imageOf(job) }),
+    ...(job && { spec: jobImage(job) }),
     ...(data && { data: withoutToken(data) }),
     status: job ? job.status : whatMattersOf(object),
   }
@@ -314,7 +314,7 @@ function whatMattersOf({ kind, status }: Small): unknown {
 
 /** What is only under way is told for people. */
 function withoutTime(condition: SmallCondition): object {
-  const isTold = isTrouble(condition.reason ?? '')
+  const isTold = isFailureReason(condition.reason ?? '')
   const untold = isTold ? {} : { reason: undefined, message: undefined }
   return { ...condition, ...untold, lastTransitionTime: undefined }
 }

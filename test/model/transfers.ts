@@ -1,10 +1,10 @@
 /** The lives of what a data Job does: a VecBackup, a VecRestore, a VecMigration. */
-import { PURGE_TIMEOUT_SECONDS } from '../../crds/limits.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
-import { backupRoom } from '../../hooks/backup/index.ts'
+import { PURGE_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { backupHooks } from '../../hooks/backup/index.ts'
 import { isUnfinished } from '../../hooks/job.ts'
-import { migrationRoom } from '../../hooks/migration/index.ts'
-import { restoreRoom } from '../../hooks/restore/index.ts'
+import { migrationHooks } from '../../hooks/migration/index.ts'
+import { restoreHooks } from '../../hooks/restore/index.ts'
 import type { Step } from './explore.ts'
 import type { Work } from './jobs.ts'
 import type { Life } from './life.ts'
@@ -41,7 +41,7 @@ export function backups(): Record<string, Life> {
     ...ENDED,
     start: smallWorld([stored('VecBackup', 'one', content), bucketSecret()], left),
     parent: BACKUP,
-    room: (world) => backupRoom(portsOver(world)),
+    room: (world) => backupHooks(portsOver(world)),
     work: fillsBucket,
     wrong: wrongInBucket,
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
@@ -96,7 +96,7 @@ export function restores(): Record<string, Life> {
       left,
     ),
     parent,
-    room: (world) => restoreRoom(portsOver(world)),
+    room: (world) => restoreHooks(portsOver(world)),
     work: () => ({}),
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
@@ -120,7 +120,7 @@ export function migrations(): Record<string, Life> {
     ...ENDED,
     start: smallWorld([stored('VecMigration', 'copy', spec), runningCluster('b')], left),
     parent,
-    room: (world) => migrationRoom(portsOver(world)),
+    room: (world) => migrationHooks(portsOver(world)),
     work: () => ({}),
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })

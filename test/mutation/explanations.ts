@@ -44,45 +44,49 @@ export const EXPLAINED: Explained[] = [
     why: 'only the spec of a cluster can make a plan too large',
   },
 
-  { file: 'crds/connection.ts', from: 'spec.tls.secretRef?.name', why: TYPED },
-  { file: 'crds/duration.ts', mutator: 'StringLiteral', why: ZERO },
-  { file: 'crds/duration.ts', mutator: 'ArrayDeclaration', why: ZERO },
+  { file: 'crds/contract/connection.ts', from: 'spec.tls.secretRef?.name', why: TYPED },
+  { file: 'crds/units.ts', mutator: 'StringLiteral', why: ZERO },
+  { file: 'crds/units.ts', mutator: 'ArrayDeclaration', why: ZERO },
   {
-    ...{ file: 'crds/quantity.ts', line: /digits = '', unit = ''/, to: NOT_THERE },
+    ...{ file: 'crds/units.ts', line: /digits = '', unit = ''/, to: NOT_THERE },
     why: 'what does not read as an amount is none, whatever stands in its place',
   },
   {
-    ...{ file: 'crds/quantity.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'crds/units.ts', mutator: 'ArrayDeclaration' },
     why: 'what does not read as an amount is none, whatever stands in its place',
   },
   {
-    file: 'crds/rules/bodies.ts',
+    file: 'crds/engine/collections.ts',
     line: /(IndexBody|AliasAction) = |^ +Type\.Object|^ +\w+: Type/,
     why: 'what we send is typed by its schema, and checked by the engine',
   },
   {
-    ...{ file: 'crds/rules/bodies.ts', line: /first !== undefined|vector\.name \?\? ''/ },
+    ...{ file: 'crds/engine/collections.ts', line: /first !== undefined|vector\.name \?\? ''/ },
     why: 'there is a vector here, and only the one that stands alone has no name',
   },
   {
-    ...{ file: 'crds/rules/fields.ts', line: /spec\.(v|sparseV)ectors \?\? \[\]/ },
+    ...{ file: 'crds/engine/mutable-fields.ts', line: /spec\.(v|sparseV)ectors \?\? \[\]/ },
     why: 'what is no vector has no field that is declared',
   },
   {
-    ...{ file: 'crds/rules/json-path.ts', from: /^(PLAIN\.test\(path\)|'u')$/, line: /PLAIN/ },
+    ...{
+      file: 'hooks/collection/payload-path.ts',
+      from: /^(PLAIN\.test\(path\)|'u')$/,
+      line: /PLAIN/,
+    },
     why: 'the quick look only spares the steps, which come to the same path',
   },
   {
-    ...{ file: 'crds/rules/json-path.ts', to: NOT_THERE, line: /match\.groups/ },
+    ...{ file: 'hooks/collection/payload-path.ts', to: NOT_THERE, line: /match\.groups/ },
     why: 'each is there where it is read: the default is for the type only',
   },
-  { file: 'crds/rules/objects.ts', to: NOT_THERE, why: 'no value stands at an empty path' },
-  { file: 'crds/rules/restore-places.ts', line: /`s3:/, mutator: 'OptionalChaining', why: TYPED },
-  { file: 'crds/rules/restore-places.ts', line: /`s3:/, to: NOT_THERE, why: TYPED },
-  { file: 'crds/size.ts', mutator: 'StringLiteral', why: 'the last unit is always there' },
-  { file: 'crds/size.ts', mutator: 'EqualityOperator', to: 'amount > 1023.95', why: WHOLE },
-  { file: 'crds/size.ts', mutator: 'ConditionalExpression', to: 'false', why: WHOLE },
-  { file: 'crds/size.ts', mutator: 'Regex', why: WHOLE },
+  { file: 'crds/engine/plain-object.ts', to: NOT_THERE, why: 'no value stands at an empty path' },
+  { file: 'crds/restore.ts', line: /`s3:/, mutator: 'OptionalChaining', why: TYPED },
+  { file: 'crds/restore.ts', line: /`s3:/, to: NOT_THERE, why: TYPED },
+  { file: 'crds/units.ts', mutator: 'StringLiteral', why: 'the last unit is always there' },
+  { file: 'crds/units.ts', mutator: 'EqualityOperator', to: 'amount > 1023.95', why: WHOLE },
+  { file: 'crds/units.ts', mutator: 'ConditionalExpression', to: 'false', why: WHOLE },
+  { file: 'crds/units.ts', mutator: 'Regex', why: WHOLE },
 
   {
     ...{
@@ -103,23 +107,23 @@ export const EXPLAINED: Explained[] = [
     why: 'a Secret of ours tells when it was issued, and with which key',
   },
   {
-    ...{ file: 'hooks/backup-schedule/decision.ts', mutator: 'EqualityOperator' },
+    ...{ file: 'hooks/backup-schedule/tick.ts', mutator: 'EqualityOperator' },
     ...{ to: 'one.metadata.name <= other.metadata.name', why: 'no two backups have one name' },
   },
   {
-    ...{ file: 'hooks/backup-schedule/decision.ts', line: /return slot === undefined \? \[\] : / },
+    ...{ file: 'hooks/backup-schedule/tick.ts', line: /return slot === undefined \? \[\] : / },
     why: 'what stands was made for a slot: this is for the type only',
   },
   {
-    ...{ file: 'hooks/backup-schedule/decision.ts', from: 'backup.status?.phase' },
+    ...{ file: 'hooks/backup-schedule/tick.ts', from: 'backup.status?.phase' },
     why: 'what has finished has a status: this is for the type only',
   },
   {
-    ...{ file: 'hooks/backup-schedule/decision.ts', from: "'Failed'", line: /const phase = / },
+    ...{ file: 'hooks/backup-schedule/tick.ts', from: "'Failed'", line: /const phase = / },
     why: 'what has finished and is not Completed counts as failed by any word',
   },
   {
-    ...{ file: 'hooks/backup-schedule/decision.ts', from: 'error instanceof Rejected', to: 'true' },
+    ...{ file: 'hooks/backup-schedule/tick.ts', from: 'error instanceof Rejected', to: 'true' },
     why: 'nothing else is thrown there: it would be a defect',
   },
   {
@@ -127,7 +131,7 @@ export const EXPLAINED: Explained[] = [
     ...{ from: /^(wanted|doneUntil) === undefined$/, to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
   },
-  { file: 'hooks/backup/children.ts', line: /const sources = /, to: NOT_THERE, why: TOLD },
+  { file: 'hooks/backup/job.ts', line: /const sources = /, to: NOT_THERE, why: TOLD },
   {
     ...{ file: 'hooks/backup/observe.ts', from: 'cluster === undefined', to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
@@ -158,23 +162,23 @@ export const EXPLAINED: Explained[] = [
     why: 'what is rolled out has a StatefulSet',
   },
   {
-    ...{ file: 'hooks/cluster/obstacles.ts', from: "''", line: /storage \?\? ''/ },
+    ...{ file: 'hooks/cluster/validation.ts', from: "''", line: /storage \?\? ''/ },
     why: 'what is no amount is another than any',
   },
   {
-    ...{ file: 'hooks/cluster/plan.ts', to: NOT_THERE, line: /secretRef\?\.name \?\? ''/ },
+    ...{ file: 'hooks/cluster/job.ts', to: NOT_THERE, line: /secretRef\?\.name \?\? ''/ },
     why: 'no Secret is known by either name',
   },
   {
-    ...{ file: 'hooks/cluster/plan.ts', to: NOT_THERE, line: /acceptRisk/ },
+    ...{ file: 'hooks/cluster/job.ts', to: NOT_THERE, line: /acceptRisk/ },
     why: 'neither is the name of a risk',
   },
   {
-    ...{ file: 'hooks/cluster/plan.ts', from: "'uninstall'" },
+    ...{ file: 'hooks/cluster/job.ts', from: "'uninstall'" },
     why: 'it only keeps this hash apart from those of upgrades',
   },
   {
-    ...{ file: 'hooks/cluster/secrets.ts', mutator: 'BlockStatement', line: /\} catch \{/ },
+    ...{ file: 'hooks/cluster/validation.ts', mutator: 'BlockStatement', line: /\} catch \{/ },
     why: 'undefined is as little a yes',
   },
   {
@@ -187,12 +191,12 @@ export const EXPLAINED: Explained[] = [
     why: 'what is no pod has no state',
   },
   {
-    ...{ file: 'hooks/collection/shared.ts', mutator: 'StringLiteral', to: '""' },
+    ...{ file: 'hooks/collection/engine-cache.ts', mutator: 'StringLiteral', to: '""' },
     line: /#shared\('(readyz|version)'/,
     why: 'it only keeps this answer apart from the others',
   },
   {
-    ...{ file: 'hooks/collection/shared.ts', from: 'place < 0', to: 'place <= 0' },
+    ...{ file: 'hooks/collection/engine-cache.ts', from: 'place < 0', to: 'place <= 0' },
     why: 'who is the first in line is out of it by handing itself the turn',
   },
   {
@@ -201,33 +205,33 @@ export const EXPLAINED: Explained[] = [
     why: 'a status that was just made has its conditions',
   },
   {
-    ...{ file: 'hooks/collection/align-aliases.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'hooks/collection/reconcile.ts', mutator: 'ArrayDeclaration' },
     ...{ line: /managed: collection\.status\?\.aliases \?\? \[\]/ },
     why: 'what points nowhere is not released',
   },
   {
-    ...{ file: 'hooks/collection/align-indexes.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'hooks/collection/reconcile-indexes.ts', mutator: 'ArrayDeclaration' },
     ...{ line: /managed: pass\.collection\.status\?\.payloadIndexes \?\? \[\]/ },
     why: 'what is not there is not removed',
   },
   {
-    ...{ file: 'hooks/collection/align-indexes.ts', from: 'after === info', to: 'false' },
+    ...{ file: 'hooks/collection/reconcile-indexes.ts', from: 'after === info', to: 'false' },
     why: 'of the same collection the plan is the same',
   },
   {
-    ...{ file: 'hooks/collection/align-indexes.ts', from: 'live === undefined', to: 'false' },
+    ...{ file: 'hooks/collection/reconcile-indexes.ts', from: 'live === undefined', to: 'false' },
     ...{ line: /\? \[\] : indexDifferences\(/, why: REMADE },
   },
   {
-    ...{ file: 'hooks/collection/align-indexes.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'hooks/collection/reconcile-indexes.ts', mutator: 'ArrayDeclaration' },
     ...{ line: /\? \[\] : indexDifferences\(/, why: REMADE },
   },
   {
-    ...{ file: 'hooks/collection/claims.ts', to: 'one.metadata.uid <= other.metadata.uid' },
+    ...{ file: 'hooks/collection/ownership.ts', to: 'one.metadata.uid <= other.metadata.uid' },
     why: 'no two resources have one uid',
   },
   {
-    ...{ file: 'hooks/collection/mismatch.ts', to: NOT_THERE },
+    ...{ file: 'hooks/collection/reconcile-config.ts', to: NOT_THERE },
     line: /\{ name = '' \}|vector\.name \?\? ''/,
     why: 'only the vector that stands alone has no name, and nobody asks for it by one',
   },
@@ -240,11 +244,11 @@ export const EXPLAINED: Explained[] = [
     why: 'an instant ends with its milliseconds',
   },
   {
-    ...{ file: 'hooks/guard.ts', mutator: 'ConditionalExpression', to: 'false' },
+    ...{ file: 'hooks/answer-validation.ts', mutator: 'ConditionalExpression', to: 'false' },
     why: 'the quick check of a status only spares the search for words',
   },
   {
-    ...{ file: 'hooks/guard.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'hooks/answer-validation.ts', mutator: 'ArrayDeclaration' },
     why: 'what is dropped besides has no name, and no child is of that name',
   },
   {
@@ -256,14 +260,14 @@ export const EXPLAINED: Explained[] = [
     why: 'neither is an instant',
   },
   {
-    ...{ file: 'hooks/migration/credentials.ts', from: 'secret === undefined', to: 'false' },
+    ...{ file: 'hooks/migration/endpoints.ts', from: 'secret === undefined', to: 'false' },
     why: 'what the Job is given has its Secret: this is for the type only',
   },
   {
     ...{ file: 'hooks/migration/observe.ts', from: 'clusters.target === undefined', to: 'false' },
     why: 'that the target is missing is seen on the next line: this is for the type only',
   },
-  { file: 'hooks/migration/places.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
+  { file: 'hooks/migration/endpoints.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
   { file: 'hooks/migration/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
   {
     ...{ file: 'hooks/migration/sync.ts', from: '() => false' },
@@ -274,31 +278,31 @@ export const EXPLAINED: Explained[] = [
     why: 'where nothing is missing the Leases were read',
   },
   {
-    ...{ file: 'hooks/pass.ts', from: 'entry.running !== undefined', to: 'true' },
+    ...{ file: 'hooks/background-task.ts', from: 'entry.running !== undefined', to: 'true' },
     why: 'what does not run is not waited for either way',
   },
   {
-    ...{ file: 'hooks/pass.ts', from: 'clearTimeout(timer)' },
+    ...{ file: 'hooks/background-task.ts', from: 'clearTimeout(timer)' },
     why: 'a timer that nobody waits for does nothing',
   },
   {
     ...{
-      file: 'hooks/restore/children.ts',
+      file: 'hooks/restore/job.ts',
       to: NOT_THERE,
       line: /^ +(engine|tls): plan\.cluster\./,
     },
     why: 'asked only of a credential whose Secret was found',
   },
   {
-    ...{ file: 'hooks/restore/copies.ts', mutator: 'ArrayDeclaration', line: /\? \[\]/ },
+    ...{ file: 'hooks/restore/observe.ts', mutator: 'ArrayDeclaration', line: /\? \[\]/ },
     why: 'what is added has no name, and no credential of that name is wanted',
   },
   {
-    file: 'hooks/restore/copies.ts',
+    file: 'hooks/restore/observe.ts',
     ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
   },
   {
-    file: 'hooks/restore/needs.ts',
+    file: 'hooks/restore/sync.ts',
     ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
   },
   {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { growthOf, recordedBytes } from '../cluster/image-size.ts'
 import { previousChart } from '../cluster/previous-chart.ts'
-import { NotHere } from '../world/world.ts'
+import { NotSupported } from '../world/world.ts'
 
 const AUTHOR = ['-c', 'user.name=a', '-c', 'user.email=a@example.com']
 
@@ -60,7 +60,7 @@ t.test('a shallow clone has no earlier chart, and says what brings it', async (t
   const found = previousChart(shallow, join(folder, 'previous'))
   await t.rejects(
     found,
-    new NotHere('no earlier chart is in this clone: git fetch --unshallow brings it'),
+    new NotSupported('no earlier chart is in this clone: git fetch --unshallow brings it'),
   )
 })
 
@@ -68,7 +68,7 @@ t.test('what is no clone has no history', async (t) => {
   const found = previousChart('/', join(t.testdir({}), 'previous'))
   await t.rejects(
     found,
-    new NotHere('there is no history here, so no earlier chart: this is no clone'),
+    new NotSupported('there is no history here, so no earlier chart: this is no clone'),
   )
 })
 

@@ -6,10 +6,10 @@ import { dirname, join, normalize } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { USAGE } from '../../metacontroller/options.ts'
-import { ownRelease } from '../../jobs/people/release.ts'
+import { cliVersion } from '../../jobs/kubectl/version.ts'
 import { program } from '../program.ts'
 
-const ENTRIES = ['jobs/cli.js', 'metacontroller/serve.js', 'metacontroller/uninstall-check.js']
+const ENTRIES = ['jobs/main.js', 'metacontroller/serve.js', 'metacontroller/uninstall-check.js']
 const app = await program()
 const files = globSync('**/*.js', { cwd: app })
 const text = (file: string) => readFileSync(join(app, file), 'utf8')
@@ -37,6 +37,6 @@ t.test('it runs where there is nothing else', async (t) => {
   cpSync(app, folder, { recursive: true })
   const run = async (...args: string[]) =>
     (await promisify(execFile)(process.execPath, args, { cwd: folder, env: {} })).stdout
-  t.equal(await run('jobs/cli.js', '--version'), `vec-operator ${ownRelease()}\n`)
+  t.equal(await run('jobs/main.js', '--version'), `vec-operator ${cliVersion()}\n`)
   t.equal(await run('metacontroller/serve.js', '--help'), USAGE)
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
-import { RESOURCES } from '../../crds/resources.ts'
+import { RESOURCES } from '../../crds/crd.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')

@@ -82,7 +82,7 @@ const renewed: Scenario = {
     await untilPhase(world, long.reference, 'Ready')
     const before = await secretIn(world, namespace, 'long')
     const old = await secretIn(world, namespace, 'short')
-    const object = await world.until(
+    const object = await world.waitFor(
       short.reference,
       'renewed',
       (found) => inside(found).issuedAt !== first.issuedAt && inside(found).phase === 'Ready',
@@ -131,7 +131,7 @@ const foreign: Scenario = {
     const object = await untilPhase(world, reference, 'Failed')
     t.equal(readyOf(object)?.reason, 'SecretNotOurs')
     t.match(inside(object).error, /Secret taken/)
-    await world.pass(35)
+    await world.advance(35)
     t.strictSame((await secretIn(world, namespace, 'taken')).data, { theirs: 'content' })
     await world.delete({ apiVersion: 'v1', kind: 'Secret', namespace, name: 'taken' })
     await untilPhase(world, reference, 'Ready')
@@ -156,14 +156,14 @@ const rotated: Scenario = {
     const before = inside(await untilPhase(world, reference, 'Ready')).keyFingerprint
     const old = (await secretIn(world, namespace, 'reader')).data['token']
     await world.apply(key('other-key-of-thirty-two-letters-x'))
-    await world.until(
+    await world.waitFor(
       reference,
       'signed anew',
       (found) => ![undefined, before].includes(inside(found).keyFingerprint),
       300,
     )
     // The token is there before the last pod runs the key it was signed with.
-    await world.until(
+    await world.waitFor(
       cluster,
       'rolled out',
       (found) => statusOf(found).appliedRun === 2 && phaseOf(found) === 'Running',
@@ -188,7 +188,7 @@ const kept: Scenario = {
     const token = tokenIn(await world.get(secret))
     t.ok(token)
     await world.delete(secret)
-    const again = await world.until(secret, 'back', (object) => object !== undefined)
+    const again = await world.waitFor(secret, 'back', (object) => object !== undefined)
     t.equal(tokenIn(again), token)
     await world.delete(reference)
     await untilGone(world, secret)

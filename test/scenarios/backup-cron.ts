@@ -56,7 +56,7 @@ async function slotsOfSchedule(world: World, reference: Reference): Promise<stri
 
 /** No slot is near: both sides have seen the last one, and neither the next. */
 async function midMinute(world: World): Promise<void> {
-  do await world.pass(1)
+  do await world.advance(1)
   while (Math.abs(new Date().getUTCSeconds() - 35) > 5)
 }
 
@@ -72,7 +72,7 @@ async function lookAtBoth(world: World, pairs: Pair[], looks = 3): Promise<Look[
   )
   const areAlike = seen.every(({ ours, theirs }) => isDeepStrictEqual(ours, theirs))
   if (areAlike || looks === 1) return seen
-  await world.pass(20)
+  await world.advance(20)
   return lookAtBoth(world, pairs, looks - 1)
 }
 
@@ -107,13 +107,13 @@ const sideBySide: Scenario = {
       await world.apply(cronJob(namespace, name, both))
       await world.apply(ours)
     }
-    await world.pass(120)
+    await world.advance(120)
     await midMinute(world)
     for (const { reference, cron, isLate } of pairs) {
       if (!isLate) continue
       for (const one of [cron, reference]) await world.patch(one, { spec: { suspend: false } })
     }
-    await world.pass(70)
+    await world.advance(70)
     for (const { name, ours, theirs } of await lookAtBoth(world, pairs)) {
       t.equal(theirs.length > 0, name !== 'never', `CronJob ${name}: ${theirs.join(' ')}`)
       t.strictSame(ours, theirs, name)

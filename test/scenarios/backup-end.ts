@@ -56,7 +56,7 @@ const unlocked: Scenario = {
     await untilEnded(world, reference)
     const before = await bucket.keys()
     await world.delete({ apiVersion: 'v1', kind: 'Secret', namespace, name: 'bucket' })
-    await world.pass(SECRET_SECONDS)
+    await world.advance(SECRET_SECONDS)
     await deleted(world, reference)
     t.strictSame(await bucket.keys(), before)
     const message = `Secret ${namespace}/bucket not found: the objects in s3://${bucket.name}/b stay`
@@ -131,7 +131,7 @@ const expires: Scenario = {
     await deleted(world, cluster)
     // Nobody waits a day in a world whose time is the machine's.
     if (world.kind === 'cluster') return
-    await world.pass(DAY_SECONDS - EXPIRY_SECONDS)
+    await world.advance(DAY_SECONDS - EXPIRY_SECONDS)
     t.ok(await world.get(reference), 'not before its time')
     await untilGone(world, reference, 2 * EXPIRY_SECONDS)
     t.strictSame(await bucket.keys(), [])

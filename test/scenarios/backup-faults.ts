@@ -138,7 +138,7 @@ const forbidden: Scenario = {
     })
     await world.apply(of())
     const waits = /; waits for renewed credentials: PUT .*\/b\/two\/.* answered 403 AccessDenied/
-    await world.until(
+    await world.waitFor(
       reference,
       'says what it waits for',
       (object) => waits.test(said(object)?.message ?? ''),
@@ -167,7 +167,7 @@ const namesake: Scenario = {
     await world.patch(cluster, {
       metadata: { annotations: { 'vec-operator.dev/allow-from': '*' } },
     })
-    await bucket.admit(other)
+    await bucket.grantAccess(other)
     const first = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(first.of())
     await untilEnded(world, first.reference)

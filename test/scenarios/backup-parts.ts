@@ -5,12 +5,12 @@ import { promisify } from 'node:util'
 import type { BackupStatus } from '../../crds/backup.ts'
 import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Condition } from '../../crds/schema.ts'
 import type { BucketCall, Reference, World, WorldBucket } from '../world/world.ts'
 import { jobsIn, running, untilGone } from './scenario.ts'
 
-const CLI = fileURLToPath(new URL('../../jobs/cli.ts', import.meta.url))
+const CLI = fileURLToPath(new URL('../../jobs/main.ts', import.meta.url))
 
 /** A VecBackup or VecBackupSchedule of cluster `a` into this bucket, as a person writes it. */
 export function backupResource(
@@ -52,7 +52,7 @@ export async function untilEnded(
   reference: Reference,
   phase: 'Completed' | 'Failed' = 'Completed',
 ): Promise<BackupStatus> {
-  const object = await world.until(
+  const object = await world.waitFor(
     reference,
     'ended',
     (found) => ['Completed', 'Failed'].includes(backupStatus(found).phase ?? ''),
@@ -66,11 +66,11 @@ export async function untilEnded(
 /** Waits until the status tells that the Job of a backup is at work. */
 export async function untilInProgress(world: World, reference: Reference): Promise<void> {
   const isTold = (found: AnyObject | undefined) => backupStatus(found).phase === 'InProgress'
-  await world.until(reference, 'in progress', isTold)
+  await world.waitFor(reference, 'in progress', isTold)
 }
 
 export function untilSaid(world: World, reference: Reference, reason: string, seconds = 180) {
-  return world.until(reference, reason, (object) => said(object)?.reason === reason, seconds)
+  return world.waitFor(reference, reason, (object) => said(object)?.reason === reason, seconds)
 }
 
 export async function deleted(world: World, reference: Reference): Promise<void> {
@@ -87,7 +87,7 @@ export async function eventually(
 ): Promise<void> {
   for (let left = seconds; !(await isTrue()); left -= 1) {
     if (left <= 0) throw new Error(`not so after ${seconds} s: ${what}`)
-    await world.pass(1)
+    await world.advance(1)
   }
 }
 

@@ -52,7 +52,7 @@ const replaced: Scenario = {
     await eventually(world, 'the first uploads', held.begun)
     const [first] = await backupsOf(world, reference)
     const name = first?.metadata.name ?? ''
-    await world.until(
+    await world.waitFor(
       { ...reference, kind: 'VecBackup', name },
       'gone at the next slot',
       (object) => object === undefined,
@@ -78,7 +78,7 @@ const pruned: Scenario = {
     const finished = async () => (await backupsOf(world, reference)).filter(isCompleted)
     await eventually(world, 'three backups', async () => (await finished()).length >= 3, 400)
     await world.patch(reference, { spec: { suspend: true } })
-    await world.until(reference, 'Suspended', (object) => {
+    await world.waitFor(reference, 'Suspended', (object) => {
       const { phase, activeBackup } = scheduleStatus(object)
       return phase === 'Suspended' && activeBackup === undefined
     })
@@ -93,7 +93,7 @@ const pruned: Scenario = {
       return [...new Set(folders)].join() === all.slice(-2).join()
     })
     t.match(await eventsAbout(world, reference), { BackupDropped: /no rule of spec/ })
-    const object = await world.until(
+    const object = await world.waitFor(
       reference,
       'told',
       (found) => scheduleStatus(found).recentBackups?.length === 2,
@@ -161,7 +161,7 @@ const retained: Scenario = {
     const before = await bucket.keys(`${name}/`)
     t.ok(before.length > 0)
     await world.delete(reference)
-    await world.until(
+    await world.waitFor(
       { ...reference, kind: 'VecBackup', name },
       'gone with its schedule',
       (object) => object === undefined,

@@ -1,6 +1,6 @@
 /** A VecBackupSchedule: which slots it makes backups for, and what it does while one still runs. */
 import type { VecBackup } from '../../crds/backup.ts'
-import { API_VERSION, LABELS } from '../../crds/names.ts'
+import { API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import type { Reference, World, WorldBucket } from '../world/world.ts'
 import {
   backupResource,
@@ -54,7 +54,7 @@ async function waitingSchedule(
 /** Lets time pass to this second of a minute, the present one or the next. */
 async function toSecond(world: World, second: number): Promise<void> {
   const left = second - world.now().getUTCSeconds()
-  await world.pass((left + MINUTE_SECONDS) % MINUTE_SECONDS)
+  await world.advance((left + MINUTE_SECONDS) % MINUTE_SECONDS)
 }
 
 const fires: Scenario = {
@@ -86,7 +86,7 @@ const fires: Scenario = {
     const { name } = backup.metadata
     const itself = { ...reference, kind: 'VecBackup', name }
     const ended = await untilEnded(world, itself)
-    const object = await world.until(
+    const object = await world.waitFor(
       reference,
       'told of the backup',
       (found) => scheduleStatus(found).lastBackupName === name,
@@ -106,7 +106,7 @@ const fires: Scenario = {
     t.match(await eventsAbout(world, reference), { BackupCreated: /is made for the slot/ })
 
     await world.delete(reference)
-    await world.until(itself, 'gone with its schedule', (found) => found === undefined, 180)
+    await world.waitFor(itself, 'gone with its schedule', (found) => found === undefined, 180)
     await eventually(world, 'the objects are gone', async () => {
       return (await bucket.keys()).length === 0
     })
@@ -128,7 +128,7 @@ const suspended: Scenario = {
     await world.patch(reference, { spec: { suspend: true } })
     const object = await untilSaid(world, reference, 'Suspended')
     const before = await namesOf(world, reference)
-    await world.pass(2 * A_SLOT)
+    await world.advance(2 * A_SLOT)
     const later = scheduleStatus(await world.get(reference))
     t.equal(later.phase, 'Suspended')
     t.equal(later.lastScheduleTime, scheduleStatus(object).lastScheduleTime)
@@ -203,12 +203,12 @@ const deadline: Scenario = {
     const made = await untilSaid(world, reference, 'Suspended')
     const { nextBackupTime = '' } = scheduleStatus(made)
     // Well past the slot, well before the one after it.
-    await world.until(
+    await world.waitFor(
       reference,
       'a slot later',
       (object) => scheduleStatus(object).nextBackupTime !== nextBackupTime,
     )
-    await world.pass(30)
+    await world.advance(30)
     await world.patch(reference, { spec: { suspend: false } })
     const object = await untilSaid(world, reference, 'SlotMissed')
     t.match(said(object)?.message, `the slot ${nextBackupTime} was skipped`)
@@ -267,7 +267,7 @@ const restarted: Scenario = {
     await world.faults.stopService()
     const before = await namesOf(world, reference)
     await toSecond(world, 59)
-    await world.pass(MINUTE_SECONDS + 10)
+    await world.advance(MINUTE_SECONDS + 10)
     t.strictSame(await namesOf(world, reference), before)
     await world.faults.startService()
     stage.calm()
@@ -277,7 +277,7 @@ const restarted: Scenario = {
       async () => (await namesOf(world, reference)).length > before.length,
       300,
     )
-    await world.pass(A_SLOT)
+    await world.advance(A_SLOT)
     const after = await backupsOf(world, reference)
     const slots = after.map((backup) => Date.parse(slotIn(backup)))
     t.equal(new Set(slots).size, slots.length)

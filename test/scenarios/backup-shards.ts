@@ -1,5 +1,5 @@
 /** A VecBackup by shard: what is in the bucket, what status and log say, and what a killed Job leaves to the next. */
-import { checkedManifest } from '../../crds/rules/manifest.ts'
+import { parseManifest } from '../../jobs/manifest-check.ts'
 import {
   backupJobs,
   backupResource,
@@ -38,7 +38,7 @@ const whole: Scenario = {
     t.match(status, { phase: 'Completed', totalSize: /^[\d.]+ (B|[KMG]iB)$/ })
     t.match(said(await world.get(reference)), { message: 'Backed up 2/2 collections' })
 
-    const manifest = checkedManifest(await bucket.json('b/manifest.json'))
+    const manifest = parseManifest(await bucket.json('b/manifest.json'))
     t.match(manifest, {
       ...{ manifestVersion: 2, method: 'Shard', nodeCount: 3 },
       collections: [
@@ -87,7 +87,7 @@ const killed: Scenario = {
     const held = heldUpload(bucket, 'b/docs/shard-1/')
     await world.apply(of({ method: 'Shard' }))
     await eventually(world, 'the second shard is being uploaded', held.begun)
-    const object = await world.until(
+    const object = await world.waitFor(
       reference,
       'told how far it is',
       (found) => /1 of 3 shards/.test(said(found)?.message ?? ''),

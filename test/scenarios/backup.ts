@@ -1,5 +1,5 @@
 /** A VecBackup when all goes well: what is in the bucket, what status and log say. */
-import { checkedManifest } from '../../crds/rules/manifest.ts'
+import { parseManifest } from '../../jobs/manifest-check.ts'
 import type { World } from '../world/world.ts'
 import {
   eventually,
@@ -91,7 +91,7 @@ const whole: Scenario = {
       t.strictSame(await engineFiles(world, namespace, 3, name), [], 'the nodes keep no file of it')
     }
 
-    const manifest = checkedManifest(await bucket.json(`${folder}manifest.json`))
+    const manifest = parseManifest(await bucket.json(`${folder}manifest.json`))
     t.match(manifest, {
       backupName: 'b',
       cluster: { name: 'a', namespace },
@@ -138,7 +138,7 @@ const progress: Scenario = {
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const held = heldUpload(bucket, 'b/two/')
     await world.apply(of())
-    const object = await world.until(
+    const object = await world.waitFor(
       reference,
       'told how far it is',
       (found) => /^collection 2 of 2 \(two\), node 1 of 1: .* of /.test(said(found)?.message ?? ''),

@@ -16,7 +16,7 @@ import {
 /** Waits until the first helm Job has a pod that works. */
 async function untilHelmRuns(world: World, namespace: string, name: string) {
   const reference = clusterReference(namespace, name)
-  await world.until(
+  await world.waitFor(
     reference,
     'a helm Job that reported',
     (object) => object?.metadata.annotations?.['vec-operator.dev/progress'] !== undefined,
@@ -96,7 +96,7 @@ const serviceDown: Scenario = {
     t.match(phase, /^(Running|Upgrading)$/)
     const before = await jobsIn(world, namespace)
     await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
-    await world.pass(60)
+    await world.advance(60)
     t.equal(phaseOf(await world.get(reference)), phase)
     t.strictSame(await jobsIn(world, namespace), before)
     await world.faults.startService()
@@ -129,13 +129,13 @@ const operatorUpgraded: Scenario = {
     // A later one than the scenario before it on a cluster installed.
     await world.faults.upgradeService('0.4.0')
     stage.calm()
-    await world.until(
+    await world.waitFor(
       reference,
       'run 2',
       (object) => statusOf(object).appliedRun === 2 && phaseOf(object) === 'Running',
       UPGRADES_SECONDS,
     )
-    await world.pass(60)
+    await world.advance(60)
     t.equal(statusOf(await world.get(reference)).appliedRun, 2)
     t.equal((await world.get(pod))?.metadata.uid, before)
   },

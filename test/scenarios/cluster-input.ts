@@ -47,13 +47,13 @@ const helmError: Scenario = {
     // On a cluster that others use, a restarted operator may just have applied the release once more.
     const isRunningStill = (object: AnyObject | undefined) =>
       phaseOf(object) === 'Running' && conditionIn(object, 'Applied')?.reason === 'HelmFailed'
-    await world.until(reference, 'Running with HelmFailed', isRunningStill, 120)
+    await world.waitFor(reference, 'Running with HelmFailed', isRunningStill, 120)
     // The next run comes after 30 s and a turn of its own among other clusters.
     for (let waits = 0; waits < 12 && (await jobsIn(world, namespace)).length < 3; waits += 1) {
-      await world.pass(15)
+      await world.advance(15)
     }
     t.ok((await jobsIn(world, namespace)).length >= 3)
-    await world.until(reference, 'Running with HelmFailed', isRunningStill, 120)
+    await world.waitFor(reference, 'Running with HelmFailed', isRunningStill, 120)
     await world.patch(reference, { spec: { metrics: null } })
     await untilApplied(world, reference)
   },
@@ -89,7 +89,7 @@ const keyProblems: Scenario = {
     const apiKey = { secretRef: { name: 'key', key: 'api' } }
     const reference = await makeCluster(world, namespace, 'a', { apiKey })
     const says = async (words: RegExp) => {
-      const found = await world.until(
+      const found = await world.waitFor(
         reference,
         String(words),
         (object) => words.test(conditionIn(object, 'Applied')?.message ?? ''),
@@ -231,7 +231,7 @@ const scaleDown: Scenario = {
     t.match(await world.get(set), { spec: { replicas: 3 } })
     const annotations = { 'vec-operator.dev/accept-risk': 'shard-loss' }
     await world.patch(reference, { metadata: { annotations } })
-    await world.until(
+    await world.waitFor(
       set,
       'two replicas',
       (object) => (object as { spec?: { replicas?: number } } | undefined)?.spec?.replicas === 2,

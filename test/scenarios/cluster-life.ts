@@ -29,8 +29,8 @@ const created: Scenario = {
     const reference = clusterReference(namespace, 'a')
     const spec = { version: world.versions.newer, apiKey: { autoGenerate: true }, ...SMALL }
     await world.apply(clusterManifest(namespace, 'a', spec))
-    await world.until(reference, 'Pending', (object) => phaseOf(object) === 'Pending', 180)
-    const object = await world.until(
+    await world.waitFor(reference, 'Pending', (object) => phaseOf(object) === 'Pending', 180)
+    const object = await world.waitFor(
       reference,
       'Running',
       (found) => phaseOf(found) === 'Running',
@@ -86,7 +86,7 @@ const oneRun: Scenario = {
     await running(world, namespace, 'a')
     // More than one where the first was slow to begin.
     const runs = await jobsIn(world, namespace)
-    await world.pass(65)
+    await world.advance(65)
     t.strictSame(await jobsIn(world, namespace), runs)
   },
 }
@@ -97,7 +97,7 @@ const upgraded: Scenario = {
     const namespace = await world.namespace('upgraded')
     const reference = await running(world, namespace, 'a', { version: world.versions.older })
     await world.patch(reference, { spec: { version: `v${world.versions.newer}` } })
-    await world.until(reference, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
+    await world.waitFor(reference, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).version, `v${world.versions.newer}`)
     const pods = (await world.list('v1', 'Pod', namespace)) as (AnyObject & {
@@ -116,7 +116,7 @@ const scaled: Scenario = {
     await world.patch(reference, { spec: { replicas: 3 } })
     const object = await untilApplied(world, reference, 400)
     t.equal(conditionIn(object, 'Ready')?.message, '3/3 replicas ready')
-    const consensus = await world.until(
+    const consensus = await world.waitFor(
       reference,
       'consensus of three nodes',
       (found) => conditionIn(found, 'Consensus')?.message === 'consensus works on 3 nodes',
@@ -138,11 +138,11 @@ const distributed: Scenario = {
     await world.patch(reference, { spec: { cluster: { enabled: true } } })
     await untilApplied(world, reference, 400)
     // Three helm runs within a minute would have more Events than are written.
-    await world.pass(60)
+    await world.advance(60)
     await world.patch(reference, { spec: { replicas: 3 } })
     const object = await untilApplied(world, reference, 400)
     t.equal(conditionIn(object, 'Ready')?.message, '3/3 replicas ready')
-    const found = await world.until(
+    const found = await world.waitFor(
       reference,
       'one cluster of three',
       (one) => conditionIn(one, 'Consensus')?.message === 'consensus works on 3 nodes',
@@ -189,7 +189,7 @@ const secretRotated: Scenario = {
     const apiKey = { secretRef: { name: 'key', key: 'api' } }
     const reference = await running(world, namespace, 'a', { apiKey })
     await world.apply(secret('other-key-of-thirty-two-letters-x'))
-    await world.until(reference, 'run 2', (object) => statusOf(object).appliedRun === 2, 240)
+    await world.waitFor(reference, 'run 2', (object) => statusOf(object).appliedRun === 2, 240)
     const copy = (await world.get({
       apiVersion: 'v1',
       kind: 'Secret',
@@ -206,7 +206,7 @@ const podLost: Scenario = {
     const namespace = await world.namespace('pod-lost')
     const reference = await running(world, namespace, 'a')
     await world.faults.breakPod(namespace, 'vec-a-0')
-    const lost = await world.until(
+    const lost = await world.waitFor(
       reference,
       'Ready=False',
       (object) => conditionIn(object, 'Ready')?.reason === 'ReplicasNotReady',
@@ -215,7 +215,7 @@ const podLost: Scenario = {
     t.equal(phaseOf(lost), 'Running')
     t.equal(conditionIn(lost, 'Ready')?.message, '0/1 replicas ready')
     await world.faults.healPod(namespace, 'vec-a-0')
-    await world.until(
+    await world.waitFor(
       reference,
       'Ready=True',
       (object) => conditionIn(object, 'Ready')?.status === 'True',

@@ -103,7 +103,7 @@ const drift: Scenario = {
         { create_alias: { alias_name: 'theirs', collection_name: 'books' } },
       ],
     })
-    await world.pass(A_MINUTE)
+    await world.advance(A_MINUTE)
     t.match(await engine.collection('books'), {
       config: {
         hnsw_config: { m: 24, ef_construct: 64 },
@@ -215,7 +215,7 @@ const claimed: Scenario = {
     await world.apply(first.of({ vectors: VECTORS, aliases: ['current'] }))
     await untilPhase(world, first.reference, 'Ready')
     // Of two that are made within one second nobody can tell which was first.
-    await world.pass(2)
+    await world.advance(2)
     const second = resource('VecCollection', namespace, 'second')
     await world.apply(second.of({ vectors: VECTORS, aliases: ['current'] }))
     const object = await untilPhase(world, second.reference, 'Failed')
@@ -228,7 +228,7 @@ const claimed: Scenario = {
       new RegExp(`first belongs to .*${namespace}/first`),
     )
     t.strictSame(await engineIn(world, namespace).aliases(), { current: 'first' })
-    await world.pass(A_MINUTE)
+    await world.advance(A_MINUTE)
     t.equal(inside(await world.get(first.reference)).phase, 'Ready')
   },
 }
@@ -279,7 +279,7 @@ const remade: Scenario = {
     await world.apply(of({ vectors: VECTORS, aliases: ['library'] }))
     await untilPhase(world, reference, 'Ready')
     await engine.call('DELETE', '/collections/books')
-    await world.pass(A_MINUTE)
+    await world.advance(A_MINUTE)
     t.ok(await engine.exists('books'))
     t.strictSame(await engine.aliases(), { library: 'books' })
   },

@@ -8,7 +8,7 @@ import { runScenarios } from './run.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
-for (const part of world.parts) t.comment(part)
+for (const part of world.components) t.comment(part)
 
 await runScenarios(t, world, [...clusterLife, ...clusterInput, ...pullSecrets, ...clusterFaults], {
   atOnce: 4,

@@ -1,6 +1,6 @@
 /** How many Events the operator has for one object in one minute, over a whole scenario. */
-import { MANAGED_BY } from '../../crds/names.ts'
-import { EVENTS_PER_MINUTE, HELD_BACK } from '../../metacontroller/events.ts'
+import { MANAGED_BY } from '../../crds/contract/names.ts'
+import { MAX_EVENTS_PER_MINUTE, RATE_LIMITED } from '../../metacontroller/ports/events.ts'
 import type { World } from '../world/world.ts'
 import { eventsIn } from './scenario.ts'
 
@@ -16,12 +16,12 @@ export async function tooManyEvents(world: World, namespaces: string[]): Promise
       `${kind} ${namespace}/${name} (${uid}) at ${firstTimestamp.slice(0, TO_THE_MINUTE)}`,
   )
   const written = [...byMinute]
-    .filter(([, those]) => those.length > EVENTS_PER_MINUTE)
+    .filter(([, those]) => those.length > MAX_EVENTS_PER_MINUTE)
     .map(([where, those]) => `${where}: ${those.map(({ reason }) => reason).join(', ')}`)
   return [...written, ...heldBack(await world.serviceLog(), namespaces)]
 }
 
 function heldBack(log: string, namespaces: string[]): string[] {
   const isOfThese = (line: string) => namespaces.some((name) => line.includes(`"${name}"`))
-  return log.split('\n').filter((line) => line.includes(HELD_BACK) && isOfThese(line))
+  return log.split('\n').filter((line) => line.includes(RATE_LIMITED) && isOfThese(line))
 }

@@ -3,8 +3,8 @@
  * lose data, and what is done instead. Hazards that other scenarios show bear their letter there.
  */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import type { Manifest } from '../../crds/manifest.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import type { Manifest } from '../../crds/contract/manifest.ts'
 import type { RestoreStatus } from '../../crds/restore.ts'
 import type { Reference, World, WorldBucket } from '../world/world.ts'
 import { backupResource, fill, points, untilEnded } from './backup-parts.ts'
@@ -35,7 +35,7 @@ async function restored(world: World, namespace: string, spec: object): Promise<
   })
   const ended = (found: AnyObject | undefined) =>
     ['Completed', 'Failed'].includes(statusOf(found).phase ?? '')
-  return statusOf(await world.until(reference, 'ended', ended, 600))
+  return statusOf(await world.waitFor(reference, 'ended', ended, 600))
 }
 
 function statusOf(object: AnyObject | undefined): RestoreStatus {
@@ -155,14 +155,14 @@ const copies: Scenario = {
     })
     const replicated = (status: string) => (object: AnyObject | undefined) =>
       conditionIn(object, 'Replicated')?.status === status
-    await world.until(reference, 'whole', replicated('True'), 300)
+    await world.waitFor(reference, 'whole', replicated('True'), 300)
 
     const pod = { namespace, name: 'vec-a-0' }
     const path = '/collections/books/cluster'
     const { result } = (await world.engine(pod, 'GET', path)) as { result: { peer_id: number } }
     const drop_replica = { shard_id: 0, peer_id: result.peer_id }
     await world.engine(pod, 'POST', path, { drop_replica })
-    const object = await world.until(reference, 'not whole', replicated('False'), 300)
+    const object = await world.waitFor(reference, 'not whole', replicated('False'), 300)
     t.match(conditionIn(object, 'Replicated'), { reason: 'ReplicasMissing', message: /1 of 2/ })
   },
 }

@@ -2,7 +2,7 @@
 import type { VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Condition } from '../../crds/schema.ts'
 import type { Reference, World } from '../world/world.ts'
 
@@ -30,7 +30,7 @@ export function readyOf(object: AnyObject | undefined): Condition | undefined {
 
 /** Waits until the resource has the phase, for its present generation. */
 export function untilPhase(world: World, reference: Reference, phase: string, seconds = 180) {
-  return world.until(
+  return world.waitFor(
     reference,
     phase,
     (object) =>
@@ -46,7 +46,7 @@ export function untilReadyReason(
   reason: string,
   seconds = 180,
 ) {
-  return world.until(reference, reason, (object) => readyOf(object)?.reason === reason, seconds)
+  return world.waitFor(reference, reason, (object) => readyOf(object)?.reason === reason, seconds)
 }
 
 /** Calls on the first node of cluster `a`. */

@@ -1,5 +1,5 @@
 /** VecMigration: copied and proved, waiting, killed and gone on, and never without its turn. */
-import { ANNOTATIONS } from '../../crds/names.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { World } from '../world/world.ts'
 import { eventually, fill, points, said, untilSaid } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
@@ -110,7 +110,7 @@ const killed: Scenario = {
     )
     const source = { clusterRef: { name: 'a' } }
     await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
-    await world.until(
+    await world.waitFor(
       reference,
       'under way',
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
@@ -168,7 +168,7 @@ const deleted: Scenario = {
     const { reference, of, statusOf } = movingResource('VecMigration', namespace, 'm')
     const source = { clusterRef: { name: 'a' } }
     await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
-    await world.until(
+    await world.waitFor(
       reference,
       'under way',
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,

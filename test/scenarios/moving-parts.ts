@@ -1,7 +1,7 @@
 /** What the scenarios about restores and migrations share: the resource as a person writes it, and its end. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { MigrationStatus } from '../../crds/migration.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import type { RestoreStatus } from '../../crds/restore.ts'
 import type { Reference, World } from '../world/world.ts'
 
@@ -35,7 +35,7 @@ export function movingResource<Kind extends keyof Statuses>(
     untilCompleted: async (world: World): Promise<Statuses[Kind]> => {
       const isOver = (found: AnyObject | undefined) =>
         ['Completed', 'Failed'].includes(statusOf(found).phase ?? '')
-      const status = statusOf(await world.until(reference, 'ended', isOver, SECONDS[kind]))
+      const status = statusOf(await world.waitFor(reference, 'ended', isOver, SECONDS[kind]))
       if (status.phase !== 'Completed') throw new Error(JSON.stringify(status))
       return status
     },

@@ -46,7 +46,7 @@ const upgradedMeanwhile: Scenario = {
     t.strictSame(await backupJobs(world, namespace), before, 'and no other was made')
     t.equal((await verify(bucket, 'b')).code, 0)
     const isUpgraded = (object?: AnyObject) => (statusOf(object).appliedRun ?? 0) > 1
-    await world.until(cluster, 'its helm upgrade', isUpgraded, UPGRADES_SECONDS)
+    await world.waitFor(cluster, 'its helm upgrade', isUpgraded, UPGRADES_SECONDS)
   },
 }
 
@@ -72,14 +72,14 @@ const apiBusy: Scenario = {
     const reference = await running(world, namespace, 'a')
     // A service that has just come back is not reached by every first call, which is told.
     const before = await toldIn(world, namespace, 'SyncError')
-    await world.faults.hinderApi('busy')
+    await world.faults.degradeApi('busy')
     try {
       await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
-      await world.pass(BUSY_SECONDS)
+      await world.advance(BUSY_SECONDS)
       t.equal(phaseOf(await world.get(reference)), 'Running')
       t.equal((await jobsIn(world, namespace)).length, 1)
     } finally {
-      await world.faults.hinderApi()
+      await world.faults.degradeApi()
     }
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
@@ -93,7 +93,7 @@ const apiSlow: Scenario = {
   only: 'embedded',
   async run(world, t) {
     const namespace = await world.namespace('slow')
-    await world.faults.hinderApi('slow')
+    await world.faults.degradeApi('slow')
     try {
       const reference = await running(world, namespace, 'a')
       t.equal((await jobsIn(world, namespace)).length, 1)
@@ -101,7 +101,7 @@ const apiSlow: Scenario = {
       await untilGone(world, reference, UPGRADES_SECONDS)
       t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
     } finally {
-      await world.faults.hinderApi()
+      await world.faults.degradeApi()
     }
   },
 }
@@ -139,11 +139,11 @@ const idle: Scenario = {
     await untilEnded(world, backup.reference)
     t.equal(inside.length + SCHEDULES + 2, 50)
     // The engine still settles, and the end of the last Job is still told.
-    await world.pass(120)
+    await world.advance(120)
     const before = await world.writes(namespace)
     t.ok(before.length > 50)
     const told = await toldIn(world, namespace)
-    await world.pass(IDLE_SECONDS)
+    await world.advance(IDLE_SECONDS)
     // Whoever wrote them: a pod that was not ready for a moment is something that happens.
     const news = (await toldIn(world, namespace)).filter((event) => !told.includes(event))
     t.strictSame(news, [])

@@ -1,5 +1,5 @@
 /** What the Jobs of a resource pull the operator's image with, in whatever namespace it is. */
-import { copyName, jobName, pullCredential } from '../../crds/names.ts'
+import { secretCopyName, jobName, pullSecretCredential } from '../../crds/contract/names.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import {
@@ -18,9 +18,9 @@ const lent: Scenario = {
     const spec = { version: world.versions.newer, ...SMALL }
     const { metadata } = await world.apply(clusterManifest(namespace, 'a', spec))
     const job = jobName('cluster', 'upgrade', metadata.uid ?? '', 1)
-    const name = copyName(job, pullCredential(PULL_SECRET))
+    const name = secretCopyName(job, pullSecretCredential(PULL_SECRET))
     const copy = { apiVersion: 'v1', kind: 'Secret', namespace, name }
-    const found = (await world.until(
+    const found = (await world.waitFor(
       copy,
       'copied',
       (object) => object !== undefined,

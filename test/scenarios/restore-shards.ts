@@ -64,7 +64,7 @@ const another: Scenario = {
 
     const refused = movingResource('VecRestore', namespace, 'refused')
     await world.apply(refused.of({ backupRef: { name: 'node' }, targetClusterRef: { name: 'b' } }))
-    const failed = await world.until(
+    const failed = await world.waitFor(
       refused.reference,
       'Failed',
       (object) => refused.statusOf(object).phase === 'Failed',
@@ -93,7 +93,7 @@ const scaled: Scenario = {
 
     const target = clusterReference(namespace, 'b')
     await world.patch(target, { spec: { replicas: 3 } })
-    await world.until(target, 'at work', (object) => phaseOf(object) !== 'Running', 180)
+    await world.waitFor(target, 'at work', (object) => phaseOf(object) !== 'Running', 180)
     const restore = movingResource('VecRestore', namespace, 'r')
     await world.apply(restore.of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
     t.match(await restore.untilCompleted(world), {

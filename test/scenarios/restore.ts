@@ -1,6 +1,6 @@
 /** VecRestore: a backup that comes back whole, in its turn, and read in peace. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../../crds/names.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { backupResource, backupStatus, said, untilEnded } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
 import { restoreFaults } from './restore-faults.ts'
@@ -62,7 +62,7 @@ const inTurn: Scenario = {
     const restore = movingResource('VecRestore', namespace, 'r')
     const { reference, of, statusOf } = restore
     await world.apply(of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
-    await world.until(
+    await world.waitFor(
       reference,
       'Restoring',
       (object) => statusOf(object).phase === 'Restoring',
@@ -71,7 +71,7 @@ const inTurn: Scenario = {
 
     const other = backupResource('VecBackup', { namespace, name: 'two' }, bucket)
     await world.apply(other.of({ clusterRef: { name: 'b' } }))
-    const waiting = await world.until(
+    const waiting = await world.waitFor(
       other.reference,
       'waiting for its turn',
       (object) => said(object)?.reason === 'WaitingForTurn',
@@ -82,7 +82,7 @@ const inTurn: Scenario = {
     await world.delete(backup.reference)
     const purged = (object: AnyObject | undefined) =>
       backupStatus(object).conditions?.find(({ type }) => type === 'Purged')
-    const kept = await world.until(
+    const kept = await world.waitFor(
       backup.reference,
       'kept',
       (object) => purged(object)?.reason === 'WaitingForRestore',
@@ -113,7 +113,7 @@ const guest: Scenario = {
     }
     const allowed = movingResource('VecRestore', namespace, 'allowed')
     await world.apply(allowed.of(spec))
-    const waiting = await world.until(
+    const waiting = await world.waitFor(
       allowed.reference,
       'NotAllowed',
       (object) => allowed.statusOf(object).conditions?.[0]?.reason === 'NotAllowed',

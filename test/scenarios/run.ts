@@ -3,7 +3,7 @@
  * the machine to what runs beside this suite; once nothing is disturbed any more, all others.
  */
 import type { Test } from 'tap'
-import { NotHere, type World } from '../world/world.ts'
+import { NotSupported, type World } from '../world/world.ts'
 import { tooManyEvents } from './event-rate.ts'
 import type { Scenario, Stage } from './scenario.ts'
 import { toldSecrets } from './secrecy.ts'
@@ -91,7 +91,7 @@ async function show({ run }: Scenario, { world, turns, stage }: Place, t: Test):
     t.strictSame(await toldSecrets(world, opened), [], 'no secret was told')
     t.strictSame(await tooManyEvents(world, opened), [], 'never more than a few Events a minute')
   } catch (error) {
-    if (!(error instanceof NotHere)) throw error
+    if (!(error instanceof NotSupported)) throw error
     t.pass('not shown here', { skip: error.message })
   } finally {
     await end()

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Condition } from '../../crds/schema.ts'
 import type { Reference, World } from '../world/world.ts'
 
@@ -65,12 +65,12 @@ export async function running(
   spec: object = {},
 ): Promise<Reference> {
   const reference = await makeCluster(world, namespace, name, spec)
-  await world.until(reference, 'Running', (object) => phaseOf(object) === 'Running', 900)
+  await world.waitFor(reference, 'Running', (object) => phaseOf(object) === 'Running', 900)
   return reference
 }
 
 export async function untilGone(world: World, reference: Reference, seconds?: number) {
-  await world.until(reference, 'gone', (object) => object === undefined, seconds)
+  await world.waitFor(reference, 'gone', (object) => object === undefined, seconds)
 }
 
 export function statusOf(object: AnyObject | undefined): NonNullable<VecCluster['status']> {
@@ -98,12 +98,12 @@ export async function untilReason(
   reason: string,
   seconds = 120,
 ): Promise<AnyObject | undefined> {
-  return world.until(reference, reason, (object) => reasonIn(object) === reason, seconds)
+  return world.waitFor(reference, reason, (object) => reasonIn(object) === reason, seconds)
 }
 
 /** Waits until the newest helm run has applied this generation and is rolled out. */
 export async function untilApplied(world: World, reference: Reference, seconds = 300) {
-  return world.until(
+  return world.waitFor(
     reference,
     'applied and Running',
     (object) => {

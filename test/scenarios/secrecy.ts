@@ -3,8 +3,8 @@
  * annotations and Job specs are searched for the content of every Secret that is there.
  */
 import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { RESOURCES } from '../../crds/crd.ts'
 import type { World } from '../world/world.ts'
 
 /** What is shown to people who may not read Secrets. */

@@ -3,7 +3,7 @@
  * is the seed's, how far the work is by then is the machine's. What must hold at the end is the same.
  */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { Dice } from '../faults/machine/dice.ts'
 import type { Reference, World, WorldBucket } from '../world/world.ts'
 import { backupResource, backupStatus, deleted, engineFiles, fill, points } from './backup-parts.ts'
@@ -22,7 +22,7 @@ const FAULTS: Record<string, (place: Place, seconds: number) => Promise<void>> =
   },
   async 'the hook service is away'({ world }, seconds) {
     await world.faults.stopService()
-    await world.pass(seconds)
+    await world.advance(seconds)
     await world.faults.startService()
   },
   async 'controllers are restarted'({ world }) {
@@ -30,17 +30,17 @@ const FAULTS: Record<string, (place: Place, seconds: number) => Promise<void>> =
   },
   async 'a node of the engine is away'({ world, namespace }, seconds) {
     await world.faults.breakPod(namespace, 'vec-a-1')
-    await world.pass(seconds)
+    await world.advance(seconds)
     await world.faults.healPod(namespace, 'vec-a-1')
   },
   async 'the store answers 503'({ world, bucket }, seconds) {
     bucket.misbehave(() => ({ status: 503, code: 'SlowDown' }))
-    await world.pass(seconds)
+    await world.advance(seconds)
     bucket.misbehave()
   },
   async 'connections to the store are cut'({ world, bucket }, seconds) {
     bucket.misbehave(() => ({ cut: true }))
-    await world.pass(seconds)
+    await world.advance(seconds)
     bucket.misbehave()
   },
 }
@@ -80,7 +80,7 @@ function struck(seed: number): Scenario {
       await world.apply(restore.object)
 
       for (const { fault, after, seconds } of strikes) {
-        await world.pass(after)
+        await world.advance(after)
         await FAULTS[fault]?.({ world, namespace, bucket }, seconds)
       }
       stage.calm()
@@ -122,5 +122,5 @@ async function endOf(world: World, reference: Reference): Promise<string | undef
   const phaseOf = (object: AnyObject | undefined) => backupStatus(object).phase ?? ''
   const isOver = (object: AnyObject | undefined) =>
     ['Completed', 'Failed'].includes(phaseOf(object))
-  return phaseOf(await world.until(reference, 'ended', isOver, BOUND_SECONDS[world.kind]))
+  return phaseOf(await world.waitFor(reference, 'ended', isOver, BOUND_SECONDS[world.kind]))
 }

@@ -1,6 +1,6 @@
 /** What the scenarios about tenants share: two namespaces, the user of one, and what they forge. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import type { Reference, User, World } from '../world/world.ts'
 
 /** As the chart has it by default; in the embedded world, which has no chart, by an empty list. */
@@ -83,7 +83,7 @@ export async function secretValues(world: World, namespace: string): Promise<str
 
 /** Waits until any condition of the resource has the reason, or its error has the words. */
 export function untilTold(world: World, reference: Reference, words: RegExp, seconds = 180) {
-  return world.until(
+  return world.waitFor(
     reference,
     String(words),
     (object) => {

@@ -2,7 +2,7 @@
  * Attacks by a tenant who may edit everything of ours in one namespace and nothing elsewhere: what the tenant got,
  * which is nothing, and that the others are served.
  */
-import { ANNOTATIONS, LABELS } from '../../crds/names.ts'
+import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { backupResource, deleted, fill, filledCluster, untilEnded } from './backup-parts.ts'
 import { engineIn, resource, secretIn, untilPhase } from './inside.ts'
 import { makeCluster, running, untilGone, type Scenario } from './scenario.ts'
@@ -90,7 +90,7 @@ const withdrawn: Scenario = {
     const secret = { apiVersion: 'v1', kind: 'Secret', namespace: own, name: 'token' }
     await untilGone(world, secret, 180)
     await attacker.patch(token.reference, { spec: { access: 'm' } })
-    await world.pass(LATER_SECONDS)
+    await world.advance(LATER_SECONDS)
     t.equal(await world.get(secret), undefined)
   },
 }
@@ -270,7 +270,7 @@ const account: Scenario = {
     const before = (await world.get(cluster))?.metadata.annotations ?? {}
     await annotate({ [ANNOTATIONS.progress]: before[ANNOTATIONS.progress] })
     t.strictSame((await world.get(cluster))?.metadata.annotations, before)
-    await world.until(
+    await world.waitFor(
       {
         apiVersion: 'rbac.authorization.k8s.io/v1',
         kind: 'RoleBinding',

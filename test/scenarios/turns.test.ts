@@ -19,7 +19,7 @@ function recorded(fails?: string) {
     upgradeService: note('upgrade'),
     restartControllers: note('restart'),
     rotateToken: note('rotate'),
-    hinderApi: note('hinder'),
+    degradeApi: note('hinder'),
     breakPod: note('break'),
     healPod: note('heal'),
   }

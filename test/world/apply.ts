@@ -3,32 +3,38 @@ import { ApiError, referenceOf, type ApiClient, type ApiObject } from './client.
 
 /** Creates the object, or replaces everything but status and the metadata others wrote. */
 export async function applyObject(api: ApiClient, object: object): Promise<ApiObject> {
-  const wanted = object as ApiObject
+  const desired = object as ApiObject
   for (;;) {
-    const found = await api.get(referenceOf(wanted))
+    const live = await api.get(referenceOf(desired))
     try {
-      return await (found === undefined ? api.create(wanted) : api.replace(merged(found, wanted)))
+      return await (live === undefined
+        ? api.create(desired)
+        : api.replace(mergeObjects(live, desired)))
     } catch (error) {
       // Someone else wrote between our read and our write: look again.
-      if (!(error instanceof ApiError) || error.status !== 409 || !RACES.has(error.reason)) {
+      if (
+        !(error instanceof ApiError) ||
+        error.status !== 409 ||
+        !CONFLICT_REASONS.has(error.reason)
+      ) {
         throw error
       }
     }
   }
 }
 
-const RACES = new Set(['Conflict', 'AlreadyExists'])
+const CONFLICT_REASONS = new Set(['Conflict', 'AlreadyExists'])
 
-function merged(found: ApiObject, wanted: ApiObject): ApiObject {
-  const { labels, annotations } = wanted.metadata
+function mergeObjects(live: ApiObject, desired: ApiObject): ApiObject {
+  const { labels, annotations } = desired.metadata
   return {
-    ...wanted,
-    ...(found.status !== undefined && { status: found.status }),
+    ...desired,
+    ...(live.status !== undefined && { status: live.status }),
     metadata: {
-      ...found.metadata,
-      labels: { ...found.metadata.labels, ...labels },
+      ...live.metadata,
+      labels: { ...live.metadata.labels, ...labels },
       // What Jobs and controllers wrote stays, as kubectl apply leaves it.
-      annotations: { ...found.metadata.annotations, ...annotations },
+      annotations: { ...live.metadata.annotations, ...annotations },
     },
   }
 }

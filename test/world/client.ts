@@ -165,9 +165,9 @@ export class ApiClient {
     kind: string,
     options: Selection & { resourceVersion: string; signal: AbortSignal },
   ): AsyncGenerator<WatchEvent, void> {
-    const { namespace, signal, ...selected } = options
+    const { namespace, signal, ...selectors } = options
     const path = await this.#collection(apiVersion, kind, namespace)
-    const search = query({ watch: 'true', allowWatchBookmarks: 'true', ...selected })
+    const search = query({ watch: 'true', allowWatchBookmarks: 'true', ...selectors })
     try {
       const { body } = await this.#send('GET', path + search, { signal })
       for await (const line of linesOf(body)) yield readEvent(line, { apiVersion, kind })
@@ -183,12 +183,19 @@ export class ApiClient {
     body?: object,
     headers: Record<string, string> = {},
   ): Promise<string> {
-    const answer = await this.#send(method, path, { headers, ...(body !== undefined && { body }) })
-    return answer.body.text()
+    const response = await this.#send(method, path, {
+      headers,
+      ...(body !== undefined && { body }),
+    })
+    return response.body.text()
   }
 
   /** Keeps the API waiting for the rest of a body, until the signal aborts or it loses patience. */
-  async hold(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<void> {
+  async holdRequest(
+    path: string,
+    headers: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<void> {
     // Its own connection: undici counts a call broken off as a defect of the whole HTTP/2 session.
     const agent = new Agent({ ...this.#options, allowH2: false })
     try {
@@ -214,30 +221,31 @@ export class ApiClient {
   async #collection(apiVersion: string, kind: string, namespace?: string): Promise<string> {
     const { plural, namespaced } = await this.#kind(apiVersion, kind)
     const scope = namespaced && namespace ? `/namespaces/${namespace}` : ''
-    return `${rootOf(apiVersion)}${scope}/${plural}`
+    return `${apiRoot(apiVersion)}${scope}/${plural}`
   }
 
   async #kind(apiVersion: string, kind: string): Promise<Kind> {
-    const known = this.#kinds.get(apiVersion)?.get(kind)
-    if (known !== undefined) return known
-    const { resources } = (await this.#json('GET', rootOf(apiVersion))) as unknown as {
+    const cached = this.#kinds.get(apiVersion)?.get(kind)
+    if (cached !== undefined) return cached
+    const { resources } = (await this.#json('GET', apiRoot(apiVersion))) as unknown as {
       resources: { name: string; kind: string; namespaced: boolean }[]
     }
     const kinds = resources
       .filter(({ name }) => !name.includes('/'))
       .map(({ name, kind, namespaced }) => [kind, { plural: name, namespaced }] as const)
     this.#kinds.set(apiVersion, new Map(kinds))
-    const found = this.#kinds.get(apiVersion)?.get(kind)
-    if (found === undefined) throw new ApiError(404, 'NotFound', `no kind ${kind} in ${apiVersion}`)
-    return found
+    const discovered = this.#kinds.get(apiVersion)?.get(kind)
+    if (discovered === undefined)
+      throw new ApiError(404, 'NotFound', `no kind ${kind} in ${apiVersion}`)
+    return discovered
   }
 
   async #json(method: string, path: string, body?: object, type?: string): Promise<ApiObject> {
-    const answer = await this.#send(method, path, {
+    const response = await this.#send(method, path, {
       ...(body !== undefined && { body }),
       ...(type !== undefined && { type }),
     })
-    return (await answer.body.json()) as ApiObject
+    return (await response.body.json()) as ApiObject
   }
 
   async #send(
@@ -257,8 +265,8 @@ export class ApiClient {
       agent?: Agent
     },
   ): Promise<Dispatcher.ResponseData> {
-    const answer = await request(this.server + path, {
-      method: method,
+    const response = await request(this.server + path, {
+      method,
       dispatcher: agent,
       headers: {
         ...this.#headers,
@@ -269,8 +277,8 @@ export class ApiClient {
       body: body === undefined ? null : body instanceof Readable ? body : JSON.stringify(body),
       signal: signal ?? null,
     })
-    if (answer.statusCode >= 400) throw await refusal(answer, `${method} ${path}`)
-    return answer
+    if (response.statusCode >= 400) throw await toApiError(response, `${method} ${path}`)
+    return response
   }
 }
 
@@ -286,16 +294,18 @@ function endless(): Readable {
   return body
 }
 
-function rootOf(apiVersion: string): string {
+function apiRoot(apiVersion: string): string {
   return apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
 }
 
 function query(parameters: Record<string, string | undefined>): string {
-  const set = Object.entries(parameters).filter(([, value]) => value !== undefined)
-  return set.length === 0 ? '' : `?${new URLSearchParams(set as [string, string][]).toString()}`
+  const defined = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  return defined.length === 0
+    ? ''
+    : `?${new URLSearchParams(defined as [string, string][]).toString()}`
 }
 
-async function refusal({ statusCode, body }: Dispatcher.ResponseData, call: string) {
+async function toApiError({ statusCode, body }: Dispatcher.ResponseData, call: string) {
   const text = await body.text()
   try {
     const { reason, message } = JSON.parse(text) as { reason?: string; message?: string }

@@ -23,7 +23,7 @@ interface Timer {
 }
 
 /** Starts at a date and stays there until it is advanced; timers run inside `advance`, in order. */
-export class MovableClock implements Clock {
+export class ManualClock implements Clock {
   #now: number
   // In the order in which they were set: of two that are due at once the older one runs first.
   readonly #timers = new Set<Timer>()
@@ -43,7 +43,7 @@ export class MovableClock implements Clock {
   }
 
   /** When the next timer is due, in milliseconds since 1970; undefined when none is set. */
-  nextAt(): number | undefined {
+  nextTimerAt(): number | undefined {
     return this.#next()?.at
   }
 

@@ -1,9 +1,9 @@
 /** The kind that Metacontroller brings, for worlds without it. */
 
-const ANYTHING = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+const ANY_OBJECT = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
 
 /** Its definition; the schema says as much of an object as somebody looks at. */
-export function compositeControllers(schema: object = ANYTHING) {
+export function compositeControllerCrd(schema: object = ANY_OBJECT) {
   const kind = 'CompositeController'
   const plural = 'compositecontrollers'
   const singular = 'compositecontroller'

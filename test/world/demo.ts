@@ -16,7 +16,7 @@ import { phaseOf, referenceOf, sampleOf, take, type Place } from './demo/step.ts
 import { SHOWN, TOUR } from './demo/tour.ts'
 import { Watcher } from './demo/watcher.ts'
 import { startEmbeddedWorld } from './embedded.ts'
-import { NotHere, type BucketCall, type World, type WorldBucket } from './world.ts'
+import { NotSupported, type BucketCall, type World, type WorldBucket } from './world.ts'
 
 const USAGE = `Usage: npm run demo -- [options]
   --cluster       on a real cluster: that of KUBECONFIG, else one of its own (as npm run test:cluster)
@@ -38,13 +38,13 @@ const FLAGS = {
 } as const
 
 /** What the demo needs of a world besides what scenarios need. */
-type Stage = World & { client: ApiClient; clock?: { now(): Date } }
+type DemoWorld = World & { client: ApiClient; clock?: { now(): Date } }
 
 type Samples = Place['samples']
 
 /** Logs of Jobs for people; inside Kubernetes they are JSON. */
-const READABLE = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
-const AFTER_SECONDS = 5
+const LOG_ENV = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
+const GARBAGE_COLLECTION_SECONDS = 5
 const UPLOAD_SECONDS = 2
 const CLOSE_WITHIN_MS = 180_000
 
@@ -57,40 +57,40 @@ async function main(): Promise<number> {
     process.stdout.write(USAGE)
     return 0
   }
-  const leaving = new AbortController()
-  const leave = () => {
-    leaving.abort()
+  const interruption = new AbortController()
+  const interrupt = () => {
+    interruption.abort()
   }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, leave)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
   const samples = readSamples(values.samples)
   const live = process.stdout.isTTY && process.stdin.isTTY && !values.plain
-  const world = await (values.cluster ? startCluster() : startEmbeddedWorld({ env: READABLE }))
+  const world = await (values.cluster ? startCluster() : startEmbeddedWorld({ env: LOG_ENV }))
   try {
-    await show(world, samples, { live, withLogs: values.logs, leaving })
+    await runDemo(world, samples, { live, withLogs: values.logs, interruption })
   } finally {
-    await closed(world)
+    await closeWorld(world)
   }
   if (live) print('The demo has ended; it leaves nothing behind.')
-  return leaving.signal.aborted && !live ? INTERRUPTED : 0
+  return interruption.signal.aborted && !live ? INTERRUPTED : 0
 }
 
-interface Manner {
+interface DisplayOptions {
   live: boolean
   withLogs: boolean
-  leaving: AbortController
+  interruption: AbortController
 }
 
 /** Takes the tour until its end or until the person leaves. */
-async function show(world: Stage, samples: Samples, manner: Manner): Promise<void> {
-  const { signal } = manner.leaving
+async function runDemo(world: DemoWorld, samples: Samples, display: DisplayOptions): Promise<void> {
+  const { signal } = display.interruption
   const namespace = await world.namespace('demo')
   const watcher = new Watcher(world.client, namespace)
-  const guide = guideOf(world, { ...manner, watcher, namespace })
+  const guide = createGuide(world, { ...display, watcher, namespace })
   try {
     for (const { apiVersion, kind } of SHOWN) watcher.follow(apiVersion, kind)
     await Promise.race([
       tour({ world, namespace, samples }, { guide, watcher, signal }),
-      aborted(signal),
+      waitForAbort(signal),
     ])
   } finally {
     await guide.close()
@@ -102,70 +102,78 @@ async function tour(
   start: Place,
   { guide, watcher, signal }: { guide: Guide; watcher: Watcher; signal: AbortSignal },
 ): Promise<void> {
-  const bucket = await bucketOf(start)
+  const bucket = await createBucket(start)
   const place: Place = { ...start, ...(bucket !== undefined && { bucket }) }
   for (const step of TOUR) {
     if (step.needsBucket && bucket === undefined) continue
     await guide.announce(step, place.namespace)
     if (signal.aborted) return
-    const finding = await take(step, place)
+    const result = await take(step, place)
     const last = step.phases.at(-1)
     const reference = referenceOf(sampleOf(place, step.sample))
     await watcher.caughtUp(reference, (object) => phaseOf(object) === last)
-    if (finding !== undefined) await guide.tell(finding)
+    if (result !== undefined) await guide.tell(result)
   }
   // What the last step leaves to garbage collection.
-  await place.world.pass(AFTER_SECONDS)
+  await place.world.advance(GARBAGE_COLLECTION_SECONDS)
   await guide.end()
 }
 
 /** Undefined in somebody's cluster without a store. The first backup is slow enough to be watched. */
-async function bucketOf({ world, namespace }: Place): Promise<WorldBucket | undefined> {
+async function createBucket({ world, namespace }: Place): Promise<WorldBucket | undefined> {
   try {
     const bucket = await world.bucket(namespace)
     if (world.kind === 'embedded') {
-      bucket.misbehave((call) => (isFirst(call) ? { hold: world.pass(UPLOAD_SECONDS) } : undefined))
+      bucket.misbehave((call) =>
+        isFirstUpload(call) ? { hold: world.advance(UPLOAD_SECONDS) } : undefined,
+      )
     }
     return bucket
   } catch (error) {
-    if (error instanceof NotHere) return undefined
+    if (error instanceof NotSupported) return undefined
     throw error
   }
 }
 
-function isFirst({ method, key }: BucketCall): boolean {
+function isFirstUpload({ method, key }: BucketCall): boolean {
   return method === 'PUT' && /^by-hand\/.*\.snapshot$/.test(key)
 }
 
-function guideOf(
-  world: Stage,
-  { live, withLogs, leaving, watcher, namespace }: Manner & { watcher: Watcher; namespace: string },
+function createGuide(
+  world: DemoWorld,
+  {
+    live,
+    withLogs,
+    interruption,
+    watcher,
+    namespace,
+  }: DisplayOptions & { watcher: Watcher; namespace: string },
 ): Guide {
   const logs = new JobLogs(world, namespace, watcher)
   const now = () => world.clock?.now() ?? new Date()
   const title = `vec-operator demo, ${world.kind} world`
   if (!live) {
-    for (const line of [title, ...world.parts.map((part) => `  ${part}`)]) print(line)
+    for (const line of [title, ...world.components.map((part) => `  ${part}`)]) print(line)
     return lineGuide({ watcher, logs, withLogs, now, print })
   }
-  const leave = () => {
-    leaving.abort()
+  const interrupt = () => {
+    interruption.abort()
   }
-  return liveGuide({ watcher, logs, title, now, leave, left: leaving.signal })
+  return liveGuide({ watcher, logs, title, now, leave: interrupt, left: interruption.signal })
 }
 
 /** Closing must end, or the person is left with a process that cannot be left. */
-async function closed(world: World): Promise<void> {
-  const late = setTimeout(() => {
+async function closeWorld(world: World): Promise<void> {
+  const timeout = setTimeout(() => {
     process.stderr.write('demo: the world does not close\n')
     process.exit(1)
   }, CLOSE_WITHIN_MS)
   await world.close()
-  clearTimeout(late)
+  clearTimeout(timeout)
 }
 
 /** Imported only here: it needs what the embedded world does not. */
-async function startCluster(): Promise<Stage> {
+async function startCluster(): Promise<DemoWorld> {
   const { startClusterWorld } = await import('../cluster/world.ts')
   return startClusterWorld(print)
 }
@@ -180,7 +188,7 @@ function readSamples(folder: string): Samples {
   )
 }
 
-async function aborted(signal: AbortSignal): Promise<void> {
+async function waitForAbort(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   await new Promise((resolve) => {
     signal.addEventListener('abort', resolve, { once: true })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/names.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { startEmbeddedWorld } from './embedded.ts'
 
 const phaseOf = (object: AnyObject | undefined) => (object as VecCluster | undefined)?.status?.phase
@@ -16,8 +16,8 @@ t.test('a VecCluster goes from nothing to Pending to Running, and away again', a
   const reference = { apiVersion: API_VERSION, kind: 'VecCluster', ...metadata }
   const made = await world.apply({ apiVersion: API_VERSION, kind: 'VecCluster', metadata, spec })
   t.equal(phaseOf(made), undefined)
-  await world.until(reference, 'Pending', (object) => phaseOf(object) === 'Pending')
-  const object = await world.until(reference, 'Running', (found) => phaseOf(found) === 'Running')
+  await world.waitFor(reference, 'Pending', (object) => phaseOf(object) === 'Pending')
+  const object = await world.waitFor(reference, 'Running', (found) => phaseOf(found) === 'Running')
   t.match(object, { status: { readyReplicas: 2, version: world.versions.newer } })
   const [job] = await world.list('batch/v1', 'Job', namespace)
   t.match(await world.logs(namespace, job?.metadata.name ?? ''), /has ended/)
@@ -26,6 +26,6 @@ t.test('a VecCluster goes from nothing to Pending to Running, and away again', a
   })
 
   await world.delete(reference)
-  await world.until(reference, 'gone', (found) => found === undefined)
+  await world.waitFor(reference, 'gone', (found) => found === undefined)
   t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
 })

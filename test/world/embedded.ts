@@ -12,13 +12,13 @@ import { startApi, type EmbeddedApi } from './api/server.ts'
 import type { Buckets } from './buckets/buckets.ts'
 import { openEmbeddedBuckets } from './buckets/embedded.ts'
 import { ApiClient, type ApiObject } from './client.ts'
-import { MovableClock } from './clock.ts'
+import { ManualClock } from './clock.ts'
 import { startControllers, type Controllers } from './controllers/index.ts'
 import { callEngine } from './engine-call.ts'
-import { WorldObjects, unmet } from './objects.ts'
+import { WorldObjects, timeoutError } from './objects.ts'
 import { Operator } from './operator.ts'
-import { Pace } from './pace.ts'
-import { NotHere, type Reference, type User, type World, type WorldBucket } from './world.ts'
+import { ClockDriver } from './pace.ts'
+import { NotSupported, type Reference, type User, type World, type WorldBucket } from './world.ts'
 
 export interface EmbeddedOptions {
   /** Release of the operator. */
@@ -31,25 +31,25 @@ export interface EmbeddedOptions {
 
 /** What only this world has. */
 export interface EmbeddedWorld extends World {
-  readonly clock: MovableClock
+  readonly clock: ManualClock
   readonly api: EmbeddedApi
   readonly client: ApiClient
   readonly controllers: Controllers
   /** Calls a hook of the service with any body. */
-  ask(path: string, body: unknown): Promise<{ status: number; text: string }>
+  callHook(path: string, body: unknown): Promise<{ status: number; text: string }>
   /** Lines of the service and the loop since this was last asked. */
-  news(): string[]
+  newLogLines(): string[]
 }
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
-const UNTIL_SECONDS = 120
+const WAIT_SECONDS = 120
 /** Each of several calls of one hook takes so long, and all of them less than its limit. */
-const SLOW_MS = 300
+const SLOW_CALL_MS = 300
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
   const { version = '0.1.0', kinds = PLURALS, env = {} } = options
   const folder = mkdtempSync(join(tmpdir(), 'vec-world-'))
-  const clock = new MovableClock(new Date())
+  const clock = new ManualClock(new Date())
   const api = await startApi(clock)
   const client = new ApiClient({ server: api.url, token: api.token })
   const controllers = startControllers({ api, clock, helm: HELM, env })
@@ -75,8 +75,8 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   return new RunningWorld({ clock, api, client, controllers, operator, buckets, close })
 }
 
-interface Parts {
-  clock: MovableClock
+interface RunningWorldOptions {
+  clock: ManualClock
   api: EmbeddedApi
   client: ApiClient
   controllers: Controllers
@@ -87,7 +87,7 @@ interface Parts {
 
 class RunningWorld extends WorldObjects implements EmbeddedWorld {
   readonly kind = 'embedded'
-  readonly parts = [
+  readonly components = [
     'API server, controllers, kubelet: embedded in this process',
     'Metacontroller: our loop',
     'helm and the chart: our double, a process',
@@ -95,18 +95,18 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     'hook service: the real one, in this process; Jobs: the real ones, processes',
   ]
   readonly versions = { older: '1.18.2', newer: '1.18.3' }
-  readonly clock: MovableClock
+  readonly clock: ManualClock
   readonly api: EmbeddedApi
   readonly controllers: Controllers
   readonly faults: World['faults']
   readonly #operator: Operator
   readonly #buckets: Buckets
-  readonly #pace: Pace
+  readonly #pace: ClockDriver
   readonly #close: () => Promise<void>
   readonly #users: ApiClient[] = []
   #namespaces = 0
 
-  constructor({ clock, api, client, controllers, operator, buckets, close }: Parts) {
+  constructor({ clock, api, client, controllers, operator, buckets, close }: RunningWorldOptions) {
     super(client)
     this.clock = clock
     this.api = api
@@ -114,10 +114,11 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     this.#operator = operator
     this.#buckets = buckets
     this.#close = close
-    this.#pace = new Pace(clock, {
+    this.#pace = new ClockDriver(clock, {
       busy: () => api.inFlight() > 0 || controllers.busy() || operator.busy(),
       processes: () => controllers.kubelet.processes(),
-      heardAt: () => Math.max(api.podCallAt(), buckets.heardAt(), controllers.kubelet.startedAt()),
+      lastActivityAt: () =>
+        Math.max(api.podCallAt(), buckets.heardAt(), controllers.kubelet.startedAt()),
       revision: () => api.resources.store.revision,
     })
     this.faults = {
@@ -127,8 +128,8 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
       upgradeService: (version) => operator.upgrade(version),
       restartControllers: async () => controllers.restart(),
       rotateToken: () => operator.rotateToken(),
-      hinderApi: async (hindrance) =>
-        api.hinder(hindrance === 'slow' ? { slowMs: SLOW_MS } : hindrance),
+      degradeApi: async (hindrance) =>
+        api.hinder(hindrance === 'slow' ? { slowMs: SLOW_CALL_MS } : hindrance),
       breakPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, false),
       healPod: async (namespace, pod) => controllers.kubelet.setReady(namespace, pod, true),
     }
@@ -145,30 +146,30 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     return this.#buckets.open(namespace)
   }
 
-  async until(
+  async waitFor(
     reference: Reference,
-    what: string,
+    expectation: string,
     predicate: (object: AnyObject | undefined) => boolean,
-    seconds = UNTIL_SECONDS,
+    seconds = WAIT_SECONDS,
   ): Promise<AnyObject | undefined> {
     const { store } = this.api.resources
-    let seen = this.#read(reference)
-    let met = predicate(seen)
+    let last = this.#read(reference)
+    let isMet = predicate(last)
     // Every state is judged, also one that lasts for a moment.
-    const end = store.subscribe(({ object }) => {
-      if (met || !isAbout(object, reference)) return
-      seen = this.#read(reference)
-      met = predicate(seen)
+    const unsubscribe = store.subscribe(({ object }) => {
+      if (isMet || !matchesReference(object, reference)) return
+      last = this.#read(reference)
+      isMet = predicate(last)
     })
     const inTime = await this.#pace.wait(
-      () => met || this.#operator.failure() !== undefined,
+      () => isMet || this.#operator.failure() !== undefined,
       seconds * 1000,
     )
-    end()
+    unsubscribe()
     const failure = this.#operator.failure()
     if (failure !== undefined) throw failure
-    if (inTime) return seen
-    throw unmet(reference, what, { seconds, seen })
+    if (inTime) return last
+    throw timeoutError(reference, expectation, { seconds, last })
   }
 
   async tenant(namespace: string): Promise<User> {
@@ -178,14 +179,14 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   }
 
   async user(): Promise<User> {
-    throw new NotHere('the embedded API server knows no rights within a namespace')
+    throw new NotSupported('the embedded API server knows no rights within a namespace')
   }
 
   now(): Date {
     return this.clock.now()
   }
 
-  async pass(seconds: number): Promise<void> {
+  async advance(seconds: number): Promise<void> {
     await this.#pace.wait(() => false, seconds * 1000)
   }
 
@@ -203,8 +204,8 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     return this.#operator.log()
   }
 
-  news(): string[] {
-    return this.#operator.news()
+  newLogLines(): string[] {
+    return this.#operator.newLogLines()
   }
 
   async engine(
@@ -217,8 +218,8 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     return callEngine(this.api, { namespace, name }, { method, path, body, key })
   }
 
-  ask(path: string, body: unknown): Promise<{ status: number; text: string }> {
-    return this.#operator.ask(path, body)
+  callHook(path: string, body: unknown): Promise<{ status: number; text: string }> {
+    return this.#operator.callHook(path, body)
   }
 
   async close(): Promise<void> {
@@ -229,19 +230,25 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
 
   #read({ apiVersion, kind, namespace, name }: Reference): ApiObject | undefined {
     const { kinds } = this.api.resources
-    const known = kinds
+    const resourceType = kinds
       .all()
       .find(
-        (one) =>
-          one.kind === kind && apiVersion === [one.group, one.version].filter(Boolean).join('/'),
+        (first) =>
+          first.kind === kind &&
+          apiVersion === [first.group, first.version].filter(Boolean).join('/'),
       )
-    return known && this.api.resources.find(known, known.namespaced ? namespace : '', name)
+    return (
+      resourceType &&
+      this.api.resources.find(resourceType, resourceType.namespaced ? namespace : '', name)
+    )
   }
 
   async #podsOf(namespace: string, job: string): Promise<ApiObject[]> {
     const labelSelector = `job-name=${job}`
     const { items } = await this.client.list('v1', 'Pod', { namespace, labelSelector })
-    return items.toSorted((one, other) => age(one).localeCompare(age(other)))
+    return items.toSorted((first, second) =>
+      creationOrder(first).localeCompare(creationOrder(second)),
+    )
   }
 
   async #killJobPod(namespace: string, job: string): Promise<void> {
@@ -251,11 +258,11 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   }
 }
 
-function isAbout(object: ApiObject, { kind, namespace, name }: Reference): boolean {
+function matchesReference(object: ApiObject, { kind, namespace, name }: Reference): boolean {
   const { metadata } = object
   return object.kind === kind && metadata.name === name && (metadata.namespace ?? '') === namespace
 }
 
-function age({ metadata }: ApiObject): string {
+function creationOrder({ metadata }: ApiObject): string {
   return `${metadata.creationTimestamp ?? ''} ${metadata.resourceVersion ?? ''}`
 }

@@ -1,6 +1,6 @@
 /** A person's call to an engine in the embedded world: through the pod proxy, with a key. */
 import { request } from 'undici'
-import { KEY_SECRET_KEY } from '../../crds/names.ts'
+import { API_KEY_SECRET_KEY } from '../../crds/contract/names.ts'
 import { recordAt } from './api/json.ts'
 import type { EmbeddedApi } from './api/server.ts'
 import { ApiError } from './client.ts'
@@ -13,30 +13,34 @@ export async function callEngine(
   call: { method: string; path: string; body: object | undefined; key: string | undefined },
 ): Promise<unknown> {
   const { method, path, body, key } = call
-  const proxy = `/api/v1/namespaces/${namespace}/pods/${schemeOf(api, namespace, name)}:${name}:6333`
-  const answer = await request(`${api.url}${proxy}/proxy${path}`, {
-    method: method,
+  const proxy = `/api/v1/namespaces/${namespace}/pods/${podScheme(api, namespace, name)}:${name}:6333`
+  const response = await request(`${api.url}${proxy}/proxy${path}`, {
+    method,
     headers: {
       authorization: `Bearer ${api.token}`,
       'content-type': 'application/json',
-      ...(key === undefined ? keyOf(api, namespace, name) : { 'api-key': key }),
+      ...(key === undefined ? apiKeyHeader(api, namespace, name) : { 'api-key': key }),
     },
     body: body === undefined ? null : JSON.stringify(body),
   })
-  const text = await answer.body.text()
-  if (answer.statusCode >= 400) throw new ApiError(answer.statusCode, '', text)
+  const text = await response.body.text()
+  if (response.statusCode >= 400) throw new ApiError(response.statusCode, '', text)
   return JSON.parse(text)
 }
 
-function schemeOf({ resources }: EmbeddedApi, namespace: string, name: string): string {
+function podScheme({ resources }: EmbeddedApi, namespace: string, name: string): string {
   const pod = resources.find(resources.kinds.of('v1', 'Pod'), namespace, name) as Pod | undefined
   const probe = pod?.spec.containers[0]?.readinessProbe
   return probe?.httpGet?.scheme === 'HTTPS' ? 'https' : 'http'
 }
 
-function keyOf({ resources }: EmbeddedApi, namespace: string, pod: string): Record<string, string> {
+function apiKeyHeader(
+  { resources }: EmbeddedApi,
+  namespace: string,
+  pod: string,
+): Record<string, string> {
   const name = pod.replace(/-\d+$/, '-apikey')
   const secret = resources.find(resources.kinds.of('v1', 'Secret'), namespace, name)
-  const key = recordAt(secret, 'data')[KEY_SECRET_KEY]
+  const key = recordAt(secret, 'data')[API_KEY_SECRET_KEY]
   return typeof key === 'string' ? { 'api-key': Buffer.from(key, 'base64').toString() } : {}
 }

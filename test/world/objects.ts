@@ -33,11 +33,13 @@ export class WorldObjects implements Pick<World, 'apply' | 'get' | 'list' | 'pat
 }
 
 /** What `until` fails with: the last state that was seen. */
-export function unmet(
+export function timeoutError(
   { kind, namespace, name }: Reference,
-  what: string,
-  { seconds, seen }: { seconds: number; seen: AnyObject | undefined },
+  expectation: string,
+  { seconds, last }: { seconds: number; last: AnyObject | undefined },
 ): Error {
-  const state = JSON.stringify(seen, null, 1)
-  return new Error(`${kind} ${namespace}/${name} is not "${what}" after ${seconds} s: ${state}`)
+  const state = JSON.stringify(last, null, 1)
+  return new Error(
+    `${kind} ${namespace}/${name} is not "${expectation}" after ${seconds} s: ${state}`,
+  )
 }

@@ -2,8 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { definitionOf } from '../../crds/definition.ts'
-import { RESOURCES } from '../../crds/resources.ts'
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import { jobLog } from '../../jobs/log.ts'
 import { controllers } from '../../metacontroller/controllers.ts'
 import { parseOptions } from '../../metacontroller/options.ts'
@@ -17,7 +16,7 @@ import { PULL_SECRET, pullSecret } from './pull-secret.ts'
 export interface OperatorOptions {
   api: ApiClient
   /** By which the API server knows who calls. */
-  tokens: Record<Part, string>
+  tokens: Record<OperatorProcess, string>
   clock: Clock
   /** Where files may be written. */
   folder: string
@@ -25,25 +24,25 @@ export interface OperatorOptions {
   /** Plurals of the kinds that are served. */
   kinds: readonly string[]
   /** Where its two processes run; default: in this one. */
-  begin?: <Started>(part: Part, start: () => Started) => Started
+  runIn?: <Result>(process: OperatorProcess, start: () => Result) => Result
 }
 
 /** The hook service, and the loop in Metacontroller's place. */
-export type Part = 'service' | 'loop'
+export type OperatorProcess = 'service' | 'loop'
 
 const NAMESPACE = 'vec-operator'
 /** Metacontroller knows the service by name; where that is now, the loop is told. */
 const SERVICE = 'http://vec-operator.vec-operator:8080'
 /** Nothing listens there while the service is down. */
-const NOWHERE = 'http://127.0.0.1:9'
+const UNREACHABLE_URL = 'http://127.0.0.1:9'
 const INLINE_MS = 100
 
 export class Operator {
   readonly #options: OperatorOptions
   #token = randomBytes(16).toString('hex')
-  #accepted = [this.#token]
+  #acceptedTokens = [this.#token]
   readonly #log: string[] = []
-  #told = 0
+  #linesRead = 0
   #version: string
   #service: Service | undefined
   #loop: { loop: Loop; api: ApiClient } | undefined
@@ -80,15 +79,15 @@ export class Operator {
   }
 
   /** What was said since this was last asked; the whole log may be long by then. */
-  news(): string[] {
-    const lines = this.#log.slice(this.#told)
-    this.#told = this.#log.length
+  newLogLines(): string[] {
+    const lines = this.#log.slice(this.#linesRead)
+    this.#linesRead = this.#log.length
     return lines
   }
 
   /** Calls a hook as Metacontroller would, with any body. */
-  async ask(path: string, body: unknown): Promise<{ status: number; text: string }> {
-    const response = await fetch(`${this.#service?.url ?? NOWHERE}${path}`, {
+  async callHook(path: string, body: unknown): Promise<{ status: number; text: string }> {
+    const response = await fetch(`${this.#service?.url ?? UNREACHABLE_URL}${path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -108,7 +107,7 @@ export class Operator {
       this.#version,
     )
     if (options === undefined) throw new Error('the service asked for its usage')
-    this.#service = await this.#begin('service', () =>
+    this.#service = await this.#runIn('service', () =>
       startService({
         ...options,
         log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
@@ -128,7 +127,7 @@ export class Operator {
   startLoop(): void {
     const { tokens, clock, kinds } = this.#options
     const { server } = this.#options.api
-    this.#loop ??= this.#begin('loop', () => {
+    this.#loop ??= this.#runIn('loop', () => {
       // Connections of its own: they end with it.
       const api = new ApiClient({ server, token: tokens.loop })
       const loop = startLoop({
@@ -142,7 +141,7 @@ export class Operator {
           token: { name: 'hook-token', namespace: NAMESPACE, key: 'token' },
           kinds,
         }),
-        resolve: (url) => url.replace(SERVICE, this.#service?.url ?? NOWHERE),
+        resolve: (url) => url.replace(SERVICE, this.#service?.url ?? UNREACHABLE_URL),
         log: (line) => this.#log.push(`loop: ${line}\n`),
       })
       return { loop, api }
@@ -166,8 +165,8 @@ export class Operator {
   }
 
   /** A part was killed from outside: it is not there any more, and nothing is left to be closed. */
-  lost(part: Part): void {
-    if (part === 'service') this.#service = undefined
+  markKilled(process: OperatorProcess): void {
+    if (process === 'service') this.#service = undefined
     else this.#loop = undefined
   }
 
@@ -175,7 +174,7 @@ export class Operator {
   async rotateToken(): Promise<void> {
     const previous = this.#token
     this.#token = randomBytes(16).toString('hex')
-    this.#accepted = [this.#token, previous]
+    this.#acceptedTokens = [this.#token, previous]
     this.#tokenFile()
     await this.#applyToken()
     await this.#stopLoop()
@@ -189,7 +188,7 @@ export class Operator {
 
   async #applyCrds(): Promise<void> {
     for (const resource of RESOURCES) {
-      await applyObject(this.#options.api, definitionOf(resource, this.#version))
+      await applyObject(this.#options.api, customResourceDefinition(resource, this.#version))
     }
   }
 
@@ -202,14 +201,14 @@ export class Operator {
     })
   }
 
-  #begin<Started>(part: Part, start: () => Started): Started {
-    const { begin } = this.#options
-    return begin === undefined ? start() : begin(part, start)
+  #runIn<Result>(process: OperatorProcess, start: () => Result): Result {
+    const { runIn } = this.#options
+    return runIn === undefined ? start() : runIn(process, start)
   }
 
   #tokenFile(): string {
     const file = join(this.#options.folder, 'hook-token')
-    writeFileSync(file, this.#accepted.join('\n'), { mode: 0o600 })
+    writeFileSync(file, this.#acceptedTokens.join('\n'), { mode: 0o600 })
     return file
   }
 

@@ -1,17 +1,17 @@
 /** Time in the embedded world jumps while everything waits, and stands while something is under way. */
 import t from 'tap'
-import { MovableClock } from './clock.ts'
-import { Pace } from './pace.ts'
+import { ManualClock } from './clock.ts'
+import { ClockDriver } from './pace.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
 
 function world() {
-  const clock = new MovableClock(START)
+  const clock = new ManualClock(START)
   const life = { busy: false, processes: 0, heardAt: 0, revision: 0 }
-  const pace = new Pace(clock, {
+  const pace = new ClockDriver(clock, {
     busy: () => life.busy,
     processes: () => life.processes,
-    heardAt: () => life.heardAt,
+    lastActivityAt: () => life.heardAt,
     revision: () => life.revision,
   })
   const passed = () => (clock.now().getTime() - START.getTime()) / 1000

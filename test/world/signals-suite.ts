@@ -1,9 +1,9 @@
 /** A suite with something to end, for signals.test.ts. */
 import t from 'tap'
-import { endOnSignal } from './signals.ts'
+import { shutDownOnSignal } from './signals.ts'
 
 t.setTimeout(0)
-endOnSignal(async (signal) => {
+shutDownOnSignal(async (signal) => {
   console.log(`${signal} heard`)
   await new Promise((resolve) => setTimeout(resolve, 100))
   console.log('all is ended')

@@ -4,29 +4,29 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 type Signal = (typeof SIGNALS)[number]
 
-export interface Ending {
+export interface Shutdown {
   /** Ends it without a signal; whoever comes first, it is ended once. */
-  end: () => Promise<void>
+  shutDown: () => Promise<void>
   /** Leaves it to itself. */
-  forget: () => void
+  unregister: () => void
 }
 
 /** A signal ends what was started, then the process dies of it; further ones change nothing. */
-export function endOnSignal(end: (signal?: Signal) => Promise<void>): Ending {
-  let ended: Promise<void> | undefined
-  const endOnce = (signal?: Signal) => (ended ??= end(signal))
-  const forget = () => {
+export function shutDownOnSignal(shutDown: (signal?: Signal) => Promise<void>): Shutdown {
+  let shutdown: Promise<void> | undefined
+  const shutDownOnce = (signal?: Signal) => (shutdown ??= shutDown(signal))
+  const unregister = () => {
     for (const signal of SIGNALS) process.off(signal, onSignal)
   }
   function onSignal(signal: Signal): void {
     // We go on listening meanwhile: to tap a signal nobody listens to is the end of the process.
-    void endOnce(signal)
+    void shutDownOnce(signal)
       .catch((error: unknown) => console.error(error))
       .then(() => {
-        forget()
+        unregister()
         process.kill(process.pid, signal)
       })
   }
   for (const signal of SIGNALS) process.on(signal, onSignal)
-  return { end: () => endOnce().finally(forget), forget }
+  return { shutDown: () => shutDownOnce().finally(unregister), unregister }
 }

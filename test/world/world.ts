@@ -36,7 +36,7 @@ export interface WorldBucket {
   /** For people's commands. */
   readonly access: { endpoint: string; accessKeyId: string; secretAccessKey: string }
   /** Makes the Secret in another namespace too, or makes it anew. */
-  admit(namespace: string): Promise<void>
+  grantAccess(namespace: string): Promise<void>
   keys(prefix?: string): Promise<string[]>
   /** The value of an object of JSON. */
   json(key: string): Promise<unknown>
@@ -58,12 +58,12 @@ export interface User {
 }
 
 /** Thrown where a scenario asks for what this world cannot show; the message says why. */
-export class NotHere extends Error {}
+export class NotSupported extends Error {}
 
 export interface World {
   readonly kind: 'embedded' | 'cluster'
   /** What is real here and what is a stand-in, a line each. */
-  readonly parts: string[]
+  readonly components: string[]
   /** Two versions of the engine that can be installed here, one patch apart. */
   readonly versions: { older: string; newer: string }
   /** Calls the engine on one pod, through the API server's pod proxy; by default with the key it runs. */
@@ -90,7 +90,7 @@ export interface World {
    * Waits until the predicate holds, moving the clock where the world owns it; fails with the last
    * state seen after so many seconds of the world's time.
    */
-  until(
+  waitFor(
     reference: Reference,
     what: string,
     predicate: (object: AnyObject | undefined) => boolean,
@@ -100,13 +100,13 @@ export interface World {
    * A user with a ServiceAccount of its own in this namespace and no rights elsewhere: Kubernetes' role `edit`, or
    * only our seven kinds. What it may not do is an ApiError with status 403.
    */
-  tenant(namespace: string, rights: 'edit' | 'kinds'): Promise<User>
+  tenant(namespace: string, role: 'edit' | 'kinds'): Promise<User>
   /** A user who works with the token of a ServiceAccount that is there, such as that of a Job. */
   user(account: { namespace: string; name: string }): Promise<User>
   /** The world's time. */
   now(): Date
   /** Lets so much of it pass. */
-  pass(seconds: number): Promise<void>
+  advance(seconds: number): Promise<void>
   /** Log of the pods of a Job, oldest first. */
   logs(namespace: string, job: string): Promise<string>
   /** Writes of the operator and its Jobs on objects of a namespace so far, a line each. */
@@ -125,7 +125,7 @@ export interface World {
     /** Another token for the hooks, as a person rotates it while everything runs. */
     rotateToken(): Promise<void>
     /** What every call of the service on the API server meets, until it is called without. */
-    hinderApi(hindrance?: 'busy' | 'slow'): Promise<void>
+    degradeApi(mode?: 'busy' | 'slow'): Promise<void>
     /** Takes one engine pod out of service until `heal`; readiness follows. */
     breakPod(namespace: string, pod: string): Promise<void>
     healPod(namespace: string, pod: string): Promise<void>

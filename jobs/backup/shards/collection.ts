@@ -1,36 +1,63 @@
 /** One collection by shard: each of its shards once, wherever it is while the backup runs. */
 import { isDeepStrictEqual } from 'node:util'
-import { EngineError } from '../../../crds/errors.ts'
-import { ShardCollection } from '../../../crds/manifest.ts'
-import { patiently } from '../../patience.ts'
-import { countsBetween, readAfter, readBefore, without } from '../counting.ts'
-import { finish, finishedEarlier } from '../finished.ts'
-import { identityOf, oneUuid, settledShape, shardPrint, type Shape } from '../shape.ts'
-import { oneVersion, refuseUnknown } from '../source.ts'
-import { ROUNDS, engineOn, snapshotsOn, type Work } from '../work.ts'
-import { removeStrays } from './part.ts'
-import { shardsIn, sightOf } from './sight.ts'
-import { takeShards } from './take.ts'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { ShardCollection, type ShardSnapshot } from '../../../crds/contract/manifest.ts'
+import { formatBytes } from '../../../crds/units.ts'
+import { isTransient, retryTransient } from '../../retry.ts'
+import { readCompletedCollection, writeCompletedCollection } from '../checkpoint.ts'
+import {
+  engineForPod,
+  HEARTBEAT_MS,
+  MAX_ROUNDS,
+  RETRY_DELAYS_MS,
+  snapshotsForPod,
+  type RunContext,
+} from '../context.ts'
+import { excludeShards, manifestCounts, readCountsAfter, readCountsBefore } from '../point-count.ts'
+import { rejectIfDeleted, requireCollection, requireSameVersion } from '../source-cluster.ts'
+import {
+  collectionIdentity,
+  requireSameUuid,
+  shardFingerprint,
+  waitForTopology,
+  type Topology,
+} from '../topology.ts'
+import { deleteStaleObjects, readUploaded } from './checkpoint.ts'
+import { ShardScheduler, type Assignment } from './scheduler.ts'
+import {
+  activeReplicas,
+  listShards,
+  readShardView,
+  shardExists,
+  type ShardView,
+} from './shard-view.ts'
+import { streamShard } from './stream-shard.ts'
 
-export async function backUpByShard(name: string, work: Work): Promise<ShardCollection> {
-  const finished = await finishedEarlier(ShardCollection, name, work)
-  if (finished !== undefined) return finished
-  await refuseUnknown(name, work)
-  for (let round = 1; round <= ROUNDS; round += 1) {
-    const shape = await settledShape(name, work)
-    work.tally.follows(shape.shards.length)
-    const before = await readBefore(name, shape.described, work)
-    const { snapshots, earlier } = await takeShards(name, shape, work)
-    if (snapshots.length === shape.shards.length && (await isSame(shape, name, work))) {
-      await removeStrays(name, snapshots, work)
-      const after = await readAfter(name, shape.described, work)
-      const counts = countsBetween(shape.described, without(before, earlier), after)
-      return finish({ name, ...describedBy(shape), ...counts, snapshots }, work)
+export async function backUpByShard(name: string, context: RunContext): Promise<ShardCollection> {
+  const completed = await readCompletedCollection(ShardCollection, name, context)
+  if (completed !== undefined) return completed
+  await requireCollection(name, context)
+  for (let round = 1; round <= MAX_ROUNDS; round += 1) {
+    const topology = await waitForTopology(name, context)
+    context.progress.startShards(topology.shards.length)
+    const before = await readCountsBefore(name, topology.manifestFields, context)
+    const { snapshots, reused } = await streamShards(name, topology, context)
+    if (
+      snapshots.length === topology.shards.length &&
+      (await isUnchanged(topology, name, context))
+    ) {
+      await deleteStaleObjects(name, snapshots, context)
+      const after = await readCountsAfter(name, topology.manifestFields, context)
+      const counts = manifestCounts(topology.manifestFields, excludeShards(before, reused), after)
+      return writeCompletedCollection(
+        { name, ...manifestFieldsOf(topology), ...counts, snapshots },
+        context,
+      )
     }
-    work.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
+    context.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
   }
   throw new EngineError(
-    `collection ${name}: it was created again, or its shards, its configuration or the engine’s version changed ${ROUNDS} times while it was backed up`,
+    `collection ${name}: it was created again, or its shards, its configuration or the engine’s version changed ${MAX_ROUNDS} times while it was backed up`,
   )
 }
 
@@ -38,31 +65,235 @@ export async function backUpByShard(name: string, work: Work): Promise<ShardColl
  * Where a shard is does not matter: only which ones there are, that the collection is the same one, and
  * what is in its segments.
  */
-async function isSame(shape: Shape, name: string, work: Work): Promise<boolean> {
+async function isUnchanged(
+  topology: Topology,
+  name: string,
+  context: RunContext,
+): Promise<boolean> {
   // A node that was seen may be gone when it is asked: then the others are looked at again.
-  const { sight, identity } = await patiently(work, async () => {
-    const sight = await sightOf(name, work)
-    return { sight, identity: await identityNow(name, [...sight.keys()], work) }
+  const { sight: view, identity } = await retryTransient(context, async () => {
+    const view = await readShardView(name, context)
+    return { sight: view, identity: await currentIdentity(name, [...view.keys()], context) }
   })
-  const then = shape.shards.map((shard) => shardPrint(shard, shape))
-  const is = shardsIn(sight).map((shard) => shardPrint(shard, { identity }))
-  return isDeepStrictEqual(then.sort(), is.sort())
+  const expected = topology.shards.map((shard) => shardFingerprint(shard, topology))
+  const actual = listShards(view).map((shard) => shardFingerprint(shard, { identity }))
+  return isDeepStrictEqual(expected.sort(), actual.sort())
 }
 
 /** As every node that answers sees the collection; they may run different versions for a while. */
-async function identityNow(name: string, nodes: number[], work: Work): Promise<string> {
-  const { signal } = work.tools
+async function currentIdentity(
+  name: string,
+  nodes: number[],
+  context: RunContext,
+): Promise<string> {
+  const { signal } = context.tools
   const views = await Promise.all(
     nodes.map(async (node) => {
-      const { uuid } = await snapshotsOn(work, node).identity(name, signal)
-      return { node, uuid, version: await engineOn(work, node).version(signal) }
+      const { uuid } = await snapshotsForPod(context, node).identity(name, signal)
+      return { node, uuid, version: await engineForPod(context, node).version(signal) }
     }),
   )
-  const collection = await snapshotsOn(work, nodes[0] ?? 0).collection(name, signal)
-  return identityOf(collection, { uuid: oneUuid(views), version: oneVersion(views) })
+  const collection = await snapshotsForPod(context, nodes[0] ?? 0).collection(name, signal)
+  return collectionIdentity(collection, {
+    uuid: requireSameUuid(views),
+    version: requireSameVersion(views),
+  })
 }
 
-function describedBy({ described }: Shape) {
+function manifestFieldsOf({ manifestFields: described }: Topology) {
   const { replication_factor: factor } = described.config.params
   return { ...described, replicationFactor: typeof factor === 'number' ? factor : 1 }
+}
+
+const POLL_MS = 5_000
+
+interface StreamRound {
+  collection: string
+  topology: Topology
+  context: RunContext
+  scheduler: ShardScheduler
+  /** By shard. */
+  completed: Map<number, ShardSnapshot>
+  failures: Map<number, number>
+  /** Streams that share the memory of the Job. */
+  streams: number
+}
+
+export interface StreamedShards {
+  /** In the order of their ids. */
+  snapshots: ShardSnapshot[]
+  /** Shards whose snapshot was in the bucket before. */
+  reused: ReadonlySet<number>
+}
+
+/** What is in the bucket already is not streamed again. A shard that is no longer in the collection is left out. */
+export async function streamShards(
+  collection: string,
+  topology: Topology,
+  context: RunContext,
+): Promise<StreamedShards> {
+  const completed = await readCompletedShards(collection, topology, context)
+  const reused = new Set(completed.keys())
+  const missing = topology.shards.filter(({ shardId }) => !completed.has(shardId))
+  const stopController = new AbortController()
+  const signal = AbortSignal.any([context.tools.signal, stopController.signal])
+  const streams = await chooseConcurrency(collection, missing, context)
+  const round: StreamRound = {
+    ...{ collection, topology, completed, streams, failures: new Map() },
+    scheduler: new ShardScheduler(missing.map(({ shardId }) => shardId)),
+    context: { ...context, tools: { ...context.tools, signal } },
+  }
+  const workers = Array.from({ length: streams }, () =>
+    runWorker(round).catch((error: unknown) => {
+      // Without one of its shards the collection is nothing: the others need not come to their end.
+      stopController.abort(error)
+      throw error
+    }),
+  )
+  const heartbeat = setInterval(() => context.progress.heartbeat(), HEARTBEAT_MS)
+  try {
+    await Promise.all(workers)
+  } finally {
+    await Promise.allSettled(workers)
+    clearInterval(heartbeat)
+  }
+  const snapshots = [...completed.values()].sort((a, b) => a.shardId - b.shardId)
+  return { snapshots, reused }
+}
+
+/** As many as the plan says, or as few as the memory of the Job allows: large shards need large parts. */
+async function chooseConcurrency(
+  collection: string,
+  missing: readonly { shardId: number }[],
+  context: RunContext,
+): Promise<number> {
+  const maxStreams = Math.min(context.plan.parallelism, missing.length)
+  if (maxStreams === 0) return 0
+  const expected: (number | undefined)[] = []
+  for (const { shardId } of missing)
+    expected.push(await context.shardSizes.estimate(collection, shardId, context))
+  const streams = context.bucket.memory.concurrentUploads(expected, maxStreams)
+  if (streams < maxStreams) {
+    const memory = formatBytes(context.bucket.memory.bytes)
+    const fields = { collection, parallelism: maxStreams, streams, memory }
+    context.tools.log.info(fields, 'fewer streams at once: large shards need large parts in memory')
+  }
+  return streams
+}
+
+async function readCompletedShards(
+  collection: string,
+  topology: Topology,
+  context: RunContext,
+): Promise<Map<number, ShardSnapshot>> {
+  const completed = new Map<number, ShardSnapshot>()
+  for (const shard of topology.shards) {
+    const ref = { collection, shardId: shard.shardId }
+    const found = await readUploaded(ref, shardFingerprint(shard, topology), context)
+    if (found === undefined) continue
+    completed.set(shard.shardId, found)
+    context.progress.shardCompleted(found)
+    context.tools.log.info({ ...ref, key: found.key }, 'is in the bucket already')
+  }
+  return completed
+}
+
+async function runWorker(round: StreamRound): Promise<void> {
+  for (;;) {
+    const next = await nextAssignment(round)
+    if (next === undefined) return
+    const failure = await streamAssigned(next, round)
+    if (failure === undefined) continue
+    await waitBeforeRetry(failure, next.assignment, round)
+    round.scheduler.requeue(next.assignment)
+  }
+}
+
+interface ScheduledShard {
+  assignment: Assignment
+  view: ShardView
+}
+
+/** Waits for an idle pod, and, within bounds, for a copy that is Active. Undefined when nothing is left to do. */
+async function nextAssignment({
+  collection,
+  scheduler,
+  context,
+}: StreamRound): Promise<ScheduledShard | undefined> {
+  const { patience, tools } = context
+  const limit = patience.nextLimitMs()
+  for (let waited = 0; ;) {
+    const view = await readShardView(collection, context)
+    // Its key was deleted, perhaps: the collection is looked at anew in the end.
+    for (const shardId of scheduler.pending())
+      if (!shardExists(view, shardId)) scheduler.remove(shardId)
+    const [first] = scheduler.pending()
+    if (first === undefined) return undefined
+    const assignment = scheduler.next(activeReplicas(view))
+    if (assignment !== undefined) return { assignment, view }
+    if (!scheduler.isIdle()) {
+      await scheduler.waitForRelease()
+      tools.signal.throwIfAborted()
+      continue
+    }
+    if (waited >= limit) {
+      throw new EngineError(`no copy of shard ${first} is Active (waited ${limit / 1000} s)`)
+    }
+    tools.log.info({ collection, shard: first }, 'waits until a copy is Active')
+    await tools.time.sleep(POLL_MS, tools.signal)
+    patience.consume(POLL_MS)
+    waited += POLL_MS
+  }
+}
+
+/** Answers with what the stream broke off for, where it did and may not do so again. */
+async function streamAssigned(
+  { assignment, view }: ScheduledShard,
+  round: StreamRound,
+): Promise<EngineError | undefined> {
+  const { collection, topology, scheduler, completed, context } = round
+  const { shardId, node } = assignment
+  try {
+    const found = topology.shards.find((shard) => shard.shardId === shardId)
+    const shard = { shardId, ...(found?.shardKey !== undefined && { shardKey: found.shardKey }) }
+    const fingerprint = shardFingerprint(shard, topology)
+    const source = {
+      ...{ collection, shard, node, fingerprint, before: view },
+      streams: round.streams,
+    }
+    const snapshot = await streamShard(source, context)
+    completed.set(shardId, snapshot)
+    context.progress.shardCompleted(snapshot)
+    return undefined
+  } catch (error) {
+    context.tools.signal.throwIfAborted()
+    context.progress.shardFailed(shardId)
+    if (error instanceof EngineError && error.status === 404)
+      await rejectIfDeleted(collection, context)
+    if (isTransient(error) || hasMovedAway(error)) return error
+    throw error
+  } finally {
+    scheduler.release(assignment)
+  }
+}
+
+/** 400: the shard has left this node since we looked, or is just leaving it. */
+function hasMovedAway(error: unknown): error is EngineError {
+  return error instanceof EngineError && error.status === 400
+}
+
+async function waitBeforeRetry(
+  failure: EngineError,
+  { shardId, node }: Assignment,
+  { collection, failures, context }: StreamRound,
+): Promise<void> {
+  const { log, signal, time, reporter } = context.tools
+  const retries = failures.get(shardId) ?? 0
+  const delay = RETRY_DELAYS_MS[retries]
+  if (delay === undefined) throw failure
+  failures.set(shardId, retries + 1)
+  const fields = { collection, shard: shardId, node, seconds: delay / 1000 }
+  log.warn({ ...fields, reason: failure.message }, 'tries again')
+  await time.sleep(delay, signal)
+  await reporter.verifyOwnership()
 }

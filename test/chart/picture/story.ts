@@ -77,7 +77,7 @@ function migrationOf(namespace: string): object {
 async function watched(world: EmbeddedWorld, samples: Sample[], seconds: number): Promise<void> {
   const [, url = ''] = /"url":"(http:[^"]+)"/.exec(await world.serviceLog()) ?? []
   for (let passed = 0; passed < seconds; passed += EVERY_SECONDS) {
-    await world.pass(EVERY_SECONDS)
+    await world.advance(EVERY_SECONDS)
     const answer = await fetch(`${url}/metrics`)
     samples.push({ at: world.clock.now().getTime() / 1000, text: await answer.text() })
   }

@@ -13,10 +13,10 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
-import { purge } from '../../../jobs/backup/purge.ts'
-import { Bucket } from '../../../jobs/clients/s3.ts'
+import { purge } from '../../../metacontroller/ports/backup-purge.ts'
+import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { ONE } from '../../metacontroller/certificates.ts'
 import { openGate } from '../../world/buckets/gate.ts'
@@ -53,7 +53,7 @@ function bucketOf(
   const bucket = new Bucket({
     target: { bucket: name, region: 'us-east-1', endpoint, forcePathStyle: true },
     credentials: async () => ({ ...keys, ...changes }),
-    time: systemTime,
+    time: systemClock,
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
     attempts: 1,
   })
@@ -79,7 +79,7 @@ async function* bytes(count: number): AsyncGenerator<Buffer> {
 
 async function keysOf(bucket: Bucket, prefix: string): Promise<string[]> {
   const keys: string[] = []
-  for await (const { key } of bucket.each(prefix)) keys.push(key)
+  for await (const { key } of bucket.listAll(prefix)) keys.push(key)
   return keys
 }
 

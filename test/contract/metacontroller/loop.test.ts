@@ -5,7 +5,7 @@
 import t from 'tap'
 import { startApi } from '../../world/api/server.ts'
 import { ApiClient } from '../../world/client.ts'
-import { MovableClock } from '../../world/clock.ts'
+import { ManualClock } from '../../world/clock.ts'
 import { garbageCollector } from '../../world/controllers/garbage.ts'
 import { namespaceController } from '../../world/controllers/namespaces.ts'
 import { run } from '../../world/controllers/queue.ts'
@@ -25,7 +25,7 @@ t.setTimeout(110_000)
 
 for (const played of CASES.filter(({ title }) => chosen.test(title))) {
   t.test(played.title, { buffered: true }, async (t) => {
-    const clock = new MovableClock(START)
+    const clock = new ManualClock(START)
     const embedded = await startApi(clock)
     const api = new ApiClient({ server: embedded.url, token: embedded.token })
     const { resources } = embedded

@@ -54,7 +54,7 @@ function jobOf(kind: string, more: object = {}) {
       ...{ kind, verb: 'run', plan, largeField: 'spec', serviceAccount: 'default' },
       resources: settings.jobResources.data,
       credentials: { bucket: 'bucket', engine: 'key' },
-      copies: ['tls'],
+      secretCopies: ['tls'],
     },
     { ...settings, imagePullSecrets: ['registry'] },
   )

@@ -8,9 +8,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { definitionOf } from '../../../crds/definition.ts'
-import { API_VERSION } from '../../../crds/names.ts'
-import { RESOURCES } from '../../../crds/resources.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import { customResourceDefinition, RESOURCES } from '../../../crds/crd.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { parseOptions } from '../../../metacontroller/options.ts'
 import { startService, type Service } from '../../../metacontroller/serve.ts'
@@ -119,7 +118,8 @@ async function install(
   namespaces: string[],
 ): Promise<Service> {
   const { api } = ground
-  for (const resource of RESOURCES) await applyObject(api, definitionOf(resource, VERSION))
+  for (const resource of RESOURCES)
+    await applyObject(api, customResourceDefinition(resource, VERSION))
   for (const object of documents(readFileSync(crds, 'utf8'))) await applyObject(api, object)
   for (const name of [SYSTEM, 'metacontroller', 'shop']) {
     await applyObject(api, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ApiClient } from '../../world/client.ts'
-import { MovableClock, systemClock, type Clock } from '../../world/clock.ts'
+import { ManualClock, systemClock, type Clock } from '../../world/clock.ts'
 import { startLoop } from '../../world/loop/index.ts'
 
 export interface Subject {
@@ -29,7 +29,7 @@ export function loopSubject(api: ApiClient, clock: Clock = systemClock): Subject
     api,
     now: () => clock.now().getTime(),
     pass: (seconds) =>
-      clock instanceof MovableClock
+      clock instanceof ManualClock
         ? passMoved(clock, seconds, () => loop?.idle() ?? true)
         : delay(seconds * 1000),
     run: async (controller) => {
@@ -44,12 +44,12 @@ export function loopSubject(api: ApiClient, clock: Clock = systemClock): Subject
 }
 
 /** Goes from one timer to the next, and lets everything come to rest in between. */
-async function passMoved(clock: MovableClock, seconds: number, idle: () => boolean): Promise<void> {
+async function passMoved(clock: ManualClock, seconds: number, idle: () => boolean): Promise<void> {
   const end = clock.now().getTime() + seconds * 1000
   for (;;) {
     await rest(idle)
     const now = clock.now().getTime()
-    clock.advance(Math.min(clock.nextAt() ?? end, end) - now)
+    clock.advance(Math.min(clock.nextTimerAt() ?? end, end) - now)
     if (now >= end) return
   }
 }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { startApi } from '../../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../../world/client.ts'
-import { MovableClock } from '../../world/clock.ts'
+import { ManualClock } from '../../world/clock.ts'
 import { configMap, DEFINITIONS } from './kinds.ts'
 import { Stage } from './stage.ts'
 import { loopSubject } from './subject.ts'
@@ -33,7 +33,7 @@ class CountingClient extends ApiClient {
 
 for (const method of ['OnDelete', 'InPlace', 'Recreate']) {
   t.test(`with ${method} a pass that finds everything as desired writes nothing`, async (t) => {
-    const clock = new MovableClock(new Date('2030-01-01T00:00:00Z'))
+    const clock = new ManualClock(new Date('2030-01-01T00:00:00Z'))
     const embedded = await startApi(clock)
     const api = new CountingClient({ server: embedded.url, token: embedded.token })
     for (const definition of DEFINITIONS) await api.create(definition)

@@ -1,5 +1,5 @@
 /** Corpus of VecAccessKey: its admission rules and the sizes of its lists. */
-import { casesOf, type Fields } from './case.ts'
+import { pairCases, type Fields } from './case.ts'
 
 export const SMALLEST_ACCESS_KEY: Fields = { clusterRef: { name: 'main' }, access: 'r' }
 
@@ -19,7 +19,7 @@ function matching(...values: unknown[]): Fields {
 const only = (count: number): Fields => ({ access: undefined, collections: collections(count) })
 const scalarsOnly = 'spec.valueExists.matches[0].value'
 
-export const ACCESS_KEY_CASES = casesOf('VecAccessKey', SMALLEST_ACCESS_KEY, [
+export const ACCESS_KEY_CASES = pairCases('VecAccessKey', SMALLEST_ACCESS_KEY, [
   {
     title: 'exactly one of access and collections',
     accepted: only(1),

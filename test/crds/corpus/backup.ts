@@ -1,5 +1,5 @@
 /** Corpus of VecBackup and VecBackupSchedule. */
-import { casesOf, type Fields } from './case.ts'
+import { pairCases, type Fields } from './case.ts'
 
 const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket-keys' } }
 
@@ -14,7 +14,7 @@ export function names(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `c-${index}`.padEnd(255, 'x'))
 }
 
-function unchanging(title: string, refused: Fields, from: Fields = {}) {
+function immutableCase(title: string, refused: Fields, from: Fields = {}) {
   return {
     title,
     from,
@@ -25,10 +25,10 @@ function unchanging(title: string, refused: Fields, from: Fields = {}) {
   }
 }
 
-const BACKUP_CASES = casesOf('VecBackup', SMALLEST_BACKUP, [
-  unchanging('the whole spec is immutable', { collections: ['docs'] }),
-  unchanging('retentionDays cannot be set later', { retentionDays: 3 }),
-  unchanging('retentionDays cannot be taken away', {}, { retentionDays: 3 }),
+const BACKUP_CASES = pairCases('VecBackup', SMALLEST_BACKUP, [
+  immutableCase('the whole spec is immutable', { collections: ['docs'] }),
+  immutableCase('retentionDays cannot be set later', { retentionDays: 3 }),
+  immutableCase('retentionDays cannot be taken away', {}, { retentionDays: 3 }),
   {
     title: 'deletionPolicy can be set later, and nothing with it',
     from: {},
@@ -52,7 +52,7 @@ const BACKUP_CASES = casesOf('VecBackup', SMALLEST_BACKUP, [
     field: 'spec.deletionPolicy',
     because: 'Unsupported value',
   },
-  unchanging('the prefix cannot change', inBucket({ prefix: 'b' }), inBucket({ prefix: 'a' })),
+  immutableCase('the prefix cannot change', inBucket({ prefix: 'b' }), inBucket({ prefix: 'a' })),
   {
     title: 'the longest spec can be compared with what it was',
     from: { collections: names(1000) },
@@ -141,7 +141,7 @@ export const CRON_EXPRESSIONS = [
   '0 0 30 2 *',
 ]
 
-const SCHEDULE_CASES = casesOf('VecBackupSchedule', SMALLEST_SCHEDULE, [
+const SCHEDULE_CASES = pairCases('VecBackupSchedule', SMALLEST_SCHEDULE, [
   cron('schedule has five fields', '*/15 0-6,18 1 JAN-mar Mon', '0 0 3 * * *'),
   cron('schedule has no fewer fields than five', '5  4  *  *  sun', '5 4 * * '),
   cron('schedule is no word', '0 0 1 1 *', '@midnight'),

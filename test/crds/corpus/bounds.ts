@@ -1,17 +1,16 @@
 /** Cases made from the schemas: every enum, bound, type and required field, tried on the full samples. */
-import { structural, type OpenApi } from '../../../crds/definition.ts'
+import { RESOURCES, toStructuralSchema, type OpenApiSchema } from '../../../crds/crd.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
-import { RESOURCES } from '../../../crds/resources.ts'
-import { SAMPLES } from './samples.ts'
 import type { Case, Fields } from './case.ts'
+import { SAMPLES } from './samples.ts'
 
 type Step = string | number
 
 /** A field of a sample and its schema. */
-interface Place {
+interface FieldLocation {
   sample: AnyObject
   steps: Step[]
-  schema: OpenApi
+  schema: OpenApiSchema
   required: boolean
 }
 
@@ -28,38 +27,40 @@ export function boundCases(): Case[] {
       kind: kindOf(sample),
       object: sample,
     },
-    ...placesIn(sample).flatMap((place) => trialsOf(place).map((trial) => caseOf(place, trial))),
+    ...fieldLocations(sample).flatMap((location) =>
+      trialsFor(location).map((trial) => toCase(location, trial)),
+    ),
   ])
   // Two samples of a kind share most of their fields.
-  return [...new Map(cases.map((one) => [one.title, one])).values()]
+  return [...new Map(cases.map((testCase) => [testCase.title, testCase])).values()]
 }
 
 /** Every field of spec in a sample. */
-export function placesIn(sample: AnyObject): Place[] {
+export function fieldLocations(sample: AnyObject): FieldLocation[] {
   const resource = RESOURCES.find(({ kind }) => kind === sample.kind)
-  const spec = resource === undefined ? {} : structural(resource.spec)
-  return below({ sample, steps: ['spec'], schema: spec, required: true })
+  const spec = resource === undefined ? {} : toStructuralSchema(resource.spec)
+  return nestedLocations({ sample, steps: ['spec'], schema: spec, required: true })
 }
 
-function below(place: Place): Place[] {
-  const { sample, steps, schema } = place
-  const here = valueAt(sample, steps)
-  const make = (step: Step, field: OpenApi | undefined): Place[] => {
+function nestedLocations(location: FieldLocation): FieldLocation[] {
+  const { sample, steps, schema } = location
+  const value = valueAt(sample, steps)
+  const make = (step: Step, field: OpenApiSchema | undefined): FieldLocation[] => {
     if (field === undefined || valueAt(sample, [...steps, step]) === undefined) return []
     const required = schema.required?.includes(String(step)) === true
     const next = { sample, steps: [...steps, step], schema: field, required }
-    return [next, ...below(next)]
+    return [next, ...nestedLocations(next)]
   }
-  if (Array.isArray(here)) return make(0, schema.items)
-  const known = Object.entries(schema.properties ?? {})
-  const free = schema.additionalProperties === undefined ? [] : Object.keys(here as Fields)
+  if (Array.isArray(value)) return make(0, schema.items)
+  const fixed = Object.entries(schema.properties ?? {})
+  const keys = schema.additionalProperties === undefined ? [] : Object.keys(value as Fields)
   return [
-    ...known.flatMap(([name, field]) => make(name, field)),
-    ...free.flatMap((name) => make(name, schema.additionalProperties)),
+    ...fixed.flatMap(([name, field]) => make(name, field)),
+    ...keys.flatMap((name) => make(name, schema.additionalProperties)),
   ]
 }
 
-function trialsOf({ schema, required, sample, steps }: Place): Trial[] {
+function trialsFor({ schema, required, sample, steps }: FieldLocation): Trial[] {
   return [
     ...(required ? [{ value: undefined, refused: 'Required value' }] : []),
     ...wrongType(schema),
@@ -71,7 +72,7 @@ function trialsOf({ schema, required, sample, steps }: Place): Trial[] {
   ]
 }
 
-function wrongType(schema: OpenApi): Trial[] {
+function wrongType(schema: OpenApiSchema): Trial[] {
   if (schema['x-kubernetes-int-or-string'] === true) {
     return [{ value: 0.5, refused: 'must be of type integer,string' }, { value: 2 }]
   }
@@ -80,7 +81,7 @@ function wrongType(schema: OpenApi): Trial[] {
   return [{ value, refused: `must be of type ${schema.type}` }]
 }
 
-function numbers({ minimum, maximum }: OpenApi): Trial[] {
+function numbers({ minimum, maximum }: OpenApiSchema): Trial[] {
   if (minimum === undefined || maximum === undefined) return []
   return [
     { value: minimum },
@@ -90,7 +91,7 @@ function numbers({ minimum, maximum }: OpenApi): Trial[] {
   ]
 }
 
-function texts({ type, minLength, maxLength, pattern, ...rest }: OpenApi): Trial[] {
+function texts({ type, minLength, maxLength, pattern, ...rest }: OpenApiSchema): Trial[] {
   const trials: Trial[] = []
   const messages = (rest['x-kubernetes-validations'] ?? []).map(({ message }) => message)
   for (const refused of messages.filter((message) => message.endsWith(OR_DOTS))) {
@@ -110,23 +111,23 @@ function texts({ type, minLength, maxLength, pattern, ...rest }: OpenApi): Trial
 
 const OR_DOTS = ' . or ..'
 
-function lists({ maxItems = 0, minItems = 0 }: OpenApi, value: unknown): Trial[] {
+function lists({ maxItems = 0, minItems = 0 }: OpenApiSchema, value: unknown): Trial[] {
   if (!Array.isArray(value) || maxItems === 0) return []
-  const many = Array<unknown>(maxItems + 1).fill(value[0])
+  const tooMany = Array<unknown>(maxItems + 1).fill(value[0])
   return [
-    { value: many, refused: `must have at most ${maxItems} items` },
+    { value: tooMany, refused: `must have at most ${maxItems} items` },
     ...(minItems > 0 ? [{ value: [], refused: `should have at least ${minItems} items` }] : []),
   ]
 }
 
-function caseOf({ sample, steps }: Place, { value, refused }: Trial): Case {
+function toCase({ sample, steps }: FieldLocation, { value, refused }: Trial): Case {
   const field = steps.reduce<string>(
     (path, step) =>
       typeof step === 'number' ? `${path}[${step}]` : path === '' ? step : `${path}.${step}`,
     '',
   )
   return {
-    title: `${sample.kind} ${field} ${refused === undefined ? 'may be' : 'is not'} ${shown(value)}`,
+    title: `${sample.kind} ${field} ${refused === undefined ? 'may be' : 'is not'} ${formatValue(value)}`,
     kind: kindOf(sample),
     object: withValue(sample, steps, value),
     // The path of a value in a map is written in two ways: .key by the schema, [key] by a rule.
@@ -136,7 +137,7 @@ function caseOf({ sample, steps }: Place, { value, refused }: Trial): Case {
   }
 }
 
-function shown(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === undefined) return 'absent'
   if (Array.isArray(value)) return `a list of ${value.length}`
   const text = JSON.stringify(value)

@@ -1,7 +1,7 @@
 /** One line of the corpus: an object the API server must accept, or must refuse and say why. */
-import { API_VERSION } from '../../../crds/names.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
-import type { RESOURCES } from '../../../crds/resources.ts'
+import type { RESOURCES } from '../../../crds/crd.ts'
 
 export type KindName = (typeof RESOURCES)[number]['kind']
 export type Fields = Record<string, unknown>
@@ -34,12 +34,12 @@ export interface Pair {
 }
 
 export function object(kind: KindName, spec: Fields, name = 'sample'): AnyObject {
-  const made = { apiVersion: API_VERSION, kind, metadata: { name }, spec }
-  return JSON.parse(JSON.stringify(made)) as AnyObject
+  const resource = { apiVersion: API_VERSION, kind, metadata: { name }, spec }
+  return JSON.parse(JSON.stringify(resource)) as AnyObject
 }
 
 /** Both cases of each pair; `smallest` is the least spec of the kind. */
-export function casesOf(kind: KindName, smallest: Fields, pairs: Pair[]): Case[] {
+export function pairCases(kind: KindName, smallest: Fields, pairs: Pair[]): Case[] {
   return pairs.flatMap((pair) => {
     const make = (fields: Fields, name?: string) => object(kind, { ...smallest, ...fields }, name)
     const old = pair.from === undefined ? {} : { old: make(pair.from) }

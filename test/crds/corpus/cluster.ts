@@ -1,5 +1,5 @@
 /** Corpus of VecCluster: its admission rules. */
-import { casesOf, type Fields, type Pair } from './case.ts'
+import { pairCases, type Fields, type Pair } from './case.ts'
 
 export const SMALLEST_CLUSTER: Fields = { version: '1.16.0' }
 
@@ -24,7 +24,7 @@ function immutable(path: string, refused: Fields, from: Fields = {}): Pair {
 const generated = { autoGenerate: true }
 
 export const CLUSTER_CASES = [
-  ...casesOf('VecCluster', SMALLEST_CLUSTER, [
+  ...pairCases('VecCluster', SMALLEST_CLUSTER, [
     {
       title: 'version is required',
       accepted: {},
@@ -140,7 +140,7 @@ export const CLUSTER_CASES = [
       because: 'should match',
     },
   ]),
-  ...casesOf('VecCluster', SMALLEST_CLUSTER, [
+  ...pairCases('VecCluster', SMALLEST_CLUSTER, [
     immutable('persistence.size', { persistence: { size: '20Gi' } }),
     immutable('persistence.storageClassName', { persistence: fast }),
     {

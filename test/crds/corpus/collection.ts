@@ -1,5 +1,5 @@
 /** Corpus of VecCollection: its admission rules and the sizes of its lists. */
-import { casesOf, type Fields } from './case.ts'
+import { pairCases, type Fields } from './case.ts'
 
 export const SMALLEST_COLLECTION: Fields = {
   clusterRef: { name: 'main' },
@@ -12,7 +12,7 @@ function named(count: number, fields: Fields = {}): Fields[] {
   return Array.from({ length: count }, (_, index) => ({ name: `v-${index}`, ...fields }))
 }
 
-export const COLLECTION_CASES = casesOf('VecCollection', SMALLEST_COLLECTION, [
+export const COLLECTION_CASES = pairCases('VecCollection', SMALLEST_COLLECTION, [
   {
     title: 'clusterRef.name is required',
     accepted: { clusterRef: { name: 'main', namespace: 'other' } },

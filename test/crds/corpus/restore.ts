@@ -1,6 +1,6 @@
 /** Corpus of VecRestore and VecMigration. */
 import { names } from './backup.ts'
-import { casesOf, type Fields } from './case.ts'
+import { pairCases, type Fields } from './case.ts'
 
 export const SMALLEST_RESTORE: Fields = {
   backupRef: { name: 'nightly' },
@@ -12,7 +12,7 @@ const bucket = {
 }
 const fromBucket = { backupRef: undefined, source: bucket }
 
-const RESTORE_CASES = casesOf('VecRestore', SMALLEST_RESTORE, [
+const RESTORE_CASES = pairCases('VecRestore', SMALLEST_RESTORE, [
   {
     title: 'exactly one of backupRef and source',
     accepted: fromBucket,
@@ -104,7 +104,7 @@ function outside(url: string): Fields {
 const keys = { apiKeySecretRef: { name: 'a', key: 'b' }, caSecretRef: { name: 'a', key: 'ca.crt' } }
 const endpoint = { url: 'https://engine.example.com:6333/api', ...keys }
 
-const MIGRATION_CASES = casesOf('VecMigration', SMALLEST_MIGRATION, [
+const MIGRATION_CASES = pairCases('VecMigration', SMALLEST_MIGRATION, [
   {
     title: 'exactly one of source.clusterRef and source.endpoint',
     accepted: { source: { endpoint } },

@@ -1,13 +1,13 @@
 /** The table of reasons is whole: what the code can say is in it, and what is in it the code can say. */
 import { globSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { REASONS } from '../../../crds/reasons/all.ts'
-import { likeness } from '../../../crds/reasons/reason.ts'
-import { RESOURCES } from '../../../crds/resources.ts'
+import { REASONS } from '../../../crds/reasons/index.ts'
+import { matchScore } from '../../../crds/reasons/reason.ts'
+import { RESOURCES } from '../../../crds/crd.ts'
 import { emittedReasons, ROOT, type Source } from './emitted.ts'
 
 /** What all kinds say by way of: the clients of jobs, and the words of crds. */
-const GROUND = globSync(['jobs/clients/*.ts', 'crds/*.ts'], { cwd: ROOT }).map((path) =>
+const SHARED_TEXTS = globSync(['jobs/clients/**/*.ts', 'crds/*.ts'], { cwd: ROOT }).map((path) =>
   readFileSync(ROOT + path, 'utf8'),
 )
 
@@ -31,32 +31,32 @@ for (const { kind } of RESOURCES) {
   })
 
   t.test(`every message of a ${kind} that is explained stands in the code`, async (t) => {
-    const text = [...files.map((file) => file.text), ...GROUND].join('\n')
+    const text = [...files.map((file) => file.text), ...SHARED_TEXTS].join('\n')
     for (const message of rows.flatMap(({ messages }) => messages)) {
       const parts = message.split(/<[^>]+>/).flatMap((part) => part.split(/: | -> /))
       for (const part of parts
         .map((words) => words.trim().replace(/[,;]$/, ''))
-        .filter(isTelling)) {
+        .filter(isDistinctive)) {
         t.ok(text.includes(part) || CONSTANTS.test(part), `${message}: ${part}`)
       }
     }
   })
 }
 
-/** Names of annotations are constants, and numbers stand in crds/limits.ts. */
+/** Names of annotations are constants, and numbers stand in crds/contract/limits.ts. */
 const CONSTANTS = /vec-operator\.dev\/|^not emptied|\d/
 
 t.test('a form is like a message by what it says itself, whatever else stands there', async (t) => {
   t.equal(
-    likeness('helm run <n> is under way', 'helm run 12 is under way'),
+    matchScore('helm run <n> is under way', 'helm run 12 is under way'),
     'helmrunisunderway'.length,
   )
-  t.equal(likeness('<n>/<n> replicas ready', '1/3 replicas ready'), 'replicasready'.length)
-  t.equal(likeness('helm run <n> is under way', 'helm run is under way'), 0)
-  t.equal(likeness('<what helm printed>', 'anything at all'), 0, 'only what differs is no form')
-  t.equal(likeness('<pod>: <error>', 'a: b'), 0, 'nor are points')
-  t.equal(likeness('x (a.b) <n>', 'x (a.b) 1'), 3)
-  t.equal(likeness('x (a.b) <n>', 'x (aXb) 1'), 0)
+  t.equal(matchScore('<n>/<n> replicas ready', '1/3 replicas ready'), 'replicasready'.length)
+  t.equal(matchScore('helm run <n> is under way', 'helm run is under way'), 0)
+  t.equal(matchScore('<what helm printed>', 'anything at all'), 0, 'only what differs is no form')
+  t.equal(matchScore('<pod>: <error>', 'a: b'), 0, 'nor are points')
+  t.equal(matchScore('x (a.b) <n>', 'x (a.b) 1'), 3)
+  t.equal(matchScore('x (a.b) <n>', 'x (aXb) 1'), 0)
 })
 
 /** The room and the Jobs of a kind, and what of the shared files the room uses. */
@@ -77,6 +77,6 @@ function filesOf(folder: string): Source[] {
   return [...own, ...shared]
 }
 
-function isTelling(words: string): boolean {
+function isDistinctive(words: string): boolean {
   return words.length >= SHORTEST && /[a-z] [a-z]/.test(words)
 }

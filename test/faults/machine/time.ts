@@ -4,11 +4,11 @@
  */
 import timersPromises from 'node:timers/promises'
 import { syncBuiltinESMExports } from 'node:module'
-import { MovableClock } from '../../world/clock.ts'
+import { ManualClock } from '../../world/clock.ts'
 import { bound } from './process.ts'
 
 /** The timers of a process end with it. */
-export class MachineClock extends MovableClock {
+export class MachineClock extends ManualClock {
   override setTimeout(run: () => void, ms: number): () => void {
     return super.setTimeout(bound(run), ms)
   }

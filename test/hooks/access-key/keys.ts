@@ -14,21 +14,27 @@ export function accessKey(spec: Partial<AccessKeySpec> = { access: 'r' }): VecAc
 
 export const jwtCluster = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: true } } })
 
-export function observed(parts: Partial<Observed> = {}): Observed {
-  return { accessKey: accessKey(), cluster: jwtCluster, signingKey: KEY, children: [], ...parts }
+export function observed(overrides: Partial<Observed> = {}): Observed {
+  return {
+    accessKey: accessKey(),
+    cluster: jwtCluster,
+    signingKey: KEY,
+    children: [],
+    ...overrides,
+  }
 }
 
 /** The Secret of an answer, as the API server shows it afterwards. */
-export function written(desired: Desired<unknown>): Secret {
+export function storedSecret(desired: Desired<unknown>): Secret {
   const [child] = desired.children
   return { ...child, metadata: { ...child?.metadata, namespace: 'ns' } } as Secret
 }
 
-export function tokenIn({ data }: Secret): string {
+export function readToken({ data }: Secret): string {
   return Buffer.from(data?.['token'] ?? '', 'base64').toString()
 }
 
-export async function settled(parts: Partial<Observed> = {}, now = NOW) {
-  const first = await sync(observed(parts), { ...context, now })
-  return sync(observed({ ...parts, children: [written(first)] }), { ...context, now })
+export async function syncTwice(overrides: Partial<Observed> = {}, now = NOW) {
+  const first = await sync(observed(overrides), { ...context, now })
+  return sync(observed({ ...overrides, children: [storedSecret(first)] }), { ...context, now })
 }

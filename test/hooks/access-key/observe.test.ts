@@ -1,11 +1,10 @@
 /** What is read before a decision about a VecAccessKey. */
 import t from 'tap'
-import { observe } from '../../../hooks/access-key/observe.ts'
-import type { AccessKeyPorts } from '../../../hooks/access-key/ports.ts'
+import { observe, type AccessKeyPorts } from '../../../hooks/access-key/observe.ts'
 import { cluster, context, secret } from '../../builders.ts'
-import { requestOf } from '../request.ts'
-import { noting } from '../transfer.ts'
-import { KEY, accessKey, jwtCluster } from './keys.ts'
+import { recordCalls } from '../data-job/fixtures.ts'
+import { hookRequest } from '../request.ts'
+import { accessKey, jwtCluster, KEY } from './keys.ts'
 
 /** Such a Secret of the resource's own namespace. */
 function named(name: string) {
@@ -17,13 +16,16 @@ async function observed(
   { children = [], related = [jwtCluster] }: { children?: object[]; related?: object[] },
   answers: Partial<AccessKeyPorts> = {},
 ) {
-  const { ports, asked } = noting<AccessKeyPorts>({
+  const { ports, calls: asked } = recordCalls<AccessKeyPorts>({
     secret: async () => secret({ 'api-key': KEY }),
     liveSecret: async () => undefined,
     writeEvent: async () => undefined,
     ...answers,
   })
-  return { found: await observe(requestOf(accessKey(), children, related), ports, context), asked }
+  return {
+    found: await observe(hookRequest(accessKey(), children, related), ports, context),
+    asked,
+  }
 }
 
 t.test('the key the pods run signs, where the cluster has one', async (t) => {
@@ -55,9 +57,9 @@ t.test('without its cluster no key is asked for', async (t) => {
 t.test('a Secret of the wanted name is read live unless it is shown as ours', async (t) => {
   const other = named('reader')
   const live = { liveSecret: async () => other }
-  t.strictSame((await observed({ children: [named('older')] }, live)).found.other, other)
+  t.strictSame((await observed({ children: [named('older')] }, live)).found.liveSecret, other)
   const shown = await observed({ children: [named('older'), other] }, live)
-  t.equal(shown.found.other, undefined)
+  t.equal(shown.found.liveSecret, undefined)
   t.strictSame(shown.asked, ['secret ns/vec-a-apikey'])
   t.equal(shown.found.children.length, 2)
 })

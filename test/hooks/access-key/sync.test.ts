@@ -1,14 +1,14 @@
 /** The life of the one Secret of a VecAccessKey, and what is told of it. */
 import t from 'tap'
 import type { AccessKeyStatus } from '../../../crds/access-key.ts'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { sync } from '../../../hooks/access-key/sync.ts'
 import { fingerprintOf } from '../../../hooks/access-key/token.ts'
 import { NOW, ago, cluster, context, secret, settings } from '../../builders.ts'
-import { KEY, accessKey, jwtCluster, observed, settled, tokenIn, written } from './keys.ts'
+import { KEY, accessKey, jwtCluster, observed, syncTwice, readToken, storedSecret } from './keys.ts'
 
-function said({ status }: Desired<AccessKeyStatus>) {
+function statusFields({ status }: Desired<AccessKeyStatus>) {
   const [condition] = status.conditions ?? []
   return [status.phase, condition?.status, condition?.reason, condition?.message]
 }
@@ -46,14 +46,14 @@ t.test(
   async (t) => {
     const first = await sync(observed(), context)
     const words = ['False', 'SecretNotWritten', 'Secret reader is being written']
-    t.strictSame(said(first), ['Pending', ...words])
+    t.strictSame(statusFields(first), ['Pending', ...words])
     t.notOk('secretRef' in first.status)
     t.equal(first.resyncAfterSeconds, 30)
-    const held = written(first)
+    const held = storedSecret(first)
     const { metadata, ...rest } = accessKey({ access: 'm' })
     const changed = { ...rest, metadata: { ...metadata, generation: 2 } }
     const next = await sync(observed({ accessKey: changed, children: [held] }), context)
-    t.strictSame(said(next), ['Ready', ...words])
+    t.strictSame(statusFields(next), ['Ready', ...words])
     t.equal(
       next.status.keyFingerprint,
       fingerprintOf(KEY),
@@ -65,40 +65,47 @@ t.test(
 t.test('a renewal keeps Ready while the old token is good, and is an Event', async (t) => {
   const spec = { access: 'r', ttl: '3h' } as const
   const parts = { accessKey: accessKey(spec) }
-  const held = written(await sync(observed(parts), context))
+  const held = storedSecret(await sync(observed(parts), context))
   const { status } = await sync(observed({ ...parts, children: [held] }), context)
   const known = { ...accessKey(spec), status }
   const late = { ...context, now: new Date(NOW.getTime() + 3600_000) }
   const renewing = await sync(observed({ accessKey: known, children: [held] }), late)
-  t.not(tokenIn(written(renewing)), tokenIn(held))
+  t.not(readToken(storedSecret(renewing)), readToken(held))
   t.strictSame(renewing.status, status, 'nothing of it changes before the Secret does')
   t.equal(renewing.resyncAfterSeconds, 30)
   t.strictSame(reasons(renewing), [])
-  const renewed = await sync(observed({ accessKey: known, children: [written(renewing)] }), late)
+  const renewed = await sync(
+    observed({ accessKey: known, children: [storedSecret(renewing)] }),
+    late,
+  )
   t.strictSame(reasons(renewed), ['TokenIssued'])
   t.match(renewed.status, { phase: 'Ready', issuedAt: '2026-03-01T13:00:00Z' })
 
   const over = { ...context, now: new Date(NOW.getTime() + 2 * 3600_000) }
   const expired = await sync(observed({ accessKey: known, children: [held] }), over)
-  t.equal(said(expired)[2], 'SecretNotWritten', 'once it has expired it is no current token')
+  t.equal(
+    statusFields(expired)[2],
+    'SecretNotWritten',
+    'once it has expired it is no current token',
+  )
   const other = await sync(
     observed({ accessKey: known, signingKey: `${KEY}2`, children: [held] }),
     late,
   )
-  t.equal(said(other)[2], 'SecretNotWritten', 'nor is one of another key')
+  t.equal(statusFields(other)[2], 'SecretNotWritten', 'nor is one of another key')
 })
 
 t.test('the Secret is written again when the address of its cluster has changed', async (t) => {
-  const held = written(await sync(observed(), context))
+  const held = storedSecret(await sync(observed(), context))
   const tls = { enabled: true, secretRef: { name: 'cert' } }
   const moved = cluster({ spec: { ...jwtCluster.spec, tls } })
   const next = await sync(observed({ cluster: moved, children: [held] }), context)
-  t.equal(said(next)[2], 'SecretNotWritten')
-  t.equal(tokenIn(written(next)), tokenIn(held), 'with the same token')
+  t.equal(statusFields(next)[2], 'SecretNotWritten')
+  t.equal(readToken(storedSecret(next)), readToken(held), 'with the same token')
 })
 
 t.test('a generation that changes nothing of the token is noted on the Secret', async (t) => {
-  const held = written(await sync(observed(), context))
+  const held = storedSecret(await sync(observed(), context))
   const before = accessKey()
   const after = { ...before, metadata: { ...before.metadata, generation: 2 } }
   const next = await sync(observed({ accessKey: after, children: [held] }), context)
@@ -108,7 +115,7 @@ t.test('a generation that changes nothing of the token is noted on the Secret', 
 })
 
 t.test('an older Secret of ours stays beside the one that is wanted now', async (t) => {
-  const older = written(await sync(observed(), context))
+  const older = storedSecret(await sync(observed(), context))
   const named = accessKey({ access: 'r', secretName: 'token-for-app' })
   const first = await sync(observed({ accessKey: named, children: [older] }), context)
   t.strictSame(
@@ -116,7 +123,7 @@ t.test('an older Secret of ours stays beside the one that is wanted now', async 
     ['token-for-app', 'reader'],
   )
   t.equal(first.status.phase, 'Pending')
-  const both = [older, written(first)]
+  const both = [older, storedSecret(first)]
   const next = await sync(observed({ accessKey: named, children: both }), context)
   t.match(next.status, { phase: 'Ready', secretRef: { name: 'token-for-app', key: 'token' } })
   const waiting = await sync({ accessKey: named, children: both }, context)
@@ -125,8 +132,8 @@ t.test('an older Secret of ours stays beside the one that is wanted now', async 
 })
 
 t.test('Ready: one Secret, current, without an error', async (t) => {
-  const desired = await settled()
-  t.strictSame(said(desired), [
+  const desired = await syncTwice()
+  t.strictSame(statusFields(desired), [
     ...['Ready', 'True', 'TokenIssued', 'Secret reader holds a current token'],
   ])
   t.equal(desired.resyncAfterSeconds, 60, 'without ttl it is looked at once a minute')
@@ -136,7 +143,7 @@ t.test('Ready: one Secret, current, without an error', async (t) => {
 
 t.test('a token about to be renewed is looked at in a second at the earliest', async (t) => {
   const parts = { accessKey: accessKey({ access: 'r', ttl: '3h' }) }
-  const held = written(await sync(observed(parts), context))
+  const held = storedSecret(await sync(observed(parts), context))
   const now = new Date(NOW.getTime() + 3_600_000 - 100)
   const desired = await sync(observed({ ...parts, children: [held] }), { ...context, now })
   t.equal(desired.resyncAfterSeconds, 1)
@@ -148,7 +155,7 @@ t.test('who is not allowed is told by which annotation, and once', async (t) => 
   const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
   const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
   const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
-  t.strictSame(said(desired), ['Failed', 'False', 'NotAllowed', message])
+  t.strictSame(statusFields(desired), ['Failed', 'False', 'NotAllowed', message])
   t.equal(desired.status.error, message)
   t.match(desired.events, [{ type: 'Warning', reason: 'NotAllowed', message }])
   const told = { ...accessKey(spec), status: desired.status }
@@ -159,11 +166,11 @@ t.test('a namespace that is no longer allowed loses its token', async (t) => {
   const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
   const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec })
   const parts = { accessKey: accessKey(spec), cluster: theirs }
-  const held = written(await sync(observed(parts), context))
+  const held = storedSecret(await sync(observed(parts), context))
   const closed = { ...context, settings: { ...settings, crossNamespace: 'closed' as const } }
   const refused = await sync(observed({ ...parts, children: [held] }), closed)
   t.strictSame(refused.children, [])
-  t.match(refused.dropped, [{ kind: 'Secret', name: held.metadata.name }])
+  t.match(refused.pruned, [{ kind: 'Secret', name: held.metadata.name }])
   t.notOk('issuedAt' in refused.status, 'the status names no token that is gone')
   t.match(refused.status.error, /or set the chart value crossNamespace to open$/)
 })
@@ -171,10 +178,14 @@ t.test('a namespace that is no longer allowed loses its token', async (t) => {
 t.test('a Secret that only another resource owns is not ours', async (t) => {
   const other = secret({})
   Object.assign(other.metadata, { ownerReferences: [{ uid: 'uid-of-another' }] })
-  t.equal(said(await sync(observed({ other }), context))[2], 'SecretNotOurs')
+  t.equal(statusFields(await sync(observed({ liveSecret: other }), context))[2], 'SecretNotOurs')
   const owners = [{ uid: 'uid-of-another' }, { uid: 'uid-reader' }]
   Object.assign(other.metadata, { ownerReferences: owners })
-  t.not(said(await sync(observed({ other }), context))[2], 'SecretNotOurs', 'one of its owners is')
+  t.not(
+    statusFields(await sync(observed({ liveSecret: other }), context))[2],
+    'SecretNotOurs',
+    'one of its owners is',
+  )
 })
 
 t.test('who only waits has no error, and no Event', async (t) => {
@@ -193,7 +204,7 @@ t.test('each token, and each that a short key signed, is an Event of its own', a
   const names = async (signingKey: string, created = ago(3600)) => {
     const parent = accessKey({ access: 'r', ttl: '3h' })
     const made = { ...parent, metadata: { ...parent.metadata, creationTimestamp: created } }
-    const { events = [] } = await settled({ accessKey: made, signingKey })
+    const { events = [] } = await syncTwice({ accessKey: made, signingKey })
     return events.map(({ reason, metadata }) => `${reason} ${metadata.name}`)
   }
   const [token = '', warning = '', ...more] = await names('short')
@@ -209,14 +220,14 @@ t.test('each token, and each that a short key signed, is an Event of its own', a
 })
 
 t.test('a token that was reported is not reported again', async (t) => {
-  const first = await settled({ signingKey: 'short' })
+  const first = await syncTwice({ signingKey: 'short' })
   const known = { ...accessKey(), status: first.status }
-  t.strictSame(reasons(await settled({ accessKey: known, signingKey: 'short' })), [])
+  t.strictSame(reasons(await syncTwice({ accessKey: known, signingKey: 'short' })), [])
 })
 
 t.test('a key of 32 bytes is long enough', async (t) => {
-  t.strictSame(reasons(await settled({ signingKey: 'k'.repeat(32) })), ['TokenIssued'])
-  t.strictSame(reasons(await settled({ signingKey: 'k'.repeat(31) })), [
+  t.strictSame(reasons(await syncTwice({ signingKey: 'k'.repeat(32) })), ['TokenIssued'])
+  t.strictSame(reasons(await syncTwice({ signingKey: 'k'.repeat(31) })), [
     ...['TokenIssued', 'ShortApiKey'],
   ])
 })

@@ -1,12 +1,12 @@
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
-import { observeEnd } from '../../../hooks/backup-schedule/finalize.ts'
-import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
-import { guardOf } from '../../../hooks/guard.ts'
+import { observeDeletion } from '../../../hooks/backup-schedule/finalize.ts'
+import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
+import { answerValidator } from '../../../hooks/answer-validation.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { context } from '../../builders.ts'
-import { backup, portsOf, requestOf, schedule, type Stage } from './stage.ts'
+import { backup, fakePorts, hookRequest, schedule, type ScheduleFixture } from './stage.ts'
 
 const SLOT = '2026-02-28T03:00:00Z'
 const deletionTimestamp = '2026-03-01T11:00:00Z'
@@ -16,12 +16,14 @@ const retained = schedule({
   deletionTimestamp,
 })
 
-async function finalized(stage: Stage): Promise<Desired<NonNullable<VecBackupSchedule['status']>>> {
-  const room = backupScheduleRoom(portsOf(stage))
-  const request = requestOf(stage)
+async function finalized(
+  stage: ScheduleFixture,
+): Promise<Desired<NonNullable<VecBackupSchedule['status']>>> {
+  const room = backupScheduleHooks(fakePorts(stage))
+  const request = hookRequest(stage)
   const desired = await room.finalize?.(request, context)
   if (desired === undefined) throw new Error('the room has no finalize')
-  guardOf(room)(request, desired, 'finalize')
+  answerValidator(room)(request, desired, 'finalize')
   return desired as Desired<NonNullable<VecBackupSchedule['status']>>
 }
 
@@ -85,7 +87,11 @@ t.test('deletionPolicy: waits until every backup carries it', async (t) => {
 })
 
 t.test('retain-objects: waits for one that the cache does not show yet', async (t) => {
-  const stage: Stage = { schedule: retained, children: [], live: { backups: [backup(SLOT)] } }
+  const stage: ScheduleFixture = {
+    schedule: retained,
+    children: [],
+    live: { backups: [backup(SLOT)] },
+  }
   t.equal((await finalized(stage)).finalized, undefined)
 })
 
@@ -96,12 +102,12 @@ t.test('retain-objects on a backup alone is waited for by nobody', async (t) => 
 })
 
 t.test('what was remembered of a schedule is forgotten at its end, and of it alone', async (t) => {
-  const stage: Stage = { schedule: retained, children: [] }
+  const stage: ScheduleFixture = { schedule: retained, children: [] }
   const marks = new Map([
     [retained.metadata.uid, new Date(SLOT)],
     ['uid-of-another', new Date(SLOT)],
   ])
-  await observeEnd(requestOf(stage), { ports: portsOf(stage), marks })
+  await observeDeletion(hookRequest(stage), { ports: fakePorts(stage), lastSlots: marks })
   t.strictSame([...marks.keys()], ['uid-of-another'])
 })
 

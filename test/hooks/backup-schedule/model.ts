@@ -4,8 +4,8 @@
  */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../../crds/backup-schedule.ts'
-import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
-import { backup, portsOf, schedule, tick } from './stage.ts'
+import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
+import { backup, fakePorts, schedule, tick } from './stage.ts'
 
 export type Step =
   | { do: 'pass'; seconds: number; isLate: boolean; isStatusLost: boolean; isRefused: boolean }
@@ -14,37 +14,37 @@ export type Step =
   | { do: 'suspend'; suspend: boolean }
   | { do: 'restart' }
 
-interface Seen {
+interface CachedState {
   schedule: VecBackupSchedule
   children: VecBackup[]
 }
 
-export class Model {
+export class ScheduleModel {
   now: Date
   schedule: VecBackupSchedule
   backups: VecBackup[] = []
   /** Names of the backups that were made, one for each time. */
-  readonly made: string[] = []
-  readonly problems: string[] = []
+  readonly created: string[] = []
+  readonly violations: string[] = []
   /** Names of the backups that some pass was shown. */
-  readonly #shown = new Set<string>()
-  #seen: Seen
-  #room: ReturnType<typeof backupScheduleRoom>
+  readonly #everObserved = new Set<string>()
+  #cached: CachedState
+  #hooks: ReturnType<typeof backupScheduleHooks>
 
   constructor(spec: Partial<BackupScheduleSpec>, createdAt: string) {
     this.now = new Date(createdAt)
     this.schedule = schedule({ spec, createdAt })
-    this.#seen = this.#truth()
-    this.#room = this.#newRoom()
+    this.#cached = this.#actual()
+    this.#hooks = this.#newHooks()
   }
 
-  async take(step: Step): Promise<void> {
+  async apply(step: Step): Promise<void> {
     switch (step.do) {
       case 'pass':
-        await this.#pass(step)
+        await this.#sync(step)
         return
       case 'end':
-        this.#end(step)
+        this.#finish(step)
         return
       case 'delete':
         this.#delete(step.which)
@@ -60,62 +60,62 @@ export class Model {
         return
       }
       case 'restart':
-        this.#room = this.#newRoom()
+        this.#hooks = this.#newHooks()
         return
     }
   }
 
-  async #pass({ seconds, isLate, isStatusLost, isRefused }: Step & { do: 'pass' }): Promise<void> {
+  async #sync({ seconds, isLate, isStatusLost, isRefused }: Step & { do: 'pass' }): Promise<void> {
     this.now = new Date(this.now.getTime() + seconds * 1000)
-    if (!isLate) this.#seen = this.#truth()
-    for (const { metadata } of this.#seen.children) this.#shown.add(metadata.name)
+    if (!isLate) this.#cached = this.#actual()
+    for (const { metadata } of this.#cached.children) this.#everObserved.add(metadata.name)
     const {
       children,
-      dropped = [],
+      pruned: dropped = [],
       status,
-    } = await tick(this.#seen, this.now.toISOString(), this.#room)
-    this.#drop(dropped.map(({ name }) => name))
-    const shown = new Set(this.#seen.children.map(({ metadata }) => metadata.name))
+    } = await tick(this.#cached, this.now.toISOString(), this.#hooks)
+    this.#prune(dropped.map(({ name }) => name))
+    const observed = new Set(this.#cached.children.map(({ metadata }) => metadata.name))
     for (const { metadata } of children) {
-      if (!shown.has(metadata.name) && !isRefused) this.#make(metadata.name)
+      if (!observed.has(metadata.name) && !isRefused) this.#create(metadata.name)
     }
     if (!isStatusLost) this.schedule = { ...this.schedule, status }
   }
 
-  #make(name: string): void {
+  #create(name: string): void {
     // AlreadyExists is swallowed.
     if (this.backups.some(({ metadata }) => metadata.name === name)) return
     const [, year, month, day, hour, minute] =
       /-(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)00$/.exec(name) ?? []
     const slot = `${year}-${month}-${day}T${hour}:${minute}:00Z`
-    if (new Date(slot) > this.now) this.problems.push(`${name} is early`)
+    if (new Date(slot) > this.now) this.violations.push(`${name} is early`)
     if (slot <= this.schedule.metadata.creationTimestamp) {
-      this.problems.push(`${name} is before the creation`)
+      this.violations.push(`${name} is before the creation`)
     }
-    if (this.schedule.spec.suspend) this.problems.push(`${name} was made while suspended`)
-    const isBusy = this.backups.some(({ status }) => status?.phase === 'InProgress')
-    if (isBusy && this.schedule.spec.concurrencyPolicy !== 'Allow') {
-      this.problems.push(`${name} is beside another`)
+    if (this.schedule.spec.suspend) this.violations.push(`${name} was made while suspended`)
+    const isRunning = this.backups.some(({ status }) => status?.phase === 'InProgress')
+    if (isRunning && this.schedule.spec.concurrencyPolicy !== 'Allow') {
+      this.violations.push(`${name} is beside another`)
     }
-    this.made.push(name)
+    this.created.push(name)
     this.backups = [...this.backups, backup(slot, { phase: 'InProgress' })]
   }
 
-  #drop(names: string[]): void {
+  #prune(names: string[]): void {
     const completed = this.backups.filter(({ status }) => status?.phase === 'Completed')
     const newest = completed.map(({ metadata }) => metadata.name).toSorted().at(-1) // prettier-ignore
     if (newest !== undefined && names.includes(newest)) {
-      this.problems.push(`the last good backup ${newest} was dropped`)
+      this.violations.push(`the last good backup ${newest} was dropped`)
     }
     this.backups = this.backups.filter(({ metadata }) => !names.includes(metadata.name))
   }
 
-  #end({ which, phase }: Step & { do: 'end' }): void {
+  #finish({ which, phase }: Step & { do: 'end' }): void {
     const running = this.backups.filter(({ status }) => status?.phase === 'InProgress')
-    const ended = running[which % Math.max(running.length, 1)]
+    const finished = running[which % Math.max(running.length, 1)]
     const at = this.now.toISOString()
-    this.backups = this.backups.map((one) =>
-      one === ended ? { ...one, status: { phase, completionTime: at } } : one,
+    this.backups = this.backups.map((candidate) =>
+      candidate === finished ? { ...candidate, status: { phase, completionTime: at } } : candidate,
     )
   }
 
@@ -124,18 +124,18 @@ export class Model {
    * was ever made is known to nobody once it is gone, and its slot is due again.
    */
   #delete(which: number): void {
-    const shown = this.backups.filter(({ metadata }) => this.#shown.has(metadata.name))
-    const gone = shown[which % Math.max(shown.length, 1)]
-    this.backups = this.backups.filter((one) => one !== gone)
+    const observed = this.backups.filter(({ metadata }) => this.#everObserved.has(metadata.name))
+    const deleted = observed[which % Math.max(observed.length, 1)]
+    this.backups = this.backups.filter((candidate) => candidate !== deleted)
   }
 
-  #truth(): Seen {
+  #actual(): CachedState {
     return { schedule: this.schedule, children: this.backups }
   }
 
-  #newRoom() {
-    const ports = () => portsOf(this.#truth())
-    return backupScheduleRoom({
+  #newHooks() {
+    const ports = () => fakePorts(this.#actual())
+    return backupScheduleHooks({
       schedule: (namespace, name) => ports().schedule(namespace, name),
       backupsOf: (owner) => ports().backupsOf(owner),
       backup: (namespace, name) => ports().backup(namespace, name),

@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import t from 'tap'
 import {
-  keptNames,
-  type Finished,
+  retainedNames,
+  type FinishedBackup,
   type RetentionPolicy,
 } from '../../../hooks/backup-schedule/retention.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 2000)
 
 /** `2026-03-01T03` completed, `!2026-03-01T03` failed. */
-function history(...slots: string[]): Finished[] {
+function history(...slots: string[]): FinishedBackup[] {
   return slots.map((text) => ({
     name: text,
     slot: new Date(`${text.replace('!', '')}:00:00Z`),
@@ -40,7 +40,7 @@ const cases: [
 
 for (const [title, policy, slots, kept] of cases) {
   t.test(`retention: ${title}`, async (t) => {
-    t.strictSame([...keptNames(history(...slots), policy)].toSorted(), kept.toSorted())
+    t.strictSame([...retainedNames(history(...slots), policy)].toSorted(), kept.toSorted())
   })
 }
 
@@ -56,7 +56,7 @@ const finished = fc.record({ hour: fc.nat(24 * 60), isFailed: fc.boolean() })
 const histories = fc
   .uniqueArray(finished, { maxLength: 40, selector: ({ hour }) => hour })
   .map((backups) =>
-    backups.map(({ hour, isFailed }): Finished => {
+    backups.map(({ hour, isFailed }): FinishedBackup => {
       const slot = new Date(FIRST + hour * HOUR)
       return { name: slot.toISOString(), slot, phase: isFailed ? 'Failed' : 'Completed' }
     }),
@@ -71,12 +71,21 @@ function isoWeek(at: Date): string {
 }
 
 /** Asked of one backup: how many periods newer than its own have one, and is it the newest of its own. */
-function isNamed(backup: Finished, among: Finished[], count: number, period: (at: Date) => string) {
+function isNamed(
+  backup: FinishedBackup,
+  among: FinishedBackup[],
+  count: number,
+  period: (at: Date) => string,
+) {
   const newer = among.filter(({ slot }) => slot > backup.slot).map(({ slot }) => period(slot))
   return !newer.includes(period(backup.slot)) && new Set(newer).size < count
 }
 
-function isKeptByOracle(backup: Finished, all: Finished[], policy: RetentionPolicy): boolean {
+function isKeptByOracle(
+  backup: FinishedBackup,
+  all: FinishedBackup[],
+  policy: RetentionPolicy,
+): boolean {
   if (Object.keys(policy).length === 0) return true
   const among = backup.phase === 'Failed' ? all : all.filter(({ phase }) => phase === 'Completed')
   const { keepLast = 0, keepDaily = 0, keepWeekly = 0, keepMonthly = 0 } = policy
@@ -91,7 +100,7 @@ function isKeptByOracle(backup: Finished, all: Finished[], policy: RetentionPoli
 t.test('for any history and policy, what is kept equals a naive answer', async () => {
   fc.assert(
     fc.property(histories, policies, (all, policy) => {
-      const kept = keptNames(all, policy)
+      const kept = retainedNames(all, policy)
       return all.every((backup) => kept.has(backup.name) === isKeptByOracle(backup, all, policy))
     }),
     { numRuns: RUNS },
@@ -104,7 +113,7 @@ t.test('the newest completed backup is kept by every policy', async () => {
       const [newest] = all
         .filter(({ phase }) => phase === 'Completed')
         .toSorted((one, other) => other.slot.getTime() - one.slot.getTime())
-      return newest === undefined || keptNames(all, policy).has(newest.name)
+      return newest === undefined || retainedNames(all, policy).has(newest.name)
     }),
     { numRuns: RUNS },
   )
@@ -114,7 +123,7 @@ t.test('failed backups, however many, change nothing about completed ones', asyn
   fc.assert(
     fc.property(histories, policies, (all, policy) => {
       const completed = all.filter(({ phase }) => phase === 'Completed')
-      const [kept, alone] = [keptNames(all, policy), keptNames(completed, policy)]
+      const [kept, alone] = [retainedNames(all, policy), retainedNames(completed, policy)]
       return completed.every(({ name }) => kept.has(name) === alone.has(name))
     }),
     { numRuns: RUNS },
@@ -125,13 +134,13 @@ t.test('pruning in one go or after each backup ends with the same', async () => 
   fc.assert(
     fc.property(histories, policies, (all, policy) => {
       const inOrder = all.toSorted((one, other) => one.slot.getTime() - other.slot.getTime())
-      let left: Finished[] = []
+      let left: FinishedBackup[] = []
       for (const backup of inOrder) {
         const now = [...left, backup]
-        const kept = keptNames(now, policy)
+        const kept = retainedNames(now, policy)
         left = now.filter(({ name }) => kept.has(name))
       }
-      const atOnce = keptNames(all, policy)
+      const atOnce = retainedNames(all, policy)
       return left.length === atOnce.size && left.every(({ name }) => atOnce.has(name))
     }),
     { numRuns: RUNS },

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { Rejected } from '../../../crds/errors.ts'
-import { isTooOld, missedSlot, slotsOf } from '../../../hooks/backup-schedule/slots.ts'
+import { Rejected } from '../../../crds/contract/errors.ts'
+import { isPastDeadline, dueSlot, parseCron } from '../../../hooks/backup-schedule/slots.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 300)
 
@@ -113,7 +113,7 @@ const firing: [title: string, cron: string, from: string, slots: string[]][] = [
 
 for (const [title, cron, from, expected] of firing) {
   t.test(`slots in UTC: ${title}`, async (t) => {
-    const slots = slotsOf(cron)
+    const slots = parseCron(cron)
     let at = new Date(from)
     for (const slot of expected) {
       at = slots.firstAfter(at)
@@ -125,7 +125,7 @@ for (const [title, cron, from, expected] of firing) {
   })
 }
 
-const refused: [cron: string, words: RegExp][] = [
+const rejected: [cron: string, words: RegExp][] = [
   ['0 0 30 2 *', /Invalid explicit day of month definition/],
   ['0 0 31 4,6,9,11 *', /Invalid explicit day of month definition/],
   ['0 0 * * 5-1', /Invalid range: 5-1/],
@@ -140,15 +140,15 @@ const refused: [cron: string, words: RegExp][] = [
   ['', /five fields/],
 ]
 
-for (const [cron, words] of refused) {
+for (const [cron, words] of rejected) {
   t.test(`the expression "${cron}" is refused in words, not a crash`, async (t) => {
-    t.throws(() => slotsOf(cron), words)
-    t.throws(() => slotsOf(cron), { code: 'Rejected', message: /^spec\.schedule: / })
+    t.throws(() => parseCron(cron), words)
+    t.throws(() => parseCron(cron), { code: 'Rejected', message: /^spec\.schedule: / })
   })
 }
 
 t.test('what the parser said against an expression is the cause of the refusal', async (t) => {
-  t.throws(() => slotsOf('0 0 * * 5-1'), { cause: { message: /Invalid range/ } })
+  t.throws(() => parseCron('0 0 * * 5-1'), { cause: { message: /Invalid range/ } })
 })
 
 t.test('slots are those of UTC wherever the machine stands', async (t) => {
@@ -160,7 +160,7 @@ t.test('slots are those of UTC wherever the machine stands', async (t) => {
   process.env['TZ'] = 'Asia/Kolkata'
   const noon = new Date('2026-03-01T12:00:00Z')
   t.not(noon.getTimezoneOffset(), 0, 'the machine stands elsewhere')
-  t.strictSame(slotsOf('0 3 * * *').firstAfter(noon), new Date('2026-03-02T03:00:00Z'))
+  t.strictSame(parseCron('0 3 * * *').firstAfter(noon), new Date('2026-03-02T03:00:00Z'))
 })
 
 /** Any of `*`, a step, a value, a range or two values of one field. */
@@ -221,7 +221,7 @@ t.test('an expression is refused or fires as a CronJob would, minute for minute'
     fc.property(expressions, start, (expression, from) => {
       let slots
       try {
-        slots = slotsOf(expression)
+        slots = parseCron(expression)
       } catch (error) {
         return error instanceof Rejected
       }
@@ -242,9 +242,9 @@ t.test('an expression is refused or fires as a CronJob would, minute for minute'
 })
 
 t.test('only the latest missed slot is made up for', async (t) => {
-  const slot = missedSlot(slotsOf('0 * * * *'), {
+  const slot = dueSlot(parseCron('0 * * * *'), {
     createdAt: new Date('2026-02-01T00:00:00Z'),
-    doneUntil: new Date('2026-03-01T01:00:00Z'),
+    lastSlot: new Date('2026-03-01T01:00:00Z'),
     now: new Date('2026-03-01T12:34:56Z'),
   })
   t.strictSame(slot, new Date('2026-03-01T12:00:00Z'))
@@ -253,12 +253,12 @@ t.test('only the latest missed slot is made up for', async (t) => {
 t.test(
   'no slot is due at or before the creation, nor twice, wherever the clock jumps',
   async (t) => {
-    const slots = slotsOf('*/10 * * * *')
+    const slots = parseCron('*/10 * * * *')
     const createdAt = new Date('2026-03-01T12:00:00Z')
-    const due = (now: string, doneUntil?: string) =>
-      missedSlot(slots, {
+    const due = (now: string, lastSlot?: string) =>
+      dueSlot(slots, {
         createdAt,
-        doneUntil: doneUntil === undefined ? undefined : new Date(doneUntil),
+        lastSlot: lastSlot === undefined ? undefined : new Date(lastSlot),
         now: new Date(now),
       })
     t.equal(due('2026-03-01T12:09:59Z'), undefined)
@@ -274,7 +274,7 @@ t.test(
 t.test('a slot older than the deadline is skipped, one of just that age is not', async (t) => {
   const slot = new Date('2026-03-01T12:00:00Z')
   const after = (seconds: number) => new Date(slot.getTime() + seconds * 1000)
-  t.equal(isTooOld(slot, 100, after(100)), false)
-  t.equal(isTooOld(slot, 100, after(100.001)), true)
-  t.equal(isTooOld(slot, undefined, after(10 ** 9)), false)
+  t.equal(isPastDeadline(slot, 100, after(100)), false)
+  t.equal(isPastDeadline(slot, 100, after(100.001)), true)
+  t.equal(isPastDeadline(slot, undefined, after(10 ** 9)), false)
 })

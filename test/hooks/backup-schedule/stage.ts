@@ -2,17 +2,17 @@
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/names.ts'
-import { BACKUP_CHILD_KIND, backupName } from '../../../hooks/backup-schedule/children.ts'
-import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
-import type { BackupSchedulePorts } from '../../../hooks/backup-schedule/ports.ts'
-import { guardOf } from '../../../hooks/guard.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
+import { BACKUP_CHILD_KIND, backupName } from '../../../hooks/backup-schedule/backups.ts'
+import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
+import type { BackupSchedulePorts } from '../../../hooks/backup-schedule/observe.ts'
+import { answerValidator } from '../../../hooks/answer-validation.ts'
 import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
 import { settings } from '../../builders.ts'
 
 type Status = NonNullable<VecBackupSchedule['status']>
 
-export interface ScheduleParts {
+export interface ScheduleOverrides {
   spec?: Partial<BackupScheduleSpec>
   status?: Status
   createdAt?: string
@@ -20,7 +20,7 @@ export interface ScheduleParts {
   deletionTimestamp?: string
 }
 
-const content = {
+const backupSpec = {
   ...{ method: 'Node' as const, parallelism: 2 },
   clusterRef: { name: 'a' },
   storage: {
@@ -39,8 +39,14 @@ const content = {
 }
 
 /** Daily at three, made long ago, with nothing done yet. */
-export function schedule(parts: ScheduleParts = {}): VecBackupSchedule {
-  const { spec, status, createdAt = '2026-02-01T00:00:00Z', annotations, deletionTimestamp } = parts
+export function schedule(overrides: ScheduleOverrides = {}): VecBackupSchedule {
+  const {
+    spec,
+    status,
+    createdAt = '2026-02-01T00:00:00Z',
+    annotations,
+    deletionTimestamp,
+  } = overrides
   return {
     apiVersion: API_VERSION,
     kind: 'VecBackupSchedule',
@@ -55,7 +61,7 @@ export function schedule(parts: ScheduleParts = {}): VecBackupSchedule {
     },
     spec: {
       schedule: '0 3 * * *',
-      ...content,
+      ...backupSpec,
       suspend: false,
       concurrencyPolicy: 'Forbid',
       ...spec,
@@ -64,17 +70,20 @@ export function schedule(parts: ScheduleParts = {}): VecBackupSchedule {
   }
 }
 
-export interface BackupParts {
+export interface BackupOverrides {
   phase?: 'Pending' | 'InProgress' | 'Completed' | 'Failed'
   retain?: string
   deletionTimestamp?: string
 }
 
 /** The backup of a slot, as the API shows it. */
-export function backup(slot: string, parts: BackupParts = { phase: 'Completed' }): VecBackup {
-  const { phase, retain, deletionTimestamp } = parts
+export function backup(
+  slot: string,
+  overrides: BackupOverrides = { phase: 'Completed' },
+): VecBackup {
+  const { phase, retain, deletionTimestamp } = overrides
   const name = backupName('nightly', new Date(slot))
-  const isOver = phase === 'Completed' || phase === 'Failed'
+  const isFinished = phase === 'Completed' || phase === 'Failed'
   return {
     apiVersion: API_VERSION,
     kind: 'VecBackup',
@@ -89,14 +98,14 @@ export function backup(slot: string, parts: BackupParts = { phase: 'Completed' }
       ...(retain !== undefined && { annotations: { [ANNOTATIONS.retainObjects]: retain } }),
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
     },
-    spec: content,
+    spec: backupSpec,
     ...(phase !== undefined && {
-      status: { phase, ...(isOver && { completionTime: slot, totalSize: '1.4 GiB' }) },
+      status: { phase, ...(isFinished && { completionTime: slot, totalSize: '1.4 GiB' }) },
     }),
   }
 }
 
-export interface Stage {
+export interface ScheduleFixture {
   schedule: VecBackupSchedule
   /** As Metacontroller shows them. */
   children: VecBackup[]
@@ -104,14 +113,17 @@ export interface Stage {
   live?: { schedule?: VecBackupSchedule | undefined; backups?: VecBackup[]; others?: VecBackup[] }
 }
 
-export function portsOf({ schedule, children, live = {} }: Stage, events: KubernetesEvent[] = []) {
+export function fakePorts(
+  { schedule, children, live = {} }: ScheduleFixture,
+  events: KubernetesEvent[] = [],
+) {
   const backups = live.backups ?? children
   const ports: BackupSchedulePorts = {
     schedule: async () => ('schedule' in live ? live.schedule : schedule),
     backupsOf: async (owner) => {
       const { namespace, name, uid } = schedule.metadata
-      const isOurs = owner.namespace === namespace && owner.name === name && owner.uid === uid
-      return isOurs ? backups : []
+      const isOwner = owner.namespace === namespace && owner.name === name && owner.uid === uid
+      return isOwner ? backups : []
     },
     backup: async (_, name) =>
       [...backups, ...(live.others ?? [])].find(({ metadata }) => metadata.name === name),
@@ -120,31 +132,40 @@ export function portsOf({ schedule, children, live = {} }: Stage, events: Kubern
   return ports
 }
 
-export function requestOf({ schedule, children }: Stage): HookRequest<VecBackupSchedule> {
-  const named = Object.fromEntries(children.map((child) => [`ns/${child.metadata.name}`, child]))
+export function hookRequest({
+  schedule,
+  children,
+}: ScheduleFixture): HookRequest<VecBackupSchedule> {
+  const childrenByName = Object.fromEntries(
+    children.map((child) => [`ns/${child.metadata.name}`, child]),
+  )
   return {
     parent: schedule,
-    children: { [BACKUP_CHILD_KIND]: named },
+    children: { [BACKUP_CHILD_KIND]: childrenByName },
     related: {},
     finalizing: schedule.metadata.deletionTimestamp !== undefined,
   }
 }
 
 /** The answer of a new room to one tick; the guard has passed it. */
-export async function tick(stage: Stage, now: string, room = backupScheduleRoom(portsOf(stage))) {
-  const request = requestOf(stage)
+export async function tick(
+  fixture: ScheduleFixture,
+  now: string,
+  hooks = backupScheduleHooks(fakePorts(fixture)),
+) {
+  const request = hookRequest(fixture)
   const context = { now: new Date(now), settings }
-  const desired = (await room.sync(request, context)) as Desired<Status>
-  guardOf(room)(request, desired, 'sync')
+  const desired = (await hooks.sync(request, context)) as Desired<Status>
+  answerValidator(hooks)(request, desired, 'sync')
   return desired
 }
 
 /** Names of the children that are not observed yet. */
-export function made({ children }: Desired<Status>, stage: Stage): string[] {
-  const known = new Set(stage.children.map(({ metadata }) => metadata.name))
-  return children.map(({ metadata }) => metadata.name).filter((name) => !known.has(name))
+export function createdNames({ children }: Desired<Status>, fixture: ScheduleFixture): string[] {
+  const observed = new Set(fixture.children.map(({ metadata }) => metadata.name))
+  return children.map(({ metadata }) => metadata.name).filter((name) => !observed.has(name))
 }
 
-export function droppedNames({ dropped = [] }: Desired<Status>): string[] {
+export function prunedNames({ pruned: dropped = [] }: Desired<Status>): string[] {
   return dropped.map(({ name }) => name).toSorted()
 }

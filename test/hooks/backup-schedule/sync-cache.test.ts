@@ -1,13 +1,21 @@
 /** A VecBackupSchedule among backups that are not its own, or that the cache does not show yet. */
 import t from 'tap'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
-import { backupScheduleRoom } from '../../../hooks/backup-schedule/index.ts'
-import { backup, droppedNames, made, portsOf, schedule, tick, type Stage } from './stage.ts'
+import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
+import {
+  backup,
+  prunedNames,
+  createdNames,
+  fakePorts,
+  schedule,
+  tick,
+  type ScheduleFixture,
+} from './stage.ts'
 
 t.test('a VecBackup of that name which is not ours stays untouched and is named', async (t) => {
   const foreign = backup('2026-03-01T03:00:00Z')
   foreign.metadata.uid = 'uid-of-somebody'
-  const stage: Stage = { schedule: schedule(), children: [], live: { others: [foreign] } }
+  const stage: ScheduleFixture = { schedule: schedule(), children: [], live: { others: [foreign] } }
   const desired = await tick(stage, '2026-03-01T03:00:00Z')
   t.strictSame(desired.children, [])
   t.match(desired.status.conditions, [
@@ -26,7 +34,7 @@ t.test('a child with a name that no schedule gives is kept and never pruned', as
   const children = [odd, impossible, backup('2026-02-28T03:00:00Z')]
   const desired = await tick({ schedule: schedule({ spec, status }), children }, '2026-02-28T04:00:00Z') // prettier-ignore
   t.equal(desired.children.length, 3)
-  t.equal(desired.dropped, undefined)
+  t.equal(desired.pruned, undefined)
   t.equal(desired.status.recentBackups?.length, 1)
 })
 
@@ -34,7 +42,7 @@ t.test(
   'a backup on its way out is neither active, kept nor newest, and stays among the children',
   async (t) => {
     const deletionTimestamp = '2026-02-28T05:00:00Z'
-    const stage: Stage = {
+    const stage: ScheduleFixture = {
       schedule: schedule({
         spec: { retentionPolicy: { keepLast: 1 } },
         status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
@@ -54,7 +62,7 @@ t.test(
   'a backup that is gone, though the cache shows it, saves nothing from pruning',
   async (t) => {
     const older = backup('2026-02-27T03:00:00Z')
-    const stage: Stage = {
+    const stage: ScheduleFixture = {
       schedule: schedule({
         spec: { retentionPolicy: { keepLast: 1 } },
         status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
@@ -62,7 +70,7 @@ t.test(
       children: [older, backup('2026-02-28T03:00:00Z')],
       live: { backups: [older] },
     }
-    t.strictSame(droppedNames(await tick(stage, '2026-02-28T06:00:00Z')), [])
+    t.strictSame(prunedNames(await tick(stage, '2026-02-28T06:00:00Z')), [])
   },
 )
 
@@ -76,25 +84,25 @@ t.test('a backup is pruned only once the status that is shown tells of its slot'
       '2026-02-28T06:00:00Z',
     )
   const unrecorded = await shown()
-  t.strictSame(droppedNames(unrecorded), [])
+  t.strictSame(prunedNames(unrecorded), [])
   t.equal(unrecorded.status.lastScheduleTime, '2026-02-28T03:00:00Z')
   t.equal(unrecorded.resyncAfterSeconds, 2)
   const behind = await shown({ lastScheduleTime: '2026-02-26T03:00:00Z' })
-  t.strictSame(droppedNames(behind), ['nightly-20260226-030000'])
+  t.strictSame(prunedNames(behind), ['nightly-20260226-030000'])
 })
 
 t.test('what the cache does not show yet is seen before a backup is made', async (t) => {
   const now = '2026-03-01T03:00:00Z'
   const status = { lastScheduleTime: '2026-02-28T03:00:00Z' }
-  const with_ = async (live: Stage['live'], policy: 'Forbid' | 'Replace' = 'Forbid') => {
+  const with_ = async (live: ScheduleFixture['live'], policy: 'Forbid' | 'Replace' = 'Forbid') => {
     const spec = { concurrencyPolicy: policy }
-    const stage: Stage = {
+    const stage: ScheduleFixture = {
       schedule: schedule({ status, spec }),
       children: [],
       ...(live && { live }),
     }
     const desired = await tick(stage, now)
-    return { made: made(desired, stage).length, ...desired }
+    return { made: createdNames(desired, stage).length, ...desired }
   }
   const runs = backup('2026-02-28T03:00:00Z', { phase: 'InProgress' })
   t.equal((await with_(undefined)).made, 1)
@@ -121,7 +129,7 @@ t.test(
   'lastScheduleTime never goes back when the schedule is shown late after a restart',
   async (t) => {
     const lastScheduleTime = '2026-02-28T03:00:00Z'
-    const stage: Stage = {
+    const stage: ScheduleFixture = {
       schedule: schedule({ spec: { suspend: true } }),
       children: [],
       live: { schedule: schedule({ spec: { suspend: true }, status: { lastScheduleTime } }) },
@@ -131,12 +139,12 @@ t.test(
 )
 
 t.test('where no backup is due and none goes, none is read live', async (t) => {
-  const stage: Stage = {
+  const stage: ScheduleFixture = {
     schedule: schedule({ status: { lastScheduleTime: '2026-02-28T03:00:00Z' } }),
     children: [backup('2026-02-28T03:00:00Z')],
   }
   let looks = 0
-  const ports = portsOf(stage)
+  const ports = fakePorts(stage)
   const counted = {
     ...ports,
     backupsOf: async (owner: Parameters<typeof ports.backupsOf>[0]) => {
@@ -144,7 +152,7 @@ t.test('where no backup is due and none goes, none is read live', async (t) => {
       return ports.backupsOf(owner)
     },
   }
-  const room = backupScheduleRoom(counted)
+  const room = backupScheduleHooks(counted)
   await tick(stage, '2026-02-28T04:00:00Z', room)
   t.equal(looks, 0)
   await tick(stage, '2026-03-01T03:00:00Z', room)
@@ -153,8 +161,8 @@ t.test('where no backup is due and none goes, none is read live', async (t) => {
 
 t.test('the room writes its Events and needs no related objects', async (t) => {
   const events: KubernetesEvent[] = []
-  const stage: Stage = { schedule: schedule(), children: [] }
-  const room = backupScheduleRoom(portsOf(stage, events))
+  const stage: ScheduleFixture = { schedule: schedule(), children: [] }
+  const room = backupScheduleHooks(fakePorts(stage, events))
   await tick(stage, '2026-03-01T03:00:00Z', room)
   t.match(events, [{ reason: 'BackupCreated' }])
   t.strictSame(room.customize(stage.schedule), [])

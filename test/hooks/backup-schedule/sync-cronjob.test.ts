@@ -3,12 +3,12 @@ import t from 'tap'
 import type { VecBackup } from '../../../crds/backup.ts'
 import {
   backup,
-  droppedNames,
-  made,
+  prunedNames,
+  createdNames,
   schedule,
   tick,
-  type ScheduleParts,
-  type Stage,
+  type ScheduleOverrides,
+  type ScheduleFixture,
 } from './stage.ts'
 
 const CREATED = '2026-03-01T00:00:30Z'
@@ -21,7 +21,7 @@ const hourly = { schedule: '0 * * * *' }
  */
 interface Row {
   title: string
-  spec?: ScheduleParts['spec']
+  spec?: ScheduleOverrides['spec']
   last?: string
   children?: VecBackup[]
   now: string
@@ -184,7 +184,7 @@ for (const {
   reason,
 } of table) {
   t.test(`as a CronJob: ${title}`, async (t) => {
-    const stage: Stage = {
+    const stage: ScheduleFixture = {
       schedule: schedule({
         spec: { ...hourly, ...spec },
         createdAt: CREATED,
@@ -194,8 +194,11 @@ for (const {
     }
     const desired = await tick(stage, now)
     const day = now.slice(0, 10).replaceAll('-', '')
-    t.strictSame(made(desired, stage), makes === undefined ? [] : [`nightly-${day}-${makes}`])
-    t.strictSame(droppedNames(desired), drops === undefined ? [] : [`nightly-20260301-${drops}`])
+    t.strictSame(
+      createdNames(desired, stage),
+      makes === undefined ? [] : [`nightly-${day}-${makes}`],
+    )
+    t.strictSame(prunedNames(desired), drops === undefined ? [] : [`nightly-20260301-${drops}`])
     t.equal(desired.status.conditions?.[0]?.reason, reason ?? 'Scheduled')
     t.equal(desired.status.lastScheduleTime, lastScheduleTime, 'told by backups, not by the clock')
   })

@@ -1,8 +1,8 @@
 /** What a VecBackupSchedule makes and prunes, and what it says of it. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
-import { backup, droppedNames, schedule, tick, type Stage } from './stage.ts'
+import { backup, prunedNames, schedule, tick, type ScheduleFixture } from './stage.ts'
 
 t.test('a created backup has the slot in its name, the label and the copied spec', async (t) => {
   const spec = {
@@ -11,7 +11,7 @@ t.test('a created backup has the slot in its name, the label and the copied spec
     method: 'Shard' as const,
     parallelism: 3,
   }
-  const stage: Stage = { schedule: schedule({ spec }), children: [] }
+  const stage: ScheduleFixture = { schedule: schedule({ spec }), children: [] }
   const { storage } = stage.schedule.spec
   const { children, resyncAfterSeconds, events } = await tick(stage, '2026-03-01T03:00:00Z')
   t.strictSame(children, [
@@ -31,7 +31,7 @@ t.test('a created backup has the slot in its name, the label and the copied spec
 
 t.test('retain-objects of the schedule is on every child, from its creation on', async (t) => {
   const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
-  const stage: Stage = {
+  const stage: ScheduleFixture = {
     schedule: schedule({ annotations, status: { lastScheduleTime: '2026-02-28T03:00:00Z' } }),
     children: [
       backup('2026-02-27T03:00:00Z'),
@@ -115,7 +115,7 @@ t.test(
 )
 
 t.test('Suspended: no backup is made, retention goes on, lastScheduleTime is frozen', async (t) => {
-  const stage: Stage = {
+  const stage: ScheduleFixture = {
     schedule: schedule({
       spec: { suspend: true, retentionPolicy: { keepLast: 1 } },
       status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
@@ -128,7 +128,7 @@ t.test('Suspended: no backup is made, retention goes on, lastScheduleTime is fro
     lastScheduleTime: '2026-02-28T03:00:00Z',
     lastBackupName: 'nightly-20260228-030000',
   })
-  t.strictSame(desired.dropped, [
+  t.strictSame(desired.pruned, [
     {
       kind: 'VecBackup',
       name: 'nightly-20260227-030000',
@@ -145,7 +145,7 @@ t.test('Suspended: no backup is made, retention goes on, lastScheduleTime is fro
 
 t.test('a rule that becomes stricter drops many backups, and that is one Event', async (t) => {
   const days = Array.from({ length: 9 }, (_, day) => backup(`2026-02-2${day}T03:00:00Z`))
-  const stage: Stage = {
+  const stage: ScheduleFixture = {
     schedule: schedule({
       spec: { retentionPolicy: { keepLast: 1 } },
       status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
@@ -165,7 +165,7 @@ t.test('a rule that becomes stricter drops many backups, and that is one Event',
 })
 
 t.test('a bad expression is a condition with the words, retention goes on', async (t) => {
-  const stage: Stage = {
+  const stage: ScheduleFixture = {
     schedule: schedule({
       spec: { schedule: '0 0 30 2 *', retentionPolicy: { keepLast: 1 } },
       status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
@@ -181,7 +181,7 @@ t.test('a bad expression is a condition with the words, retention goes on', asyn
     },
   ])
   t.equal(desired.status.nextBackupTime, undefined)
-  t.strictSame(droppedNames(desired), ['nightly-20260227-030000'])
+  t.strictSame(prunedNames(desired), ['nightly-20260227-030000'])
   t.equal(desired.resyncAfterSeconds, 60)
 })
 
@@ -197,7 +197,10 @@ t.test('a condition shows no more than 1024 characters', async (t) => {
 })
 
 t.test('what hinders is an Event, once', async (t) => {
-  const stage: Stage = { schedule: schedule({ spec: { schedule: '0 0 30 2 *' } }), children: [] }
+  const stage: ScheduleFixture = {
+    schedule: schedule({ spec: { schedule: '0 0 30 2 *' } }),
+    children: [],
+  }
   const first = await tick(stage, '2026-03-20T12:00:00Z')
   t.match(first.events, [{ type: 'Warning', reason: 'InvalidSchedule' }])
   const again = { ...stage, schedule: { ...stage.schedule, status: first.status } }
@@ -205,7 +208,7 @@ t.test('what hinders is an Event, once', async (t) => {
 })
 
 t.test('the next look is at the next slot, at the latest in 60 s', async (t) => {
-  const stage: Stage = {
+  const stage: ScheduleFixture = {
     schedule: schedule({ status: { lastScheduleTime: '2026-02-28T03:00:00Z' } }),
     children: [],
   }

@@ -1,11 +1,11 @@
 /** What tests of the decisions about a backup look at. */
-import { backupRights } from '../../../hooks/backup/children.ts'
-import { kept } from '../../../hooks/job.ts'
+import { backupRbac } from '../../../hooks/backup/job.ts'
+import { unchanged } from '../../../hooks/job.ts'
 import { backup } from './objects.ts'
 
-export const rights = backupRights(backup())
+export const rbac = backupRbac(backup())
 
-export const keptRights = rights.map((right) => kept(right as never))
+export const unchangedRbac = rbac.map((object) => unchanged(object as never))
 
 export function complete(
   status: 'True' | 'False',

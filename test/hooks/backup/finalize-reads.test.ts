@@ -1,20 +1,24 @@
 /** What is read at the end of a VecBackup, and what is not even looked at. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
-import { observeEnd } from '../../../hooks/backup/finalize.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { observeDeletion } from '../../../hooks/backup/finalize.ts'
 import type { Purge } from '../../../hooks/backup/purge.ts'
-import { Passes } from '../../../hooks/pass.ts'
+import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { ago, context } from '../../builders.ts'
-import { requestOf } from '../request.ts'
-import { noting } from '../transfer.ts'
+import { hookRequest } from '../request.ts'
+import { recordCalls } from '../data-job/fixtures.ts'
 import { backup, bucketKeys } from './objects.ts'
-import { portsOf } from './ports.ts'
+import { fakePorts } from './ports.ts'
 
 const deletionTimestamp = ago(5)
 
 async function askedFor(parent: ReturnType<typeof backup>): Promise<string[]> {
-  const { ports, asked } = noting(portsOf({ secret: async () => bucketKeys }).ports)
-  await observeEnd(requestOf(parent), { ports, purges: new Passes<Purge>(0) }, context)
+  const { ports, calls: asked } = recordCalls(fakePorts({ secret: async () => bucketKeys }).ports)
+  await observeDeletion(
+    hookRequest(parent),
+    { ports, purges: new BackgroundTasks<Purge>(0) },
+    context,
+  )
   return asked.filter((call) => !/^(jobsOf|namespaceEnds) /.test(call))
 }
 

@@ -1,17 +1,17 @@
 /** The end of a VecBackup: its Job is stopped and its objects are purged. */
 import t from 'tap'
 import { type BackupStatus } from '../../../crds/backup.ts'
-import { KubernetesError, Rejected, StorageError } from '../../../crds/errors.ts'
-import { ANNOTATIONS } from '../../../crds/names.ts'
-import { backupRoom } from '../../../hooks/backup/index.ts'
-import type { BackupPorts } from '../../../hooks/backup/ports.ts'
+import { KubernetesError, Rejected, StorageError } from '../../../crds/contract/errors.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { backupHooks } from '../../../hooks/backup/index.ts'
+import type { BackupPorts } from '../../../hooks/backup/observe.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { ago, context } from '../../builders.ts'
-import { MINE, backup, bucketKeys, transferJob } from './objects.ts'
-import { leaseOf } from '../transfer.ts'
-import { portsOf } from './ports.ts'
-import { requestOf } from '../request.ts'
-import { rights, answered, withReport } from './answered.ts'
+import { OWN_HOLDER, backup, bucketKeys, dataJob } from './objects.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+import { fakePorts } from './ports.ts'
+import { hookRequest } from '../request.ts'
+import { rbac, callHook, withProgress } from './call-hook.ts'
 
 /** A backup that was started once and is being deleted. */
 function ending(parts: Parameters<typeof backup>[0] = {}) {
@@ -23,25 +23,25 @@ const secretThere = { secret: async () => bucketKeys }
 
 t.test('deletion while running stops the Job first, with its pods, then purges', async (t) => {
   const calls: string[] = []
-  const jobs = [transferJob()]
-  const asked = requestOf(withReport({}, { deletionTimestamp: ago(5) }), [...rights, ...jobs])
+  const jobs = [dataJob()]
+  const asked = hookRequest(withProgress({}, { deletionTimestamp: ago(5) }), [...rbac, ...jobs])
   const purge: BackupPorts['purge'] = async ({ namespace, name, uid, storage }) => {
     calls.push(`${storage.prefix}/${name} ${namespace} ${uid}`)
     return { done: true }
   }
   const running = { ...secretThere, purge, jobsOf: async () => jobs }
-  const first = await answered('finalize', asked, running)
-  t.strictSame(first.written, [`stop ${transferJob().metadata.name}`])
+  const first = await callHook('finalize', asked, running)
+  t.strictSame(first.written, [`stop ${dataJob().metadata.name}`])
   t.match(first.desired.status.conditions, [
     { type: 'Purged', reason: 'StoppingJob', message: 'waits for the Job to stop' },
   ])
   t.strictSame(calls, [])
   t.equal(first.desired.finalized, undefined)
-  const deleting = [transferJob({ deletionTimestamp: ago(1) })]
-  const second = await answered('finalize', asked, { ...running, jobsOf: async () => deleting })
+  const deleting = [dataJob({ deletionTimestamp: ago(1) })]
+  const second = await callHook('finalize', asked, { ...running, jobsOf: async () => deleting })
   t.strictSame(second.written, [])
   t.equal(second.desired.resyncAfterSeconds, 2)
-  const last = await answered('finalize', asked, { ...running, jobsOf: async () => [] })
+  const last = await callHook('finalize', asked, { ...running, jobsOf: async () => [] })
   t.strictSame(calls, ['daily/b ns uid-b'])
   t.equal(last.desired.finalized, true)
 })
@@ -50,11 +50,11 @@ t.test(
   'a backup that goes with its Jobs gives its turn back at once, and only its own',
   async (t) => {
     for (const [holder, written] of [
-      [MINE, ['drop vec-a-backup']],
+      [OWN_HOLDER, ['drop vec-a-backup']],
       ['VecBackup/ns/other/uid-other', []],
     ] as const) {
       const lease = async () => leaseOf('backup', holder)
-      const { desired, written: found } = await answered('finalize', requestOf(ending()), {
+      const { desired, written: found } = await callHook('finalize', hookRequest(ending()), {
         ...secretThere,
         lease,
       })
@@ -66,7 +66,7 @@ t.test(
 
 t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
   const lease = async () => Promise.reject(new KubernetesError('403'))
-  const answer = await answered('finalize', requestOf(ending()), { ...secretThere, lease })
+  const answer = await callHook('finalize', hookRequest(ending()), { ...secretThere, lease })
   t.equal(answer.desired.finalized, true)
 })
 
@@ -83,10 +83,13 @@ t.test(
       const survey = surveys[known.length - 1]
       return survey === undefined ? { done: true } : { done: false, survey }
     }
-    const { ports } = portsOf({ ...secretThere, purge })
-    const room = backupRoom(ports)
+    const { ports } = fakePorts({ ...secretThere, purge })
+    const room = backupHooks(ports)
     for (const left of ['20000', '1000']) {
-      const answer = (await room.finalize?.(requestOf(ending()), context)) as Desired<BackupStatus>
+      const answer = (await room.finalize?.(
+        hookRequest(ending()),
+        context,
+      )) as Desired<BackupStatus>
       t.equal(answer.finalized, undefined)
       t.equal(answer.resyncAfterSeconds, 1)
       t.match(answer.status.conditions?.at(-1), {
@@ -95,7 +98,7 @@ t.test(
         message: `s3://store/daily/b is being emptied, ${left} objects are left`,
       })
     }
-    t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
+    t.equal((await room.finalize?.(hookRequest(ending()), context))?.finalized, true)
     t.strictSame(known, [undefined, ...surveys])
   },
 )
@@ -107,7 +110,7 @@ for (const error of [
 ]) {
   t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
     const purge = async () => Promise.reject(error)
-    const first = await answered('finalize', requestOf(ending()), { ...secretThere, purge })
+    const first = await callHook('finalize', hookRequest(ending()), { ...secretThere, purge })
     const { status } = first.desired
     const condition = status.conditions?.at(-1)
     t.match(condition, {
@@ -116,7 +119,7 @@ for (const error of [
     })
     t.equal(first.desired.resyncAfterSeconds, 30)
     t.strictSame(first.written, ['event PurgeFailed'])
-    const again = await answered('finalize', requestOf(ending({ status })), {
+    const again = await callHook('finalize', hookRequest(ending({ status })), {
       ...secretThere,
       purge,
     })
@@ -128,7 +131,7 @@ for (const error of [
 t.test('a purge that ends with a defect is no end of the backup', async (t) => {
   const error = new TypeError('a secret')
   const purge = async () => Promise.reject(error)
-  const { desired, written } = await answered('finalize', requestOf(ending()), {
+  const { desired, written } = await callHook('finalize', hookRequest(ending()), {
     ...secretThere,
     purge,
   })
@@ -146,31 +149,31 @@ t.test('a purge that takes long goes on behind the answer', async (t) => {
   let finish: () => void = () => undefined
   const slow = new Promise<void>((resolve) => (finish = resolve))
   const purge: BackupPorts['purge'] = async () => slow.then(() => ({ done: true }))
-  const room = backupRoom(portsOf({ ...secretThere, purge }).ports)
-  const first = await room.finalize?.(requestOf(ending()), context)
+  const room = backupHooks(fakePorts({ ...secretThere, purge }).ports)
+  const first = await room.finalize?.(hookRequest(ending()), context)
   t.equal(first?.finalized, undefined)
   t.equal(first?.resyncAfterSeconds, 2)
   finish()
-  t.equal((await room.finalize?.(requestOf(ending()), context))?.finalized, true)
+  t.equal((await room.finalize?.(hookRequest(ending()), context))?.finalized, true)
 })
 
 t.test(
   'one more look before it goes: a Job that was made behind the purge is stopped',
   async (t) => {
-    const lists = [[], [transferJob()]]
+    const lists = [[], [dataJob()]]
     const jobsOf = async () => lists.shift() ?? []
-    const { desired, written } = await answered('finalize', requestOf(ending()), {
+    const { desired, written } = await callHook('finalize', hookRequest(ending()), {
       ...secretThere,
       jobsOf,
     })
     t.equal(desired.finalized, undefined)
-    t.strictSame(written, [`stop ${transferJob().metadata.name}`])
+    t.strictSame(written, [`stop ${dataJob().metadata.name}`])
   },
 )
 
 t.test('a missing credentials Secret: a warning and an Event, and the objects stay', async (t) => {
   const purge = async () => t.fail('asked without credentials') as never
-  const { desired, written } = await answered('finalize', requestOf(ending()), { purge })
+  const { desired, written } = await callHook('finalize', hookRequest(ending()), { purge })
   t.equal(desired.finalized, true)
   t.strictSame(written, [
     'event CredentialsMissing',
@@ -179,7 +182,7 @@ t.test('a missing credentials Secret: a warning and an Event, and the objects st
 })
 
 t.test('a Job that was seen may have written: its objects are purged', async (t) => {
-  const ended = [transferJob({ ended: ['Failed', 600] })]
+  const ended = [dataJob({ ended: ['Failed', 600] })]
   const deleted = backup({ deletionTimestamp: ago(1) })
   for (const [shown, there] of [
     [ended, []],
@@ -187,7 +190,7 @@ t.test('a Job that was seen may have written: its objects are purged', async (t)
     [ended, ended],
   ] as const) {
     let purges = 0
-    const { desired } = await answered('finalize', requestOf(deleted, shown), {
+    const { desired } = await callHook('finalize', hookRequest(deleted, shown), {
       ...secretThere,
       jobsOf: async () => [...there],
       async purge() {
@@ -202,7 +205,7 @@ t.test('a Job that was seen may have written: its objects are purged', async (t)
 
 t.test('while the purge is not done its Jobs are looked at once a call', async (t) => {
   let looks = 0
-  const { desired } = await answered('finalize', requestOf(ending()), {
+  const { desired } = await callHook('finalize', hookRequest(ending()), {
     ...secretThere,
     purge: async () => ({ done: false }),
     async jobsOf() {
@@ -225,9 +228,9 @@ t.test('what else the status says stays while its objects are purged', async (t)
     { type: 'Complete', status: 'True' as const, ...words },
   ]
   const status = { phase: 'Completed', startTime: ago(900), conditions } as const
-  const { desired } = await answered(
+  const { desired } = await callHook(
     'finalize',
-    requestOf(ending({ status: { ...status, conditions: [...conditions] } })),
+    hookRequest(ending({ status: { ...status, conditions: [...conditions] } })),
     { ...secretThere, purge: async () => ({ done: false }) },
   )
   t.match(desired.status, { phase: 'Completed', startTime: ago(900) })
@@ -243,32 +246,36 @@ t.test('what else the status says stays while its objects are purged', async (t)
 t.test('the annotation retain-objects releases at once', async (t) => {
   const purge = async () => Promise.reject(new Error('never called'))
   const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
-  const { desired, written } = await answered(
+  const { desired, written } = await callHook(
     'finalize',
-    requestOf(ending({ annotations }), rights),
+    hookRequest(ending({ annotations }), rbac),
     {
       ...secretThere,
       purge,
     },
   )
   t.equal(desired.finalized, true)
-  t.equal(desired.children.length, rights.length)
+  t.equal(desired.children.length, rbac.length)
   t.strictSame(written, [])
 })
 
 t.test('a backup that never started has no objects and needs no credentials', async (t) => {
   const never = backup({ deletionTimestamp: ago(1) })
-  const { desired, written } = await answered('finalize', requestOf(never))
+  const { desired, written } = await callHook('finalize', hookRequest(never))
   t.equal(desired.finalized, true)
   t.strictSame(written, [])
 })
 
 t.test('a Job that told of its start after what the cache shows may have written', async (t) => {
-  const started = { ...secretThere, backup: async () => withReport({ state: 'Started' }) }
-  const { desired } = await answered('finalize', requestOf(backup({ deletionTimestamp: ago(1) })), {
-    ...started,
-    purge: async () => ({ done: false }),
-  })
+  const started = { ...secretThere, backup: async () => withProgress({ state: 'Started' }) }
+  const { desired } = await callHook(
+    'finalize',
+    hookRequest(backup({ deletionTimestamp: ago(1) })),
+    {
+      ...started,
+      purge: async () => ({ done: false }),
+    },
+  )
   t.equal(desired.finalized, undefined)
   t.match(desired.status, { conditions: [{ type: 'Purged', reason: 'Purging' }] })
 })
@@ -279,11 +286,11 @@ t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
     calls.push(name)
     return { done: true }
   }
-  const failed = withReport(
+  const failed = withProgress(
     { state: 'Failed' },
     { deletionTimestamp: ago(1), status: { phase: 'Failed' } },
   )
-  await answered('finalize', requestOf(failed), { ...secretThere, purge })
+  await callHook('finalize', hookRequest(failed), { ...secretThere, purge })
   t.strictSame(calls, ['b'])
 })
 
@@ -292,15 +299,15 @@ t.test('in a namespace that ends it gives up after 10 minutes, saying so in the 
   const ends = { ...secretThere, purge, namespaceEnds: async () => true }
   const spec = { deletionPolicy: 'Delete' } as const
   const young = ending({ deletionTimestamp: ago(599), spec })
-  t.equal((await answered('finalize', requestOf(young), ends)).desired.finalized, undefined)
-  const late = requestOf(ending({ deletionTimestamp: ago(600), spec }))
-  const given = await answered('finalize', late, ends)
+  t.equal((await callHook('finalize', hookRequest(young), ends)).desired.finalized, undefined)
+  const late = hookRequest(ending({ deletionTimestamp: ago(600), spec }))
+  const given = await callHook('finalize', late, ends)
   t.equal(given.desired.finalized, true)
   t.strictSame(given.written, [
     'event PurgeGivenUp',
     'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
   ])
-  const alive = await answered('finalize', late, { ...ends, namespaceEnds: async () => false })
+  const alive = await callHook('finalize', late, { ...ends, namespaceEnds: async () => false })
   t.equal(alive.desired.finalized, undefined)
 })
 
@@ -312,14 +319,14 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
   ]
   const jobsOf: BackupPorts['jobsOf'] = async (_, uid) =>
     uid === 'uid-busy'
-      ? [transferJob({ run: 2 }), transferJob({ ended: ['Complete', 9] })]
+      ? [dataJob({ run: 2 }), dataJob({ ended: ['Complete', 9] })]
       : uid === 'uid-over'
-        ? [transferJob({ ended: ['Complete', 9] })]
+        ? [dataJob({ ended: ['Complete', 9] })]
         : []
-  const restoresOf: BackupPorts['restoresOf'] = async ({ namespace, name }) =>
+  const restoresOf: BackupPorts['restoresReading'] = async ({ namespace, name }) =>
     namespace === 'ns' && name === 'b' ? restores : []
   const answers = { ...secretThere, jobsOf, restoresOf }
-  const { desired } = await answered('finalize', requestOf(ending()), answers)
+  const { desired } = await callHook('finalize', hookRequest(ending()), answers)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 30)
   t.match(desired.status.conditions?.at(-1), {
@@ -328,26 +335,26 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
     message: 'waits for VecRestore far/busy',
   })
   const over = { ...answers, restoresOf: async () => restores.slice(0, 2) }
-  t.equal((await answered('finalize', requestOf(ending()), over)).desired.finalized, true)
+  t.equal((await callHook('finalize', hookRequest(ending()), over)).desired.finalized, true)
 })
 
 t.test(
   'a restore is asked for by the name of the backup and by its place in the bucket',
   async (t) => {
     const asked: unknown[] = []
-    const restoresOf: BackupPorts['restoresOf'] = async (of) => {
+    const restoresOf: BackupPorts['restoresReading'] = async (of) => {
       asked.push(of)
       return []
     }
     const parent = ending()
-    await answered('finalize', requestOf(parent), { ...secretThere, restoresOf })
+    await callHook('finalize', hookRequest(parent), { ...secretThere, restoresReading: restoresOf })
     t.strictSame(asked, [{ namespace: 'ns', name: 'b', storage: parent.spec.storage.s3 }])
   },
 )
 
 t.test('a purge waits for a restore that recorded itself in the bucket', async (t) => {
   const reader = { namespace: 'far', name: 'drill', until: '2026-03-01T12:30:00.000Z' }
-  const { desired } = await answered('finalize', requestOf(ending()), {
+  const { desired } = await callHook('finalize', hookRequest(ending()), {
     ...secretThere,
     purge: async () => ({ done: false, reader }),
   })
@@ -363,7 +370,7 @@ t.test('a purge waits for a restore that recorded itself in the bucket', async (
 
 t.test('objects that this backup did not write stay, and an Event says where', async (t) => {
   const others = { count: 3, example: 'daily/b/nightly/owner.json' }
-  const { desired, written } = await answered('finalize', requestOf(ending()), {
+  const { desired, written } = await callHook('finalize', hookRequest(ending()), {
     ...secretThere,
     purge: async () => ({ done: true, others }),
   })
@@ -375,9 +382,9 @@ t.test('objects that this backup did not write stay, and an Event says where', a
 })
 
 t.test('what has ended without its status yet is purged like any other', async (t) => {
-  const { desired } = await answered(
+  const { desired } = await callHook(
     'finalize',
-    requestOf(withReport({ state: 'Done' }, { deletionTimestamp: ago(1) })),
+    hookRequest(withProgress({ state: 'Done' }, { deletionTimestamp: ago(1) })),
     secretThere,
   )
   t.equal(desired.finalized, true)

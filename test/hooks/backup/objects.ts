@@ -1,23 +1,23 @@
 /** What is observed of a backup; a test states only what it is about. */
 import type { VecBackup } from '../../../crds/backup.ts'
-import type { BackupResult, Progress } from '../../../crds/command.ts'
+import type { BackupResult, Progress } from '../../../crds/contract/job.ts'
 import type { Job, Secret } from '../../../crds/kubernetes.ts'
-import { backupRights, wantedRun } from '../../../hooks/backup/children.ts'
-import type { Observed } from '../../../hooks/backup/observed.ts'
+import { backupRbac, desiredPlan } from '../../../hooks/backup/job.ts'
+import type { Observed } from '../../../hooks/backup/observe.ts'
 import {
   ago,
   cluster,
   resource,
   secret,
-  type ClusterParts,
-  type JobParts,
-  type Parts,
+  type ClusterOverrides,
+  type JobOverrides,
+  type ResourceOverrides,
 } from '../../builders.ts'
-import { leaseOf, reportOf, transferJobOf } from '../transfer.ts'
+import { leaseOf, progressReport, dataJobOf } from '../data-job/fixtures.ts'
 
-export type BackupParts = Parts<VecBackup['spec'], NonNullable<VecBackup['status']>>
+export type BackupOverrides = ResourceOverrides<VecBackup['spec'], NonNullable<VecBackup['status']>>
 
-export function backup({ spec, ...parts }: BackupParts = {}): VecBackup {
+export function backup({ spec, ...overrides }: BackupOverrides = {}): VecBackup {
   return resource(
     'VecBackup',
     {
@@ -38,26 +38,26 @@ export function backup({ spec, ...parts }: BackupParts = {}): VecBackup {
       },
       ...spec,
     },
-    { name: 'b', ...parts },
+    { name: 'b', ...overrides },
   )
 }
 
 /** Hash of the plan that is wanted for `ready()`. */
-export const PLAN = wantedRun(backup(), runningCluster(), undefined).hash
+export const PLAN_HASH = desiredPlan(backup(), runningCluster(), undefined).hash
 
-const TRANSFER = { kind: 'backup', uid: 'uid-b', plan: PLAN }
+const DATA_JOB = { kind: 'backup', uid: 'uid-b', plan: PLAN_HASH }
 
-export function transferJob(parts: JobParts = {}): Job {
-  return transferJobOf(TRANSFER, parts)
+export function dataJob(overrides: JobOverrides = {}): Job {
+  return dataJobOf(DATA_JOB, overrides)
 }
 
-export function runningCluster(parts: ClusterParts = {}) {
-  return cluster({ status: { phase: 'Running' }, ...parts })
+export function runningCluster(overrides: ClusterOverrides = {}) {
+  return cluster({ status: { phase: 'Running' }, ...overrides })
 }
 
 export const bucketKeys = secret({ CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: 'key' })
 
-export function result(parts: Partial<BackupResult> = {}): BackupResult {
+export function result(overrides: Partial<BackupResult> = {}): BackupResult {
   return {
     startedAt: ago(300),
     total: 2,
@@ -66,19 +66,19 @@ export function result(parts: Partial<BackupResult> = {}): BackupResult {
     bytes: 1_503_238_553,
     collections: [],
     unlisted: { completed: 0, failed: 0, pending: 0 },
-    ...parts,
+    ...overrides,
   }
 }
 
-export function report(parts: Partial<Progress> = {}): Progress {
-  return reportOf(TRANSFER, parts)
+export function report(overrides: Partial<Progress> = {}): Progress {
+  return progressReport(DATA_JOB, overrides)
 }
 
-export const MINE = 'VecBackup/ns/b/uid-b'
+export const OWN_HOLDER = 'VecBackup/ns/b/uid-b'
 
 /** Nothing is missing but the Job: the rights are there and the Lease is held. */
-export function ready(parts: Partial<Observed> = {}): Observed {
-  const jobs = parts.jobs ?? []
+export function ready(overrides: Partial<Observed> = {}): Observed {
+  const jobs = overrides.jobs ?? []
   return {
     backup: backup(),
     cluster: runningCluster(),
@@ -86,11 +86,11 @@ export function ready(parts: Partial<Observed> = {}): Observed {
     liveJobs: [],
     leases: {
       write: { kind: 'write' },
-      backup: { kind: 'backup', lease: leaseOf('backup', MINE), jobs: [] },
+      backup: { kind: 'backup', lease: leaseOf('backup', OWN_HOLDER), jobs: [] },
     },
     jobs,
-    ...parts,
-    children: [...(parts.children ?? backupRights(backup())), ...jobs],
+    ...overrides,
+    children: [...(overrides.children ?? backupRbac(backup())), ...jobs],
   }
 }
 

@@ -1,28 +1,28 @@
 /** Ports of the VecBackup room over plain data, and a record of what was written through them. */
-import type { BackupPorts } from '../../../hooks/backup/ports.ts'
-import { sharedPorts } from '../transfer.ts'
+import type { BackupPorts } from '../../../hooks/backup/observe.ts'
+import { fakeDataJobPorts } from '../data-job/fixtures.ts'
 
 /** Ports that find nothing, unless a test says otherwise. */
-export function portsOf(answers: Partial<BackupPorts> = {}): {
+export function fakePorts(overrides: Partial<BackupPorts> = {}): {
   ports: BackupPorts
-  written: string[]
+  writes: string[]
 } {
-  const written: string[] = []
+  const writes: string[] = []
   const ports: BackupPorts = {
-    ...sharedPorts(written),
+    ...fakeDataJobPorts(writes),
     statefulSet: async () => undefined,
     backup: async () => undefined,
-    deleteBackup: async ({ name, uid }) => void written.push(`expire ${name} ${uid}`),
+    deleteBackup: async ({ name, uid }) => void writes.push(`expire ${name} ${uid}`),
     replaceReport: async ({ name }, { backup }) =>
-      void written.push(`report ${name} ${backup?.collections.length ?? 0}`),
+      void writes.push(`report ${name} ${backup?.collections.length ?? 0}`),
     apiTime: async () => undefined,
-    restoresOf: async () => [],
+    restoresReading: async () => [],
     helmJobsAt: async () => [],
     schedulePolicy: async () => undefined,
     namespaceEnds: async () => false,
     purge: async () => ({ done: true }),
-    warn: (_, message) => void written.push(`warn ${message}`),
-    ...answers,
+    warn: (_, message) => void writes.push(`warn ${message}`),
+    ...overrides,
   }
-  return { ports, written }
+  return { ports, writes }
 }

@@ -1,6 +1,6 @@
 /** Which credentials the Job of a VecBackup is given, and which of them as copies. */
 import t from 'tap'
-import { wantedRun } from '../../../hooks/backup/children.ts'
+import { desiredPlan } from '../../../hooks/backup/job.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { context, secret } from '../../builders.ts'
 import {
@@ -11,10 +11,10 @@ import {
   report,
   result,
   runningCluster,
-  transferJob,
+  dataJob,
 } from './objects.ts'
-import { leaseOf } from '../transfer.ts'
-import { podOf } from '../decisions.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+import { jobPod } from '../decisions.ts'
 
 const secured = {
   apiKey: { autoGenerate: true, jwtRbac: false },
@@ -32,7 +32,7 @@ t.test('the key and the authority of the cluster are mounted where they stand', 
     ready({ cluster: runningCluster({ spec: secured }), secrets: credentials }),
     context,
   )
-  t.strictSame(podOf(decision).volumes.slice(1), [
+  t.strictSame(jobPod(decision).volumes.slice(1), [
     { name: 'bucket', secret: { secretName: 's3', optional: true } },
     { name: 'engine', secret: { secretName: 'vec-a-apikey', optional: true } },
     { name: 'tls', secret: { secretName: 'cert', optional: true } },
@@ -43,9 +43,9 @@ t.test('in the namespace of its cluster a Job needs no copies', async (t) => {
   const observed = ready({
     cluster: runningCluster({ spec: secured }),
     secrets: credentials,
-    jobs: [transferJob()],
+    jobs: [dataJob()],
     progress: report(),
-    copies: {},
+    secretCopies: {},
   })
   t.equal(sync(observed, context).writeCopies, undefined)
 })
@@ -65,8 +65,8 @@ t.test(
       }),
       context,
     )
-    const job = transferJob().metadata.name
-    t.strictSame(podOf(decision).volumes.slice(1), [
+    const job = dataJob().metadata.name
+    t.strictSame(jobPod(decision).volumes.slice(1), [
       { name: 'bucket', secret: { secretName: 's3', optional: true } },
       { name: 'engine', secret: { secretName: `${job}-engine` } },
       { name: 'tls', secret: { secretName: `${job}-tls` } },
@@ -78,15 +78,15 @@ t.test(
 t.test(
   'the copies are made once the Job exists, owned by it, and hold the one key that is needed',
   async (t) => {
-    const plan = wantedRun(far, runningCluster({ spec: secured }), undefined).hash
-    const job = transferJob({ namespace: 'far', plan })
+    const plan = desiredPlan(far, runningCluster({ spec: secured }), undefined).hash
+    const job = dataJob({ namespace: 'far', plan })
     const { name } = job.metadata
     const running = ready({
       backup: far,
       cluster: runningCluster({ spec: secured }),
       secrets: credentials,
       jobs: [job],
-      copies: {},
+      secretCopies: {},
       progress: report(),
     })
     const copy = (credential: string, data: Record<string, string>) => ({
@@ -104,7 +104,7 @@ t.test(
     const engine = copy('engine', { 'api-key': 'aw==' })
     const tls = copy('tls', { 'ca.crt': 'YXV0aG9yaXR5' })
     t.strictSame(sync(running, context).writeCopies, [engine, tls])
-    t.equal(sync({ ...running, copies: { engine, tls } }, context).writeCopies, undefined)
+    t.equal(sync({ ...running, secretCopies: { engine, tls } }, context).writeCopies, undefined)
     const starting = { ...running }
     delete starting.progress
     delete starting.leases
@@ -113,7 +113,7 @@ t.test(
     delete starting.cluster
     t.equal(sync(starting, context).writeCopies, undefined)
     const rotated = { ...credentials, engine: keySecret('new') }
-    const later = sync({ ...running, copies: { engine, tls }, secrets: rotated }, context)
+    const later = sync({ ...running, secretCopies: { engine, tls }, secrets: rotated }, context)
     t.match(later.writeCopies, [{ data: { 'api-key': 'bmV3' } }], 'kept equal while it runs')
     const done = report({ state: 'Done', backup: result() })
     t.strictSame(
@@ -134,10 +134,10 @@ function running(parts: { annotations?: Record<string, string>; isForged?: boole
     spec: secured,
     ...(parts.annotations && { annotations: parts.annotations }),
   })
-  const job = transferJob({ namespace: 'far' })
+  const job = dataJob({ namespace: 'far' })
   if (parts.isForged === true) job.metadata.annotations = {}
   return ready({
-    ...{ backup: far, cluster: owner, secrets: credentials, jobs: [job], copies: {} },
+    ...{ backup: far, cluster: owner, secrets: credentials, jobs: [job], secretCopies: {} },
     progress: report(),
   })
 }
@@ -150,9 +150,9 @@ t.test('a Job that this operator did not create is lent no key, whatever it repo
 t.test('a permission that is withdrawn stops the Job and takes its credentials back', async (t) => {
   const observed = running({ annotations: { 'vec-operator.dev/allow-from': 'others' } })
   const decision = sync(observed, context)
-  const { name } = transferJob().metadata
+  const { name } = dataJob().metadata
   t.equal(decision.writeCopies, undefined)
-  t.match(decision.stop, [{ namespace: 'far', name }])
+  t.match(decision.deleteJobs, [{ namespace: 'far', name }])
   t.strictSame(
     decision.deleteCopies?.map((copy) => copy.name),
     [`${name}-engine`, `${name}-tls`],
@@ -162,13 +162,17 @@ t.test('a permission that is withdrawn stops the Job and takes its credentials b
 })
 
 t.test('an image that admission rewrote does not replace the Job', async (t) => {
-  const plan = wantedRun(far, runningCluster({ spec: secured }), undefined).hash
+  const plan = desiredPlan(far, runningCluster({ spec: secured }), undefined).hash
   const image = 'mirror.example/vec-operator@sha256:0'
-  const job = transferJob({ namespace: 'far', plan, image })
+  const job = dataJob({ namespace: 'far', plan, image })
   const { settings } = context
   Object.assign(job.metadata.annotations ?? {}, { 'vec-operator.dev/image': settings.image })
   const { progress: _, ...observed } = running({})
-  t.equal(sync({ ...observed, jobs: [job] }, context).stop, undefined)
+  t.equal(sync({ ...observed, jobs: [job] }, context).deleteJobs, undefined)
   const upgraded = { ...context, settings: { ...settings, image: 'vec-operator:next' } }
-  t.equal(sync({ ...observed, jobs: [job] }, upgraded).stop?.length, 1, 'another release does')
+  t.equal(
+    sync({ ...observed, jobs: [job] }, upgraded).deleteJobs?.length,
+    1,
+    'another release does',
+  )
 })

@@ -2,15 +2,15 @@
 import t from 'tap'
 import type { BackupStatus } from '../../../crds/backup.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
-import { kept } from '../../../hooks/job.ts'
+import { unchanged } from '../../../hooks/job.ts'
 import { ago, context } from '../../builders.ts'
-import { backup, ready, report, result, transferJob } from './objects.ts'
-import { jobIn, said } from '../decisions.ts'
-import { complete, keptRights } from './decisions.ts'
+import { backup, ready, report, result, dataJob } from './objects.ts'
+import { createdJob, statusSummary } from '../decisions.ts'
+import { complete, unchangedRbac } from './decisions.ts'
 
 t.test('a Job that only the live list shows is waited for', async (t) => {
-  const decision = sync(ready({ liveJobs: [transferJob({ ended: ['Complete', 1] })] }), context)
-  t.equal(jobIn(decision), undefined)
+  const decision = sync(ready({ liveJobs: [dataJob({ ended: ['Complete', 1] })] }), context)
+  t.equal(createdJob(decision), undefined)
   t.equal(decision.resyncAfterSeconds, 2)
 })
 
@@ -27,7 +27,7 @@ t.test('by shard the status names the shard of each snapshot', async (t) => {
     bytesTotal: 3,
   }
   const progress = report({ backup: { ...result({ collections }), current } })
-  const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
+  const { status } = sync(ready({ jobs: [dataJob()], progress }), context)
   t.strictSame(status.collections, [
     { name: 'books', status: 'Completed', size: '1 KiB', snapshots },
   ])
@@ -42,7 +42,7 @@ t.test('while the Job runs the status tells how far it is', async (t) => {
     { name: 'old', status: 'Failed' as const, error: 'node 1: no answer' },
   ]
   const progress = report({ message, backup: result({ collections }) })
-  const jobs = [transferJob()]
+  const jobs = [dataJob()]
   const decision = sync(ready({ jobs, progress }), context)
   t.strictSame(decision.status, {
     phase: 'InProgress',
@@ -56,7 +56,7 @@ t.test('while the Job runs the status tells how far it is', async (t) => {
     ],
     conditions: complete('False', 'BackupRunning', message),
   })
-  t.strictSame(decision.children, [...keptRights, ...jobs.map(kept)])
+  t.strictSame(decision.children, [...unchangedRbac, ...jobs.map(unchanged)])
   t.match(decision.events, [{ type: 'Normal', reason: 'BackupStarted' }])
   const later = sync(
     ready({ jobs, progress, backup: backup({ status: decision.status }) }),
@@ -69,7 +69,7 @@ t.test('while the Job runs the status tells how far it is', async (t) => {
 t.test('startTime stays that of the first attempt', async (t) => {
   const status = { phase: 'InProgress', startTime: ago(900) } as const
   const progress = report({ run: 2, startedAt: ago(10) })
-  const jobs = [transferJob({ run: 2 })]
+  const jobs = [dataJob({ run: 2 })]
   const decision = sync(ready({ backup: backup({ status }), jobs, progress }), context)
   t.equal(decision.status.startTime, ago(900))
 })
@@ -78,7 +78,7 @@ t.test('collections that the report has no space for are counted in the status',
   const unlisted = { completed: 70, failed: 0, pending: 3 }
   const running = (status: BackupStatus, unlistedNow?: typeof unlisted) => {
     const of = unlistedNow && report({ backup: result({ unlisted: unlistedNow }) })
-    const parts = { backup: backup({ status }), jobs: [transferJob()] }
+    const parts = { backup: backup({ status }), jobs: [dataJob()] }
     return sync(ready({ ...parts, ...(of && { progress: of }) }), context).status
   }
   const status = running({}, unlisted)
@@ -95,37 +95,37 @@ t.test('a report that was removed takes nothing from the status', async (t) => {
     totalSize: '3 B',
     collections: [{ name: 'books', status: 'Completed' }],
   }
-  const decision = sync(ready({ backup: backup({ status }), jobs: [transferJob()] }), context)
+  const decision = sync(ready({ backup: backup({ status }), jobs: [dataJob()] }), context)
   t.match(decision.status, status)
 })
 
 t.test('before the Job says what it does, the backup has started', async (t) => {
-  const jobs = [transferJob()]
+  const jobs = [dataJob()]
   const started = ['InProgress', 'BackupRunning', 'the backup has started']
-  t.strictSame(said(sync(ready({ jobs, progress: report() }), context)), started)
+  t.strictSame(statusSummary(sync(ready({ jobs, progress: report() }), context)), started)
   const status = { phase: 'InProgress', startTime: ago(900) } as const
   const removed = sync(ready({ backup: backup({ status }), jobs }), context)
-  t.strictSame(said(removed).slice(0, 1), ['InProgress'])
+  t.strictSame(statusSummary(removed).slice(0, 1), ['InProgress'])
 })
 
 t.test('a Job that has just ended without a word leaves the backup as it was', async (t) => {
   const status = { phase: 'InProgress', startTime: ago(900) } as const
-  const jobs = [transferJob({ ended: ['Complete', 5] })]
+  const jobs = [dataJob({ ended: ['Complete', 5] })]
   const decision = sync(ready({ backup: backup({ status }), jobs }), context)
-  t.strictSame(said(decision), ['InProgress', 'BackupRunning', 'the backup has started'])
+  t.strictSame(statusSummary(decision), ['InProgress', 'BackupRunning', 'the backup has started'])
   t.equal(decision.resyncAfterSeconds, 2)
 })
 
 t.test('without retentionDays a backup never expires', async (t) => {
   const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
-  const { status } = sync(ready({ jobs: [transferJob()], progress }), context)
+  const { status } = sync(ready({ jobs: [dataJob()], progress }), context)
   t.equal(status.phase, 'Completed')
   t.notOk('expiresAt' in status)
 })
 
 t.test('every collection succeeded: Completed, with expiresAt from retentionDays', async (t) => {
   const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
-  const jobs = [transferJob()]
+  const jobs = [dataJob()]
   const kept30 = backup({ spec: { retentionDays: 30 } })
   const decision = sync(ready({ backup: kept30, jobs, progress }), context)
   t.strictSame(decision.status, {
@@ -145,7 +145,7 @@ t.test('every collection succeeded: Completed, with expiresAt from retentionDays
       message: 'Backed up 2/2 collections, 1.4 GiB in s3://store/daily/b',
     },
   ])
-  t.strictSame(decision.children, [...keptRights, ...jobs.map(kept)])
+  t.strictSame(decision.children, [...unchangedRbac, ...jobs.map(unchanged)])
 })
 
 for (const state of ['Failed', 'Refused'] as const) {
@@ -155,7 +155,7 @@ for (const state of ['Failed', 'Refused'] as const) {
       const found = result({ failed: 1, error: 'books: node 1: no space left on device' })
       const progress = report({ state, message: 'over', backup: found })
       const decision = sync(
-        ready({ backup: backup({ spec: { retentionDays: 1 } }), jobs: [transferJob()], progress }),
+        ready({ backup: backup({ spec: { retentionDays: 1 } }), jobs: [dataJob()], progress }),
         context,
       )
       t.equal(decision.status.error, 'books: node 1: no space left on device')
@@ -182,5 +182,5 @@ t.test('ended by its report, a backup is never made again, whatever is missing',
   const progress = report({ state: 'Done', backup: result() })
   const decision = sync({ ...ready({ progress }), cluster: undefined as never }, context)
   t.equal(decision.status.phase, 'Completed')
-  t.equal(jobIn(decision), undefined)
+  t.equal(createdJob(decision), undefined)
 })

@@ -1,22 +1,22 @@
 /** What a VecBackup waits for before its Job is made, and each step to it. */
 import t from 'tap'
-import { BackupPlan, decodePlan } from '../../../crds/command.ts'
-import { ANNOTATIONS } from '../../../crds/names.ts'
-import type { Observed } from '../../../hooks/backup/observed.ts'
+import { BackupPlan, decodePlan } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import type { Observed } from '../../../hooks/backup/observe.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { ago, cluster, context, secret, settings, statefulSet } from '../../builders.ts'
 import {
-  MINE,
+  OWN_HOLDER,
   backup,
   bucketKeys,
   keySecret,
   ready,
   runningCluster,
-  transferJob,
+  dataJob,
 } from './objects.ts'
-import { leaseOf } from '../transfer.ts'
-import { jobIn, podOf, said } from '../decisions.ts'
-import { complete, keptRights, rights } from './decisions.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+import { createdJob, jobPod, statusSummary } from '../decisions.ts'
+import { complete, unchangedRbac, rbac } from './decisions.ts'
 
 const bare = secret({})
 delete bare.data
@@ -98,11 +98,11 @@ t.test(
   'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are tried where the default names are missing',
   async (t) => {
     const bucket = secret({ AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'key' })
-    t.ok(jobIn(sync(ready({ secrets: { bucket } }), context)))
+    t.ok(createdJob(sync(ready({ secrets: { bucket } }), context)))
     const s3 = backup().spec.storage.s3
     const credentialsSecretRef = { ...s3.credentialsSecretRef, accessKeyIdKey: 'own' }
     const own = backup({ spec: { storage: { s3: { ...s3, credentialsSecretRef } } } })
-    t.strictSame(said(sync(ready({ backup: own, secrets: { bucket } }), context)), [
+    t.strictSame(statusSummary(sync(ready({ backup: own, secrets: { bucket } }), context)), [
       'Pending',
       'SecretNotUsable',
       'Secret ns/s3 has no value in key own',
@@ -121,7 +121,7 @@ t.test('a backup waits until the cluster allows its namespace', async (t) => {
     conditions: complete('False', 'NotAllowed', message),
   })
   t.equal(decision.resyncAfterSeconds, 30)
-  t.equal(jobIn(decision), undefined)
+  t.equal(createdJob(decision), undefined)
   for (const list of ['*', 'apps,far', ' far ']) {
     const allowed = runningCluster({ annotations: { [ANNOTATIONS.allowFrom]: list } })
     t.match(sync({ ...observed, cluster: allowed }, context).status.conditions, [
@@ -136,7 +136,7 @@ t.test('a Job must not start before it may report: the rights come first', async
       phase: 'Pending',
       conditions: complete('False', 'BackupStarting', 'the rights of the Job are being made'),
     },
-    children: rights,
+    children: rbac,
     resyncAfterSeconds: 2,
     events: [],
   })
@@ -145,12 +145,15 @@ t.test('a Job must not start before it may report: the rights come first', async
 t.test('the Lease is taken last, and no Job is made in that pass', async (t) => {
   const leases = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
   const decision = sync(ready({ leases }), context)
-  t.strictSame(decision.children, keptRights)
+  t.strictSame(decision.children, unchangedRbac)
   t.match(decision.leases, [
-    { act: 'take', lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: MINE } } },
+    {
+      act: 'take',
+      lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: OWN_HOLDER } },
+    },
   ])
   t.equal(decision.resyncAfterSeconds, 2)
-  t.strictSame(said(decision), [
+  t.strictSame(statusSummary(decision), [
     'Pending',
     'BackupStarting',
     'the Lease of the cluster is being taken',
@@ -160,16 +163,16 @@ t.test('the Lease is taken last, and no Job is made in that pass', async (t) => 
 t.test('the Job is made in the next sync that sees the Lease held', async (t) => {
   const decision = sync(ready({ statefulSet: statefulSet(3) }), context)
   t.equal(decision.leases, undefined)
-  t.match(jobIn(decision), {
+  t.match(createdJob(decision), {
     metadata: {
-      name: transferJob().metadata.name,
+      name: dataJob().metadata.name,
       labels: { 'app.kubernetes.io/component': 'transfer', 'vec-operator.dev/parent': 'uid-b' },
     },
   })
-  const started = `Job ${transferJob().metadata.name} was started`
-  t.strictSame(said(decision), ['Pending', 'BackupStarting', started])
-  const { container, volumes } = podOf(decision)
-  t.strictSame(container.args, ['jobs/cli.js', 'backup', 'run', 'ns/b'])
+  const started = `Job ${dataJob().metadata.name} was started`
+  t.strictSame(statusSummary(decision), ['Pending', 'BackupStarting', started])
+  const { container, volumes } = jobPod(decision)
+  t.strictSame(container.args, ['jobs/main.js', 'backup', 'run', 'ns/b'])
   t.strictSame(container.resources, settings.jobResources.data)
   t.strictSame(volumes, [
     { name: 'tmp', emptyDir: {} },
@@ -194,11 +197,15 @@ t.test('who waits for a Lease says for whom', async (t) => {
     ready({ leases: { write: { kind: 'write' }, backup: { kind: 'backup', lease, jobs: [] } } }),
     context,
   )
-  t.strictSame(said(decision), ['Pending', 'WaitingForTurn', 'waits for VecBackup ns/other'])
+  t.strictSame(statusSummary(decision), [
+    'Pending',
+    'WaitingForTurn',
+    'waits for VecBackup ns/other',
+  ])
   t.equal(decision.resyncAfterSeconds, 30)
   const [noted] = decision.leases ?? []
   t.equal(noted?.lease.spec?.holderIdentity, 'VecBackup/ns/other/uid-other')
-  t.match(noted?.lease.metadata.annotations?.[ANNOTATIONS.waiters], MINE)
+  t.match(noted?.lease.metadata.annotations?.[ANNOTATIONS.waiters], OWN_HOLDER)
 })
 
 t.test(
@@ -210,14 +217,14 @@ t.test(
       jobs: [],
     }
     const held = sync(ready({ leases: { write: { kind: 'write' }, backup: run } }), context)
-    t.strictSame(said(held), [
+    t.strictSame(statusSummary(held), [
       ...['Pending', 'WaitingForTurn', 'waits for the helm run of VecCluster ns/a'],
     ])
     const first = sync(ready({ helmJobs: ['helm Job cluster-upgrade-1'] }), context)
-    t.strictSame(said(first), [
+    t.strictSame(statusSummary(first), [
       ...['Pending', 'WaitingForTurn', 'waits for helm Job cluster-upgrade-1'],
     ])
-    t.equal(jobIn(first), undefined)
+    t.equal(createdJob(first), undefined)
   },
 )
 
@@ -225,7 +232,7 @@ t.test(
   'while -write is held no backup starts, and its own Lease is given back in that pass',
   async (t) => {
     const write = leaseOf('write', 'VecRestore/far/r/uid-r')
-    const own = leaseOf('backup', MINE)
+    const own = leaseOf('backup', OWN_HOLDER)
     const decision = sync(
       ready({
         leases: {
@@ -235,7 +242,11 @@ t.test(
       }),
       context,
     )
-    t.strictSame(said(decision), ['Pending', 'WaitingForTurn', 'waits for VecRestore far/r'])
+    t.strictSame(statusSummary(decision), [
+      'Pending',
+      'WaitingForTurn',
+      'waits for VecRestore far/r',
+    ])
     t.strictSame(decision.leases, [{ act: 'drop', lease: own }])
   },
 )
@@ -244,8 +255,8 @@ t.test(
   'who must wait without a Job gives its Lease back, but not while a Job was just made',
   async (t) => {
     const lacking = ready({ secrets: {} })
-    t.equal(sync(lacking, context).leases?.[0]?.act, 'drop')
-    const just = sync({ ...lacking, liveJobs: [transferJob()] }, context)
+    t.equal(sync(lacking, context).leases?.[0]?.action, 'drop')
+    const just = sync({ ...lacking, liveJobs: [dataJob()] }, context)
     t.equal(just.leases, undefined)
     t.equal(just.resyncAfterSeconds, 2)
   },
@@ -254,12 +265,12 @@ t.test(
 t.test(
   'a Job that is not shown for two minutes has lost its label: what to do is said',
   async (t) => {
-    const liveJobs = (createdAgo: number) => [transferJob({ createdAgo })]
+    const liveJobs = (createdAgo: number) => [dataJob({ createdAgo })]
     const soon = sync(ready({ liveJobs: liveJobs(119) }), context)
-    t.equal(said(soon)[2], 'the Job was just made')
+    t.equal(statusSummary(soon)[2], 'the Job was just made')
     const lost = sync(ready({ liveJobs: liveJobs(120) }), context)
-    t.match(said(lost)[2], /^Metacontroller does not show Job .*-1: it lost its label controller-uid\. .*controller-uid=uid-b\), or delete the Job$/) // prettier-ignore
+    t.match(statusSummary(lost)[2], /^Metacontroller does not show Job .*-1: it lost its label controller-uid\. .*controller-uid=uid-b\), or delete the Job$/) // prettier-ignore
     t.equal(lost.resyncAfterSeconds, 30)
-    t.strictSame([lost.leases, lost.stop], [undefined, undefined], 'it may be at work')
+    t.strictSame([lost.leases, lost.deleteJobs], [undefined, undefined], 'it may be at work')
   },
 )

@@ -1,8 +1,8 @@
 /** The condition Consensus, from what each pod knows of the others. */
 import t from 'tap'
-import { KubernetesError } from '../../../crds/errors.ts'
-import { consensusFinding } from '../../../hooks/cluster/consensus.ts'
-import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
+import { KubernetesError } from '../../../crds/contract/errors.ts'
+import { consensusCondition } from '../../../hooks/cluster/consensus.ts'
+import type { PodConsensus } from '../../../hooks/cluster/observed.ts'
 import { observed } from '../../builders.ts'
 
 /** A pod whose peer id is 10 more than its ordinal, and whom it knows by ordinal. */
@@ -11,15 +11,15 @@ function pod(ordinal: number, known: number[], hasLeader = true): PodConsensus {
   return { ordinal, state: 'working', peerId: 10 + ordinal, peers, hasLeader }
 }
 
-const silent = (ordinal: number): PodConsensus => ({ ordinal, state: 'unknown' })
+const unanswering = (ordinal: number): PodConsensus => ({ ordinal, state: 'unknown' })
 
-function verdict(...consensus: PodConsensus[]) {
-  const { status, reason, message } = consensusFinding(observed({ consensus })) ?? {}
+function result(...consensus: PodConsensus[]) {
+  const { status, reason, message } = consensusCondition(observed({ consensus })) ?? {}
   return [status, reason, message]
 }
 
 t.test('pods that all know each other and a leader agree', async (t) => {
-  t.strictSame(verdict(pod(0, [0, 1, 2]), pod(1, [0, 1, 2]), pod(2, [0, 1, 2])), [
+  t.strictSame(result(pod(0, [0, 1, 2]), pod(1, [0, 1, 2]), pod(2, [0, 1, 2])), [
     'True',
     'ConsensusWorking',
     'consensus works on 3 nodes',
@@ -27,51 +27,55 @@ t.test('pods that all know each other and a leader agree', async (t) => {
 })
 
 t.test('a pod that founded a cluster of its own is a split brain, also behind Ready', async (t) => {
-  t.strictSame(verdict(pod(0, [0]), pod(1, [1, 2]), pod(2, [1, 2])), [
+  t.strictSame(result(pod(0, [0]), pod(1, [1, 2]), pod(2, [1, 2])), [
     'False',
     'SplitBrain',
     'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores and migrations wait until they are one',
   ])
-  t.equal(verdict(pod(0, [0, 1]), pod(1, [0, 1]), pod(2, [2]))[1], 'SplitBrain')
+  t.equal(result(pod(0, [0, 1]), pod(1, [0, 1]), pod(2, [2]))[1], 'SplitBrain')
 })
 
 t.test('a pod that rejoined with a new peer id is not the peer of before', async (t) => {
   const former = { id: 99, ordinal: 1 }
   const first = { ...pod(0, [0]), peers: [{ id: 10, ordinal: 0 }, former] }
-  t.equal(verdict(first, pod(1, [1]))[1], 'SplitBrain')
+  t.equal(result(first, pod(1, [1]))[1], 'SplitBrain')
 })
 
 t.test('a pod that the others do not know is missing, with its name', async (t) => {
-  t.strictSame(verdict(pod(0, [0, 1]), pod(1, [0, 1]), silent(2)), [
+  t.strictSame(result(pod(0, [0, 1]), pod(1, [0, 1]), unanswering(2)), [
     'False',
     'PeersMissing',
     'vec-a-0 does not know vec-a-2; vec-a-1 does not know vec-a-2',
   ])
-  const oneWay = verdict(pod(0, [0, 1]), pod(1, [1]))
+  const oneWay = result(pod(0, [0, 1]), pod(1, [1]))
   t.strictSame(oneWay.slice(1), ['PeersMissing', 'vec-a-1 does not know vec-a-0'])
 })
 
 t.test('a silent pod that the others know is Unknown, not missing', async (t) => {
-  t.strictSame(verdict(pod(0, [0, 1]), silent(1)), [
+  t.strictSame(result(pod(0, [0, 1]), unanswering(1)), [
     'Unknown',
     'PodsNotAnswering',
     'no answer from vec-a-1',
   ])
   const byOtherName = { ...pod(0, [0]), peers: [{ id: 10 }, { id: 77 }] }
-  t.equal(verdict(byOtherName, silent(1))[1], 'PodsNotAnswering', 'an address that is no pod name')
+  t.equal(
+    result(byOtherName, unanswering(1))[1],
+    'PodsNotAnswering',
+    'an address that is no pod name',
+  )
 })
 
 t.test('pods without a leader cannot agree on anything', async (t) => {
   const lost = [pod(0, [0, 1, 2], false), pod(1, [0, 1, 2], false), pod(2, [0, 1, 2])]
-  t.strictSame(verdict(...lost), ['False', 'NoLeader', 'no leader is known to vec-a-0, vec-a-1'])
+  t.strictSame(result(...lost), ['False', 'NoLeader', 'no leader is known to vec-a-0, vec-a-1'])
   const election = [pod(0, [0, 1, 2], false), pod(1, [0, 1, 2]), pod(2, [0, 1, 2])]
-  t.equal(verdict(...election)[0], 'True', 'one that lags behind an election')
+  t.equal(result(...election)[0], 'True', 'one that lags behind an election')
 })
 
 t.test('a peer without a pod is named, for it counts in every majority', async (t) => {
   const peers = [...(pod(0, [0]).peers ?? []), { id: 4711, ordinal: 3 }]
   t.strictSame(
-    verdict({ ...pod(0, [0]), peers })[2],
+    result({ ...pod(0, [0]), peers })[2],
     'consensus works on 1 nodes; peers without a pod: 4711',
   )
 })
@@ -79,7 +83,7 @@ t.test('a peer without a pod is named, for it counts in every majority', async (
 t.test('pods that could not be asked are Unknown; a loss that was seen stays', async (t) => {
   const consensusFailure = { error: new KubernetesError('GET secrets/vec-a-apikey answered 403') }
   const said = (...consensus: PodConsensus[]) =>
-    consensusFinding(observed({ consensusFailure, ...(consensus.length > 0 && { consensus }) }))
+    consensusCondition(observed({ consensusFailure, ...(consensus.length > 0 && { consensus }) }))
   const unknown = {
     ...{ type: 'Consensus', status: 'Unknown', reason: 'PodsNotAnswering' },
     message: 'the pods could not be asked: GET secrets/vec-a-apikey answered 403',

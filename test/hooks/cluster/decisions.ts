@@ -1,44 +1,43 @@
 /** What tests of the decisions about a cluster begin with and look at. */
-import { clusterRights } from '../../../hooks/cluster/children.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
-import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
-import { sync as decide, type Decision } from '../../../hooks/cluster/sync.ts'
-import { UpgradePlan } from '../../../crds/command.ts'
-import type { Context, Desired } from '../../../hooks/protocol.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
+import { UpgradePlan } from '../../../crds/contract/job.ts'
+import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
+import { sync as decide, type Decision } from '../../../hooks/cluster/sync.ts'
+import type { Context, Desired } from '../../../hooks/protocol.ts'
 import { applied, cluster, observed, progress, settings, statefulSet } from '../../builders.ts'
-import { planIn as planOf } from '../decisions.ts'
+import { jobPlan as planOf } from '../decisions.ts'
 
-export const rights = clusterRights(cluster())
+export const rbac = clusterRbac(cluster())
 
 /** Decides as the room does: with the run that was found due. */
-export function sync(found: Observed, at: Context): Decision {
-  const due = dueRun(found, at.settings)
-  return decide(due === undefined ? found : { ...found, due }, at)
+export function sync(observed: Observed, hookContext: Context): Decision {
+  const due = findPendingRun(observed, hookContext.settings)
+  return decide(due === undefined ? observed : { ...observed, pendingRun: due }, hookContext)
 }
 
 /** Ready for a Job: the rights are there and nothing runs. */
-export function ready(parts: Partial<Observed> = {}): Observed {
-  return observed({ children: rights, liveJobs: [], unfinishedHelmJobs: 0, ...parts })
+export function ready(overrides: Partial<Observed> = {}): Observed {
+  return observed({ children: rbac, liveJobs: [], unfinishedHelmJobs: 0, ...overrides })
 }
 
 /** Applied and rolled out, as far as the parts do not say otherwise. */
-export function running(parts: Partial<Observed> = {}): Observed {
-  const found = parts.cluster ?? cluster({ status: { phase: 'Running', appliedRun: 1 } })
-  const planHash = wantedRun(ready({ ...parts, cluster: found }), settings).hash
+export function running(overrides: Partial<Observed> = {}): Observed {
+  const observed = overrides.cluster ?? cluster({ status: { phase: 'Running', appliedRun: 1 } })
+  const planHash = desiredRun(ready({ ...overrides, cluster: observed }), settings).hash
   return ready({
     statefulSet: statefulSet(),
     progress: progress({ applied: applied({ planHash }) }),
-    ...parts,
-    cluster: found,
+    ...overrides,
+    cluster: observed,
   })
 }
 
 export function condition({ status }: Desired<ClusterStatus>, type: string) {
-  const found = status.conditions?.find((one) => one.type === type)
-  return found && [found.status, found.reason, found.message]
+  const observed = status.conditions?.find((candidate) => candidate.type === type)
+  return observed && [observed.status, observed.reason, observed.message]
 }
 
-export function planIn(desired: Desired<ClusterStatus>): UpgradePlan {
+export function upgradePlan(desired: Desired<ClusterStatus>): UpgradePlan {
   return planOf(desired, UpgradePlan)
 }

@@ -1,18 +1,17 @@
 import t from 'tap'
-import { clusterRights } from '../../../hooks/cluster/children.ts'
-import { finalize } from '../../../hooks/cluster/finalize.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
-import { uninstallRun } from '../../../hooks/cluster/plan.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
+import { finalize } from '../../../hooks/cluster/finalize.ts'
+import { clusterRbac, uninstallRun } from '../../../hooks/cluster/job.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { ago, cluster, context, helmJob, observed, progress, statefulSet } from '../../builders.ts'
 import { condition } from './decisions.ts'
 
-const rights = clusterRights(cluster())
+const rights = clusterRbac(cluster())
 const { hash: plan } = uninstallRun(cluster())
 
 /** A cluster that was installed once and is being deleted. */
-function ending(parts: Partial<Observed> = {}): Observed {
+function deleting(parts: Partial<Observed> = {}): Observed {
   return observed({
     cluster: cluster({ deletionTimestamp: ago(5), status: { helmRelease: 'vec-a' } }),
     children: rights,
@@ -23,7 +22,7 @@ function ending(parts: Partial<Observed> = {}): Observed {
 }
 
 /** Why the release is not gone yet. */
-function said(desired: Desired<ClusterStatus>) {
+function appliedCondition(desired: Desired<ClusterStatus>) {
   return condition(desired, 'Applied')?.slice(1)
 }
 
@@ -31,48 +30,51 @@ t.test(
   'a running helm Job is stopped with its pods, and waited for, before the uninstall',
   async (t) => {
     const jobs = [helmJob()]
-    const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
-    t.equal(desired.stop?.length, 1)
+    const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
+    t.equal(desired.deleteJobs?.length, 1)
     t.equal(desired.finalized, undefined)
     t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 0)
     t.equal(desired.children.length, rights.length + 1)
-    t.strictSame(said(desired), ['Uninstalling', 'waits for the helm run to stop'])
+    t.strictSame(appliedCondition(desired), ['Uninstalling', 'waits for the helm run to stop'])
     t.equal(desired.resyncAfterSeconds, 2)
   },
 )
 
 t.test('delete: helm uninstall runs once nothing else does', async (t) => {
-  const desired = finalize(ending(), context)
+  const desired = finalize(deleting(), context)
   const job = desired.children.find(({ kind }) => kind === 'Job')
   t.match(job, { metadata: { labels: { 'vec-operator.dev/verb': 'uninstall' } } })
   t.equal(desired.finalized, undefined)
-  t.strictSame(said(desired), ['Uninstalling', 'helm uninstall was started'])
+  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall was started'])
 })
 
 t.test('the Job of the uninstall has a number above that of every Job there was', async (t) => {
   const ended = (run: number) => [helmJob({ run, ended: ['Complete', 60] })]
   const name = (parts: Partial<Observed>) =>
-    finalize(ending(parts), context).children.find((child) => child['spec'] !== undefined)?.metadata
-      .name
+    finalize(deleting(parts), context).children.find((child) => child['spec'] !== undefined)
+      ?.metadata.name
   t.match(name({ jobs: ended(4) }), /-5$/)
   t.match(name({ liveJobs: ended(7) }), /-8$/)
   t.match(name({ progress: progress({ run: 9 }) }), /-10$/)
 })
 
 t.test('the rights of the uninstall come first when they are gone', async (t) => {
-  const desired = finalize(ending({ children: [] }), context)
+  const desired = finalize(deleting({ children: [] }), context)
   t.strictSame(
     desired.children.map(({ kind }) => kind),
     ['ServiceAccount', 'Role', 'RoleBinding', 'RoleBinding'],
   )
-  t.strictSame(said(desired), ['Uninstalling', 'the rights of the uninstall are being made'])
+  t.strictSame(appliedCondition(desired), [
+    'Uninstalling',
+    'the rights of the uninstall are being made',
+  ])
 })
 
 t.test('an uninstall that cannot start is replaced, also by a newer image', async (t) => {
   const stuck = (parts: Parameters<typeof helmJob>[0]) => {
     const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ...parts })]
-    const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
-    return [said(desired)?.[0], desired.stop?.length, desired.finalized]
+    const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
+    return [appliedCondition(desired)?.[0], desired.deleteJobs?.length, desired.finalized]
   }
   t.strictSame(stuck({ createdAgo: 600 }), ['JobNotStarted', 1, undefined])
   t.strictSame(stuck({ image: 'vec-operator:old' }), ['JobNotStarted', 1, undefined])
@@ -84,8 +86,8 @@ t.test('an uninstall that reported goes on, and says so when it falls silent', a
   const reported = (secondsAgo: number) => {
     const started = { run: 2, job: 'job-2', verb: 'uninstall', state: 'Started' as const }
     const report = progress({ ...started, at: ago(secondsAgo) })
-    const desired = finalize(ending({ jobs, liveJobs: jobs, progress: report }), context)
-    return [said(desired)?.[0], desired.stop]
+    const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
+    return [appliedCondition(desired)?.[0], desired.deleteJobs]
   }
   t.strictSame(reported(60), ['Uninstalling', undefined])
   t.strictSame(reported(600), ['JobSilent', undefined])
@@ -93,17 +95,17 @@ t.test('an uninstall that reported goes on, and says so when it falls silent', a
 
 t.test('an uninstall under way is waited for', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan })]
-  const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
-  t.equal(desired.stop, undefined)
+  const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
+  t.equal(desired.deleteJobs, undefined)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 10)
-  t.strictSame(said(desired), ['Uninstalling', 'helm uninstall is under way'])
+  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall is under way'])
 })
 
 t.test('an uninstall that has ended and not told how is waited for', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ended: ['Failed', 29] })]
-  const desired = finalize(ending({ jobs, liveJobs: jobs }), context)
-  t.strictSame(said(desired), ['Uninstalling', 'helm uninstall has ended'])
+  const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
+  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall has ended'])
   t.equal(desired.resyncAfterSeconds, 2)
   t.notOk(desired.children.some((child) => child['spec'] !== undefined))
 })
@@ -111,48 +113,51 @@ t.test('an uninstall that has ended and not told how is waited for', async (t) =
 t.test('a Job of unknown work is stopped as a helm run is', async (t) => {
   const job = helmJob()
   delete job.metadata.labels
-  t.equal(finalize(ending({ liveJobs: [job] }), context).stop?.length, 1)
+  t.equal(finalize(deleting({ liveJobs: [job] }), context).deleteJobs?.length, 1)
 })
 
 t.test('the resource goes when the uninstall is done', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, ended: ['Complete', 3] })]
   const report = progress({ verb: 'uninstall', run: 2, state: 'Done' })
-  const desired = finalize(ending({ jobs, liveJobs: jobs, progress: report }), context)
+  const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
   t.equal(desired.finalized, true)
-  t.strictSame(said(desired), ['Uninstalled', 'the release is gone'])
+  t.strictSame(appliedCondition(desired), ['Uninstalled', 'the release is gone'])
 })
 
 t.test('a failed uninstall is shown and tried again after 30 s', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ended: ['Failed', 3] })]
   const failed = { verb: 'uninstall', run: 2, state: 'Failed', plan, message: 'no' } as const
-  const early = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(3) }) }), context)
+  const early = finalize(deleting({ jobs, progress: progress({ ...failed, at: ago(3) }) }), context)
   t.equal(early.finalized, undefined)
   t.equal(early.resyncAfterSeconds, 27)
   t.match(early.status.conditions?.at(-1), { type: 'Applied', status: 'False', message: 'no' })
-  const late = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
+  const late = finalize(deleting({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
   t.equal(late.children.filter((child) => child['spec'] !== undefined).length, 1)
-  const due = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(30) }) }), context)
+  const due = finalize(deleting({ jobs, progress: progress({ ...failed, at: ago(30) }) }), context)
   t.equal(due.children.filter((child) => child['spec'] !== undefined).length, 1)
-  const soon = finalize(ending({ jobs, progress: progress({ ...failed, at: ago(29.5) }) }), context)
+  const soon = finalize(
+    deleting({ jobs, progress: progress({ ...failed, at: ago(29.5) }) }),
+    context,
+  )
   t.equal(soon.resyncAfterSeconds, 1)
 })
 
 t.test('a helm run that failed before does not put the uninstall off', async (t) => {
   const jobs = [helmJob({ plan: 'older', ended: ['Failed', 3] })]
   const report = progress({ state: 'Failed', plan: 'older', at: ago(3) })
-  const desired = finalize(ending({ jobs, progress: report }), context)
+  const desired = finalize(deleting({ jobs, progress: report }), context)
   t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 1)
 })
 
 t.test('in a namespace that ends the resource goes without an uninstall', async (t) => {
-  t.equal(finalize(ending({ namespaceEnds: true }), context).finalized, true)
+  t.equal(finalize(deleting({ namespaceEnds: true }), context).finalized, true)
 })
 
 t.test('in a namespace that ends a running Job is still stopped first', async (t) => {
   const liveJobs = [helmJob()]
-  const desired = finalize(ending({ namespaceEnds: true, liveJobs, jobs: liveJobs }), context)
+  const desired = finalize(deleting({ namespaceEnds: true, liveJobs, jobs: liveJobs }), context)
   t.equal(desired.finalized, undefined)
-  t.equal(desired.stop?.length, 1)
+  t.equal(desired.deleteJobs?.length, 1)
 })
 
 t.test('a cluster that never got a Job goes at once', async (t) => {

@@ -1,12 +1,11 @@
 /** What is read before a decision about a VecCluster, and when. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
-import { clusterRights } from '../../../hooks/cluster/children.ts'
-import { observe, observeEnd } from '../../../hooks/cluster/observe.ts'
-import { wantedRun } from '../../../hooks/cluster/plan.ts'
-import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/ports.ts'
-import { Turns } from '../../../hooks/cluster/turns.ts'
-import { Passes } from '../../../hooks/pass.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { BackgroundTasks } from '../../../hooks/background-task.ts'
+import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
+import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
+import { observe, observeDeletion } from '../../../hooks/cluster/observe.ts'
+import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/observed.ts'
 import {
   applied,
   cluster,
@@ -17,23 +16,23 @@ import {
   secret,
   settings,
   statefulSet,
-  type ClusterParts,
-  type JobParts,
+  type ClusterOverrides,
+  type JobOverrides,
 } from '../../builders.ts'
-import { requestOf } from '../request.ts'
-import { portsOf } from './ports.ts'
+import { hookRequest } from '../request.ts'
+import { fakePorts } from './ports.ts'
 
 /** A pass that does not end at once is looked at again. */
 const INLINE_MS = 1
 
-function reachOf(answers: Partial<ClusterPorts> = {}) {
-  const consensus = new Passes<PodConsensus[]>(15, INLINE_MS)
-  return { ports: portsOf(answers).ports, turns: new Turns(), consensus }
+function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
+  const consensus = new BackgroundTasks<PodConsensus[]>(15, INLINE_MS)
+  return { ports: fakePorts(answers).ports, helmConcurrency: new HelmConcurrency(), consensus }
 }
 
 /** Such a cluster, with the report that its wanted run was applied. */
-function appliedCluster(parts: ClusterParts = {}) {
-  const { hash: planHash } = wantedRun(observed({ cluster: cluster(parts) }), settings)
+function appliedCluster(parts: ClusterOverrides = {}) {
+  const { hash: planHash } = desiredRun(observed({ cluster: cluster(parts) }), settings)
   const report = progress({ applied: applied({ planHash }) })
   return cluster({ ...parts, annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) } })
 }
@@ -44,9 +43,13 @@ t.test('the StatefulSet of the release is known by its name', async (t) => {
     { ...other, metadata: { ...other.metadata, name: 'vec-b' } },
     statefulSet(3, { readyReplicas: 1 }),
   ]
-  const found = await observe(requestOf(cluster(), [], related), reachOf(), context)
+  const found = await observe(hookRequest(cluster(), [], related), dependenciesOf(), context)
   t.strictSame(found.statefulSet, related[1])
-  const none = await observe(requestOf(cluster(), [], related.slice(0, 1)), reachOf(), context)
+  const none = await observe(
+    hookRequest(cluster(), [], related.slice(0, 1)),
+    dependenciesOf(),
+    context,
+  )
   t.equal(none.statefulSet, undefined)
 })
 
@@ -55,13 +58,13 @@ t.test('every Secret that the spec names is read, and known as far as it exists'
   const secretRef = (name: string) => ({ autoGenerate: false, secretRef: { name, key: 'api' } })
   const spec = { apiKey: { ...secretRef('key'), jwtRbac: false }, readOnlyApiKey: secretRef('no') }
   const asked: string[] = []
-  const reach = reachOf({
+  const reach = dependenciesOf({
     async secret(namespace, name) {
       asked.push(`${namespace}/${name}`)
       return name === 'key' ? key : undefined
     },
   })
-  const { secrets } = await observe(requestOf(cluster({ spec })), reach, context)
+  const { secrets } = await observe(hookRequest(cluster({ spec })), reach, context)
   t.strictSame(asked, ['ns/key', 'ns/no'])
   t.strictSame([...secrets], [['key', key]])
 })
@@ -69,20 +72,20 @@ t.test('every Secret that the spec names is read, and known as far as it exists'
 t.test('the pods there are tell of consensus, however many the spec wants by now', async (t) => {
   const asked: number[] = []
   const told: PodConsensus[] = [{ ordinal: 0, state: 'working' }]
-  const reach = reachOf({
+  const reach = dependenciesOf({
     async consensus({ replicas }) {
       asked.push(replicas)
       return told
     },
   })
   const parent = appliedCluster({ spec: { replicas: 5 } })
-  const found = await observe(requestOf(parent, [], [statefulSet(3)]), reach, context)
+  const found = await observe(hookRequest(parent, [], [statefulSet(3)]), reach, context)
   t.strictSame(asked, [3])
   t.strictSame(found.consensus, told)
-  t.equal(found.consensusAgainAfterSeconds, undefined)
+  t.equal(found.consensusResyncSeconds, undefined)
 })
 
-const UNASKED: [why: string, parent: ReturnType<typeof cluster>, pods: object[]][] = [
+const NOT_QUERIED: [why: string, parent: ReturnType<typeof cluster>, pods: object[]][] = [
   [
     'one node has none',
     appliedCluster({ spec: { cluster: { ...cluster().spec.cluster, enabled: false } } }),
@@ -93,30 +96,30 @@ const UNASKED: [why: string, parent: ReturnType<typeof cluster>, pods: object[]]
   ['nothing was applied', cluster(), [statefulSet()]],
   ['there are no pods', appliedCluster(), []],
 ]
-for (const [why, parent, related] of UNASKED) {
+for (const [why, parent, related] of NOT_QUERIED) {
   t.test(`nobody is asked of consensus while ${why}`, async (t) => {
-    const reach = reachOf({ consensus: async () => t.fail('asked') as never })
-    const found = await observe(requestOf(parent, [], related), reach, context)
+    const reach = dependenciesOf({ consensus: async () => t.fail('asked') as never })
+    const found = await observe(hookRequest(parent, [], related), reach, context)
     t.equal(found.consensus, undefined)
   })
 }
 
 t.test('pods that take their time are not waited for: they are asked again soon', async (t) => {
-  const reach = reachOf({ consensus: () => new Promise(() => {}) })
-  const request = requestOf(appliedCluster(), [], [statefulSet()])
+  const reach = dependenciesOf({ consensus: () => new Promise(() => {}) })
+  const request = hookRequest(appliedCluster(), [], [statefulSet()])
   const found = await observe(request, reach, context)
   t.equal(found.consensus, undefined)
-  t.equal(found.consensusAgainAfterSeconds, 2)
+  t.equal(found.consensusResyncSeconds, 2)
 })
 
 /** Whether the resource itself is read, with such a newest Job. */
-async function isReadLive(job: JobParts | undefined, report: Parameters<typeof progress>[0]) {
+async function isReadLive(job: JobOverrides | undefined, report: Parameters<typeof progress>[0]) {
   let reads = 0
-  const reach = reachOf({ cluster: async () => void (reads += 1) })
+  const reach = dependenciesOf({ cluster: async () => void (reads += 1) })
   const text = JSON.stringify(progress(report))
   const parent = cluster({ annotations: { [ANNOTATIONS.progress]: text } })
-  const children = [...clusterRights(cluster()), ...(job === undefined ? [] : [helmJob(job)])]
-  const { progress: known } = await observe(requestOf(parent, children), reach, context)
+  const children = [...clusterRbac(cluster()), ...(job === undefined ? [] : [helmJob(job)])]
+  const { progress: known } = await observe(hookRequest(parent, children), reach, context)
   return { reads, known: known?.state }
 }
 
@@ -137,14 +140,14 @@ t.test('a Job without an end report is looked up on the resource after 30 s, onc
 
 t.test('finalize reads live what no request shows', async (t) => {
   const jobs = [helmJob()]
-  const reach = reachOf({
+  const reach = dependenciesOf({
     statefulSet: async (namespace, name) =>
       namespace === 'ns' && name === 'vec-a' ? statefulSet() : undefined,
     jobsOf: async (namespace, uid) => (namespace === 'ns' && uid === 'uid-a' ? jobs : []),
     namespaceEnds: async (namespace) => namespace === 'ns',
   })
   const parent = appliedCluster()
-  t.strictSame(await observeEnd(requestOf(parent), reach), {
+  t.strictSame(await observeDeletion(hookRequest(parent), reach), {
     cluster: parent,
     children: [],
     jobs: [],
@@ -154,25 +157,25 @@ t.test('finalize reads live what no request shows', async (t) => {
     liveJobs: jobs,
     namespaceEnds: true,
   })
-  const none = reachOf({ namespaceEnds: async () => false })
-  t.notOk('statefulSet' in (await observeEnd(requestOf(parent), none)))
+  const none = dependenciesOf({ namespaceEnds: async () => false })
+  t.notOk('statefulSet' in (await observeDeletion(hookRequest(parent), none)))
 })
 
 t.test('finalize reads live what the last Job told, once none is at work', async (t) => {
   const live = appliedCluster()
   const reads: string[] = []
-  const reach = reachOf({
+  const reach = dependenciesOf({
     cluster: async (namespace, name) => {
       reads.push(`${namespace}/${name}`)
       return live
     },
   })
-  t.ok((await observeEnd(requestOf(cluster()), reach)).progress)
+  t.ok((await observeDeletion(hookRequest(cluster()), reach)).progress)
   t.strictSame(reads, ['ns/a'])
   const { metadata, ...rest } = cluster()
   const namesake = { ...rest, metadata: { ...metadata, uid: 'another' } }
-  t.equal((await observeEnd(requestOf(namesake), reach)).progress, undefined)
-  await observeEnd(requestOf(live), {
+  t.equal((await observeDeletion(hookRequest(namesake), reach)).progress, undefined)
+  await observeDeletion(hookRequest(live), {
     ...reach,
     ports: { ...reach.ports, jobsOf: async () => [helmJob()] },
   })
@@ -181,7 +184,7 @@ t.test('finalize reads live what the last Job told, once none is at work', async
 
 t.test('finalize ends what still asks the pods', async (t) => {
   let asking: AbortSignal | undefined
-  const reach = reachOf({
+  const reach = dependenciesOf({
     consensus: (_, signal) =>
       new Promise((_resolve, reject) => {
         asking = signal
@@ -189,8 +192,8 @@ t.test('finalize ends what still asks the pods', async (t) => {
       }),
   })
   const parent = appliedCluster()
-  await observe(requestOf(parent, [], [statefulSet()]), reach, context)
+  await observe(hookRequest(parent, [], [statefulSet()]), reach, context)
   t.equal(asking?.aborted, false)
-  await observeEnd(requestOf(parent), reach)
+  await observeDeletion(hookRequest(parent), reach)
   t.equal(asking?.aborted, true)
 })

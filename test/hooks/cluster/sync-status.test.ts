@@ -1,7 +1,7 @@
 /** What the status of a VecCluster and its Events tell. */
 import t from 'tap'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
-import { wantedRun } from '../../../hooks/cluster/plan.ts'
+import { desiredRun } from '../../../hooks/cluster/job.ts'
 import {
   ago,
   applied,
@@ -13,8 +13,8 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
-import { jobIn } from '../decisions.ts'
-import { sync, ready, running, condition, planIn } from './decisions.ts'
+import { createdJob } from '../decisions.ts'
+import { sync, ready, running, condition, upgradePlan } from './decisions.ts'
 
 t.test(
   'release applied, pods not ready: Pending, HelmReleaseApplied, looked at after 10 s',
@@ -60,14 +60,14 @@ t.test(
     t.strictSame(condition(desired, 'Ready'), ['True', 'AllReplicasReady', '1/1 replicas ready'])
     t.strictSame(condition(desired, 'Applied'), ['True', 'UpToDate', 'generation 1 is applied'])
     t.equal(desired.resyncAfterSeconds, 30)
-    t.equal(jobIn(desired), undefined)
+    t.equal(createdJob(desired), undefined)
   },
 )
 
 t.test('Running, spec change applied: Upgrading', async (t) => {
   const status = { phase: 'Running', appliedRun: 1 } as const
   const changed = cluster({ status, generation: 2 })
-  const { hash: planHash } = wantedRun(ready({ cluster: changed }), settings)
+  const { hash: planHash } = desiredRun(ready({ cluster: changed }), settings)
   const desired = sync(
     running({
       cluster: changed,
@@ -84,7 +84,7 @@ t.test('a spec change re-runs the Helm upgrade', async (t) => {
   const before = running()
   const changed = { ...before, cluster: cluster({ status, generation: 2, spec: { replicas: 2 } }) }
   const desired = sync(changed, context)
-  t.equal(planIn(desired).run, 2)
+  t.equal(upgradePlan(desired).run, 2)
   t.equal(desired.status.phase, 'Running')
 })
 
@@ -205,7 +205,7 @@ t.test(
   'pods that are asked for their consensus are looked at again when they may be',
   async (t) => {
     const again = (seconds: number) =>
-      sync(running({ consensusAgainAfterSeconds: seconds }), context).resyncAfterSeconds
+      sync(running({ consensusResyncSeconds: seconds }), context).resyncAfterSeconds
     t.equal(again(2), 2)
     t.equal(again(40), 30, 'at the latest with the readiness of the pods')
   },
@@ -250,7 +250,7 @@ t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
   const first = sync(ready(), context)
   const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is under way' }
   t.match(first.events, [started])
-  const { hash: plan } = wantedRun(ready(), settings)
+  const { hash: plan } = desiredRun(ready(), settings)
   const seen = cluster({ status: first.status })
   t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])
 })

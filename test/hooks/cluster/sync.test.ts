@@ -1,11 +1,10 @@
 /** When a helm run of a VecCluster starts, and what becomes of its Job. */
 import t from 'tap'
-import { clusterRights } from '../../../hooks/cluster/children.ts'
-import { dueRun, wantedRun } from '../../../hooks/cluster/plan.ts'
-import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
+import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
 import type { Decision } from '../../../hooks/cluster/sync.ts'
-import { jobIn } from '../decisions.ts'
-import { rights, running, sync, ready, condition, planIn } from './decisions.ts'
+import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
+import { createdJob } from '../decisions.ts'
+import { condition, rbac, ready, running, sync, upgradePlan } from './decisions.ts'
 
 t.test('a Job must not start before it may report: the rights come first', async (t) => {
   const desired = sync(observed({ liveJobs: [], unfinishedHelmJobs: 0 }), context)
@@ -24,7 +23,7 @@ t.test('a Job must not start before it may report: the rights come first', async
 
 t.test('a new VecCluster gets one helm Job with the rendered values', async (t) => {
   const desired = sync(ready(), context)
-  const plan = planIn(desired)
+  const plan = upgradePlan(desired)
   t.match(plan, {
     release: 'vec-a',
     chart: 'qdrant',
@@ -33,12 +32,14 @@ t.test('a new VecCluster gets one helm Job with the rendered values', async (t) 
     run: 1,
     values: { fullnameOverride: 'vec-a' },
   })
-  t.equal(desired.children.length, rights.length + 1)
+  t.equal(desired.children.length, rbac.length + 1)
   t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is under way'])
 })
 
 t.test('the operator passes spec.version without a leading v as the chart version', async (t) => {
-  const plan = planIn(sync(ready({ cluster: cluster({ spec: { version: 'v1.18.3' } }) }), context))
+  const plan = upgradePlan(
+    sync(ready({ cluster: cluster({ spec: { version: 'v1.18.3' } }) }), context),
+  )
   t.equal(plan.version, '1.18.3')
 })
 
@@ -49,27 +50,27 @@ t.test('while a Job has not ended no new plan is computed', async (t) => {
     ready({ cluster: changed, jobs, progress: progress({ state: 'Started' }) }),
     context,
   )
-  t.equal(jobIn(desired), undefined)
+  t.equal(createdJob(desired), undefined)
   t.ok(desired.children.some(({ kind }) => kind === 'Job'))
-  t.equal(dueRun(observed({ cluster: changed, jobs }), settings), undefined)
+  t.equal(findPendingRun(observed({ cluster: changed, jobs }), settings), undefined)
 })
 
 t.test('an observed Job being deleted runs until it is gone, and no other is made', async (t) => {
   const jobs = [helmJob({ deletionTimestamp: ago(1) })]
   const desired = sync(ready({ jobs }), context)
-  t.equal(jobIn(desired), undefined)
-  t.equal(desired.stop, undefined)
+  t.equal(createdJob(desired), undefined)
+  t.equal(desired.deleteJobs, undefined)
 })
 
 t.test('a Job that only the live list shows is waited for', async (t) => {
   const desired = sync(ready({ liveJobs: [helmJob()] }), context)
-  t.equal(jobIn(desired), undefined)
+  t.equal(createdJob(desired), undefined)
   t.equal(desired.resyncAfterSeconds, 2)
   t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is under way'])
 })
 
 t.test('a running Job is told of, and looked at sooner until it has told of itself', async (t) => {
-  const jobs = [helmJob({ run: 3, plan: wantedRun(ready(), settings).hash })]
+  const jobs = [helmJob({ run: 3, plan: desiredRun(ready(), settings).hash })]
   const silent = sync(ready({ jobs }), context)
   const words = ['False', 'HelmRunning', 'helm run 3 is under way']
   t.strictSame(condition(silent, 'Applied'), words)
@@ -94,7 +95,7 @@ t.test('what failed before stays in sight while the next Job runs', async (t) =>
 
 t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
   const desired = sync(ready({ unfinishedHelmJobs: 12 }), context)
-  t.equal(jobIn(desired), undefined)
+  t.equal(createdJob(desired), undefined)
   t.strictSame(condition(desired, 'Applied'), [
     'False',
     'WaitingForTurn',
@@ -103,7 +104,7 @@ t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
   const again = (uid: string) => {
     const { metadata, ...rest } = cluster()
     const other = { ...rest, metadata: { ...metadata, uid } }
-    const parts = { cluster: other, children: clusterRights(other) }
+    const parts = { cluster: other, children: clusterRbac(other) }
     return sync(ready({ ...parts, unfinishedHelmJobs: 10 }), context).resyncAfterSeconds
   }
   const pauses = ['a', 'b', 'c', 'd', 'e'].map((name) => again(name) ?? 0)
@@ -115,56 +116,58 @@ t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
 })
 
 t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
-  const jobs = [helmJob({ createdAgo: 601, plan: wantedRun(ready(), settings).hash })]
+  const jobs = [helmJob({ createdAgo: 601, plan: desiredRun(ready(), settings).hash })]
   const desired = sync(ready({ jobs }), context)
-  t.strictSame(desired.stop, [{ namespace: 'ns', name: jobs[0]?.metadata.name, uid: 'job-1' }])
+  t.strictSame(desired.deleteJobs, [
+    { namespace: 'ns', name: jobs[0]?.metadata.name, uid: 'job-1' },
+  ])
   t.strictSame(condition(desired, 'Applied')?.slice(1), [
     'JobNotStarted',
     `Job ${jobs[0]?.metadata.name ?? ''} reported nothing for 600 s: it is made again`,
   ])
-  const due = [helmJob({ createdAgo: 600, plan: wantedRun(ready(), settings).hash })]
-  t.equal(sync(ready({ jobs: due }), context).stop?.length, 1)
+  const due = [helmJob({ createdAgo: 600, plan: desiredRun(ready(), settings).hash })]
+  t.equal(sync(ready({ jobs: due }), context).deleteJobs?.length, 1)
 })
 
 t.test('a silent Job is left alone while its plan and image are wanted', async (t) => {
-  const jobs = [helmJob({ createdAgo: 599, plan: wantedRun(ready(), settings).hash })]
-  t.equal(sync(ready({ jobs }), context).stop, undefined)
+  const jobs = [helmJob({ createdAgo: 599, plan: desiredRun(ready(), settings).hash })]
+  t.equal(sync(ready({ jobs }), context).deleteJobs, undefined)
 })
 
 for (const parts of [{ plan: 'other' }, { image: 'vec-operator:old' }]) {
   t.test(`a silent Job with another ${Object.keys(parts)[0]} is deleted`, async (t) => {
-    const plan = wantedRun(ready(), settings).hash
-    t.equal(sync(ready({ jobs: [helmJob({ plan, ...parts })] }), context).stop?.length, 1)
+    const plan = desiredRun(ready(), settings).hash
+    t.equal(sync(ready({ jobs: [helmJob({ plan, ...parts })] }), context).deleteJobs?.length, 1)
   })
 }
 
 t.test('a Job that has reported keeps its frozen plan', async (t) => {
   const jobs = [helmJob({ plan: 'other', createdAgo: 5000 })]
   const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
-  t.equal(desired.stop, undefined)
+  t.equal(desired.deleteJobs, undefined)
 })
 
 t.test('rights that an earlier release made go once nothing runs', async (t) => {
-  const former = rights.map((right) => ({
+  const former = rbac.map((right) => ({
     ...right,
     metadata: { ...right.metadata, name: right.metadata.name.replace('cluster-', 'cluster-0') },
   }))
-  const children = [...rights, ...former]
+  const children = [...rbac, ...former]
   const shown = cluster({ status: { ...sync(running(), context).status, appliedRun: 1 } })
-  const { dropped = [] } = sync(running({ cluster: shown, children }), context)
+  const { pruned: dropped = [] } = sync(running({ cluster: shown, children }), context)
   const names = former.map(({ kind, metadata: { name } }) => `${kind}/${name}`)
   const gone = dropped.map(({ kind, name }) => `${kind}/${name}`)
   t.strictSame(
     names.filter((name) => !gone.includes(name)),
     [],
   )
-  t.equal(gone.length, rights.length + 1, 'and the binding of helm')
+  t.equal(gone.length, rbac.length + 1, 'and the binding of helm')
   const jobs = [helmJob({ run: 2 })]
-  t.equal(sync(running({ cluster: shown, children, jobs }), context).dropped, undefined)
+  t.equal(sync(running({ cluster: shown, children, jobs }), context).pruned, undefined)
 })
 
 t.test('the rights of helm go once the status says that its run is applied', async (t) => {
-  const helm = rights.at(-1)
+  const helm = rbac.at(-1)
   const keptHelm = ({ children }: Decision) =>
     children.some(({ metadata: { name } }) => name === helm?.metadata.name)
   const first = sync(running(), context)
@@ -172,10 +175,10 @@ t.test('the rights of helm go once the status says that its run is applied', asy
   const shown = cluster({ status: { ...first.status, appliedRun: 1 } })
   const second = sync(running({ cluster: shown }), context)
   t.notOk(keptHelm(second))
-  t.equal(second.children.length, rights.length - 1, 'the others stay')
-  t.match(second.dropped, [{ kind: 'RoleBinding', name: helm?.metadata.name }])
+  t.equal(second.children.length, rbac.length - 1, 'the others stay')
+  t.match(second.pruned, [{ kind: 'RoleBinding', name: helm?.metadata.name }])
   const due = sync(
-    running({ cluster: shown, progress: progress(), children: rights.slice(0, -1) }),
+    running({ cluster: shown, progress: progress(), children: rbac.slice(0, -1) }),
     context,
   )
   t.ok(keptHelm(due), 'and come again before the next run')

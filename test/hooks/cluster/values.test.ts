@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { VecCluster } from '../../../crds/cluster.ts'
-import { valuesOf } from '../../../hooks/cluster/values.ts'
+import { chartValues } from '../../../hooks/cluster/values.ts'
 import { cluster } from '../../builders.ts'
 
 const p2p = { port: 6335, enable_tls: false }
@@ -187,34 +187,37 @@ const rows: Row[] = [
 
 for (const { title, spec, values } of rows) {
   t.test(title, async (t) => {
-    t.strictSame(valuesOf(cluster({ spec }), { hasAuthority: true }), { ...defaults, ...values })
+    t.strictSame(chartValues(cluster({ spec }), { hasCaCertificate: true }), {
+      ...defaults,
+      ...values,
+    })
   })
 }
 
 t.test('a TLS Secret without ca.crt is its own authority', async (t) => {
   const spec = { tls: { enabled: true, secretRef: { name: 'cert' } } }
-  t.match(valuesOf(cluster({ spec }), { hasAuthority: false }), {
+  t.match(chartValues(cluster({ spec }), { hasCaCertificate: false }), {
     config: { tls: { ca_cert: '/qdrant/tls/tls.crt' } },
   })
 })
 
 t.test('a list in config replaces the whole list', async (t) => {
   const spec = { config: { cluster: { p2p: { peers: [1, 2] } } } }
-  t.match(valuesOf(cluster({ spec }), { hasAuthority: false }), {
+  t.match(chartValues(cluster({ spec }), { hasCaCertificate: false }), {
     config: { cluster: { p2p: { ...p2p, peers: [1, 2] } } },
   })
 })
 
 t.test('what is no map replaces what was there, whatever it was', async (t) => {
   const spec = { config: { cluster: { p2p: null }, log_level: { default: 'INFO' } } }
-  t.match(valuesOf(cluster({ spec }), { hasAuthority: false }), {
+  t.match(chartValues(cluster({ spec }), { hasCaCertificate: false }), {
     config: { cluster: { enabled: true, p2p: null }, log_level: { default: 'INFO' } },
   })
 })
 
 t.test('a certificate that is named but not enabled is not mounted', async (t) => {
   for (const tls of [{ enabled: false, secretRef: { name: 'cert' } }, { enabled: true }]) {
-    const values = valuesOf(cluster({ spec: { tls } }), { hasAuthority: false })
+    const values = chartValues(cluster({ spec: { tls } }), { hasCaCertificate: false })
     t.notOk('additionalVolumes' in values)
   }
 })

@@ -1,7 +1,7 @@
 /** The config of a collection as the engine shows it. */
-import type { CollectionConfig } from '../../../crds/rules/answers.ts'
+import type { CollectionConfig } from '../../../crds/engine/collections.ts'
 
-export interface Live {
+export interface ConfigOverrides {
   params?: object
   hnsw_config?: object
   optimizer_config?: object
@@ -9,25 +9,25 @@ export interface Live {
   strict_mode_config?: object
 }
 
-export function config(live: Live): CollectionConfig {
+export function config(overrides: ConfigOverrides): CollectionConfig {
   return {
     params: {
       vectors: { size: 4, distance: 'Cosine' },
       shard_number: 3,
       replication_factor: 1,
-      ...live.params,
+      ...overrides.params,
     },
-    hnsw_config: { m: 16, on_disk: false, ...live.hnsw_config },
-    optimizer_config: { max_optimization_threads: null, ...live.optimizer_config },
-    ...(live.quantization_config !== undefined && {
-      quantization_config: live.quantization_config && { ...live.quantization_config },
+    hnsw_config: { m: 16, on_disk: false, ...overrides.hnsw_config },
+    optimizer_config: { max_optimization_threads: null, ...overrides.optimizer_config },
+    ...(overrides.quantization_config !== undefined && {
+      quantization_config: overrides.quantization_config && { ...overrides.quantization_config },
     }),
-    ...(live.strict_mode_config !== undefined && {
-      strict_mode_config: { ...live.strict_mode_config },
+    ...(overrides.strict_mode_config !== undefined && {
+      strict_mode_config: { ...overrides.strict_mode_config },
     }),
   }
 }
 
-export const single = (live: object) => ({
-  params: { vectors: { size: 4, distance: 'Cosine', ...live } },
+export const singleVector = (overrides: object) => ({
+  params: { vectors: { size: 4, distance: 'Cosine', ...overrides } },
 })

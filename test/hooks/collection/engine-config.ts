@@ -1,14 +1,18 @@
 /** What the engine makes of the bodies it is sent: what it knows of them, refuses, keeps and shows. */
-import { EngineError } from '../../../crds/errors.ts'
-import type { CollectionInfo, IndexInfo } from '../../../crds/rules/answers.ts'
-import type { CollectionBody, IndexBody } from '../../../crds/rules/bodies.ts'
-import { isPlain, own, type Plain } from '../../../crds/rules/objects.ts'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import type {
+  CollectionBody,
+  CollectionInfo,
+  IndexBody,
+  IndexInfo,
+} from '../../../crds/engine/collections.ts'
+import { isPlainObject, ownValue, type PlainObject } from '../../../crds/engine/plain-object.ts'
 
-export function refused(status: number, message: string): EngineError {
+export function engineError(status: number, message: string): EngineError {
   return new EngineError(`the engine answered ${status}: ${message}`, { status })
 }
 
-const KNOWN: Record<string, string[]> = {
+const KNOWN_FIELDS: Record<string, string[]> = {
   hnsw_config: [
     'm',
     'ef_construct',
@@ -39,7 +43,7 @@ const KNOWN: Record<string, string[]> = {
   ],
 }
 
-export function created(body: CollectionBody): CollectionInfo {
+export function createdInfo(body: CollectionBody): CollectionInfo {
   const info: CollectionInfo = {
     status: 'green',
     points_count: 0,
@@ -47,14 +51,14 @@ export function created(body: CollectionBody): CollectionInfo {
     segments_count: 6,
     config: {
       params: {
-        vectors: denseOf(body['vectors']),
+        vectors: denseVectors(body['vectors']),
         shard_number: body['shard_number'] ?? 1,
         replication_factor: body['replication_factor'] ?? 1,
         write_consistency_factor: body['write_consistency_factor'] ?? 1,
         on_disk_payload: body['on_disk_payload'] ?? true,
         ...(body['sharding_method'] !== undefined && { sharding_method: body['sharding_method'] }),
         ...(body['sparse_vectors'] !== undefined && {
-          sparse_vectors: mapped(body['sparse_vectors'], sparseOf),
+          sparse_vectors: mapValues(body['sparse_vectors'], sparseVector),
         }),
       },
       hnsw_config: {
@@ -63,17 +67,17 @@ export function created(body: CollectionBody): CollectionInfo {
         full_scan_threshold: 10_000,
         max_indexing_threads: 0,
         on_disk: false,
-        ...taken('hnsw_config', body['hnsw_config']),
+        ...acceptedFields('hnsw_config', body['hnsw_config']),
       },
       optimizer_config: {
         deleted_threshold: 0.2,
         max_segment_size: null,
         max_optimization_threads: null,
-        ...taken('optimizer_config', body['optimizers_config']),
+        ...acceptedFields('optimizer_config', body['optimizers_config']),
       },
-      quantization_config: asStored(body['quantization_config']),
+      quantization_config: storedQuantization(body['quantization_config']),
       ...(body['strict_mode_config'] !== undefined && {
-        strict_mode_config: taken('strict_mode_config', body['strict_mode_config']),
+        strict_mode_config: acceptedFields('strict_mode_config', body['strict_mode_config']),
       }),
     },
     payload_schema: {},
@@ -81,85 +85,92 @@ export function created(body: CollectionBody): CollectionInfo {
   return info
 }
 
-function denseOf(vectors: unknown): Plain {
+function denseVectors(vectors: unknown): PlainObject {
   if (vectors === undefined) return {}
-  return typeof own(vectors, 'size') === 'number'
-    ? denseVector(vectors as Plain)
-    : mapped(vectors, denseVector)
+  return typeof ownValue(vectors, 'size') === 'number'
+    ? denseVector(vectors as PlainObject)
+    : mapValues(vectors, denseVector)
 }
 
-function denseVector(vector: Plain): Plain {
+function denseVector(vector: PlainObject): PlainObject {
   const { hnsw_config, quantization_config, ...rest } = vector
-  if (hnsw_config !== undefined) refuseHanging(hnsw_config)
+  if (hnsw_config !== undefined) rejectEmptyHnsw(hnsw_config)
   return {
     ...rest,
-    ...(hnsw_config !== undefined && { hnsw_config: taken('hnsw_config', hnsw_config) }),
+    ...(hnsw_config !== undefined && { hnsw_config: acceptedFields('hnsw_config', hnsw_config) }),
     ...(quantization_config !== undefined && {
-      quantization_config: asStored(quantization_config),
+      quantization_config: storedQuantization(quantization_config),
     }),
   }
 }
 
-function sparseOf({ modifier, index }: Plain): Plain {
+function sparseVector({ modifier, index }: PlainObject): PlainObject {
   return {
     ...(modifier !== undefined && { modifier }),
-    ...(index !== undefined && { index: taken('index', index) }),
+    ...(index !== undefined && { index: acceptedFields('index', index) }),
   }
 }
 
 export function patchInto({ config }: CollectionInfo, body: CollectionBody): void {
-  refuseBadQuantization(body)
-  merge(config.optimizer_config, taken('optimizer_config', body['optimizers_config']))
-  merge(config.params, taken('params', body['params']))
-  merge(config.hnsw_config, taken('hnsw_config', body['hnsw_config']))
-  for (const [name, change] of Object.entries(plain(body['vectors']))) {
+  rejectBadQuantization(body)
+  merge(config.optimizer_config, acceptedFields('optimizer_config', body['optimizers_config']))
+  merge(config.params, acceptedFields('params', body['params']))
+  merge(config.hnsw_config, acceptedFields('hnsw_config', body['hnsw_config']))
+  for (const [name, patch] of Object.entries(plain(body['vectors']))) {
     const vectors = config.params['vectors']
-    const live = name === '' ? vectors : own(vectors, name)
-    if (!isPlain(live)) throw refused(400, `Not existing vector name error: ${name}`)
-    patchVector(live, plain(change))
+    const live = name === '' ? vectors : ownValue(vectors, name)
+    if (!isPlainObject(live)) throw engineError(400, `Not existing vector name error: ${name}`)
+    patchVector(live, plain(patch))
   }
-  for (const [name, change] of Object.entries(plain(body['sparse_vectors']))) {
-    const live = own(config.params['sparse_vectors'], name)
-    if (!isPlain(live)) throw refused(400, `Not existing vector name error: ${name}`)
-    const { modifier, index } = plain(change)
+  for (const [name, patch] of Object.entries(plain(body['sparse_vectors']))) {
+    const live = ownValue(config.params['sparse_vectors'], name)
+    if (!isPlainObject(live)) throw engineError(400, `Not existing vector name error: ${name}`)
+    const { modifier, index } = plain(patch)
     if (modifier !== undefined) live['modifier'] = modifier
-    if (index !== undefined) live['index'] = { ...plain(live['index']), ...taken('index', index) }
+    if (index !== undefined)
+      live['index'] = { ...plain(live['index']), ...acceptedFields('index', index) }
   }
   if (body['quantization_config'] !== undefined) {
-    config.quantization_config = asStored(body['quantization_config'])
+    config.quantization_config = storedQuantization(body['quantization_config'])
   }
   if (body['strict_mode_config'] !== undefined) {
-    const strict = taken('strict_mode_config', body['strict_mode_config'])
+    const strict = acceptedFields('strict_mode_config', body['strict_mode_config'])
     config.strict_mode_config = { ...config.strict_mode_config, ...strict }
   }
 }
 
-function patchVector(live: Plain, change: Plain): void {
-  const { hnsw_config, quantization_config, on_disk } = change
+function patchVector(live: PlainObject, patch: PlainObject): void {
+  const { hnsw_config, quantization_config, on_disk } = patch
   if (hnsw_config !== undefined) {
-    refuseHanging(hnsw_config)
-    live['hnsw_config'] = { ...plain(live['hnsw_config']), ...taken('hnsw_config', hnsw_config) }
+    rejectEmptyHnsw(hnsw_config)
+    live['hnsw_config'] = {
+      ...plain(live['hnsw_config']),
+      ...acceptedFields('hnsw_config', hnsw_config),
+    }
   }
   if (on_disk !== undefined) live['on_disk'] = on_disk
   if (quantization_config === 'Disabled') delete live['quantization_config']
   else if (quantization_config !== undefined) {
-    live['quantization_config'] = asStored(quantization_config)
+    live['quantization_config'] = storedQuantization(quantization_config)
   }
 }
 
 /** What an object holds that the engine knows. Nulls leave as it is; `auto` is stored as null. */
-function taken(kind: string, value: unknown): Plain {
-  const known = KNOWN[kind] ?? []
+function acceptedFields(kind: string, value: unknown): PlainObject {
+  const knownFields = KNOWN_FIELDS[kind] ?? []
   return Object.fromEntries(
     Object.entries(plain(value))
       .map(([name, field]) => [name.replace(/_kb$/, ''), field === 'auto' ? null : field] as const)
-      .filter(([name]) => known.includes(name)),
+      .filter(([name]) => knownFields.includes(name)),
   )
 }
 
-function refuseHanging(hnsw: unknown): void {
-  if (Object.keys(taken('hnsw_config', hnsw)).length > 0) return
-  throw refused(500, 'Waiting for consensus operation commit failed. Timeout set at: 15 seconds')
+function rejectEmptyHnsw(hnsw: unknown): void {
+  if (Object.keys(acceptedFields('hnsw_config', hnsw)).length > 0) return
+  throw engineError(
+    500,
+    'Waiting for consensus operation commit failed. Timeout set at: 15 seconds',
+  )
 }
 
 const QUANTIZATION_FIELDS = [
@@ -172,32 +183,35 @@ const QUANTIZATION_FIELDS = [
 ]
 const QUANTIZATIONS = ['scalar', 'product', 'binary', 'turbo']
 
-export function refuseBadQuantization(body: CollectionBody): void {
+export function rejectBadQuantization(body: CollectionBody): void {
   const vectors = plain(body['vectors'])
   const each = typeof vectors['size'] === 'number' ? [vectors] : Object.values(vectors)
-  const all = [body, ...each].map((place) => own(place, 'quantization_config'))
+  const all = [body, ...each].map((holder) => ownValue(holder, 'quantization_config'))
   for (const value of all) {
     if (value === undefined || value === 'Disabled') continue
-    if (!QUANTIZATIONS.some((kind) => isPlain(own(value, kind)))) {
-      throw refused(400, 'data did not match any variant of untagged enum QuantizationConfigDiff')
+    if (!QUANTIZATIONS.some((kind) => isPlainObject(ownValue(value, kind)))) {
+      throw engineError(
+        400,
+        'data did not match any variant of untagged enum QuantizationConfigDiff',
+      )
     }
   }
 }
 
-function asStored(quantization: unknown): Plain | null {
-  if (!isPlain(quantization)) return null
-  const kind = QUANTIZATIONS.find((name) => isPlain(quantization[name])) ?? ''
+function storedQuantization(quantization: unknown): PlainObject | null {
+  if (!isPlainObject(quantization)) return null
+  const kind = QUANTIZATIONS.find((name) => isPlainObject(quantization[name])) ?? ''
   const { quantile, ...rest } = plain(quantization[kind])
-  const known = Object.entries(rest).filter(([name]) => QUANTIZATION_FIELDS.includes(name))
+  const knownFields = Object.entries(rest).filter(([name]) => QUANTIZATION_FIELDS.includes(name))
   return {
     [kind]: {
-      ...Object.fromEntries(known),
+      ...Object.fromEntries(knownFields),
       ...(typeof quantile === 'number' && { quantile: Number(Math.fround(quantile).toFixed(7)) }),
     },
   }
 }
 
-const LONG: Record<string, string> = { en: 'english', de: 'german' }
+const LANGUAGE_NAMES: Record<string, string> = { en: 'english', de: 'german' }
 const TEXT_PARAMS = ['tokenizer', 'lowercase', 'min_token_len', 'stopwords', 'on_disk']
 const PARAMS: Record<string, string[]> = {
   keyword: ['is_tenant', 'on_disk'],
@@ -205,35 +219,35 @@ const PARAMS: Record<string, string[]> = {
   text: TEXT_PARAMS,
 }
 
-export function shownIndex(schema: IndexBody['field_schema']): IndexInfo {
+export function indexInfo(schema: IndexBody['field_schema']): IndexInfo {
   if (typeof schema === 'string') return { data_type: schema }
   const type = String(schema['type'])
   const { range, lookup } = schema
-  if (range === false && lookup === false) throw refused(422, 'range and lookup are both false')
-  const given = Object.entries(schema).filter(([name]) => PARAMS[type]?.includes(name) ?? false)
-  const params = Object.fromEntries(given)
+  if (range === false && lookup === false) throw engineError(422, 'range and lookup are both false')
+  const accepted = Object.entries(schema).filter(([name]) => PARAMS[type]?.includes(name) ?? false)
+  const params = Object.fromEntries(accepted)
   if (typeof params['stopwords'] === 'string') {
-    params['stopwords'] = LONG[params['stopwords']] ?? params['stopwords']
+    params['stopwords'] = LANGUAGE_NAMES[params['stopwords']] ?? params['stopwords']
   }
-  const always =
+  const defaults =
     type === 'integer'
       ? { lookup: null, range: null, is_principal: null }
       : type === 'text'
         ? { tokenizer: 'word' }
         : {}
-  return { data_type: type, params: { type, ...always, ...params } }
+  return { data_type: type, params: { type, ...defaults, ...params } }
 }
 
-function merge(target: Plain, change: Plain): void {
-  for (const [name, value] of Object.entries(change)) if (value !== undefined) target[name] = value
+function merge(target: PlainObject, patch: PlainObject): void {
+  for (const [name, value] of Object.entries(patch)) if (value !== undefined) target[name] = value
 }
 
-function mapped(value: unknown, change: (inner: Plain) => Plain): Plain {
+function mapValues(value: unknown, transform: (inner: PlainObject) => PlainObject): PlainObject {
   return Object.fromEntries(
-    Object.entries(plain(value)).map(([name, inner]) => [name, change(plain(inner))]),
+    Object.entries(plain(value)).map(([name, inner]) => [name, transform(plain(inner))]),
   )
 }
 
-function plain(value: unknown): Plain {
-  return isPlain(value) ? value : {}
+function plain(value: unknown): PlainObject {
+  return isPlainObject(value) ? value : {}
 }

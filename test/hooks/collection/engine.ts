@@ -3,11 +3,23 @@
  * an old value for some reads after a PATCH, fields it does not know and ignores, names that are
  * aliases, and a call that hangs on an empty HNSW object.
  */
-import type { Alias, CollectionInfo, ShardCopies } from '../../../crds/rules/answers.ts'
-import type { AliasAction, CollectionBody, IndexBody } from '../../../crds/rules/bodies.ts'
-import { normalPath } from '../../../crds/rules/json-path.ts'
+import type {
+  Alias,
+  AliasAction,
+  CollectionBody,
+  CollectionInfo,
+  IndexBody,
+  ShardReplicas,
+} from '../../../crds/engine/collections.ts'
+import { canonicalPath } from '../../../hooks/collection/payload-path.ts'
 import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
-import { created, patchInto, refuseBadQuantization, refused, shownIndex } from './engine-config.ts'
+import {
+  createdInfo,
+  engineError,
+  indexInfo,
+  patchInto,
+  rejectBadQuantization,
+} from './engine-config.ts'
 
 type Call = [name: string, ...parts: unknown[]]
 
@@ -17,7 +29,7 @@ export interface Stored {
   stale?: { info: CollectionInfo; reads: number }
 }
 
-export class PlainEngine implements CollectionEngine {
+export class FakeEngine implements CollectionEngine {
   readonly collections = new Map<string, Stored>()
   readonly aliasTargets = new Map<string, string>()
   /** Every write, in order. */
@@ -25,15 +37,15 @@ export class PlainEngine implements CollectionEngine {
   /** Every call, by name. */
   readonly calls: string[] = []
   isReady = true
-  release = '1.18.3'
+  engineVersion = '1.18.3'
   nodes = 1
   /** So many reads after a PATCH show what was before. */
   staleReads = 1
   /** Thrown by the next call of a name, after the write was applied (`applied`) or instead of it. */
-  readonly faults = new Map<string, { error: Error; applied?: boolean; stays?: boolean }>()
+  readonly faults = new Map<string, { error: Error; applied?: boolean; persists?: boolean }>()
   /** Called before each call: a test may change the world there. */
-  before: (name: string) => void | Promise<void> = () => undefined
-  copies: ShardCopies | undefined
+  beforeCall: (name: string) => void | Promise<void> = () => undefined
+  replicas: ShardReplicas | undefined
 
   async readyz(): Promise<boolean> {
     await this.#enter('readyz')
@@ -42,7 +54,7 @@ export class PlainEngine implements CollectionEngine {
 
   async version(): Promise<string> {
     await this.#enter('version')
-    return this.release
+    return this.engineVersion
   }
 
   async aliases(): Promise<Alias[]> {
@@ -64,27 +76,27 @@ export class PlainEngine implements CollectionEngine {
     return structuredClone(stored.info)
   }
 
-  async collectionCluster(): Promise<ShardCopies> {
+  async collectionCluster(): Promise<ShardReplicas> {
     await this.#enter('collectionCluster')
-    return this.copies ?? { local_shards: [{ shard_id: 0, state: 'Active' }], remote_shards: [] }
+    return this.replicas ?? { local_shards: [{ shard_id: 0, state: 'Active' }], remote_shards: [] }
   }
 
   createCollection(collection: string, body: CollectionBody): Promise<void> {
     return this.#write('createCollection', [collection, body], () => {
-      if (this.aliasTargets.has(collection)) throw refused(400, 'an alias has this name')
-      if (this.collections.has(collection)) throw refused(409, 'already exists')
-      refuseBadQuantization(body)
-      this.collections.set(collection, { info: created(body) })
+      if (this.aliasTargets.has(collection)) throw engineError(400, 'an alias has this name')
+      if (this.collections.has(collection)) throw engineError(409, 'already exists')
+      rejectBadQuantization(body)
+      this.collections.set(collection, { info: createdInfo(body) })
     })
   }
 
   patchCollection(collection: string, body: CollectionBody): Promise<void> {
     return this.#write('patchCollection', [collection, body], () => {
       const stored = this.collections.get(this.#target(collection))
-      if (stored === undefined) throw refused(404, 'not found')
-      const before = structuredClone(stored.info)
+      if (stored === undefined) throw engineError(404, 'not found')
+      const beforeCall = structuredClone(stored.info)
       patchInto(stored.info, body)
-      stored.stale = { info: before, reads: this.staleReads }
+      stored.stale = { info: beforeCall, reads: this.staleReads }
     })
   }
 
@@ -100,11 +112,11 @@ export class PlainEngine implements CollectionEngine {
   putIndex(collection: string, index: IndexBody): Promise<void> {
     return this.#write('putIndex', [collection, index], () => {
       const stored = this.collections.get(this.#target(collection))
-      if (stored === undefined) throw refused(404, 'not found')
+      if (stored === undefined) throw engineError(404, 'not found')
       // A field may be called `__proto__`.
       stored.info.payload_schema = Object.fromEntries([
         ...Object.entries(stored.info.payload_schema),
-        [normalPath(index.field_name), shownIndex(index.field_schema)],
+        [canonicalPath(index.field_name), indexInfo(index.field_schema)],
       ])
     })
   }
@@ -113,7 +125,7 @@ export class PlainEngine implements CollectionEngine {
     return this.#write('deleteIndex', [collection, field], () => {
       const stored = this.collections.get(this.#target(collection))
       if (stored !== undefined)
-        Reflect.deleteProperty(stored.info.payload_schema, normalPath(field))
+        Reflect.deleteProperty(stored.info.payload_schema, canonicalPath(field))
     })
   }
 
@@ -125,15 +137,16 @@ export class PlainEngine implements CollectionEngine {
           continue
         }
         const { alias_name, collection_name } = action.create_alias
-        if (this.collections.has(alias_name)) throw refused(409, `collection ${alias_name} exists`)
-        if (!this.collections.has(collection_name)) throw refused(404, 'not found')
+        if (this.collections.has(alias_name))
+          throw engineError(409, `collection ${alias_name} exists`)
+        if (!this.collections.has(collection_name)) throw engineError(404, 'not found')
         this.aliasTargets.set(alias_name, collection_name)
       }
     })
   }
 
   /** The live config of a collection, for a test to change by hand. */
-  live(collection: string): CollectionInfo {
+  liveInfo(collection: string): CollectionInfo {
     const stored = this.collections.get(collection)
     if (stored === undefined) throw new Error(`no collection ${collection}`)
     return stored.info
@@ -145,10 +158,10 @@ export class PlainEngine implements CollectionEngine {
 
   async #enter(name: string): Promise<void> {
     this.calls.push(name)
-    await this.before(name)
+    await this.beforeCall(name)
     const fault = this.faults.get(name)
     if (fault === undefined || fault.applied === true) return
-    if (fault.stays !== true) this.faults.delete(name)
+    if (fault.persists !== true) this.faults.delete(name)
     throw fault.error
   }
 
@@ -158,7 +171,7 @@ export class PlainEngine implements CollectionEngine {
     apply()
     const fault = this.faults.get(name)
     if (fault === undefined) return
-    if (fault.stays !== true) this.faults.delete(name)
+    if (fault.persists !== true) this.faults.delete(name)
     throw fault.error
   }
 }

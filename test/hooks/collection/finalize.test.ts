@@ -1,22 +1,22 @@
 import t from 'tap'
-import { EngineError } from '../../../crds/errors.ts'
-import { observeEnd, type Attempt } from '../../../hooks/collection/finalize.ts'
-import type { Result } from '../../../hooks/collection/rhythm.ts'
-import { SharedEngines } from '../../../hooks/collection/shared.ts'
-import { Passes } from '../../../hooks/pass.ts'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { observeDeletion, type DeletionAttempt } from '../../../hooks/collection/finalize.ts'
+import type { LastReconcile } from '../../../hooks/collection/result.ts'
+import { EngineCaches } from '../../../hooks/collection/engine-cache.ts'
+import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { context, settings } from '../../builders.ts'
-import { refused } from './engine-config.ts'
-import { Stage, collection } from './stage.ts'
+import { engineError } from './engine-config.ts'
+import { CollectionHarness, collection } from './stage.ts'
 
-async function settled(deletionPolicy: 'Retain' | 'Delete'): Promise<Stage> {
-  const stage = new Stage(collection({ deletionPolicy, aliases: ['live'] }))
-  await stage.settle()
+async function created(deletionPolicy: 'Retain' | 'Delete'): Promise<CollectionHarness> {
+  const stage = new CollectionHarness(collection({ deletionPolicy, aliases: ['live'] }))
+  await stage.syncUntilStable()
   stage.engine.writes.length = 0
   return stage
 }
 
 t.test('deletionPolicy Retain: the collection is left in the engine', async (t) => {
-  const stage = await settled('Retain')
+  const stage = await created('Retain')
   t.strictSame(await stage.finalize(), {
     status: { ...stage.parent.status },
     children: [],
@@ -27,7 +27,7 @@ t.test('deletionPolicy Retain: the collection is left in the engine', async (t) 
 })
 
 t.test('deletionPolicy Delete: DELETE on the collection, looked at once more', async (t) => {
-  const stage = await settled('Delete')
+  const stage = await created('Delete')
   stage.engine.calls.length = 0
   t.equal((await stage.finalize()).finalized, true)
   t.strictSame(stage.engine.writes, [['deleteCollection', 'docs']])
@@ -36,13 +36,13 @@ t.test('deletionPolicy Delete: DELETE on the collection, looked at once more', a
 })
 
 t.test('a collection that is not there is deleted already', async (t) => {
-  const stage = await settled('Delete')
+  const stage = await created('Delete')
   stage.engine.collections.clear()
   t.equal((await stage.finalize()).finalized, true)
 })
 
 t.test('a missing cluster completes deletion without contacting the engine', async (t) => {
-  const stage = await settled('Delete')
+  const stage = await created('Delete')
   stage.cluster = undefined
   stage.engine.calls.length = 0
   t.equal((await stage.finalize()).finalized, true)
@@ -51,14 +51,14 @@ t.test('a missing cluster completes deletion without contacting the engine', asy
 
 for (const [title, error] of [
   ['unreachable', new EngineError('no answer', { cause: new Error('refused') })],
-  ['refusing the key', refused(401, 'Invalid API key')],
-  ['without a leader', refused(500, 'leader is not established')],
+  ['refusing the key', engineError(401, 'Invalid API key')],
+  ['without a leader', engineError(500, 'leader is not established')],
 ] as const) {
   t.test(
     `engine ${title} while deleting: retried, visible, released once the VecCluster is gone`,
     async (t) => {
-      const stage = await settled('Delete')
-      stage.engine.faults.set('deleteCollection', { error, stays: true })
+      const stage = await created('Delete')
+      stage.engine.faults.set('deleteCollection', { error, persists: true })
       const answer = await stage.finalize()
       t.notOk(answer.finalized)
       t.equal(answer.resyncAfterSeconds, 30)
@@ -80,7 +80,7 @@ for (const [title, error] of [
 }
 
 t.test('a deletion that ends with a defect says so, and is tried again', async (t) => {
-  const stage = await settled('Delete')
+  const stage = await created('Delete')
   const error = new TypeError('a secret')
   stage.engine.faults.set('collectionInfo', { error })
   const answer = await stage.finalize()
@@ -90,18 +90,21 @@ t.test('a deletion that ends with a defect says so, and is tried again', async (
   const message = `collection docs cannot be deleted yet: ${why}`
   t.match(answer.status.conditions, [{ reason: 'Deleting', message }])
   stage.engine.faults.clear()
-  stage.later(31)
+  stage.advance(31)
   t.equal((await stage.finalize()).finalized, true)
 })
 
 t.test('a DELETE that timed out and was applied is done', async (t) => {
-  const stage = await settled('Delete')
-  stage.engine.faults.set('deleteCollection', { error: refused(500, 'time-out'), applied: true })
+  const stage = await created('Delete')
+  stage.engine.faults.set('deleteCollection', {
+    error: engineError(500, 'time-out'),
+    applied: true,
+  })
   t.equal((await stage.finalize()).finalized, true)
 })
 
 t.test('a restore that holds the cluster: the deletion waits and says so', async (t) => {
-  const stage = await settled('Delete')
+  const stage = await created('Delete')
   stage.holder = 'VecRestore ns/r'
   t.match((await stage.finalize()).status.conditions, [{ message: /waits for VecRestore ns\/r/ }])
   t.strictSame(stage.engine.writes, [])
@@ -111,7 +114,7 @@ t.test(
   'a cluster in a namespace that is not served any more: kept, until the policy is Retain',
   async (t) => {
     const clusterRef = { name: 'a', namespace: 'elsewhere' }
-    const stage = new Stage(collection({ clusterRef, deletionPolicy: 'Delete' }))
+    const stage = new CollectionHarness(collection({ clusterRef, deletionPolicy: 'Delete' }))
     stage.settings = { ...settings, namespaces: ['ns'] }
     const answer = await stage.finalize()
     t.notOk(answer.finalized)
@@ -122,13 +125,13 @@ t.test(
       },
     ])
     t.strictSame(stage.engine.calls, [])
-    stage.change({ deletionPolicy: 'Retain' })
+    stage.applySpec({ deletionPolicy: 'Retain' })
     t.equal((await stage.finalize()).finalized, true)
   },
 )
 
 t.test('a name that became an alias is not deleted through it', async (t) => {
-  const stage = await settled('Delete')
+  const stage = await created('Delete')
   stage.engine.collections.clear()
   await stage.engine.createCollection('other', {})
   stage.engine.aliasTargets.set('docs', 'other')
@@ -138,12 +141,12 @@ t.test('a name that became an alias is not deleted through it', async (t) => {
 })
 
 t.test('the pass under way is ended first, and writes nothing afterwards', async (t) => {
-  const stage = new Stage(collection(), 1)
+  const stage = new CollectionHarness(collection(), 1)
   let open: () => void = () => undefined
   const gate = new Promise<void>((resolve) => {
     open = resolve
   })
-  stage.engine.before = (name) => (name === 'collectionInfo' ? gate : undefined)
+  stage.engine.beforeCall = (name) => (name === 'collectionInfo' ? gate : undefined)
   t.equal((await stage.sync()).status.phase, 'Pending')
   const end = stage.finalize()
   open()
@@ -152,13 +155,13 @@ t.test('the pass under way is ended first, and writes nothing afterwards', async
 })
 
 t.test('a deletion that takes longer goes on in the background', async (t) => {
-  const stage = new Stage(collection({ deletionPolicy: 'Delete' }), 1)
+  const stage = new CollectionHarness(collection({ deletionPolicy: 'Delete' }), 1)
   await stage.engine.createCollection('docs', {})
   let open: () => void = () => undefined
   const gate = new Promise<void>((resolve) => {
     open = resolve
   })
-  stage.engine.before = (name) => (name === 'deleteCollection' ? gate : undefined)
+  stage.engine.beforeCall = (name) => (name === 'deleteCollection' ? gate : undefined)
   const answer = await stage.finalize()
   t.equal(answer.resyncAfterSeconds, 2)
   t.match(answer.status.conditions, [{ message: 'collection docs is being deleted' }])
@@ -171,14 +174,23 @@ t.test('a deletion that takes longer goes on in the background', async (t) => {
 })
 
 t.test('nothing is remembered of a collection that ends', async (t) => {
-  const { ports, parent } = new Stage()
-  const firstSeen = new Map([
+  const { ports, parent } = new CollectionHarness()
+  const firstObserved = new Map([
     [parent.metadata.uid, 1],
     ['uid-other', 2],
   ])
-  const engines = new SharedEngines(() => ports.now())
-  const passes = new Passes<Result>(0)
-  const reach = { ports, engines, passes, ends: new Passes<Attempt>(0), firstSeen }
-  t.strictSame(await observeEnd(parent, reach, context), { collection: parent, isDone: true })
-  t.strictSame([...firstSeen], [['uid-other', 2]])
+  const engines = new EngineCaches(() => ports.now())
+  const reconciles = new BackgroundTasks<LastReconcile>(0)
+  const dependencies = {
+    ports,
+    engines,
+    reconciles,
+    deletions: new BackgroundTasks<DeletionAttempt>(0),
+    firstObserved,
+  }
+  t.strictSame(await observeDeletion(parent, dependencies, context), {
+    collection: parent,
+    isDone: true,
+  })
+  t.strictSame([...firstObserved], [['uid-other', 2]])
 })

@@ -2,7 +2,7 @@ import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import t from 'tap'
 import { VecCollection } from '../../../crds/collection.ts'
-import { Stage, collection } from './stage.ts'
+import { CollectionHarness, collection } from './stage.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 300)
 
@@ -114,11 +114,11 @@ t.test('after a pass has settled, another one makes no write, for any spec', asy
   const property = fc.asyncProperty(spec, fc.integer({ min: 0, max: 4 }), async (drawn, stale) => {
     const parent = collection(drawn)
     fc.pre(Value.Check(VecCollection.schema, parent))
-    const stage = new Stage(parent)
+    const stage = new CollectionHarness(parent)
     stage.engine.staleReads = stale
-    await stage.settle()
+    await stage.syncUntilStable()
     stage.engine.writes.length = 0
-    const status = await stage.nextPass()
+    const status = await stage.syncNextInterval()
     if (stage.engine.writes.length === 0) return
     throw new Error(`${JSON.stringify(stage.engine.writes)} after ${status.error ?? 'Ready'}`)
   })
@@ -129,14 +129,14 @@ t.test(
   'whatever is changed in a spec, no collection and no foreign index is deleted',
   async (t) => {
     const property = fc.asyncProperty(spec, spec, async (before, after) => {
-      const stage = new Stage(collection(before))
-      await stage.settle()
-      stage.engine.live('docs').payload_schema['theirs'] = { data_type: 'keyword' }
-      stage.change(after)
-      await stage.settle()
+      const stage = new CollectionHarness(collection(before))
+      await stage.syncUntilStable()
+      stage.engine.liveInfo('docs').payload_schema['theirs'] = { data_type: 'keyword' }
+      stage.applySpec(after)
+      await stage.syncUntilStable()
       const deleted = stage.engine.writes.filter(([call]) => call === 'deleteCollection')
       if (deleted.length > 0) throw new Error('the collection was deleted')
-      if (!Object.hasOwn(stage.engine.live('docs').payload_schema, 'theirs')) {
+      if (!Object.hasOwn(stage.engine.liveInfo('docs').payload_schema, 'theirs')) {
         throw new Error('a foreign index was deleted')
       }
     })

@@ -2,13 +2,13 @@
 import type { CollectionSpec, CollectionStatus, VecCollection } from '../../../crds/collection.ts'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
-import { API_VERSION } from '../../../crds/names.ts'
-import { collectionRoom } from '../../../hooks/collection/index.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import { collectionHooks } from '../../../hooks/collection/index.ts'
 import type { CollectionPorts } from '../../../hooks/collection/ports.ts'
-import { guardOf } from '../../../hooks/guard.ts'
+import { answerValidator } from '../../../hooks/answer-validation.ts'
 import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
 import { NOW, ago, cluster, settings } from '../../builders.ts'
-import { PlainEngine } from './engine.ts'
+import { FakeEngine } from './engine.ts'
 
 /** The spec as the API server stores it. */
 export function collectionSpec(spec: Partial<CollectionSpec> = {}): CollectionSpec {
@@ -48,34 +48,34 @@ export function collection(
   }
 }
 
-export const names = (writes: readonly unknown[][]) => writes.map(([name]) => name)
+export const writeNames = (writes: readonly unknown[][]) => writes.map(([name]) => name)
 
 export const vector = { size: 4, distance: 'Cosine', hnsw: {}, quantization: {} } as const
 
-export const keyword = (field: string) => ({ field, type: 'keyword' as const, params: {} })
+export const keywordIndex = (field: string) => ({ field, type: 'keyword' as const, params: {} })
 
-type Answer = Desired<CollectionStatus>
+type SyncResult = Desired<CollectionStatus>
 
 /** The room, and what surrounds it. `parent` is what the API server holds; time stands until moved. */
-export class Stage {
-  readonly engine = new PlainEngine()
+export class CollectionHarness {
+  readonly engine = new FakeEngine()
   readonly events: KubernetesEvent[] = []
   readonly waits: number[] = []
   parent: VecCollection
-  others: VecCollection[] = []
+  otherCollections: VecCollection[] = []
   cluster: VecCluster | undefined = cluster()
   holder: string | undefined
   time = NOW.getTime()
   settings = settings
   readonly ports: CollectionPorts
-  readonly #room
-  readonly #guard
+  readonly #hooks
+  readonly #validate
 
   constructor(parent: VecCollection = collection(), inlineMs?: number) {
     this.parent = parent
     this.ports = {
       engine: () => this.engine,
-      collectionsOf: async () => [this.parent, ...this.others],
+      collectionsOf: async () => [this.parent, ...this.otherCollections],
       cluster: async () => this.cluster,
       writeHolder: async () => this.holder,
       writeEvent: async (event) => {
@@ -88,25 +88,25 @@ export class Stage {
         this.time += milliseconds
       },
     }
-    this.#room = collectionRoom(this.ports, inlineMs)
-    this.#guard = guardOf(this.#room)
+    this.#hooks = collectionHooks(this.ports, inlineMs)
+    this.#validate = answerValidator(this.#hooks)
   }
 
   /** One sync; the API server then holds the status, as Metacontroller writes it. */
-  async sync(parent = this.parent): Promise<Answer> {
+  async sync(parent = this.parent): Promise<SyncResult> {
     const request = this.#request(parent, false)
-    const desired = (await this.#room.sync(request, this.#context())) as Answer
-    this.#guard(request, desired, 'sync')
+    const desired = (await this.#hooks.sync(request, this.#context())) as SyncResult
+    this.#validate(request, desired, 'sync')
     this.#store(parent, desired)
     return desired
   }
 
   /** Syncs, each when it asked for, until the answer is to come back at leisure. */
-  async settle(): Promise<CollectionStatus> {
+  async syncUntilStable(): Promise<CollectionStatus> {
     for (let round = 0; round < 10; round += 1) {
       const { resyncAfterSeconds = 60, status } = await this.sync()
       if (resyncAfterSeconds >= 20) return status
-      this.later(resyncAfterSeconds)
+      this.advance(resyncAfterSeconds)
       // What is under way goes on meanwhile.
       await new Promise((resolve) => setImmediate(resolve))
     }
@@ -114,29 +114,29 @@ export class Stage {
   }
 
   /** A minute later, when the next pass is due whatever happens. */
-  async nextPass(): Promise<CollectionStatus> {
-    this.later(60)
-    return this.settle()
+  async syncNextInterval(): Promise<CollectionStatus> {
+    this.advance(60)
+    return this.syncUntilStable()
   }
 
-  async finalize(): Promise<Answer> {
+  async finalize(): Promise<SyncResult> {
     const parent = {
       ...this.parent,
       metadata: { ...this.parent.metadata, deletionTimestamp: ago(1) },
     }
     const request = this.#request(parent, true)
-    const desired = (await this.#room.finalize?.(request, this.#context())) as Answer
-    this.#guard(request, desired, 'finalize')
+    const desired = (await this.#hooks.finalize?.(request, this.#context())) as SyncResult
+    this.#validate(request, desired, 'finalize')
     this.#store(this.parent, desired)
     return desired
   }
 
-  later(seconds: number): void {
+  advance(seconds: number): void {
     this.time += seconds * 1000
   }
 
   /** Another spec, as somebody applies it. */
-  change(spec: Partial<CollectionSpec>): void {
+  applySpec(spec: Partial<CollectionSpec>): void {
     const { metadata } = this.parent
     this.parent = {
       ...this.parent,
@@ -145,16 +145,21 @@ export class Stage {
     }
   }
 
-  #store(parent: VecCollection, { status }: Answer): void {
+  #store(parent: VecCollection, { status }: SyncResult): void {
     const observedGeneration = parent.metadata.generation
     if (parent === this.parent)
       this.parent = { ...parent, status: { ...status, observedGeneration } }
   }
 
   #request(parent: VecCollection, finalizing: boolean): HookRequest<VecCollection> {
-    const named = this.cluster === undefined ? {} : { 'ns/a': this.cluster }
+    const clustersByName = this.cluster === undefined ? {} : { 'ns/a': this.cluster }
     const clusters = 'VecCluster.vec-operator.dev/v1alpha1'
-    return { parent, children: {}, related: finalizing ? {} : { [clusters]: named }, finalizing }
+    return {
+      parent,
+      children: {},
+      related: finalizing ? {} : { [clusters]: clustersByName },
+      finalizing,
+    }
   }
 
   #context() {

@@ -13,14 +13,14 @@ function statusOf(
   before?: CollectionStatus,
   spec: Parameters<typeof collection>[0] = {},
 ) {
-  const whole = { reason: 'R', message: 'm', againAfterSeconds: 50, ...outcome }
+  const whole = { reason: 'R', message: 'm', requeueAfterSeconds: 50, ...outcome }
   return collectionStatus(collection(spec, {}, before), whole, NOW)
 }
 
 t.test('a verdict with what was seen', async (t) => {
   const facts = { health: 'green' as const, pointsCount: 3 }
   const replicated = { type: 'Replicated', status: 'True' as const, reason: 'A', message: 'b' }
-  t.strictSame(statusOf({ ...ready, facts, replicated }), {
+  t.strictSame(statusOf({ ...ready, fields: facts, replicated }), {
     phase: 'Ready',
     collectionName: 'docs',
     ...facts,

@@ -1,21 +1,21 @@
 /** Which Secrets the Job of a VecMigration is given, from where, and which of them as copies. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import {
-  credentialLack,
-  copied,
-  givenCredentials,
-  originalsOf,
-  wantedCredentials,
-} from '../../../hooks/migration/credentials.ts'
-import { secret, settings, type ClusterParts } from '../../builders.ts'
-import { ENDPOINT, KEYED, migration, running } from './objects.ts'
+  credentialBlocker,
+  copiedCredentials,
+  availableCredentials,
+  copySources,
+  allCredentials,
+} from '../../../hooks/migration/endpoints.ts'
+import { secret, settings, type ClusterOverrides } from '../../builders.ts'
+import { ENDPOINT, WITH_API_KEY, migration, running } from './objects.ts'
 
 const SECURED = {
-  spec: { ...KEYED.spec, tls: { enabled: true, secretRef: { name: 'cert' } } },
+  spec: { ...WITH_API_KEY.spec, tls: { enabled: true, secretRef: { name: 'cert' } } },
 }
 
-function far(name: string, parts: ClusterParts = {}) {
+function far(name: string, parts: ClusterOverrides = {}) {
   const made = running(name, { ...SECURED, ...parts })
   made.metadata.namespace = 'far'
   return made
@@ -34,19 +34,19 @@ const authority = (credential: string, namespace: string) => ({
 })
 
 t.test('of each cluster its key, and its authority where it has one', async (t) => {
-  t.strictSame(wantedCredentials(fromFar, clusters), [
+  t.strictSame(allCredentials(fromFar, clusters), [
     key('engine', 'ns', 'vec-a-apikey'),
     authority('tls', 'ns'),
     key('source-engine', 'far', 'vec-b-apikey'),
     authority('source-tls', 'far'),
   ])
-  t.strictSame(wantedCredentials(here, { source: running('b'), target: running('a') }), [])
-  t.strictSame(wantedCredentials(here, {}), [])
+  t.strictSame(allCredentials(here, { source: running('b'), target: running('a') }), [])
+  t.strictSame(allCredentials(here, {}), [])
 })
 
 t.test('of an engine outside what the spec names, all of it required', async (t) => {
   const parent = migration({ spec: { source: ENDPOINT } })
-  t.strictSame(wantedCredentials(parent, { target: running('a') }), [
+  t.strictSame(allCredentials(parent, { target: running('a') }), [
     { credential: 'source-engine', namespace: 'ns', name: 'old', key: 'token', isRequired: true },
     {
       ...{ credential: 'source-tls', namespace: 'ns', name: 'old-ca', key: 'bundle.pem' },
@@ -54,13 +54,13 @@ t.test('of an engine outside what the spec names, all of it required', async (t)
     },
   ])
   const open = migration({ spec: { source: { endpoint: { url: 'http://db' } } } })
-  t.strictSame(wantedCredentials(open, {}), [])
+  t.strictSame(allCredentials(open, {}), [])
 })
 
 t.test('the Job gets those that have a value', async (t) => {
   const empty = secret({})
   delete empty.data
-  const given = givenCredentials(fromFar, clusters, {
+  const given = availableCredentials(fromFar, clusters, {
     engine: secret({ 'api-key': 'k' }),
     tls: secret({ 'tls.crt': 'c' }),
     'source-engine': secret({ 'api-key': '' }),
@@ -73,10 +73,10 @@ t.test('the Job gets those that have a value', async (t) => {
 })
 
 t.test('what stands in another namespace can only be copied', async (t) => {
-  t.strictSame(copied(here), [])
-  t.strictSame(copied(fromFar), ['source-engine', 'source-tls'])
-  t.strictSame(copied(toFar), ['engine', 'tls'])
-  t.strictSame(copied(migration({ spec: { source: ENDPOINT } })), [])
+  t.strictSame(copiedCredentials(here), [])
+  t.strictSame(copiedCredentials(fromFar), ['source-engine', 'source-tls'])
+  t.strictSame(copiedCredentials(toFar), ['engine', 'tls'])
+  t.strictSame(copiedCredentials(migration({ spec: { source: ENDPOINT } })), [])
 })
 
 t.test('copies are made of what is foreign, and of nothing else', async (t) => {
@@ -89,16 +89,16 @@ t.test('copies are made of what is foreign, and of nothing else', async (t) => {
   const original = (credential: keyof typeof secrets, key: string) => ({
     ...{ credential, keys: [key], secret: secrets[credential] },
   })
-  t.strictSame(originalsOf(fromFar, clusters, secrets, settings), [
+  t.strictSame(copySources(fromFar, clusters, secrets, settings), [
     original('source-engine', 'api-key'),
     original('source-tls', 'ca.crt'),
   ])
   t.strictSame(
-    originalsOf(toFar, { source: running('b', KEYED), target: far('a') }, secrets, settings),
+    copySources(toFar, { source: running('b', WITH_API_KEY), target: far('a') }, secrets, settings),
     [original('engine', 'api-key'), original('tls', 'ca.crt')],
   )
-  t.strictSame(originalsOf(fromFar, clusters, {}, settings), [])
-  t.strictSame(originalsOf(fromFar, {}, secrets, settings), [], 'the clusters are gone')
+  t.strictSame(copySources(fromFar, clusters, {}, settings), [])
+  t.strictSame(copySources(fromFar, {}, secrets, settings), [], 'the clusters are gone')
 })
 
 t.test('a cluster made anew under its name may allow less: nothing of it is copied', async (t) => {
@@ -107,8 +107,8 @@ t.test('a cluster made anew under its name may allow less: nothing of it is copi
     engine: secret({ 'api-key': 'a' }),
     'source-engine': secret({ 'api-key': 'b' }),
   }
-  const originals = (parent: typeof here, found: Parameters<typeof originalsOf>[1]) =>
-    originalsOf(parent, found, secrets, settings).map(({ credential }) => credential)
+  const originals = (parent: typeof here, found: Parameters<typeof copySources>[1]) =>
+    copySources(parent, found, secrets, settings).map(({ credential }) => credential)
   t.strictSame(originals(fromFar, { ...clusters, source: far('b', closed) }), [])
   t.strictSame(originals(toFar, { target: far('a', closed) }), [])
   t.strictSame(originals(toFar, { target: far('a') }), ['engine'])
@@ -119,7 +119,7 @@ t.test('Secrets of other purposes are no credentials of a source', async (t) => 
   const lack = (type: string, authority = 'Opaque', key = 'bundle.pem') => {
     const ref = { ...parent.spec.source.endpoint, caSecretRef: { name: 'old-ca', key } }
     const spec = { ...parent.spec, source: { endpoint: { ...ref, url: 'https://db' } } }
-    return credentialLack(
+    return credentialBlocker(
       { ...parent, spec },
       { target: running('a') },
       {

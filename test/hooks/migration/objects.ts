@@ -1,24 +1,27 @@
 /** What is observed of a migration; a test states only what it is about. */
-import type { Progress } from '../../../crds/command.ts'
+import type { Progress } from '../../../crds/contract/job.ts'
 import type { Job } from '../../../crds/kubernetes.ts'
-import type { MigrationResult } from '../../../crds/migration-command.ts'
+import type { MigrationResult } from '../../../crds/contract/migration-job.ts'
 import type { VecMigration } from '../../../crds/migration.ts'
-import { migrationRights, wantedRun } from '../../../hooks/migration/children.ts'
-import type { Observed } from '../../../hooks/migration/observed.ts'
+import { migrationRbac, desiredPlan } from '../../../hooks/migration/job.ts'
+import type { Observed } from '../../../hooks/migration/observe.ts'
 import {
   ago,
   cluster,
   resource,
-  type ClusterParts,
-  type JobParts,
-  type Parts,
+  type ClusterOverrides,
+  type JobOverrides,
+  type ResourceOverrides,
 } from '../../builders.ts'
-import { reportOf, transferJobOf } from '../transfer.ts'
+import { progressReport, dataJobOf } from '../data-job/fixtures.ts'
 
-export type MigrationParts = Parts<VecMigration['spec'], NonNullable<VecMigration['status']>>
+export type MigrationOverrides = ResourceOverrides<
+  VecMigration['spec'],
+  NonNullable<VecMigration['status']>
+>
 
 /** From cluster `b` to cluster `a` of the same namespace. */
-export function migration({ spec, ...parts }: MigrationParts = {}): VecMigration {
+export function migration({ spec, ...overrides }: MigrationOverrides = {}): VecMigration {
   return resource(
     'VecMigration',
     {
@@ -29,7 +32,7 @@ export function migration({ spec, ...parts }: MigrationParts = {}): VecMigration
       createMissing: true,
       ...spec,
     },
-    { name: 'm', ...parts },
+    { name: 'm', ...overrides },
   )
 }
 
@@ -41,24 +44,24 @@ export const ENDPOINT: VecMigration['spec']['source'] = {
   },
 }
 
-export function running(name: string, parts: ClusterParts = {}) {
-  return cluster({ name, status: { phase: 'Running' }, ...parts })
+export function running(name: string, overrides: ClusterOverrides = {}) {
+  return cluster({ name, status: { phase: 'Running' }, ...overrides })
 }
 
-export const KEYED = { spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }
+export const WITH_API_KEY = { spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }
 
-export const BOTH = { source: running('b'), target: running('a') }
+export const CLUSTERS = { source: running('b'), target: running('a') }
 
 /** Hash of the plan that is wanted for `ready()`. */
-export const PLAN = wantedRun(migration(), BOTH)?.hash ?? ''
+export const PLAN_HASH = desiredPlan(migration(), CLUSTERS)?.hash ?? ''
 
-const TRANSFER = { kind: 'migration', uid: 'uid-m', plan: PLAN }
+const DATA_JOB = { kind: 'migration', uid: 'uid-m', plan: PLAN_HASH }
 
-export function copyJob(parts: JobParts = {}): Job {
-  return transferJobOf(TRANSFER, parts)
+export function migrationJob(overrides: JobOverrides = {}): Job {
+  return dataJobOf(DATA_JOB, overrides)
 }
 
-export function result(parts: Partial<MigrationResult> = {}): MigrationResult {
+export function result(overrides: Partial<MigrationResult> = {}): MigrationResult {
   return {
     startedAt: ago(300),
     total: 2,
@@ -76,28 +79,28 @@ export function result(parts: Partial<MigrationResult> = {}): MigrationResult {
       },
     ],
     unlisted: { completed: 0, failed: 0, pending: 1 },
-    ...parts,
+    ...overrides,
   }
 }
 
-export function report(parts: Partial<Progress> = {}): Progress {
-  return reportOf(TRANSFER, parts)
+export function report(overrides: Partial<Progress> = {}): Progress {
+  return progressReport(DATA_JOB, overrides)
 }
 
 /** Nothing is missing but the Job: the rights are there and no restore writes. */
-export function ready(parts: Partial<Observed> = {}): Observed {
-  const jobs = parts.jobs ?? []
+export function ready(overrides: Partial<Observed> = {}): Observed {
+  const jobs = overrides.jobs ?? []
   return {
     migration: migration(),
-    clusters: BOTH,
+    clusters: CLUSTERS,
     secrets: {},
     liveJobs: [],
     writers: [{ kind: 'write' }, { kind: 'write' }],
     isReady: true,
     jobs,
-    ...parts,
+    ...overrides,
     children: [
-      ...(parts.children ?? migrationRights(migration())),
+      ...(overrides.children ?? migrationRbac(migration())),
       ...jobs,
     ] as Observed['children'],
   }

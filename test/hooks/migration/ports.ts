@@ -1,18 +1,18 @@
 /** Ports of the VecMigration room over plain data, and a record of what was written through them. */
-import type { MigrationPorts } from '../../../hooks/migration/ports.ts'
-import { sharedPorts } from '../transfer.ts'
+import type { MigrationPorts } from '../../../hooks/migration/observe.ts'
+import { fakeDataJobPorts } from '../data-job/fixtures.ts'
 
 /** Ports that find nothing, unless a test says otherwise. */
-export function portsOf(answers: Partial<MigrationPorts> = {}): {
+export function fakePorts(overrides: Partial<MigrationPorts> = {}): {
   ports: MigrationPorts
-  written: string[]
+  writes: string[]
 } {
-  const written: string[] = []
+  const writes: string[] = []
   const ports: MigrationPorts = {
-    ...sharedPorts(written),
+    ...fakeDataJobPorts(writes),
     migration: async () => undefined,
     isReady: async () => true,
-    ...answers,
+    ...overrides,
   }
-  return { ports, written }
+  return { ports, writes }
 }

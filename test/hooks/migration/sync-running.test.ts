@@ -1,25 +1,25 @@
 /** A VecMigration while its Job works, and what its status says in the end. */
 import t from 'tap'
-import { migrationRights } from '../../../hooks/migration/children.ts'
+import { migrationRbac } from '../../../hooks/migration/job.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
 import { context } from '../../builders.ts'
-import { said } from '../decisions.ts'
-import { copyJob, migration, ready, report, result } from './objects.ts'
+import { statusSummary } from '../decisions.ts'
+import { migrationJob, migration, ready, report, result } from './objects.ts'
 
 t.test('Pending until point counts are read, then Running with its progress', async (t) => {
-  const jobs = [copyJob()]
+  const jobs = [migrationJob()]
   const pending = sync(ready({ jobs, progress: report() }), context)
-  t.strictSame(said(pending), [
+  t.strictSame(statusSummary(pending), [
     'Pending',
     'MigrationStarting',
     'the points of its collections are being counted',
   ])
   const message = 'waits for the source ns/b: no answer'
   const waiting = sync(ready({ jobs, progress: report({ message }) }), context)
-  t.strictSame(said(waiting), ['Pending', 'MigrationStarting', message])
+  t.strictSame(statusSummary(waiting), ['Pending', 'MigrationStarting', message])
   const progress = report({ migration: result(), message: 'collection 2 of 2' })
   const decision = sync(ready({ jobs, progress }), context)
-  t.strictSame(said(decision), ['Running', 'MigrationRunning', 'collection 2 of 2'])
+  t.strictSame(statusSummary(decision), ['Running', 'MigrationRunning', 'collection 2 of 2'])
   t.match(decision.status, {
     startTime: '2026-03-01T11:55:00Z',
     source: 'ns/b',
@@ -38,14 +38,14 @@ t.test('Pending until point counts are read, then Running with its progress', as
       message: 'copies 1000 points of 2 collections from ns/b',
     },
   ])
-  t.equal(decision.children.length, migrationRights(migration()).length + 1)
+  t.equal(decision.children.length, migrationRbac(migration()).length + 1)
 })
 
 t.test('MigrationCompleted: Copied n/m, and all of the points', async (t) => {
   const whole = result({ completed: 2, pointsCopied: 999 })
   const progress = report({ state: 'Done', migration: whole })
-  const decision = sync(ready({ jobs: [copyJob()], progress }), context)
-  t.strictSame(said(decision), ['Completed', 'MigrationCompleted', 'Copied 2/2'])
+  const decision = sync(ready({ jobs: [migrationJob()], progress }), context)
+  t.strictSame(statusSummary(decision), ['Completed', 'MigrationCompleted', 'Copied 2/2'])
   t.match(decision.status, {
     progress: { percentage: 100 },
     completionTime: '2026-03-01T11:59:30Z',
@@ -56,8 +56,8 @@ t.test('MigrationCompleted: Copied n/m, and all of the points', async (t) => {
 t.test('MigrationFailed: the error is that of the first collection that failed', async (t) => {
   const failed = result({ failed: 1, error: 'docs: the source has 5 points, the target 4' })
   const progress = report({ state: 'Failed', message: 'Copied 1/2', migration: failed })
-  const decision = sync(ready({ jobs: [copyJob()], progress }), context)
-  t.strictSame(said(decision), ['Failed', 'MigrationFailed', 'Copied 1/2'])
+  const decision = sync(ready({ jobs: [migrationJob()], progress }), context)
+  t.strictSame(statusSummary(decision), ['Failed', 'MigrationFailed', 'Copied 1/2'])
   t.equal(decision.status.error, 'docs: the source has 5 points, the target 4')
   t.equal(decision.status.progress?.percentage, 75)
   t.match(decision.events, [{ type: 'Warning', reason: 'MigrationFailed', message: /docs: the/ }])
@@ -70,7 +70,7 @@ t.test(
     for (const indexingThreshold of [undefined, 10_000]) {
       const held = indexingThreshold === undefined ? {} : { indexingThreshold }
       const progress = report({ migration: result({ position: { ...position, ...held } }) })
-      const jobs = [copyJob({ ended: ['Failed', 40], failed: 7 })]
+      const jobs = [migrationJob({ ended: ['Failed', 40], failed: 7 })]
       const { status } = sync(ready({ jobs, progress }), context)
       const left = '; indexing_threshold of docs may still be 0 on the target: set it to 10000'
       t.equal(status.error, `Job crashed 7 times${indexingThreshold === undefined ? '' : left}`)
@@ -89,7 +89,10 @@ t.test('what is known of the progress stays when somebody removes the report', a
       ...{ pointsTotal: 1000, pointsCopied: 750, percentage: 75 },
     },
   }
-  const decision = sync(ready({ migration: migration({ status }), jobs: [copyJob()] }), context)
+  const decision = sync(
+    ready({ migration: migration({ status }), jobs: [migrationJob()] }),
+    context,
+  )
   t.match(decision.status, status)
 })
 
@@ -97,8 +100,8 @@ t.test('collections that the report has no space for are counted in the status',
   const progress = report({
     migration: result({ unlisted: { completed: 7, failed: 2, pending: 0 } }),
   })
-  const { status } = sync(ready({ jobs: [copyJob()], progress }), context)
+  const { status } = sync(ready({ jobs: [migrationJob()], progress }), context)
   t.strictSame(status.unlistedCollections, { completed: 7, failed: 2 })
-  const later = ready({ jobs: [copyJob()], migration: migration({ status }) })
+  const later = ready({ jobs: [migrationJob()], migration: migration({ status }) })
   t.strictSame(sync(later, context).status.unlistedCollections, { completed: 7, failed: 2 })
 })

@@ -1,20 +1,20 @@
 /** The decisions on a VecMigration's life. */
 import t from 'tap'
-import { MigrationPlan } from '../../../crds/migration-command.ts'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { MigrationPlan } from '../../../crds/contract/migration-job.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { Lease } from '../../../crds/kubernetes.ts'
-import type { SeenLease } from '../../../hooks/lease.ts'
-import { migrationRights } from '../../../hooks/migration/children.ts'
-import type { Observed } from '../../../hooks/migration/observed.ts'
+import type { ObservedLease } from '../../../hooks/lease.ts'
+import { migrationRbac } from '../../../hooks/migration/job.ts'
+import type { Observed } from '../../../hooks/migration/observe.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
-import { JOB_CHILD_KINDS } from '../../../hooks/rights.ts'
+import { JOB_CHILD_KINDS } from '../../../hooks/rbac.ts'
 import { ago, cluster, context, secret } from '../../builders.ts'
-import { jobIn, planIn, podOf, said } from '../decisions.ts'
+import { createdJob, jobPlan, jobPod, statusSummary } from '../decisions.ts'
 import {
-  BOTH,
+  CLUSTERS,
   ENDPOINT,
-  KEYED,
-  copyJob,
+  WITH_API_KEY,
+  migrationJob,
   migration,
   ready,
   report,
@@ -26,7 +26,7 @@ const MISSING: [string, Partial<Observed>, string, string][] = [
   ['target', { clusters: { source: running('b') } }, 'ClusterNotFound', 'cluster ns/a not found'],
   [
     'running target',
-    { clusters: { ...BOTH, target: cluster({ name: 'a' }) } },
+    { clusters: { ...CLUSTERS, target: cluster({ name: 'a' }) } },
     'ClusterNotReady',
     'target cluster not ready: cluster ns/a is not installed, not Running',
   ],
@@ -39,13 +39,13 @@ const MISSING: [string, Partial<Observed>, string, string][] = [
   ['source', { clusters: { target: running('a') } }, 'ClusterNotFound', 'cluster ns/b not found'],
   [
     'key of the target',
-    { clusters: { ...BOTH, target: running('a', KEYED) } },
+    { clusters: { ...CLUSTERS, target: running('a', WITH_API_KEY) } },
     'SecretNotFound',
     'Secret ns/vec-a-apikey not found',
   ],
   [
     'key of the source',
-    { clusters: { ...BOTH, source: running('b', KEYED) } },
+    { clusters: { ...CLUSTERS, source: running('b', WITH_API_KEY) } },
     'SecretNotFound',
     'Secret ns/vec-b-apikey not found',
   ],
@@ -68,7 +68,7 @@ const MISSING: [string, Partial<Observed>, string, string][] = [
 for (const [what, parts, reason, message] of MISSING) {
   t.test(`VecMigration without its ${what} is Pending, to be seen again in 30 s`, async (t) => {
     const decision = sync(ready({ children: [], ...parts }), context)
-    t.strictSame(said(decision), ['Pending', reason, message])
+    t.strictSame(statusSummary(decision), ['Pending', reason, message])
     t.strictSame(decision.children, [])
     t.equal(decision.resyncAfterSeconds, 30)
     t.strictSame(Object.keys(decision.status), ['phase', 'source', 'conditions'])
@@ -77,17 +77,17 @@ for (const [what, parts, reason, message] of MISSING) {
 
 t.test('the rights come first, then the Job, then its report', async (t) => {
   const first = sync(ready({ children: [] }), context)
-  t.strictSame(first.children, migrationRights(migration()))
-  t.strictSame(said(first), [
+  t.strictSame(first.children, migrationRbac(migration()))
+  t.strictSame(statusSummary(first), [
     'Pending',
     'MigrationStarting',
     'the rights of the Job are being made',
   ])
   const second = sync(ready(), context)
-  t.strictSame(podOf(second).container.args, ['jobs/cli.js', 'migration', 'run', 'ns/m'])
-  const started = `Job ${copyJob().metadata.name} was started`
-  t.strictSame(said(second), ['Pending', 'MigrationStarting', started])
-  t.match(planIn(second, MigrationPlan), {
+  t.strictSame(jobPod(second).container.args, ['jobs/main.js', 'migration', 'run', 'ns/m'])
+  const started = `Job ${migrationJob().metadata.name} was started`
+  t.strictSame(statusSummary(second), ['Pending', 'MigrationStarting', started])
+  t.match(jobPlan(second, MigrationPlan), {
     resource: 'vecmigrations',
     run: 1,
     source: { cluster: { namespace: 'ns', name: 'b' } },
@@ -103,7 +103,7 @@ t.test('the rights come first, then the Job, then its report', async (t) => {
 t.test('API key and CA of an endpoint are mounted from Secrets of its own namespace', async (t) => {
   const observed = ready({
     migration: migration({ spec: { source: ENDPOINT } }),
-    clusters: { target: running('a', KEYED) },
+    clusters: { target: running('a', WITH_API_KEY) },
     secrets: {
       engine: secret({ 'api-key': 'k' }),
       'source-engine': secret({ token: 'k' }),
@@ -111,7 +111,7 @@ t.test('API key and CA of an endpoint are mounted from Secrets of its own namesp
     },
   })
   const decision = sync(observed, context)
-  const mounted = podOf(decision).volumes.filter(({ secret }) => secret !== undefined)
+  const mounted = jobPod(decision).volumes.filter(({ secret }) => secret !== undefined)
   t.strictSame(
     mounted.map(({ name, secret }) => [name, secret?.secretName]),
     [
@@ -120,7 +120,7 @@ t.test('API key and CA of an endpoint are mounted from Secrets of its own namesp
       ['source-tls', 'old-ca'],
     ],
   )
-  t.strictSame(planIn(decision, MigrationPlan).source, {
+  t.strictSame(jobPlan(decision, MigrationPlan).source, {
     url: 'https://db.example:6333',
     apiKey: 'token',
     ca: 'bundle.pem',
@@ -128,7 +128,7 @@ t.test('API key and CA of an endpoint are mounted from Secrets of its own namesp
   t.strictSame(sync({ ...observed, migration: migration() }, context).status.source, 'ns/b')
 })
 
-const elsewhere = running('b', KEYED)
+const elsewhere = running('b', WITH_API_KEY)
 elsewhere.metadata.namespace = 'other'
 const fromElsewhere = migration({
   spec: { source: { clusterRef: { name: 'b', namespace: 'other' } } },
@@ -139,20 +139,20 @@ t.test(
   async (t) => {
     const observed = ready({
       migration: fromElsewhere,
-      clusters: { source: elsewhere, target: running('a', KEYED) },
+      clusters: { source: elsewhere, target: running('a', WITH_API_KEY) },
       secrets: { engine: secret({ 'api-key': 'k' }), 'source-engine': secret({ 'api-key': 's' }) },
     })
     const started = sync(observed, context)
-    const name = jobIn(started)?.metadata.name ?? ''
+    const name = createdJob(started)?.metadata.name ?? ''
     t.strictSame(
-      podOf(started).volumes.flatMap(({ name, secret }) => (secret ? [[name, secret]] : [])),
+      jobPod(started).volumes.flatMap(({ name, secret }) => (secret ? [[name, secret]] : [])),
       [
         ['engine', { secretName: 'vec-a-apikey', optional: true }],
         ['source-engine', { secretName: `${name}-source-engine` }],
       ],
     )
-    const job = copyJob()
-    const during = sync({ ...observed, jobs: [job], progress: report(), copies: {} }, context)
+    const job = migrationJob()
+    const during = sync({ ...observed, jobs: [job], progress: report(), secretCopies: {} }, context)
     t.match(during.writeCopies, [
       {
         metadata: {
@@ -168,7 +168,7 @@ t.test(
       ...observed,
       jobs: [job],
       progress: report(),
-      copies: { 'source-engine': copy },
+      secretCopies: { 'source-engine': copy },
     } as Observed
     t.equal(sync(equal, context).writeCopies, undefined)
     const progress = report({ state: 'Done', migration: result() })
@@ -184,13 +184,13 @@ t.test('a migration waits until both clusters allow its namespace', async (t) =>
   const closed = running('b', { annotations: { [ANNOTATIONS.allowFrom]: 'third' } })
   closed.metadata.namespace = 'other'
   const decision = sync(
-    ready({ migration: fromElsewhere, clusters: { ...BOTH, source: closed } }),
+    ready({ migration: fromElsewhere, clusters: { ...CLUSTERS, source: closed } }),
     context,
   )
   const message = /cluster other\/b does not allow namespace ns/
   t.match(decision.status, { phase: 'Pending', conditions: [{ reason: 'NotAllowed', message }] })
   t.equal(decision.resyncAfterSeconds, 30)
-  t.equal(jobIn(decision), undefined)
+  t.equal(createdJob(decision), undefined)
 })
 
 t.test('while a restore writes to source or target no migration starts', async (t) => {
@@ -200,12 +200,16 @@ t.test('while a restore writes to source or target no migration starts', async (
     metadata: { name: 'vec-a-write', namespace: 'ns' },
     spec: { holderIdentity: 'VecRestore/ns/r/uid-r', acquireTime: ago(5) },
   }
-  const held: SeenLease = { kind: 'write', lease, jobs: [] }
-  const free: SeenLease = { kind: 'write' }
+  const held: ObservedLease = { kind: 'write', lease, jobs: [] }
+  const free: ObservedLease = { kind: 'write' }
   for (const writers of [[held], [free, held]]) {
     const decision = sync(ready({ writers }), context)
-    t.strictSame(said(decision), ['Pending', 'WaitingForTurn', 'waits for VecRestore ns/r'])
-    t.equal(jobIn(decision), undefined)
-    t.equal(decision.children.length, migrationRights(migration()).length)
+    t.strictSame(statusSummary(decision), [
+      'Pending',
+      'WaitingForTurn',
+      'waits for VecRestore ns/r',
+    ])
+    t.equal(createdJob(decision), undefined)
+    t.equal(decision.children.length, migrationRbac(migration()).length)
   }
 })

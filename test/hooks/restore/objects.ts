@@ -1,17 +1,20 @@
 /** What is observed of a restore; a test states only what it is about. */
-import type { Progress } from '../../../crds/command.ts'
+import type { Progress } from '../../../crds/contract/job.ts'
 import type { Job, Lease } from '../../../crds/kubernetes.ts'
-import type { RestoreResult } from '../../../crds/restore-command.ts'
+import type { RestoreResult } from '../../../crds/contract/restore-job.ts'
 import type { VecRestore } from '../../../crds/restore.ts'
-import { restoreRights, wantedRun } from '../../../hooks/restore/children.ts'
-import type { Observed } from '../../../hooks/restore/observed.ts'
-import { ago, resource, type JobParts, type Parts } from '../../builders.ts'
-import { leaseOf, reportOf, transferJobOf } from '../transfer.ts'
+import { restoreRbac, desiredPlan } from '../../../hooks/restore/job.ts'
+import type { Observed } from '../../../hooks/restore/observe.ts'
+import { ago, resource, type JobOverrides, type ResourceOverrides } from '../../builders.ts'
+import { leaseOf, progressReport, dataJobOf } from '../data-job/fixtures.ts'
 import { backup, bucketKeys, runningCluster } from '../backup/objects.ts'
 
-export type RestoreParts = Parts<VecRestore['spec'], NonNullable<VecRestore['status']>>
+export type RestoreOverrides = ResourceOverrides<
+  VecRestore['spec'],
+  NonNullable<VecRestore['status']>
+>
 
-export function restore({ spec, ...parts }: RestoreParts = {}): VecRestore {
+export function restore({ spec, ...overrides }: RestoreOverrides = {}): VecRestore {
   return resource(
     'VecRestore',
     {
@@ -22,34 +25,34 @@ export function restore({ spec, ...parts }: RestoreParts = {}): VecRestore {
       waitForIndexing: true,
       ...spec,
     },
-    { name: 'r', ...parts },
+    { name: 'r', ...overrides },
   )
 }
 
 /** A restore that names its bucket itself. */
-export function direct(): VecRestore {
+export function directRestore(): VecRestore {
   const { bucket, region, forcePathStyle, credentialsSecretRef } = backup().spec.storage.s3
   const s3 = { bucket, region, forcePathStyle, credentialsSecretRef, path: '/daily/b/' }
-  const made = restore({ spec: { source: { s3 } } })
-  delete made.spec.backupRef
-  return made
+  const object = restore({ spec: { source: { s3 } } })
+  delete object.spec.backupRef
+  return object
 }
 
-export function completedBackup(parts: Parameters<typeof backup>[0] = {}) {
-  return backup({ status: { phase: 'Completed' }, ...parts })
+export function completedBackup(overrides: Parameters<typeof backup>[0] = {}) {
+  return backup({ status: { phase: 'Completed' }, ...overrides })
 }
 
 /** Hash of the plan that is wanted for `ready()`. */
-export const PLAN =
-  wantedRun(restore(), runningCluster(), { backup: completedBackup() })?.hash ?? ''
+export const PLAN_HASH =
+  desiredPlan(restore(), runningCluster(), { backup: completedBackup() })?.hash ?? ''
 
-const TRANSFER = { kind: 'restore', uid: 'uid-r', plan: PLAN }
+const DATA_JOB = { kind: 'restore', uid: 'uid-r', plan: PLAN_HASH }
 
-export function restoreJob(parts: JobParts = {}): Job {
-  return transferJobOf(TRANSFER, parts)
+export function restoreJob(overrides: JobOverrides = {}): Job {
+  return dataJobOf(DATA_JOB, overrides)
 }
 
-export function result(parts: Partial<RestoreResult> = {}): RestoreResult {
+export function result(overrides: Partial<RestoreResult> = {}): RestoreResult {
   return {
     startedAt: ago(300),
     phase: 'Restoring',
@@ -63,39 +66,41 @@ export function result(parts: Partial<RestoreResult> = {}): RestoreResult {
       { name: 'new', originalName: 'old', status: 'Restoring' },
     ],
     unlisted: { completed: 0, failed: 0, pending: 0 },
-    ...parts,
+    ...overrides,
   }
 }
 
-export function report(parts: Partial<Progress> = {}): Progress {
-  return reportOf(TRANSFER, parts)
+export function report(overrides: Partial<Progress> = {}): Progress {
+  return progressReport(DATA_JOB, overrides)
 }
 
-export const MINE = 'VecRestore/ns/r/uid-r'
+export const OWN_HOLDER = 'VecRestore/ns/r/uid-r'
 
 /** Both Leases, in the hands of somebody for some seconds. */
-export function leasesOf(holder: string, seconds = 20, jobs: Job[] = []) {
-  const seen = (kind: 'write' | 'backup'): { kind: typeof kind; lease: Lease; jobs: Job[] } => ({
+export function heldLeases(holder: string, seconds = 20, jobs: Job[] = []) {
+  const observedLease = (
+    kind: 'write' | 'backup',
+  ): { kind: typeof kind; lease: Lease; jobs: Job[] } => ({
     kind,
     lease: leaseOf(kind, holder, seconds),
     jobs,
   })
-  return { write: seen('write'), backup: seen('backup') }
+  return { write: observedLease('write'), backup: observedLease('backup') }
 }
 
 /** Nothing is missing but the Job: the rights are there, and the Leases have been held long enough. */
-export function ready(parts: Partial<Observed> = {}): Observed {
-  const jobs = parts.jobs ?? []
+export function ready(overrides: Partial<Observed> = {}): Observed {
+  const jobs = overrides.jobs ?? []
   return {
     restore: restore(),
     cluster: runningCluster(),
     backup: completedBackup(),
     secrets: { bucket: bucketKeys },
     liveJobs: [],
-    leases: leasesOf(MINE),
-    others: [],
+    leases: heldLeases(OWN_HOLDER),
+    conflictingWork: [],
     jobs,
-    ...parts,
-    children: [...(parts.children ?? restoreRights(restore())), ...jobs],
+    ...overrides,
+    children: [...(overrides.children ?? restoreRbac(restore())), ...jobs],
   }
 }

@@ -1,15 +1,14 @@
 /** What is read before a decision about a VecRestore, and when. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
-import { wantedRun } from '../../../hooks/restore/children.ts'
-import { observe } from '../../../hooks/restore/observe.ts'
-import type { RestorePorts } from '../../../hooks/restore/ports.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { desiredPlan } from '../../../hooks/restore/job.ts'
+import { observe, type RestorePorts } from '../../../hooks/restore/observe.ts'
 import { context, statefulSet } from '../../builders.ts'
 import { bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
-import { requestOf } from '../request.ts'
-import { noting } from '../transfer.ts'
-import { completedBackup, direct, report, restore, restoreJob } from './objects.ts'
-import { portsOf } from './ports.ts'
+import { recordCalls } from '../data-job/fixtures.ts'
+import { hookRequest } from '../request.ts'
+import { completedBackup, directRestore, report, restore, restoreJob } from './objects.ts'
+import { fakePorts } from './ports.ts'
 
 const KEYED = { spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }
 
@@ -26,8 +25,8 @@ async function observed(
   parent: Parent,
   { jobs = [], answers = whole, related = [] }: { jobs?: object[]; answers?: Partial<RestorePorts>; related?: object[] } = {}, // prettier-ignore
 ) {
-  const { ports, asked } = noting(portsOf(answers).ports)
-  return { found: await observe(requestOf(parent, jobs, related), ports, context), asked }
+  const { ports, calls: asked } = recordCalls(fakePorts(answers).ports)
+  return { found: await observe(hookRequest(parent, jobs, related), ports, context), asked }
 }
 
 /** A restore whose Job has told this of itself. */
@@ -86,7 +85,7 @@ t.test('what is not there is not known, and nothing of it is read', async (t) =>
   const { found, asked } = await observed(restore(), { answers: {} })
   t.strictSame(asked, ['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b'])
   t.strictSame(found, { restore: restore(), children: [], jobs: [], secrets: {} })
-  const named = await observed(direct())
+  const named = await observed(directRestore())
   t.notOk(
     named.asked.some((call) => call.startsWith('backup')),
     'a bucket that is named directly',
@@ -103,7 +102,7 @@ t.test('a cluster that was shown and is gone has no Leases', async (t) => {
 t.test('while a Job starts its copies are looked at', async (t) => {
   const cluster = runningCluster({ ...KEYED, namespace: 'search' })
   const parent = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'search' } } })
-  const plan = wantedRun(parent, cluster, { backup: completedBackup() })?.hash ?? ''
+  const plan = desiredPlan(parent, cluster, { backup: completedBackup() })?.hash ?? ''
   const answers = { ...whole, cluster: async () => cluster, secret: async () => keySecret() }
   const { found, asked } = await observed(parent, { jobs: [restoreJob({ plan })], answers })
   const { name } = restoreJob().metadata
@@ -111,7 +110,7 @@ t.test('while a Job starts its copies are looked at', async (t) => {
     asked.filter((call) => call.startsWith('copy')),
     [`copy ns/${name}-engine`, `copy ns/${name}-tls`],
   )
-  t.strictSame(found.copies, {})
+  t.strictSame(found.secretCopies, {})
   t.match(found.secrets, { engine: keySecret() })
 })
 

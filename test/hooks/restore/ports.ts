@@ -1,20 +1,20 @@
 /** Ports of the VecRestore room over plain data, and a record of what was written through them. */
-import type { RestorePorts } from '../../../hooks/restore/ports.ts'
-import { sharedPorts } from '../transfer.ts'
+import type { RestorePorts } from '../../../hooks/restore/observe.ts'
+import { fakeDataJobPorts } from '../data-job/fixtures.ts'
 
 /** Ports that find nothing, unless a test says otherwise. */
-export function portsOf(answers: Partial<RestorePorts> = {}): {
+export function fakePorts(overrides: Partial<RestorePorts> = {}): {
   ports: RestorePorts
-  written: string[]
+  writes: string[]
 } {
-  const written: string[] = []
+  const writes: string[] = []
   const ports: RestorePorts = {
-    ...sharedPorts(written),
+    ...fakeDataJobPorts(writes),
     statefulSet: async () => undefined,
     backup: async () => undefined,
     restore: async () => undefined,
-    othersAt: async () => [],
-    ...answers,
+    conflictingWork: async () => [],
+    ...overrides,
   }
-  return { ports, written }
+  return { ports, writes }
 }

@@ -1,13 +1,13 @@
 /** A VecRestore while its Job works, and what its status says in the end. */
 import t from 'tap'
-import { kept } from '../../../hooks/job.ts'
-import { restoreRights } from '../../../hooks/restore/children.ts'
+import { unchanged } from '../../../hooks/job.ts'
+import { restoreRbac } from '../../../hooks/restore/job.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { ago, context } from '../../builders.ts'
-import { said } from '../decisions.ts'
+import { statusSummary } from '../decisions.ts'
 import { ready, report, restore, restoreJob, result } from './objects.ts'
 
-const keptRights = restoreRights(restore()).map((right) => kept(right as never))
+const keptRights = restoreRbac(restore()).map((right) => unchanged(right as never))
 
 t.test('Downloading until the manifest was read, then Restoring, with what is done', async (t) => {
   const jobs = [restoreJob()]
@@ -35,15 +35,15 @@ t.test('Downloading until the manifest was read, then Restoring, with what is do
     currentCollection: 'new',
     percentage: 25,
   })
-  t.strictSame(said(decision), ['Restoring', 'RestoreRunning', message])
+  t.strictSame(statusSummary(decision), ['Restoring', 'RestoreRunning', message])
   t.equal(decision.resyncAfterSeconds, 30)
-  t.strictSame(decision.children, [...keptRights, kept(jobs[0] as never)])
+  t.strictSame(decision.children, [...keptRights, unchanged(jobs[0] as never)])
 })
 
 t.test('before the Job says what it does, the restore has started', async (t) => {
   const jobs = [restoreJob()]
   const started = ['Downloading', 'RestoreRunning', 'the restore has started']
-  t.strictSame(said(sync(ready({ jobs, progress: report() }), context)), started)
+  t.strictSame(statusSummary(sync(ready({ jobs, progress: report() }), context)), started)
 })
 
 t.test('what is known of the progress stays when somebody removes the report', async (t) => {
@@ -73,7 +73,7 @@ t.test('a Job that has just ended without a word leaves the restore as it was', 
   const status = { phase: 'Restoring', startTime: ago(300) } as const
   const jobs = [restoreJob({ ended: ['Complete', 5] })]
   const decision = sync(ready({ restore: restore({ status }), jobs }), context)
-  t.strictSame(said(decision), ['Restoring', 'RestoreRunning', 'the restore has started'])
+  t.strictSame(statusSummary(decision), ['Restoring', 'RestoreRunning', 'the restore has started'])
   t.equal(decision.resyncAfterSeconds, 2)
 })
 
@@ -119,7 +119,7 @@ t.test('any collection failed: Failed, and error is the first failure', async (t
   const failed = result({ failed: 1, error: 'docs is red: no space left' })
   const progress = report({ state: 'Failed', message: 'Restored 1/2', restore: failed })
   const decision = sync(ready({ jobs: [restoreJob({ ended: ['Failed', 5] })], progress }), context)
-  t.strictSame(said(decision), ['Failed', 'RestoreFailed', 'Restored 1/2'])
+  t.strictSame(statusSummary(decision), ['Failed', 'RestoreFailed', 'Restored 1/2'])
   t.equal(decision.status.error, 'docs is red: no space left')
 })
 

@@ -1,25 +1,25 @@
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/names.ts'
-import { RestorePlan } from '../../../crds/restore-command.ts'
-import { restoreRights } from '../../../hooks/restore/children.ts'
-import type { Observed } from '../../../hooks/restore/observed.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { RestorePlan } from '../../../crds/contract/restore-job.ts'
+import { restoreRbac } from '../../../hooks/restore/job.ts'
+import type { Observed } from '../../../hooks/restore/observe.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { ago, cluster, context, secret, statefulSet } from '../../builders.ts'
 import { backup, bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
-import { jobIn, planIn, said } from '../decisions.ts'
-import { leaseOf } from '../transfer.ts'
+import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
 import {
-  MINE,
+  OWN_HOLDER,
   completedBackup,
-  direct,
-  leasesOf,
+  directRestore,
+  heldLeases,
   ready,
   report,
   restore,
   restoreJob,
 } from './objects.ts'
 
-const rights = restoreRights(restore())
+const rights = restoreRbac(restore())
 const free = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
 
 const waits: [string, Partial<Observed>, string, string][] = [
@@ -77,7 +77,7 @@ const waits: [string, Partial<Observed>, string, string][] = [
 for (const [what, parts, reason, message] of waits) {
   t.test(`a VecRestore whose ${what} is Pending, and asked again after 30 s`, async (t) => {
     const decision = sync(ready({ leases: free, children: [], ...parts }), context)
-    t.strictSame(said(decision), ['Pending', reason, message])
+    t.strictSame(statusSummary(decision), ['Pending', reason, message])
     t.strictSame(decision.children, [])
     t.equal(decision.resyncAfterSeconds, 30)
     t.equal(decision.status.sourceBackup, 'b')
@@ -117,7 +117,7 @@ for (const [title, parts, message] of permissions) {
     const decision = sync(ready(parts), context)
     t.match(decision.status, { phase: 'Pending', conditions: [{ reason: 'NotAllowed', message }] })
     t.notOk('completionTime' in decision.status)
-    t.equal(jobIn(decision), undefined)
+    t.equal(createdJob(decision), undefined)
     t.equal(decision.resyncAfterSeconds, 30)
   })
 }
@@ -135,8 +135,8 @@ for (const [title, parts, error] of refusals) {
     const decision = sync(ready(parts), context)
     t.equal(decision.status.phase, 'Failed')
     t.match(decision.status.error, error)
-    t.strictSame(said(decision).slice(1), ['RestoreFailed', 'Restored 0/0'])
-    t.equal(jobIn(decision), undefined)
+    t.strictSame(statusSummary(decision).slice(1), ['RestoreFailed', 'Restored 0/0'])
+    t.equal(createdJob(decision), undefined)
     t.match(decision.events, [{ type: 'Warning', reason: 'RestoreFailed' }])
     t.equal(decision.leases?.length, 2, 'nobody is held up by it')
   })
@@ -147,27 +147,30 @@ t.test('the rights of the Job are seen before anything is taken', async (t) => {
   t.strictSame(decision.children, rights)
   t.equal(decision.leases, undefined)
   t.equal(decision.resyncAfterSeconds, 2)
-  t.equal(said(decision)[2], 'the rights of the Job are being made')
+  t.equal(statusSummary(decision)[2], 'the rights of the Job are being made')
 })
 
 t.test('a restore takes both Leases of its target, the one that all need first', async (t) => {
   const decision = sync(ready({ leases: free }), context)
   t.match(decision.leases, [
-    { act: 'take', lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: MINE } } },
+    {
+      act: 'take',
+      lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: OWN_HOLDER } },
+    },
     { act: 'take', lease: { metadata: { name: 'vec-a-write' } } },
   ])
-  t.strictSame(said(decision), [
+  t.strictSame(statusSummary(decision), [
     'Pending',
     'RestoreStarting',
     'the Leases of the cluster are being taken',
   ])
-  t.equal(jobIn(decision), undefined)
+  t.equal(createdJob(decision), undefined)
 })
 
 t.test('a restore has both Leases or none, and says for whom it waits', async (t) => {
   const other = 'VecBackup/ns/other/uid-o'
   const leases = {
-    write: { kind: 'write', lease: leaseOf('write', MINE), jobs: [] },
+    write: { kind: 'write', lease: leaseOf('write', OWN_HOLDER), jobs: [] },
     backup: { kind: 'backup', lease: leaseOf('backup', other), jobs: [] },
   } as const
   const decision = sync(
@@ -180,27 +183,35 @@ t.test('a restore has both Leases or none, and says for whom it waits', async (t
     }),
     context,
   )
-  t.strictSame(said(decision), ['Pending', 'WaitingForTurn', 'waits for VecBackup ns/other'])
+  t.strictSame(statusSummary(decision), [
+    'Pending',
+    'WaitingForTurn',
+    'waits for VecBackup ns/other',
+  ])
   t.match(decision.leases, [{ act: 'drop', lease: { metadata: { name: 'vec-a-write' } } }])
 })
 
 t.test('who works on the target without a Lease is waited for, and both go back', async (t) => {
-  const decision = sync(ready({ others: ['VecMigration ns/m'] }), context)
-  t.strictSame(said(decision), ['Pending', 'WaitingForTurn', 'waits for VecMigration ns/m'])
+  const decision = sync(ready({ conflictingWork: ['VecMigration ns/m'] }), context)
+  t.strictSame(statusSummary(decision), [
+    'Pending',
+    'WaitingForTurn',
+    'waits for VecMigration ns/m',
+  ])
   t.match(decision.leases, [{ act: 'drop' }, { act: 'drop' }])
 })
 
 t.test('15 s after the Leases were taken it looks once more, and then makes the Job', async (t) => {
-  const early = sync(ready({ leases: leasesOf(MINE, 4) }), context)
-  t.equal(jobIn(early), undefined)
+  const early = sync(ready({ leases: heldLeases(OWN_HOLDER, 4) }), context)
+  t.equal(createdJob(early), undefined)
   t.equal(early.resyncAfterSeconds, 11)
   t.equal(early.leases, undefined, 'they are held')
-  t.strictSame(said(early), [
+  t.strictSame(statusSummary(early), [
     'Pending',
     'RestoreStarting',
     'the Leases of the cluster are held: looks once more who is at work there',
   ])
-  t.ok(jobIn(sync(ready({ leases: leasesOf(MINE, 15) }), context)))
+  t.ok(createdJob(sync(ready({ leases: heldLeases(OWN_HOLDER, 15) }), context)))
 })
 
 t.test(
@@ -212,11 +223,11 @@ t.test(
       ready({ cluster: secured, secrets, statefulSet: statefulSet(3) }),
       context,
     )
-    t.equal(said(decision)[2], `Job ${restoreJob().metadata.name} was started`)
-    t.match(jobIn(decision), {
-      spec: { template: { spec: { containers: [{ args: ['jobs/cli.js', 'restore', 'run', 'ns/r'] }] } } }, // prettier-ignore
+    t.equal(statusSummary(decision)[2], `Job ${restoreJob().metadata.name} was started`)
+    t.match(createdJob(decision), {
+      spec: { template: { spec: { containers: [{ args: ['jobs/main.js', 'restore', 'run', 'ns/r'] }] } } }, // prettier-ignore
     })
-    t.match(planIn(decision, RestorePlan), {
+    t.match(jobPlan(decision, RestorePlan), {
       resource: 'vecrestores',
       name: 'r',
       uid: 'uid-r',
@@ -225,7 +236,7 @@ t.test(
       source: { bucket: 'store', path: 'daily/b', credentialsSecretRef: { name: 's3' } },
       backup: { name: 'b', uid: 'uid-b' },
     })
-    t.match(jobIn(decision), {
+    t.match(createdJob(decision), {
       spec: {
         template: {
           spec: {
@@ -242,11 +253,11 @@ t.test(
 )
 
 t.test('a bucket may be named directly, without a VecBackup', async (t) => {
-  const observed = ready({ restore: direct() })
+  const observed = ready({ restore: directRestore() })
   delete observed.backup
   const decision = sync(observed, context)
-  t.match(planIn(decision, RestorePlan), { source: { bucket: 'store', path: '/daily/b/' } })
-  t.notOk('backup' in planIn(decision, RestorePlan))
+  t.match(jobPlan(decision, RestorePlan), { source: { bucket: 'store', path: '/daily/b/' } })
+  t.notOk('backup' in jobPlan(decision, RestorePlan))
   t.equal(decision.status.sourceBackup, 's3://store/daily/b')
 })
 
@@ -265,11 +276,11 @@ t.test(
       backup: completedBackup({ annotations: { [ANNOTATIONS.allowFrom]: 'mine, x' } }),
       cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }),
       secrets: { bucket: secret({ ...bucketKeysText, other: 'x' }), engine: keySecret() },
-      children: restoreRights(foreign),
-      leases: leasesOf('VecRestore/mine/r/uid-r'),
+      children: restoreRbac(foreign),
+      leases: heldLeases('VecRestore/mine/r/uid-r'),
     }
     const made = sync(ready(parts), context)
-    t.match(jobIn(made), {
+    t.match(createdJob(made), {
       spec: {
         template: {
           spec: {
@@ -283,7 +294,10 @@ t.test(
       },
     })
     const job = restoreJob()
-    const running = sync(ready({ ...parts, jobs: [job], copies: {}, progress: report() }), context)
+    const running = sync(
+      ready({ ...parts, jobs: [job], secretCopies: {}, progress: report() }),
+      context,
+    )
     t.match(
       running.writeCopies?.map(({ metadata, data }) => [metadata.name, Object.keys(data ?? {})]),
       [

@@ -1,11 +1,11 @@
 /** Who may write in a folder: one backup, and none inside or around the folder of another. */
 import t, { type Test } from 'tap'
-import { backupFolder, ownerKey } from '../../../crds/layout.ts'
-import { Claim, type Owner } from '../../../jobs/backup/owner.ts'
-import { Bucket } from '../../../jobs/clients/s3.ts'
+import { backupFolder, ownerKey } from '../../../crds/contract/backup-keys.ts'
+import { FolderClaim, type Owner } from '../../../jobs/backup/owner.ts'
+import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer, type S3Misbehave } from '../../doubles/bucket/server.ts'
-import { instantTime } from '../job-world.ts'
+import { instantClock } from '../job-world.ts'
 
 const { signal } = new AbortController()
 
@@ -15,7 +15,7 @@ async function stage(t: Test) {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
-    time: instantTime(),
+    time: instantClock(),
     log,
   })
   t.teardown(async () => {
@@ -25,14 +25,20 @@ async function stage(t: Test) {
   const store = s3.buckets.get('backups')
   if (store === undefined) throw new Error('there is no bucket')
   const claimOf = (prefix: string, name: string, uid = `uid-${name}`) => {
-    const claim = new Claim({ bucket, folder: backupFolder({ prefix, name }), uid, signal, log })
-    const take = () => claim.take(async () => ownerOf(name, uid))
-    return { take, confirm: () => claim.confirm() }
+    const claim = new FolderClaim({
+      bucket,
+      folder: backupFolder({ prefix, name }),
+      uid,
+      signal,
+      log,
+    })
+    const take = () => claim.acquire(async () => ownerNamed(name, uid))
+    return { take, confirm: () => claim.verify() }
   }
   return { s3, store, claimOf, put: (key: string, text = 'x') => store.put(key, Buffer.from(text)) }
 }
 
-function ownerOf(name: string, uid: string): Owner {
+function ownerNamed(name: string, uid: string): Owner {
   const cluster = { namespace: 'ns', name: 'c' }
   return {
     ...{ uid, namespace: 'ns', name, cluster },
@@ -42,9 +48,9 @@ function ownerOf(name: string, uid: string): Owner {
 
 t.test('a free folder is taken once, and its backup goes on there', async (t) => {
   const { claimOf, store, put } = await stage(t)
-  t.strictSame(await claimOf('p', 'a').take(), ownerOf('a', 'uid-a'))
+  t.strictSame(await claimOf('p', 'a').take(), ownerNamed('a', 'uid-a'))
   put('p/a/docs/node-0/part.json')
-  t.strictSame(await claimOf('p', 'a').take(), ownerOf('a', 'uid-a'))
+  t.strictSame(await claimOf('p', 'a').take(), ownerNamed('a', 'uid-a'))
   await t.rejects(claimOf('p', 'a', 'uid-namesake').take(), {
     code: 'Rejected',
     message: 'prefix holds another backup (VecBackup ns/a): s3://backups/p/a/',
@@ -104,7 +110,7 @@ t.test('objects without an owner are refused by the key of one of them', async (
 })
 
 /** The write of this key is done only once both have looked. */
-function holdsWrite(of: string, until: Promise<void>): S3Misbehave {
+function delayWrite(of: string, until: Promise<void>): S3Misbehave {
   return ({ operation, key }) =>
     operation === 'PutObject' && key === of ? { after: until } : undefined
 }
@@ -135,8 +141,8 @@ t.test(
 
 t.test('an attempt that was killed before it looked again looks when it goes on', async (t) => {
   const { claimOf, put } = await stage(t)
-  put('docs/owner.json', JSON.stringify(ownerOf('docs', 'uid-docs')))
-  put('docs/nightly/owner.json', JSON.stringify(ownerOf('nightly', 'uid-nightly')))
+  put('docs/owner.json', JSON.stringify(ownerNamed('docs', 'uid-docs')))
+  put('docs/nightly/owner.json', JSON.stringify(ownerNamed('nightly', 'uid-nightly')))
   await t.rejects(claimOf('', 'docs').take(), { message: /contains the folder of another backup/ })
   await t.rejects(claimOf('docs', 'nightly').take(), { message: /inside the folder of another/ })
 })
@@ -146,7 +152,7 @@ t.test('a store that ignores If-None-Match: the one that is replaced notices', a
   store.ignoresConditions = true
   const first = claimOf('p', 'a')
   await first.take()
-  put('p/a/owner.json', JSON.stringify(ownerOf('a', 'uid-other')))
+  put('p/a/owner.json', JSON.stringify(ownerNamed('a', 'uid-other')))
   await t.rejects(first.confirm(), {
     code: 'Rejected',
     message: 'prefix holds another backup (VecBackup ns/a): s3://backups/p/a/',
@@ -158,12 +164,12 @@ t.test('one that replaced the owner of a backup at work takes its owner.json bac
   store.ignoresConditions = true
   let release: () => void = () => undefined
   const until = new Promise<void>((resolve) => (release = resolve))
-  s3.misbehave(holdsWrite('p/a/owner.json', until))
+  s3.misbehave(delayWrite('p/a/owner.json', until))
   const late = claimOf('p', 'a', 'uid-late').take()
   const isHeld = () => s3.calls.some(({ operation }) => operation === 'PutObject')
   while (!isHeld()) await new Promise((resolve) => setImmediate(resolve))
   // The other one was quicker by all of its backup.
-  put('p/a/owner.json', JSON.stringify(ownerOf('a', 'uid-a')))
+  put('p/a/owner.json', JSON.stringify(ownerNamed('a', 'uid-a')))
   put('p/a/docs/node-0/1.snapshot')
   release()
   await t.rejects(late, { message: /prefix holds another backup, or other objects/ })

@@ -1,10 +1,10 @@
 /** A restore records in the bucket that it reads a backup, for purges that cannot see it otherwise. */
 import t, { type Test } from 'tap'
-import { activeReader, recordReader } from '../../../jobs/backup/readers.ts'
-import { Bucket } from '../../../jobs/clients/s3.ts'
+import { findActiveReader, recordReader } from '../../../jobs/backup/readers.ts'
+import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
-import { instantTime } from '../job-world.ts'
+import { instantClock } from '../job-world.ts'
 
 const RESTORE = { uid: 'uid-r', namespace: 'far', name: 'drill' }
 const KEY = 'p/a/readers/uid-r.json'
@@ -15,7 +15,7 @@ async function stage(t: Test) {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
-    time: instantTime(),
+    time: instantClock(),
     log: jobLog({ LOG_LEVEL: 'FATAL' }),
     attempts: 1,
   })
@@ -52,11 +52,11 @@ t.test('it is recorded before the first read, renewed, and taken back at the end
   t.strictSame(told(), { ...RESTORE, at: '2030-01-01T00:00:00.000Z' })
   clock.now = new Date('2030-01-01T00:05:00Z')
   await renewed()
-  const active = await activeReader(bucket, 'p/a/', new Date('2030-01-01T00:34:59Z'))
+  const active = await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:34:59Z'))
   t.strictSame(active, { namespace: 'far', name: 'drill', until: '2030-01-01T00:35:00.000Z' })
-  t.equal(await activeReader(bucket, 'p/a/', new Date('2030-01-01T00:35:00Z')), undefined)
-  t.equal(await activeReader(bucket, 'p/a-b/', clock.now), undefined)
-  await reading.end()
+  t.equal(await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:35:00Z')), undefined)
+  t.equal(await findActiveReader(bucket, 'p/a-b/', clock.now), undefined)
+  await reading.stop()
   t.strictSame(store.keys(), [])
   t.strictSame(lines, [])
 })
@@ -67,7 +67,7 @@ t.test('credentials that may only read are enough, and the log says what is lost
     operation === 'GetObject' ? undefined : { status: 403, code: 'AccessDenied' },
   )
   const reading = await record()
-  await reading.end()
+  await reading.stop()
   t.strictSame(store.keys(), [])
   t.match(lines, [
     {

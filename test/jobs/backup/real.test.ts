@@ -1,20 +1,20 @@
 /** `backup run` from a real engine, which ENGINE_BIN names, into a real store, which S3_BIN names, on bad days. */
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { purge } from '../../../jobs/backup/purge.ts'
-import { Bucket } from '../../../jobs/clients/s3.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { purge } from '../../../metacontroller/ports/backup-purge.ts'
+import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { KEYS, realStore } from '../../contract/bucket/real.ts'
 import { realSubject } from '../../contract/engine/real.ts'
 import { openGate } from '../../world/buckets/gate.ts'
 import type { BucketCall, BucketFault } from '../../world/world.ts'
-import { ask } from '../restore/portrait.ts'
+import { ask } from '../restore/collection-state.ts'
 import { backupWorld, type BackupWorldOptions } from './backup-world.ts'
 
 const { ENGINE_BIN: engineBin, S3_BIN: storeBin } = process.env
 const FIRST = 's3://backups/nightly/b'
-const real = { time: systemTime }
+const real = { time: systemClock }
 
 if (engineBin === undefined || storeBin === undefined) {
   t.pass('ENGINE_BIN and S3_BIN name no engine and store: nothing to back up', { skip: true })
@@ -64,7 +64,7 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
   await t.test('a store that is full fails a backup; the one before stays as it is', async (t) => {
     const world = await opened(t, { prefix: 'later' })
     bad((call) => (isUpload(call) ? { status: 507, code: 'InsufficientStorage' } : undefined))
-    t.equal((await world.run({}, real)).code, EXIT.over)
+    t.equal((await world.run({}, real)).code, EXIT.failed)
     const { error = '' } = (await world.progress())?.backup ?? {}
     t.match(error, /later\/b\/one\/.* answered 507 InsufficientStorage.*the store is full/)
     t.strictSame(await filesOf('one'), [], 'the engine keeps no file of it')
@@ -80,7 +80,7 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
     'only the collections named are backed up; a missing one fails by name',
     async (t) => {
       const world = await opened(t, { prefix: 'chosen', collections: ['none', 'two'] })
-      t.equal((await world.run({}, real)).code, EXIT.over)
+      t.equal((await world.run({}, real)).code, EXIT.failed)
       t.match((await world.progress())?.backup, {
         error: /there is no collection none/,
         collections: [
@@ -119,7 +119,7 @@ function bucketOf(t: Test, endpoint: string): Bucket {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint, forcePathStyle: true },
     credentials: async () => KEYS,
-    time: systemTime,
+    time: systemClock,
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
   })
   t.teardown(() => bucket.close())

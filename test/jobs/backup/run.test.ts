@@ -1,18 +1,18 @@
 /** `backup run` on good days: what is in the bucket, what is told, and how a killed one is gone on with. */
 import { once } from 'node:events'
 import t from 'tap'
-import { EXIT, JOB_ENV, encodePlan } from '../../../crds/command.ts'
-import { checkedManifest } from '../../../crds/rules/manifest.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
+import { parseManifest } from '../../../jobs/manifest-check.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { filesOf, snapshotFiles } from '../../doubles/engine/snapshots.ts'
-import { instantTime, runJob } from '../job-world.ts'
-import { MIB, stage } from './stage.ts'
+import { instantClock, runJob } from '../job-world.ts'
+import { MIB, backupFixture } from './fixture.ts'
 
 t.test(
   'each node of each collection is in the bucket, and the manifest is written last',
   async (t) => {
-    const { engine, world, keys, manifest, s3, result } = await stage(t, {
-      made: ['docs', 'my docs%'],
+    const { engine, world, keys, manifest, s3, result } = await backupFixture(t, {
+      engineCollections: ['docs', 'my docs%'],
       replicationFactor: 2,
       snapshotBytes: 9 * MIB,
     })
@@ -37,7 +37,7 @@ t.test(
     const reads = new Set(['GetObject', 'HeadObject'])
     const last = s3.calls.findLast(({ operation }) => !reads.has(operation))
     t.equal(last?.key, 'nightly/b/manifest.json')
-    t.match(checkedManifest(manifest()), {
+    t.match(parseManifest(manifest()), {
       manifestVersion: 1,
       backupName: 'b',
       uid: world.uid,
@@ -72,7 +72,7 @@ t.test(
 )
 
 t.test('a node without shards of a collection is recorded as such', async (t) => {
-  const { engine, world, manifest } = await stage(t, { made: [] })
+  const { engine, world, manifest } = await backupFixture(t, { engineCollections: [] })
   engine.createCollection('docs', 1)
   t.equal((await world.run()).code, EXIT.done)
   t.match(manifest().collections[0]?.snapshots, [
@@ -82,7 +82,7 @@ t.test('a node without shards of a collection is recorded as such', async (t) =>
 })
 
 t.test('a cluster without collections has a backup without collections', async (t) => {
-  const { world, manifest, result } = await stage(t, { made: [] })
+  const { world, manifest, result } = await backupFixture(t, { engineCollections: [] })
   t.equal((await world.run()).code, EXIT.done)
   t.strictSame(manifest().collections, [])
   t.match(await world.progress(), {
@@ -92,12 +92,12 @@ t.test('a cluster without collections has a backup without collections', async (
 })
 
 t.test('only the collections the spec names are backed up, and an alias is none', async (t) => {
-  const { engine, world, manifest, result } = await stage(t, {
-    made: ['a', 'b', 'c'],
+  const { engine, world, manifest, result } = await backupFixture(t, {
+    engineCollections: ['a', 'b', 'c'],
     collections: ['b', 'live', 'gone'],
   })
   engine.aliases.set('live', 'c')
-  t.equal((await world.run()).code, EXIT.over)
+  t.equal((await world.run()).code, EXIT.failed)
   t.strictSame(
     manifest().collections.map(({ name }) => name),
     ['b'],
@@ -110,8 +110,8 @@ t.test('only the collections the spec names are backed up, and an alias is none'
 })
 
 t.test('a killed Job goes on where it stood: what is whole is not moved again', async (t) => {
-  const { engine, world, store, s3, manifest } = await stage(t, {
-    made: ['a', 'b'],
+  const { engine, world, store, s3, manifest } = await backupFixture(t, {
+    engineCollections: ['a', 'b'],
     snapshotBytes: 20 * MIB,
   })
   const stuck = Promise.withResolvers<undefined>()
@@ -130,7 +130,7 @@ t.test('a killed Job goes on where it stood: what is whole is not moved again', 
   stuck.resolve(undefined)
   s3.misbehave()
   s3.calls.length = 0
-  const { code, log } = await world.run({}, { pod: 'pod-2', time: systemTime })
+  const { code, log } = await world.run({}, { pod: 'pod-2', time: systemClock })
   t.equal(code, EXIT.done, log)
   t.match(log, /collection a is in the bucket already/)
   const moved = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
@@ -146,7 +146,7 @@ t.test('a killed Job goes on where it stood: what is whole is not moved again', 
 })
 
 t.test('SIGTERM aborts the upload and deletes the engine’s file, and is a crash', async (t) => {
-  const { engine, world, store, s3 } = await stage(t, { snapshotBytes: 20 * MIB })
+  const { engine, world, store, s3 } = await backupFixture(t, { snapshotBytes: 20 * MIB })
   const never = Promise.withResolvers<undefined>()
   const reached = Promise.withResolvers<undefined>()
   s3.misbehave(({ operation }) => {
@@ -167,7 +167,7 @@ t.test('SIGTERM aborts the upload and deletes the engine’s file, and is a cras
 })
 
 t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', async (t) => {
-  const { engine, nodes, world } = await stage(t)
+  const { engine, nodes, world } = await backupFixture(t)
   const reached = Promise.withResolvers<undefined>()
   nodes[0]?.misbehave(({ method, path }) => {
     if (method !== 'POST' || path.at(-1) !== 'snapshots') return undefined
@@ -175,7 +175,7 @@ t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', a
     return { delayMs: 300 }
   })
   const controller = new AbortController()
-  const running = world.run({}, { signal: controller.signal, time: systemTime })
+  const running = world.run({}, { signal: controller.signal, time: systemClock })
   await reached.promise
   controller.abort(new Error('SIGTERM'))
   t.equal((await running).code, EXIT.crash)
@@ -185,7 +185,7 @@ t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', a
 t.test(
   'a file that may be of a call whose answer was lost stays, and the report names it',
   async (t) => {
-    const { engine, nodes, world } = await stage(t, { nodes: 1 })
+    const { engine, nodes, world } = await backupFixture(t, { nodes: 1 })
     // The engine makes it, and nobody hears that it was accepted: a user may have made it as well.
     let calls = 0
     nodes[0]?.misbehave(({ method, path }) =>
@@ -194,7 +194,7 @@ t.test(
         : undefined,
     )
     // Our clock and the engine's are the same, about.
-    const time = { ...instantTime(), now: () => new Date() }
+    const time = { ...instantClock(), now: () => new Date() }
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log)
     t.match(log, /tries again/)
@@ -208,7 +208,7 @@ t.test(
 )
 
 t.test('a file that was there before is a person’s and stays', async (t) => {
-  const { engine, world } = await stage(t, { nodes: 1 })
+  const { engine, world } = await backupFixture(t, { nodes: 1 })
   const name = 'docs-1-2020-01-01-00-00-00.snapshot'
   const file = { name, creation_time: '', size: 1, checksum: '', content: Buffer.from('x') }
   snapshotFiles(engine).set(`0/docs/${name}`, file)
@@ -217,7 +217,10 @@ t.test('a file that was there before is a person’s and stays', async (t) => {
 })
 
 t.test('a pod that another one has replaced stops without a word', async (t) => {
-  const { world, s3, result } = await stage(t, { made: ['a', 'b'], snapshotBytes: 20 * MIB })
+  const { world, s3, result } = await backupFixture(t, {
+    engineCollections: ['a', 'b'],
+    snapshotBytes: 20 * MIB,
+  })
   let second: Promise<{ code: number }> | undefined
   s3.misbehave(({ operation, key }) => {
     if (operation === 'UploadPart' && key.includes('/b/') && second === undefined) {
@@ -239,7 +242,7 @@ t.test('a pod that another one has replaced stops without a word', async (t) => 
 })
 
 t.test('shards that move under way are taken again, from where they are', async (t) => {
-  const { engine, nodes, world, manifest } = await stage(t)
+  const { engine, nodes, world, manifest } = await backupFixture(t)
   const shard = engine.collections.get('docs')?.shards[1]
   let isMoved = false
   nodes[1]?.misbehave(({ method }) => {
@@ -249,7 +252,7 @@ t.test('shards that move under way are taken again, from where they are', async 
     }
     return undefined
   })
-  const { code, log } = await world.run({}, { time: instantTime() })
+  const { code, log } = await world.run({}, { time: instantClock() })
   t.equal(code, EXIT.done, log)
   t.match(log, /changed under way: looks again/)
   t.match(manifest().collections[0]?.shards, [{ nodes: [0] }, { nodes: [0] }])

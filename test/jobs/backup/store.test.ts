@@ -2,15 +2,15 @@
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { EXIT, JOB_ENV, encodePlan } from '../../../crds/command.ts'
+import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
 import { ONE, TWO } from '../../metacontroller/certificates.ts'
 import { KEYS } from './backup-world.ts'
-import { stage } from './stage.ts'
+import { backupFixture } from './fixture.ts'
 
 const NAMES = fileURLToPath(new URL('../../doubles/loopback-names.ts', import.meta.url))
 
 t.test('virtual-host style: the bucket stands in the host name', async (t) => {
-  const { world, s3, store, manifest } = await stage(t, { store: { host: 's3.test' } })
+  const { world, s3, store, manifest } = await backupFixture(t, { store: { host: 's3.test' } })
   const endpoint = s3.url.replace('127.0.0.1', 's3.test')
   const storage = { ...world.plan.storage, endpoint, forcePathStyle: false }
   const { child, log } = world.start({
@@ -24,7 +24,7 @@ t.test('virtual-host style: the bucket stands in the host name', async (t) => {
 })
 
 t.test('custom CA: the key ca.crt of the Secret is trusted', async (t) => {
-  const { world, manifest } = await stage(t, { store: { tls: ONE } })
+  const { world, manifest } = await backupFixture(t, { store: { tls: ONE } })
   world.credentials({ ...KEYS, 'ca.crt': ONE.cert })
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
@@ -36,9 +36,9 @@ for (const [what, keys] of [
   ['with the ca.crt of another', { ...KEYS, 'ca.crt': TWO.cert }],
 ] as const) {
   t.test(`TLS verification fails ${what}, and the error says what to do`, async (t) => {
-    const { world } = await stage(t, { store: { tls: ONE } })
+    const { world } = await backupFixture(t, { store: { tls: ONE } })
     world.credentials(keys)
-    t.equal((await world.run()).code, EXIT.over)
+    t.equal((await world.run()).code, EXIT.failed)
     t.match(
       (await world.progress())?.backup?.error,
       /s3:\/\/backups\/.* got no answer: self-signed certificate \(trust its authority by the key ca\.crt of the Secret\)/,
@@ -47,9 +47,9 @@ for (const [what, keys] of [
 }
 
 t.test('wrong region: the store’s own word names the region it is in', async (t) => {
-  const { world } = await stage(t)
+  const { world } = await backupFixture(t)
   const storage = { ...world.plan.storage, region: 'eu-west-1' }
-  t.equal((await world.run({ storage })).code, EXIT.over)
+  t.equal((await world.run({ storage })).code, EXIT.failed)
   t.match(
     (await world.progress())?.backup?.error,
     /400 AuthorizationHeaderMalformed: .* \(the bucket is in region us-east-1, not in eu-west-1\)/,

@@ -1,14 +1,14 @@
 /** `backup verify`: what is wrong with a backup is found from the bucket alone. */
 import t from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import type { NodeManifest } from '../../../crds/manifest.ts'
-import { ENDS } from '../../../jobs/people/command.ts'
-import { stage, type Stage } from './stage.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import type { NodeManifest } from '../../../crds/contract/manifest.ts'
+import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { backupFixture, type BackupFixture } from './fixture.ts'
 
 const TARGET = 's3://backups/nightly/b'
 const MANIFEST = 'nightly/b/manifest.json'
 
-const SPOILT: [string, (stage: Stage, key: string) => void, RegExp][] = [
+const CORRUPTIONS: [string, (stage: BackupFixture, key: string) => void, RegExp][] = [
   ['an object that is missing', ({ store }, key) => store().objects.delete(key), /is missing/],
   [
     'an object that is shorter',
@@ -54,20 +54,20 @@ const SPOILT: [string, (stage: Stage, key: string) => void, RegExp][] = [
     /the backup was not finished/,
   ],
 ]
-for (const [what, spoil, words] of SPOILT) {
+for (const [what, spoil, words] of CORRUPTIONS) {
   t.test(`${what} is found and named`, async (t) => {
-    const scene = await stage(t)
+    const scene = await backupFixture(t)
     await scene.world.run()
     const key = scene.keys().find((name) => name.endsWith('.snapshot')) ?? ''
     spoil(scene, key)
     const { code, log } = await scene.world.verify(TARGET)
-    t.equal(code, EXIT.over)
+    t.equal(code, EXIT.failed)
     t.match(log, words)
   })
 }
 
 t.test('an object whose stream breaks off is read again', async (t) => {
-  const { world, s3 } = await stage(t, { nodes: 1, snapshotBytes: 100_000 })
+  const { world, s3 } = await backupFixture(t, { nodes: 1, snapshotBytes: 100_000 })
   await world.run()
   let count = 0
   s3.misbehave(({ operation, key }) =>
@@ -81,74 +81,77 @@ t.test('an object whose stream breaks off is read again', async (t) => {
 })
 
 t.test('a backup that lacks a collection is not whole, whatever else it holds', async (t) => {
-  const { world } = await stage(t, { collections: ['docs', 'gone'] })
+  const { world } = await backupFixture(t, { collections: ['docs', 'gone'] })
   await world.run()
   const { code, log } = await world.verify(TARGET)
-  t.equal(code, ENDS.wrong)
+  t.equal(code, EXIT_CODES.failure)
   t.match(log, /collection gone is not in this backup: it failed, or was deleted/)
   t.match(log, /this backup is not whole: 1 problem/)
 })
 
 t.test('the collections it holds can be verified by name', async (t) => {
-  const { world } = await stage(t, { collections: ['docs', 'gone'] })
+  const { world } = await backupFixture(t, { collections: ['docs', 'gone'] })
   await world.run()
   const { code, log } = await world.verify(TARGET, '--collections', 'docs')
-  t.equal(code, ENDS.fine, log)
+  t.equal(code, EXIT_CODES.success, log)
   t.match(log, /all 2 objects are whole/)
   const lacking = await world.verify(TARGET, '--collections', 'docs,gone')
-  t.equal(lacking.code, ENDS.wrong)
+  t.equal(lacking.code, EXIT_CODES.failure)
   t.match(lacking.log, /collection gone is not in this backup/)
 })
 
 t.test('only the named collections are read', async (t) => {
-  const { world, s3 } = await stage(t, { made: ['docs', 'other'] })
+  const { world, s3 } = await backupFixture(t, { engineCollections: ['docs', 'other'] })
   await world.run()
   const before = s3.calls.length
   const { code, log } = await world.verify(TARGET, '--collections', 'other')
-  t.equal(code, ENDS.fine, log)
+  t.equal(code, EXIT_CODES.success, log)
   const read = s3.calls.slice(before).filter(({ key }) => key.endsWith('.snapshot'))
   t.ok(read.length > 0 && read.every(({ key }) => key.startsWith('nightly/b/other/')))
 })
 
 t.test('a collection that the backup never was to hold is refused by its name', async (t) => {
-  const { world } = await stage(t)
+  const { world } = await backupFixture(t)
   await world.run()
   const { code, log } = await world.verify(TARGET, '--collections', 'dogs')
-  t.equal(code, ENDS.wrong)
+  t.equal(code, EXIT_CODES.failure)
   t.match(log, /--collections names dogs, which is no collection of this backup: it has docs/)
 })
 
 t.test('a byte of the recorded configuration that changed is found', async (t) => {
-  const scene = await stage(t)
+  const scene = await backupFixture(t)
   await scene.world.run()
   const text = scene.store().text(MANIFEST) ?? ''
   const flipped = text.replace('"m":16', '"m":17')
   t.not(flipped, text)
   scene.store().put(MANIFEST, Buffer.from(flipped))
   const { code, log } = await scene.world.verify(TARGET)
-  t.equal(code, ENDS.wrong)
+  t.equal(code, EXIT_CODES.failure)
   t.match(log, /manifest.json: manifestSha256 is [0-9a-f]{64}, but its other fields have/)
 })
 
 t.test('a manifest of an earlier release is verified, with a note', async (t) => {
-  const scene = await stage(t)
+  const scene = await backupFixture(t)
   await scene.world.run()
   rewrite(scene, () => undefined)
   const { code, log } = await scene.world.verify(TARGET)
-  t.equal(code, ENDS.fine, log)
+  t.equal(code, EXIT_CODES.success, log)
   t.match(log, /written by an earlier release without a checksum of itself/)
 })
 
 for (const [target, ...flags] of [['backups/nightly/b'], ['s3://backups'], [TARGET, '--fast']]) {
   t.test(`"${[target, ...flags].join(' ')}" is answered with how to call it`, async (t) => {
-    const { world } = await stage(t)
+    const { world } = await backupFixture(t)
     const { code, log } = await world.verify(target ?? '', ...flags)
-    t.equal(code, ENDS.usage)
+    t.equal(code, EXIT_CODES.usage)
     t.match(log, /s3:\/\/<bucket>\/<prefix>\/<name>/)
   })
 }
 
-function rewrite({ manifest, store }: Stage, change: (manifest: NodeManifest) => unknown): void {
+function rewrite(
+  { manifest, store }: BackupFixture,
+  change: (manifest: NodeManifest) => unknown,
+): void {
   const changed = manifest()
   // Of a release that wrote no checksum: what else is wrong is then what is found.
   delete changed.manifestSha256

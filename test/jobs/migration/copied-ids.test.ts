@@ -1,7 +1,7 @@
 /** Ids that are kept in few bytes: they come back as they were, in order, and from any range. */
 import t from 'tap'
-import { orderOfIds } from '../../../jobs/clients/ids.ts'
-import { CopiedIds, type Bounds } from '../../../jobs/migration/copied-ids.ts'
+import { comparePointIds } from '../../../jobs/clients/engine/points.ts'
+import { CopiedIds, type IdRange } from '../../../jobs/migration/copied-ids.ts'
 
 const uuid = (n: number) => `"${String(n).padStart(8, '0')}-0000-4000-8000-00000000000f"`
 const KINDS: [string, string[]][] = [
@@ -19,12 +19,12 @@ for (const [what, ids] of KINDS) {
     copied.add(undefined, ids.slice(2))
     copied.add(undefined, ids.slice(0, 2))
     copied.add('key', ['77'])
-    const between = (bounds: Bounds) => [...copied.between(bounds)]
+    const between = (bounds: IdRange) => [...copied.between(bounds)]
     t.strictSame(between({}), ids)
     for (const from of ids) {
-      const behind = ids.filter((id) => orderOfIds(id, from) >= 0)
+      const behind = ids.filter((id) => comparePointIds(id, from) >= 0)
       t.strictSame(between({ from }), behind, `from ${from}`)
-      const before = ids.filter((id) => orderOfIds(id, from) < 0)
+      const before = ids.filter((id) => comparePointIds(id, from) < 0)
       t.strictSame(between({ until: from }), before, `until ${from}`)
     }
     t.strictSame(between({ shardKey: 'key' }), ['77'])

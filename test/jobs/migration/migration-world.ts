@@ -1,9 +1,9 @@
 /** What the tests of `migration run` share: an API server with a VecMigration, pods of the target, and runs of the CLI. */
 import type { Test } from 'tap'
-import { JOB_ENV, encodePlan, parseProgress } from '../../../crds/command.ts'
-import type { MigrationPlan, MigrationResult } from '../../../crds/migration-command.ts'
+import { JOB_ENV, encodePlan, parseProgress } from '../../../crds/contract/job.ts'
+import type { MigrationPlan, MigrationResult } from '../../../crds/contract/migration-job.ts'
 import { VecMigration } from '../../../crds/migration.ts'
-import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import {
   byOrdinal,
   mountCredential,
@@ -11,7 +11,7 @@ import {
   openNamespace,
   podEnv,
   startCli,
-} from '../job-ground.ts'
+} from '../job-fixture.ts'
 import { podOf, runJob, type RunOptions } from '../job-world.ts'
 
 const NAME = { namespace: 'ns', name: 'm' }

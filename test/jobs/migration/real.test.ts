@@ -4,17 +4,24 @@
  */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject, type RealSubject } from '../../contract/engine/real.ts'
 import type { Service, Size } from '../../contract/engine/subject.ts'
 import { migrationWorld, type MigrationWorldOptions } from './migration-world.ts'
-import { callsOf, fill, manyPoints, mixedPoints, samePoints, type StageSide } from './stage.ts'
+import {
+  engineCalls,
+  createCollection,
+  manyPoints,
+  mixedPoints,
+  samePoints,
+  type TestEngine,
+} from './engine-pair.ts'
 
 const bin = process.env['ENGINE_BIN']
 const MIB = 1024 * 1024
 
-type Side = Pick<StageSide, 'call' | 'points'> & { subject: RealSubject }
+type Side = Pick<TestEngine, 'call' | 'points'> & { subject: RealSubject }
 
 interface Options {
   size?: Size
@@ -35,7 +42,7 @@ async function realStage(t: Test, { size = 'one', service = {}, spec }: Options 
 async function start(t: Test, size: Size, service: Service): Promise<Side> {
   const subject = await realSubject(bin ?? '', { size, service })
   t.teardown(() => subject.close())
-  return { subject, ...callsOf(subject.urls[0] ?? '', service.api_key) }
+  return { subject, ...engineCalls(subject.urls[0] ?? '', service.api_key) }
 }
 
 const UUID = '6f1c5a3e-0000-4000-8000-00000000000'
@@ -63,8 +70,8 @@ function suite(): void {
   t.test('every id, number, text and vector arrives bit-equal', async (t) => {
     for (const size of ['one', 'three'] as const) {
       const { source, target, world } = await realStage(t, { size, spec: { batchSize: 2 } })
-      await fill(source, 'docs', EVERYTHING, KINDS)
-      const { code, log } = await world.run({ time: systemTime })
+      await createCollection(source, 'docs', EVERYTHING, KINDS)
+      const { code, log } = await world.run({ time: systemClock })
       t.equal(code, EXIT.done, log)
       const there = await target.points('docs')
       t.ok(samePoints(there, await source.points('docs')), `${size}: ${there}`)
@@ -84,7 +91,7 @@ function suite(): void {
       ...{ sharding_method: 'custom', shard_number: 1, strict_mode_config },
       ...{ hnsw_config: { m: 24 }, optimizers_config: { indexing_threshold: 12_345 } },
     }
-    await fill(source, 'docs', [], body)
+    await createCollection(source, 'docs', [], body)
     for (const key of ['a', 7, '7']) {
       await source.call('PUT', '/collections/docs/shards', { shard_key: key, shards_number: 2 })
       const points = Array.from({ length: 25 }, (_, id) => ({
@@ -100,7 +107,7 @@ function suite(): void {
     }
     await source.call('PUT', '/collections/docs/index?wait=true', index)
     await source.call('PATCH', '/collections/docs', { params: { read_fan_out_factor: 2 } })
-    const { code, log } = await world.run({ time: systemTime })
+    const { code, log } = await world.run({ time: systemClock })
     t.equal(code, EXIT.done, log)
     for (const key of ['a', 7, '7']) {
       t.ok(samePoints(await readKey(target, key), await readKey(source, key)), String(key))
@@ -116,28 +123,28 @@ function suite(): void {
 
   t.test('an empty collection is made empty', async (t) => {
     const { source, target, world } = await realStage(t)
-    await fill(source, 'docs', [], KINDS)
-    const { code, log } = await world.run({ time: systemTime })
+    await createCollection(source, 'docs', [], KINDS)
+    const { code, log } = await world.run({ time: systemClock })
     t.equal(code, EXIT.done, log)
     t.equal(await target.points('docs'), '[]')
   })
 
   t.test('Failed on upsert with a dimension error: told before the first batch', async (t) => {
     const { source, target, world } = await realStage(t)
-    await fill(source, 'docs', manyPoints(3))
-    await fill(target, 'docs', [], { vectors: { size: 4, distance: 'Dot' } })
-    t.equal((await world.run({ time: systemTime })).code, EXIT.over)
+    await createCollection(source, 'docs', manyPoints(3))
+    await createCollection(target, 'docs', [], { vectors: { size: 4, distance: 'Dot' } })
+    t.equal((await world.run({ time: systemClock })).code, EXIT.failed)
     t.match((await world.result()).error, /dimension error: the unnamed vector has size 2/)
     t.equal(await target.points('docs'), '[]')
   })
 
   t.test('a point of 30 MB is copied, with little ones around it', async (t) => {
     const { source, target, world } = await realStage(t, { spec: { batchSize: 10_000 } })
-    await fill(source, 'docs', manyPoints(2_000))
+    await createCollection(source, 'docs', manyPoints(2_000))
     const payload = { text: 'x'.repeat(30 * MIB) }
     const big = [{ id: 1_000, vector: [1.5, 2.5], payload }]
     await source.call('PUT', '/collections/docs/points?wait=true', { points: big })
-    const { code, log } = await world.run({ time: systemTime })
+    const { code, log } = await world.run({ time: systemClock })
     t.equal(code, EXIT.done, log)
     t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
   })
@@ -145,15 +152,15 @@ function suite(): void {
   t.test('a read-only key of the source is enough', async (t) => {
     const service = { api_key: 'full', read_only_api_key: 'reader' }
     const { source, target, world } = await realStage(t, { service })
-    await fill(source, 'docs', manyPoints(10))
+    await createCollection(source, 'docs', manyPoints(10))
     const url = source.subject.urls[0] ?? ''
     world.plan.source = { url, apiKey: 'token' }
-    const refused = await world.run({ time: systemTime })
-    t.equal(refused.code, EXIT.over)
+    const refused = await world.run({ time: systemClock })
+    t.equal(refused.code, EXIT.failed)
     t.match((await world.result()).error, /401: Must provide an API key/)
     world.credential('source-engine', 'token', 'reader')
     world.plan.run = 2
-    const { code, log } = await world.run({ time: systemTime })
+    const { code, log } = await world.run({ time: systemClock })
     t.equal(code, EXIT.done, log)
     t.ok(samePoints(await target.points('docs'), await source.points('docs')))
   })
@@ -161,8 +168,8 @@ function suite(): void {
   for (const side of ['source', 'target'] as const) {
     t.test(`a ${side} that is restarted midway is waited for`, async (t) => {
       const { source, target, world } = await realStage(t, { spec: { batchSize: 20 } })
-      await fill(source, 'docs', manyPoints(10_000))
-      const running = world.run({ time: systemTime })
+      await createCollection(source, 'docs', manyPoints(10_000))
+      const running = world.run({ time: systemClock })
       for (let copied = 0; copied < 500;) copied = await countOf(target)
       await { source, target }[side].subject.restart(0)
       const { code, log } = await running
@@ -175,7 +182,7 @@ function suite(): void {
   t.test('a killed Job goes on in every range of ids, and the end is proved', async (t) => {
     for (const size of ['one', 'three'] as const) {
       const { source, target, world } = await realStage(t, { size, spec: { batchSize: 5 } })
-      await fill(source, 'docs', mixedPoints(20_000))
+      await createCollection(source, 'docs', mixedPoints(20_000))
       const first = world.start()
       let lanes: unknown[] | undefined
       while (lanes === undefined && first.child.exitCode === null)
@@ -184,7 +191,7 @@ function suite(): void {
       await once(first.child, 'exit')
       t.ok((await countOf(target)) < 20_000, 'it was in the middle')
       t.equal(lanes?.length, 4, `${size}: of four ranges`)
-      const { code, log } = await world.run({ time: systemTime, pod: 'pod-2' })
+      const { code, log } = await world.run({ time: systemClock, pod: 'pod-2' })
       t.equal(code, EXIT.done, log)
       t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
       t.match(await world.result(), { pointsCopied: 20_000 })

@@ -1,8 +1,15 @@
 /** `migration run` on good days: what is at the target, what is told, and how a killed one is gone on with. */
 import t from 'tap'
-import { EXIT, JOB_ENV, encodePlan } from '../../../crds/command.ts'
-import { instantTime, runJob } from '../job-world.ts'
-import { SMALL, fill, isUpsert, manyPoints, stage, type Stage } from './stage.ts'
+import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
+import { instantClock, runJob } from '../job-world.ts'
+import {
+  SMALL,
+  createCollection,
+  isUpsert,
+  manyPoints,
+  startEnginePair,
+  type EnginePair,
+} from './engine-pair.ts'
 
 /** Points no number of JavaScript could hold, nested Unicode, and words that look like the end of a page. */
 const ODD = `[
@@ -12,8 +19,8 @@ const ODD = `[
 ]`
 
 t.test('64-bit ids, UUIDs and every number arrive as they were', async (t) => {
-  const { source, target, world } = await stage(t, { spec: { batchSize: 2 } })
-  await fill(source, 'docs', ODD)
+  const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 2 } })
+  await createCollection(source, 'docs', ODD)
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
   t.equal(await target.points('docs'), await source.points('docs'))
@@ -38,10 +45,12 @@ t.test('64-bit ids, UUIDs and every number arrive as they were', async (t) => {
 })
 
 t.test('collections: default all of the source, each under its mapped name', async (t) => {
-  const { source, target, world } = await stage(t, { spec: { collectionMapping: { b: 'c d%' } } })
-  await fill(source, 'a', manyPoints(3))
-  await fill(source, 'b', manyPoints(2))
-  await fill(source, 'empty', [])
+  const { source, target, world } = await startEnginePair(t, {
+    spec: { collectionMapping: { b: 'c d%' } },
+  })
+  await createCollection(source, 'a', manyPoints(3))
+  await createCollection(source, 'b', manyPoints(2))
+  await createCollection(source, 'empty', [])
   source.engine.aliases.set('live', 'a')
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
@@ -53,7 +62,7 @@ t.test('collections: default all of the source, each under its mapped name', asy
 
 t.test('a missing collection is made from the configuration of the source', async (t) => {
   const spec = { target: { shardNumber: 3, replicationFactor: 2 } }
-  const { source, target, world } = await stage(t, { spec })
+  const { source, target, world } = await startEnginePair(t, { spec })
   const body = {
     vectors: { title: { size: 2, distance: 'Cosine', on_disk: true, hnsw_config: { m: 8 } } },
     sparse_vectors: { words: { modifier: 'idf' } },
@@ -67,7 +76,7 @@ t.test('a missing collection is made from the configuration of the source', asyn
     metadata: { owner: 'us' },
   }
   const points = [{ id: 1, vector: { title: [0.6, 0.8], words: { indices: [3], values: [0.5] } } }]
-  await fill(source, 'docs', points, body)
+  await createCollection(source, 'docs', points, body)
   await source.call('PATCH', '/collections/docs', { params: { read_fan_out_factor: 2 } })
   const index = { field_name: 'n', field_schema: { type: 'integer', lookup: false, range: true } }
   await source.call('PUT', '/collections/docs/index', index)
@@ -90,8 +99,12 @@ t.test('a missing collection is made from the configuration of the source', asyn
   t.strictSame(made?.points, like?.points)
 })
 
-async function withKeys(source: Stage['source']): Promise<void> {
-  await fill(source, 'docs', [], { ...SMALL, sharding_method: 'custom', shard_number: 1 })
+async function withKeys(source: EnginePair['source']): Promise<void> {
+  await createCollection(source, 'docs', [], {
+    ...SMALL,
+    sharding_method: 'custom',
+    shard_number: 1,
+  })
   for (const [key, shards] of [['b', 2] as const, [7, 1] as const, ['empty', 1] as const]) {
     const body = { shard_key: key, shards_number: shards }
     await source.call('PUT', '/collections/docs/shards', body)
@@ -103,7 +116,7 @@ async function withKeys(source: Stage['source']): Promise<void> {
 }
 
 t.test('points are grouped by shard key, also where one id is under several', async (t) => {
-  const { source, target, world } = await stage(t, { spec: { batchSize: 2 } })
+  const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 2 } })
   await withKeys(source)
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
@@ -121,8 +134,8 @@ t.test('points are grouped by shard key, also where one id is under several', as
 })
 
 t.test('pages of batchSize points, read ahead, are written by two upserts at once', async (t) => {
-  const { source, target, world } = await stage(t, { spec: { batchSize: 50 } })
-  await fill(source, 'docs', manyPoints(500))
+  const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 50 } })
+  await createCollection(source, 'docs', manyPoints(500))
   let writing = 0
   let most = 0
   let readMeanwhile = false
@@ -147,8 +160,8 @@ t.test('pages of batchSize points, read ahead, are written by two upserts at onc
 t.test(
   'progress is written every 20 batches, but not more often than every few seconds',
   async (t) => {
-    const { source, target, world } = await stage(t, { spec: { batchSize: 1 } })
-    await fill(source, 'docs', manyPoints(100))
+    const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 1 } })
+    await createCollection(source, 'docs', manyPoints(100))
     const start = Date.parse('2030-01-01T00:00:00Z')
     let upserts = 0
     target.node.misbehave((request) => {
@@ -156,7 +169,7 @@ t.test(
       return undefined
     })
     // A second for each upsert.
-    const time = { ...instantTime(), now: () => new Date(start + 1000 * upserts) }
+    const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
     const { code, log } = await world.run({ time })
     t.equal(code, EXIT.done, log)
     const patches = log.split('\n').filter((line) => /api call method=PATCH/.test(line)).length
@@ -166,9 +179,9 @@ t.test(
 )
 
 t.test('a killed Job goes on where it stood, and ends with what is there', async (t) => {
-  const { source, target, world } = await stage(t, { spec: { batchSize: 10 } })
-  await fill(source, 'a', manyPoints(20))
-  await fill(source, 'docs', manyPoints(400))
+  const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 10 } })
+  await createCollection(source, 'a', manyPoints(20))
+  await createCollection(source, 'docs', manyPoints(400))
   const stop = new AbortController()
   const start = Date.parse('2030-01-01T00:00:00Z')
   let upserts = 0
@@ -179,7 +192,7 @@ t.test('a killed Job goes on where it stood, and ends with what is there', async
     if (upserts === 40) stop.abort(new Error('SIGTERM'))
     return undefined
   })
-  const time = { ...instantTime(), now: () => new Date(start + 1000 * upserts) }
+  const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
   const killed = await world.run({ time, signal: stop.signal })
   t.equal(killed.code, EXIT.crash, killed.log)
   const stood = (await world.result()).position
@@ -204,8 +217,8 @@ t.test('a killed Job goes on where it stood, and ends with what is there', async
 })
 
 t.test('a pod that finds its run ended does nothing', async (t) => {
-  const { source, target, world } = await stage(t)
-  await fill(source, 'docs', manyPoints(1))
+  const { source, target, world } = await startEnginePair(t)
+  await createCollection(source, 'docs', manyPoints(1))
   t.equal((await world.run()).code, EXIT.done)
   target.engine.removeCollection('docs')
   t.equal((await world.run({ pod: 'pod-2' })).code, EXIT.done)
@@ -213,9 +226,9 @@ t.test('a pod that finds its run ended does nothing', async (t) => {
 })
 
 t.test('points are merged into a collection that fits and has some already', async (t) => {
-  const { source, target, world } = await stage(t)
-  await fill(source, 'docs', manyPoints(5))
-  await fill(target, 'docs', manyPoints(4, 4))
+  const { source, target, world } = await startEnginePair(t)
+  await createCollection(source, 'docs', manyPoints(5))
+  await createCollection(target, 'docs', manyPoints(4, 4))
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
   t.match((await world.result()).collections, [
@@ -228,11 +241,11 @@ t.test('points are merged into a collection that fits and has some already', asy
 
 t.test('API key and CA of the source are those of its own Secrets', async (t) => {
   const config = { service: { api_key: 'full', read_only_api_key: 'read' } }
-  const { source, target, world } = await stage(t, {
+  const { source, target, world } = await startEnginePair(t, {
     sourceConfig: config,
     targetConfig: { service: { api_key: 'other' } },
   })
-  await fill(source, 'docs', manyPoints(2))
+  await createCollection(source, 'docs', manyPoints(2))
   world.credential('source-engine', 'token', 'read')
   world.credential('engine', 'api-key', 'other')
   const plan = { ...world.plan, source: { url: source.url, apiKey: 'token' } }

@@ -1,24 +1,24 @@
 /** A source that does not answer when `migration run` begins. */
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
 import { freePort } from '../../cluster/process.ts'
 import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
-import { instantTime } from '../job-world.ts'
-import { fill, manyPoints, stage, type Stage } from './stage.ts'
+import { instantClock } from '../job-world.ts'
+import { createCollection, manyPoints, startEnginePair, type EnginePair } from './engine-pair.ts'
 
 /** The pod is ended once it has told what it waits for. */
-function endedOnceTold({ progress }: Stage['world']) {
+function endedOnceTold({ progress }: EnginePair['world']) {
   const stop = new AbortController()
-  const time = instantTime(async () => {
+  const time = instantClock(async () => {
     const told = await progress()
     if (told?.message?.startsWith('waits') === true) stop.abort(new Error('SIGTERM'))
   })
   return { time, signal: stop.signal }
 }
 
-async function unreachable(t: Test): Promise<{ stood: Stage; url: string }> {
+async function unreachable(t: Test): Promise<{ stood: EnginePair; url: string }> {
   const url = `http://127.0.0.1:${await freePort()}`
-  const stood = await stage(t)
+  const stood = await startEnginePair(t)
   stood.world.plan.source = { url }
   return { stood, url }
 }
@@ -56,7 +56,7 @@ t.test(
 t.test('a source that is gone when another pod goes on leaves what was copied told', async (t) => {
   const { stood, url } = await unreachable(t)
   const { source, world } = stood
-  await fill(source, 'docs', manyPoints(3))
+  await createCollection(source, 'docs', manyPoints(3))
   world.plan.source = { url: source.url }
   const ended = new AbortController()
   stood.target.node.misbehave(({ method, path }) => {

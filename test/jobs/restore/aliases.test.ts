@@ -1,15 +1,15 @@
 /** Aliases after a restore: all of one moment, all at once, and none taken from others. */
 import t from 'tap'
-import { EXIT } from '../../../crds/command.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
-import { run, stage, type Stage } from './stage.ts'
+import { run, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
 function changesAliases({ method, path }: EngineRequest): boolean {
   return method === 'POST' && path.join('/') === 'collections/aliases'
 }
 
 /** The calls that change aliases, with what was there when each was made. */
-function aliasCalls({ nodes, engine }: Stage): string[][] {
+function aliasCalls({ nodes, engine }: RestoreFixture): string[][] {
   const calls: string[][] = []
   for (const node of nodes) {
     node.misbehave((request) => {
@@ -27,16 +27,16 @@ for (const [from, to] of [
   t.test(
     `an alias that moved from ${from} to ${to} during the backup points to ${to}`,
     async (t) => {
-      const stood = await stage(t, {
-        made: ['v1', 'v2'],
+      const stood = await restoreFixture(t, {
+        collections: ['v1', 'v2'],
         prepare: async ({ aliases }) => aliases.set('live', from),
-        meanwhile: ({ method, path }, { aliases }) => {
+        duringBackup: ({ method, path }, { aliases }) => {
           if (method === 'POST' && path.join('/') === 'collections/v2/snapshots') {
             aliases.set('live', to)
           }
         },
       })
-      stood.lose('v1', 'v2')
+      stood.deleteCollections('v1', 'v2')
       const restore = await stood.world.restore()
       const { code, log } = await run(restore)
       t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
@@ -47,13 +47,13 @@ for (const [from, to] of [
 }
 
 t.test('all aliases are set by one call, after the last collection', async (t) => {
-  const stood = await stage(t, {
-    made: ['a', 'b', 'c'],
+  const stood = await restoreFixture(t, {
+    collections: ['a', 'b', 'c'],
     prepare: async ({ aliases }) => {
       for (const name of ['a', 'b', 'c']) aliases.set(`${name} live`, name)
     },
   })
-  stood.lose('a', 'b', 'c')
+  stood.deleteCollections('a', 'b', 'c')
   const calls = aliasCalls(stood)
   const { code, log } = await run(
     await stood.world.restore({ collections: ['c', 'a'], collectionMapping: { a: 'new' } }),
@@ -64,12 +64,12 @@ t.test('all aliases are set by one call, after the last collection', async (t) =
 })
 
 t.test('a manifest of an earlier operator: of two owners the later one has it', async (t) => {
-  const stood = await stage(t, { made: ['v1', 'v2'] })
+  const stood = await restoreFixture(t, { collections: ['v1', 'v2'] })
   stood.rewrite((manifest) => {
     delete manifest.aliases
     for (const collection of manifest.collections) collection.aliases = ['live']
   })
-  stood.lose('v1', 'v2')
+  stood.deleteCollections('v1', 'v2')
   const restore = await stood.world.restore()
   t.equal((await run(restore)).code, EXIT.done)
   t.strictSame([...stood.engine.aliases], [['live', 'v2']])
@@ -79,21 +79,23 @@ t.test('a manifest of an earlier operator: of two owners the later one has it', 
 })
 
 t.test('a collection that failed gets no alias, and the others do', async (t) => {
-  const stood = await stage(t, {
-    made: ['a', 'b'],
+  const stood = await restoreFixture(t, {
+    collections: ['a', 'b'],
     prepare: async ({ aliases }) => {
       for (const name of ['a', 'b']) aliases.set(`${name} live`, name)
     },
   })
-  stood.lose('a', 'b')
+  stood.deleteCollections('a', 'b')
   stood.store().objects.delete(stood.manifest().collections[0]?.snapshots[1]?.key ?? '')
-  t.equal((await run(await stood.world.restore())).code, EXIT.over)
+  t.equal((await run(await stood.world.restore())).code, EXIT.failed)
   t.strictSame([...stood.engine.aliases], [['b live', 'b']])
 })
 
 t.test('aliases that the engine refuses are named, and the restore is Failed', async (t) => {
-  const stood = await stage(t, { prepare: async ({ aliases }) => aliases.set('live', 'docs') })
-  stood.lose('docs')
+  const stood = await restoreFixture(t, {
+    prepare: async ({ aliases }) => aliases.set('live', 'docs'),
+  })
+  stood.deleteCollections('docs')
   const body = JSON.stringify({ status: { error: 'Wrong input: no' } })
   const headers = { 'content-type': 'application/json' }
   for (const node of stood.nodes) {
@@ -102,7 +104,7 @@ t.test('aliases that the engine refuses are named, and the restore is Failed', a
     )
   }
   const restore = await stood.world.restore()
-  t.equal((await run(restore)).code, EXIT.over)
+  t.equal((await run(restore)).code, EXIT.failed)
   t.match(await restore.result(), {
     completed: 1,
     error: /^the points are back, but not all of the aliases live: .*Wrong input: no/,
@@ -110,13 +112,13 @@ t.test('aliases that the engine refuses are named, and the restore is Failed', a
 })
 
 t.test('killed before the aliases: the next pod sets those of all collections', async (t) => {
-  const stood = await stage(t, {
-    made: ['a', 'b'],
+  const stood = await restoreFixture(t, {
+    collections: ['a', 'b'],
     prepare: async ({ aliases }) => {
       for (const name of ['a', 'b']) aliases.set(`${name} live`, name)
     },
   })
-  stood.lose('a', 'b')
+  stood.deleteCollections('a', 'b')
   const controller = new AbortController()
   for (const node of stood.nodes) {
     node.misbehave((request) => {

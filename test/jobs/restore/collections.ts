@@ -1,5 +1,5 @@
 /** Collections of every kind that a restore must bring back: auto and custom sharding, one copy and two. */
-import { ask } from './portrait.ts'
+import { ask } from './collection-state.ts'
 
 export const NAMES = ['auto', 'keyed', 'my docs%', 'empty']
 

@@ -1,9 +1,9 @@
 /** A collection that is restored over has the configuration of the backup, or a note names the difference. */
 import t from 'tap'
-import { EXIT } from '../../../crds/command.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
 import { differences, patchBody, type Config } from '../../../jobs/restore/config.ts'
-import { ask } from './portrait.ts'
-import { run, stage, type Stage } from './stage.ts'
+import { ask } from './collection-state.ts'
+import { run, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
 const BODY = {
   vectors: { a: { size: 2, distance: 'Dot' }, b: { size: 3, distance: 'Cosine' } },
@@ -52,19 +52,19 @@ async function madeAs(url: string, body: object, fields: string[]): Promise<void
   }
 }
 
-async function configStage(t: Parameters<typeof stage>[0]): Promise<Stage> {
+async function configStage(t: Parameters<typeof restoreFixture>[0]): Promise<RestoreFixture> {
   const prepare = (_: unknown, url: string) => madeAs(url, RECORDED, ['tag'])
-  return stage(t, { made: [], prepare })
+  return restoreFixture(t, { collections: [], prepare })
 }
 
 t.test('over a collection with another configuration: it has that of the backup', async (t) => {
   const stood = await configStage(t)
-  stood.lose('docs')
+  stood.deleteCollections('docs')
   await madeAs(stood.urls[0] ?? '', CHANGED, [])
   const restore = await stood.world.restore()
   const { code, log } = await run(restore)
   t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await stood.now('docs'), stood.before('docs'))
+  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
   t.match(log, /sets the configuration of the backup/)
   t.equal((await restore.result()).notes, undefined)
 })
@@ -82,7 +82,7 @@ t.test(
   'what no PATCH can change is named, and so is an index that is not in the backup',
   async (t) => {
     const stood = await configStage(t)
-    stood.lose('docs')
+    stood.deleteCollections('docs')
     const wal_config = { wal_capacity_mb: 64 }
     const optimizers_config = { ...RECORDED.optimizers_config, max_segment_size: 7000 }
     await madeAs(stood.urls[0] ?? '', { ...RECORDED, wal_config, optimizers_config }, ['other'])
@@ -101,7 +101,7 @@ t.test(
 
 t.test('a configuration that the engine refuses is no failure, and is named', async (t) => {
   const stood = await configStage(t)
-  stood.lose('docs')
+  stood.deleteCollections('docs')
   await madeAs(stood.urls[0] ?? '', { ...RECORDED, on_disk_payload: true }, ['tag'])
   const body = JSON.stringify({ status: { error: 'Wrong input: not that' } })
   const headers = { 'content-type': 'application/json' }
@@ -124,11 +124,11 @@ t.test('vectors of another size or datatype are refused before anything is touch
     { size: 2, distance: 'Dot', datatype: 'float16' },
   ]) {
     const stood = await configStage(t)
-    stood.lose('docs')
+    stood.deleteCollections('docs')
     await madeAs(stood.urls[0] ?? '', { ...RECORDED, vectors: { ...RECORDED.vectors, a } }, [])
     const before = JSON.stringify(stood.engine)
     const restore = await stood.world.restore()
-    t.equal((await run(restore)).code, EXIT.over)
+    t.equal((await run(restore)).code, EXIT.failed)
     t.match(await restore.result(), {
       error: /^collection docs is at the target with other vectors/,
     })

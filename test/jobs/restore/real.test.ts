@@ -4,19 +4,19 @@
  */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { checkedManifest } from '../../../crds/rules/manifest.ts'
-import { Bucket } from '../../../jobs/clients/s3.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { parseManifest } from '../../../jobs/manifest-check.ts'
+import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject } from '../../contract/engine/real.ts'
 import { startBucketServer, type BucketServer } from '../../doubles/bucket/server.ts'
 import { NAMES, fill } from './collections.ts'
-import { ask, placement, portrait } from './portrait.ts'
+import { ask, placement, readCollectionState } from './collection-state.ts'
 import { restoreWorld } from './restore-world.ts'
 
 const bin = process.env['ENGINE_BIN']
-const real = { time: systemTime }
+const real = { time: systemClock }
 const DAMAGE_TRIES = 6
 
 if (bin === undefined) {
@@ -42,11 +42,11 @@ async function examine(t: Test, bin: string) {
   const before = new Map<string, object>()
   const places = new Map<string, object>()
   for (const name of NAMES) {
-    before.set(name, await portrait(urls, name))
+    before.set(name, await readCollectionState(urls, name))
     places.set(name, await placement(urls, name))
   }
   const same = async (t: Test, name: string, as = name) => {
-    const found = await portrait(urls, as)
+    const found = await readCollectionState(urls, as)
     const aliases = as === name ? {} : { aliases: [] }
     t.strictSame(found, { ...before.get(name), ...aliases }, `${name} as ${as}`)
   }
@@ -181,7 +181,7 @@ async function damage(s3: BucketServer, urls: string[], name: string): Promise<n
   for (let attempt = 1; ; attempt += 1) {
     await deleteAll(urls)
     await hasty(s3, urls, name)
-    await systemTime.sleep(2_000)
+    await systemClock.sleep(2_000)
     const views = new Set((await placement(urls, name)).map(String)).size
     if (views > 1 || attempt === DAMAGE_TRIES) return views
   }
@@ -192,10 +192,10 @@ async function hasty(s3: BucketServer, urls: string[], name: string) {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
-    time: systemTime,
+    time: systemClock,
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
   })
-  const { collections } = checkedManifest(await bucket.getJson('nightly/b/manifest.json'))
+  const { collections } = parseManifest(await bucket.getJson('nightly/b/manifest.json'))
   const snapshots = collections.find((collection) => collection.name === name)?.snapshots ?? []
   const path = `/collections/${encodeURIComponent(name)}/snapshots/recover?wait=true`
   const [first, ...others] = await Promise.all(

@@ -1,13 +1,13 @@
 /** What the tests of `restore run` share: the world of a backup, a VecRestore in it, and runs of the CLI. */
 import type { Test } from 'tap'
-import { JOB_ENV, encodePlan, parseProgress } from '../../../crds/command.ts'
-import { definitionOf } from '../../../crds/definition.ts'
-import { backupFolder } from '../../../crds/layout.ts'
-import { ANNOTATIONS, API_VERSION } from '../../../crds/names.ts'
-import type { RestorePlan, RestoreResult } from '../../../crds/restore-command.ts'
+import { JOB_ENV, encodePlan, parseProgress } from '../../../crds/contract/job.ts'
+import { customResourceDefinition } from '../../../crds/crd.ts'
+import { backupFolder } from '../../../crds/contract/backup-keys.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
+import type { RestorePlan, RestoreResult } from '../../../crds/contract/restore-job.ts'
 import { VecRestore, type RestoreSpec } from '../../../crds/restore.ts'
 import { backupWorld, type BackupWorld, type BackupWorldOptions } from '../backup/backup-world.ts'
-import { startCli } from '../job-ground.ts'
+import { startCli } from '../job-fixture.ts'
 import { runJob, type RunOptions } from '../job-world.ts'
 
 export type RestoreWorld = Awaited<ReturnType<typeof restoreWorld>>
@@ -15,7 +15,7 @@ export type Restore = Awaited<ReturnType<RestoreWorld['restore']>>
 
 export async function restoreWorld(t: Test, options: BackupWorldOptions) {
   const world = await backupWorld(t, options)
-  await world.api.create(definitionOf(VecRestore, '0.0.0'))
+  await world.api.create(customResourceDefinition(VecRestore, '0.0.0'))
   let count = 0
   return {
     ...world,
@@ -25,14 +25,14 @@ export async function restoreWorld(t: Test, options: BackupWorldOptions) {
   }
 }
 
-interface Wish {
+interface RestoreOptions {
   name: string
   spec: Partial<RestoreSpec>
   changes: Partial<RestorePlan>
 }
 
-async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }: Wish) {
-  const made = await world.api.create({
+async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }: RestoreOptions) {
+  const created = await world.api.create({
     apiVersion: API_VERSION,
     kind: 'VecRestore',
     metadata: { namespace: 'ns', name },
@@ -42,7 +42,7 @@ async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }:
       ...spec,
     },
   })
-  const uid = made.metadata.uid ?? ''
+  const uid = created.metadata.uid ?? ''
   const { prefix, ...bucket } = world.plan.storage
   const plan: RestorePlan = {
     resource: 'vecrestores',

@@ -1,22 +1,32 @@
 /** A restore whose pods are killed: what is done is known to every pod that comes after. */
 import t from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { RestoreResult } from '../../../crds/restore-command.ts'
-import { decodeStates, encodeStates, type State } from '../../../jobs/restore/states.ts'
-import type { Time } from '../../../jobs/time.ts'
-import { instantTime } from '../job-world.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { RestoreResult } from '../../../crds/contract/restore-job.ts'
+import {
+  decodeStates,
+  encodeStates,
+  type CollectionState,
+} from '../../../jobs/restore/checkpoint.ts'
+import type { Clock } from '../../../jobs/clock.ts'
+import { instantClock } from '../job-world.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
-import { ask } from './portrait.ts'
+import { ask } from './collection-state.ts'
 import type { Restore } from './restore-world.ts'
-import { isRecovery, makeKeyed, run, stage, type Stage } from './stage.ts'
+import {
+  isRecovery,
+  createKeyedCollection,
+  run,
+  restoreFixture,
+  type RestoreFixture,
+} from './restore-fixture.ts'
 
 const MARKER = 999
 
 /** The pod is gone at that moment: nothing that it does afterwards reaches the engine or the store. */
 async function killedAt(
-  stood: Stage,
+  stood: RestoreFixture,
   restore: Restore,
-  { pod, when, time }: { pod: string; when: (calls: number) => boolean; time?: Time },
+  { pod, when, time }: { pod: string; when: (calls: number) => boolean; time?: Clock },
 ): Promise<number> {
   const controller = new AbortController()
   let calls = 0
@@ -41,14 +51,14 @@ async function killedAt(
 }
 
 /** So much time passes at each look at the clock that every report is due. */
-function slowTime(): Time {
-  const time = instantTime()
+function slowTime(): Clock {
+  const time = instantClock()
   let looks = 0
   return { ...time, now: () => new Date(time.now().getTime() + 6_000 * (looks += 1)) }
 }
 
 /** Whoever uses a collection that was reported as back. */
-async function useCompleted({ urls, engine }: Stage, restore: Restore): Promise<string[]> {
+async function useCompleted({ urls, engine }: RestoreFixture, restore: Restore): Promise<string[]> {
   const { collections = [] } = await restore.result()
   const done = collections.filter(({ status }) => status === 'Completed').map(({ name }) => name)
   for (const name of done) {
@@ -60,7 +70,7 @@ async function useCompleted({ urls, engine }: Stage, restore: Restore): Promise<
   return done.filter((name) => engine.collections.has(name))
 }
 
-function hasMarker({ engine }: Stage, name: string): boolean {
+function hasMarker({ engine }: RestoreFixture, name: string): boolean {
   return engine.collections.get(name)?.points.some(({ id }) => id === MARKER) ?? false
 }
 
@@ -68,11 +78,11 @@ for (const method of ['Node', 'Shard'] as const) {
   for (const isOver of [false, true]) {
     const where = isOver ? 'over collections in use' : 'into nothing'
     t.test(`by ${method}, ${where}: three pods killed anywhere forget nothing`, async (t) => {
-      const options = { method, nodes: 2, made: ['a', 'b'], prepare: makeKeyed }
-      const stood = await stage(t, options)
+      const options = { method, nodes: 2, made: ['a', 'b'], prepare: createKeyedCollection }
+      const stood = await restoreFixture(t, options)
       const names = ['a', 'b', 'keyed']
       const begin = async () => {
-        if (!isOver) stood.lose(...names)
+        if (!isOver) stood.deleteCollections(...names)
         else stood.engine.aliases.clear()
         stood.engine.aliases.set('other', 'nothing')
         return stood.world.restore()
@@ -99,7 +109,7 @@ for (const method of ['Node', 'Shard'] as const) {
           stood.engine.collections
             .get(name)
             ?.points.splice(0, points.length, ...points.filter(({ id }) => id !== MARKER))
-          const [now, before] = [await stood.now(name), stood.before(name) ?? {}]
+          const [now, before] = [await stood.currentState(name), stood.stateBefore(name) ?? {}]
           // The only shard of a key may have another id.
           const ids = method === 'Shard' ? { shards: 'any' } : {}
           t.strictSame({ ...now, ...ids }, { ...before, ...ids }, `${name} is back`)
@@ -110,14 +120,14 @@ for (const method of ['Node', 'Shard'] as const) {
 }
 
 t.test('450 collections, two kills: what had no room is not restored again', async (t) => {
-  const stood = await stage(t, { nodes: 1, replicationFactor: 1 })
+  const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
   const long = 'long-name-of-a-tenant-'.repeat(5)
   const names = Array.from({ length: 450 }, (_, n) => `${long}${1000 + n}`)
   stood.rewrite((manifest) => {
     const [docs] = manifest.collections
     manifest.collections = docs === undefined ? [] : names.map((name) => ({ ...docs, name }))
   })
-  stood.lose('docs')
+  stood.deleteCollections('docs')
   const restore = await stood.world.restore()
   const last = names[440] ?? ''
   const controller = new AbortController()
@@ -155,7 +165,14 @@ t.test('450 collections, two kills: what had no room is not restored again', asy
 })
 
 t.test('states are a short text, and are taken only for as many collections', async (t) => {
-  const states: State[] = ['completed', 'completed', 'failed', 'back', 'pending', 'pending']
+  const states: CollectionState[] = [
+    'completed',
+    'completed',
+    'failed',
+    'back',
+    'pending',
+    'pending',
+  ]
   t.equal(encodeStates(states), '2C1F1B2P')
   t.strictSame(decodeStates('2C1F1B2P', 6), states)
   t.equal(encodeStates([]), '')

@@ -1,13 +1,25 @@
 /** `restore run` against doubles: what is back, what is told, and what is done about bad days. */
 import t from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { ask, placement } from './portrait.ts'
-import { isRecovery, makeKeyed, run, stage, type Stage } from './stage.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { ask, placement } from './collection-state.ts'
+import {
+  isRecovery,
+  createKeyedCollection,
+  run,
+  restoreFixture,
+  type RestoreFixture,
+} from './restore-fixture.ts'
 
 t.test(
   'aliases, payload indexes, shard keys and every copy are back where they were',
   async (t) => {
-    const { urls, world, lose, now, before } = await stage(t, { made: [], prepare: makeKeyed })
+    const {
+      urls,
+      world,
+      deleteCollections: lose,
+      currentState: now,
+      stateBefore: before,
+    } = await restoreFixture(t, { collections: [], prepare: createKeyedCollection })
     const places = await placement(urls, 'keyed')
     lose('keyed')
     const restore = await world.restore()
@@ -23,7 +35,7 @@ for (const replicationFactor of [1, 3]) {
   t.test(
     `spec.replicationFactor ${replicationFactor} holds for a backup by node too`,
     async (t) => {
-      const { urls, world, lose } = await stage(t)
+      const { urls, world, deleteCollections: lose } = await restoreFixture(t)
       lose('docs')
       const { code, log } = await run(await world.restore({ replicationFactor }))
       t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
@@ -39,7 +51,14 @@ for (const replicationFactor of [1, 3]) {
 }
 
 t.test('each address is signed just before its call, and never shown', async (t) => {
-  const { world, lose, now, before, s3, nodes } = await stage(t)
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    s3,
+    nodes,
+  } = await restoreFixture(t)
   lose('docs')
   const recovers: string[] = []
   for (const [number, node] of nodes.entries()) {
@@ -59,7 +78,7 @@ t.test('each address is signed just before its call, and never shown', async (t)
 })
 
 t.test('a restore is recorded beside its backup while it reads that, and no longer', async (t) => {
-  const { world, lose, s3, store } = await stage(t)
+  const { world, deleteCollections: lose, s3, store } = await restoreFixture(t)
   lose('docs')
   const restore = await world.restore()
   const { code, log } = await run(restore)
@@ -78,7 +97,10 @@ t.test('a restore is recorded beside its backup while it reads that, and no long
 })
 
 t.test('a restore tells where it stands: collection, nodes, bytes, points', async (t) => {
-  const { world, lose } = await stage(t, { made: ['a', 'b'], snapshotBytes: 20_480 })
+  const { world, deleteCollections: lose } = await restoreFixture(t, {
+    collections: ['a', 'b'],
+    snapshotBytes: 20_480,
+  })
   lose('a', 'b')
   const restore = await world.restore({ collectionMapping: { b: 'c' } })
   const { log } = await run(restore)
@@ -98,8 +120,8 @@ t.test('a restore tells where it stands: collection, nodes, bytes, points', asyn
 })
 
 t.test('an alias that points elsewhere by now stays there, and that is told', async (t) => {
-  const { engine, world } = await stage(t, {
-    made: ['docs', 'other'],
+  const { engine, world } = await restoreFixture(t, {
+    collections: ['docs', 'other'],
     prepare: async ({ aliases }) => aliases.set('live', 'docs'),
   })
   engine.aliases.set('live', 'other')
@@ -111,7 +133,7 @@ t.test('an alias that points elsewhere by now stays there, and that is told', as
   t.match(await restore.progress(), { message: `Restored 1/1; ${note}` })
 })
 
-const ways: [string, (stage: Stage) => unknown][] = [
+const ways: [string, (stage: RestoreFixture) => unknown][] = [
   [
     'is not allowed to fetch addresses',
     ({ nodes }) => {
@@ -140,12 +162,12 @@ const ways: [string, (stage: Stage) => unknown][] = [
 
 for (const [what, arrange] of ways) {
   t.test(`a node that ${what} is sent its snapshots, and keeps no file of them`, async (t) => {
-    const stood = await stage(t, { snapshotBytes: 300_000 })
-    stood.lose('docs')
+    const stood = await restoreFixture(t, { snapshotBytes: 300_000 })
+    stood.deleteCollections('docs')
     arrange(stood)
     const { code, log } = await run(await stood.world.restore())
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.strictSame(await stood.now('docs'), stood.before('docs'))
+    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
     t.match(log, /node 2 cannot fetch from the bucket: sends it snapshots/)
     const [url = ''] = stood.urls
     t.strictSame(await ask(url, 'GET', '/collections/docs/snapshots'), [])
@@ -154,7 +176,7 @@ for (const [what, arrange] of ways) {
 }
 
 t.test('bytes that were altered in the bucket are never taken', async (t) => {
-  const { world, store, lose, manifest, engine } = await stage(t)
+  const { world, store, deleteCollections: lose, manifest, engine } = await restoreFixture(t)
   lose('docs')
   const [snapshot] = manifest().collections[0]?.snapshots ?? []
   const key = snapshot?.key ?? ''
@@ -162,21 +184,29 @@ t.test('bytes that were altered in the bucket are never taken', async (t) => {
   bytes[4] = 88
   store().put(key, bytes)
   const restore = await world.restore()
-  t.equal((await run(restore)).code, EXIT.over)
+  t.equal((await run(restore)).code, EXIT.failed)
   t.match(await restore.result(), { error: /[Cc]hecksum mismatch/ })
   t.equal(engine.collections.get('docs')?.points.length, 0)
 })
 
 t.test('one failed collection does not stop the others', async (t) => {
-  const { world, store, lose, manifest, now, before, engine } = await stage(t, {
-    made: ['a', 'b', 'c'],
+  const {
+    world,
+    store,
+    deleteCollections: lose,
+    manifest,
+    currentState: now,
+    stateBefore: before,
+    engine,
+  } = await restoreFixture(t, {
+    collections: ['a', 'b', 'c'],
   })
   lose('a', 'b', 'c')
   const second = manifest().collections[1]?.snapshots[1]?.key ?? ''
   store().objects.delete(second)
   const restore = await world.restore()
   const { code } = await run(restore)
-  t.equal(code, EXIT.over)
+  t.equal(code, EXIT.failed)
   t.match(await restore.progress(), { state: 'Failed', message: 'Restored 2/3' })
   t.match(await restore.result(), {
     error: `s3://backups/${second} is missing`,
@@ -187,7 +217,14 @@ t.test('one failed collection does not stop the others', async (t) => {
 })
 
 t.test('a pod that was ended is gone on with, from the next node that is not done', async (t) => {
-  const { world, lose, now, before, nodes, s3 } = await stage(t)
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+    s3,
+  } = await restoreFixture(t)
   lose('docs')
   const restore = await world.restore()
   const controller = new AbortController()
@@ -209,7 +246,13 @@ t.test('a pod that was ended is gone on with, from the next node that is not don
 })
 
 t.test('ended while it made the collection: that is made anew', async (t) => {
-  const { world, lose, now, before, nodes } = await stage(t)
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+  } = await restoreFixture(t)
   lose('docs')
   const restore = await world.restore()
   const controller = new AbortController()
@@ -227,7 +270,13 @@ t.test('ended while it made the collection: that is made anew', async (t) => {
 })
 
 t.test('a node that is killed while it takes its snapshot is tried again', async (t) => {
-  const { world, lose, now, before, nodes } = await stage(t)
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+  } = await restoreFixture(t)
   lose('docs')
   let left = 2
   nodes[1]?.misbehave(({ path }) =>
@@ -239,7 +288,12 @@ t.test('a node that is killed while it takes its snapshot is tried again', async
 })
 
 t.test('a disagreement between nodes that outlasts 30 s is repaired, and reported', async (t) => {
-  const { world, engine, now, before } = await stage(t, { replicationFactor: 1 })
+  const {
+    world,
+    engine,
+    currentState: now,
+    stateBefore: before,
+  } = await restoreFixture(t, { replicationFactor: 1 })
   const [shard] = engine.collections.get('docs')?.shards ?? []
   const stranger = engine.peers().find(({ id }) => !shard?.peers.includes(id))
   if (shard !== undefined) shard.phantoms = { 1: [stranger?.id ?? 0] }
@@ -252,7 +306,10 @@ t.test('a disagreement between nodes that outlasts 30 s is repaired, and reporte
 })
 
 /** A node that is killed in its recovery comes back without a shard that the others call Active there. */
-function forgetShards({ engine, nodes }: Awaited<ReturnType<typeof stage>>, ordinal: number) {
+function forgetShards(
+  { engine, nodes }: Awaited<ReturnType<typeof restoreFixture>>,
+  ordinal: number,
+) {
   let isKilled = false
   nodes[ordinal]?.misbehave(({ path }) => {
     if (path.at(-1) !== 'recover' || isKilled) return undefined
@@ -268,22 +325,22 @@ function forgetShards({ engine, nodes }: Awaited<ReturnType<typeof stage>>, ordi
 t.test(
   'a node that lost a shard before anything is back: the collection is recreated',
   async (t) => {
-    const stood = await stage(t)
-    stood.lose('docs')
+    const stood = await restoreFixture(t)
+    stood.deleteCollections('docs')
     forgetShards(stood, 0)
     const { code, log } = await run(await stood.world.restore())
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     t.match(log, /recreating the collection/)
-    t.strictSame(await stood.now('docs'), stood.before('docs'))
+    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
   },
 )
 
 t.test('a node that lost a shard once others are back fails, and says what to do', async (t) => {
-  const stood = await stage(t)
-  stood.lose('docs')
+  const stood = await restoreFixture(t)
+  stood.deleteCollections('docs')
   forgetShards(stood, 1)
   const restore = await stood.world.restore()
-  t.equal((await run(restore)).code, EXIT.over)
+  t.equal((await run(restore)).code, EXIT.failed)
   t.match(await restore.result(), {
     error:
       /^docs: nodes 0 and 1 disagree about its copies, and that does not change: delete the collection/,
@@ -292,7 +349,7 @@ t.test('a node that lost a shard once others are back fails, and says what to do
 })
 
 t.test('over a collection in use: its points become those of the backup', async (t) => {
-  const { world, urls, now, before } = await stage(t)
+  const { world, urls, currentState: now, stateBefore: before } = await restoreFixture(t)
   const points = [{ id: 70, vector: {}, payload: { late: true } }]
   await ask(urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
   await ask(urls[0] ?? '', 'POST', '/collections/docs/points/delete?wait=true', { points: [1, 2] })
@@ -303,7 +360,12 @@ t.test('over a collection in use: its points become those of the backup', async 
 })
 
 t.test('the same VecRestore run again brings nothing out of order', async (t) => {
-  const { world, lose, now, before } = await stage(t)
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+  } = await restoreFixture(t)
   lose('docs')
   for (const round of [1, 2]) {
     const restore = await world.restore()
@@ -313,7 +375,7 @@ t.test('the same VecRestore run again brings nothing out of order', async (t) =>
 })
 
 t.test('a number of several moments proves nothing, and is shown', async (t) => {
-  const { world, lose, rewrite } = await stage(t)
+  const { world, deleteCollections: lose, rewrite } = await restoreFixture(t)
   lose('docs')
   rewrite(({ collections: [docs] }) => {
     if (docs === undefined) return

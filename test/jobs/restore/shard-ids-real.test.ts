@@ -3,11 +3,11 @@
  * comes back by either method, without a shard for each id that is no longer in use.
  */
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject } from '../../contract/engine/real.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
-import { ask, portrait } from './portrait.ts'
+import { ask, readCollectionState } from './collection-state.ts'
 import { restoreWorld } from './restore-world.ts'
 
 const bin = process.env['ENGINE_BIN'] ?? ''
@@ -36,19 +36,19 @@ async function comesBack(t: Test, method: 'Node' | 'Shard') {
   const { urls } = engine
   const [url = ''] = urls
   await makeKeyed(url)
-  const before = (await portrait(urls, 'keyed')) as Portrait
+  const before = (await readCollectionState(urls, 'keyed')) as Portrait
   const last = Math.max(...before.shards.map(({ shard_id }) => shard_id))
   t.ok(last > OLD, `the highest id is ${last}`)
   const ports = urls.map((one) => Number(new URL(one).port))
   const world = await restoreWorld(t, { ports, endpoint: s3.url, method })
-  const backup = await world.run({}, { time: systemTime })
+  const backup = await world.run({}, { time: systemClock })
   t.equal(backup.code, EXIT.done, backup.code === EXIT.done ? 'backed up' : backup.log)
   await ask(url, 'DELETE', '/collections/keyed?timeout=60')
   const begun = Date.now()
-  const { code, log } = await (await world.restore()).run({ time: systemTime })
+  const { code, log } = await (await world.restore()).run({ time: systemClock })
   t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
   t.comment(`restored in ${Date.now() - begun} ms`)
-  const after = (await portrait(urls, 'keyed')) as Portrait
+  const after = (await readCollectionState(urls, 'keyed')) as Portrait
   if (method === 'Node') t.strictSame(after, before)
   else {
     t.strictSame({ ...after, shards: [] }, { ...before, shards: [] })
@@ -60,11 +60,11 @@ async function comesBack(t: Test, method: 'Node' | 'Shard') {
   }
   // Written again, each point is where it was: none is there twice.
   await fill(url)
-  t.strictSame(await portrait(urls, 'keyed'), after)
+  t.strictSame(await readCollectionState(urls, 'keyed'), after)
   // A second time it is restored over.
-  const again = await (await world.restore()).run({ time: systemTime })
+  const again = await (await world.restore()).run({ time: systemClock })
   t.equal(again.code, EXIT.done, again.code === EXIT.done ? 'restored over' : again.log)
-  t.strictSame(await portrait(urls, 'keyed'), after)
+  t.strictSame(await readCollectionState(urls, 'keyed'), after)
 }
 
 function byKey({ shards }: Portrait): [string, number[]][] {

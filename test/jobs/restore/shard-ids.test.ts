@@ -1,19 +1,19 @@
 /** Which ids shards have at the target, and how they come to them. */
 import t from 'tap'
-import type { ShardKey } from '../../../crds/manifest.ts'
+import type { ShardKey } from '../../../crds/contract/manifest.ts'
 import {
   MAX_SKIPPED,
-  atTarget,
+  withTargetIds,
   keyPlan,
-  refuseIds,
+  checkShardIds,
   type KeyStep,
 } from '../../../jobs/restore/shard-ids.ts'
-import type { Wanted } from '../../../jobs/restore/wanted.ts'
+import type { RestoreItem } from '../../../jobs/restore/restore-item.ts'
 
 type Recorded = [ShardKey, ...number[]][]
 
 /** A collection with these keys and the ids of their shards, and nothing else. */
-function wanted(method: 'Node' | 'Shard', recorded: Recorded): Wanted {
+function wanted(method: 'Node' | 'Shard', recorded: Recorded): RestoreItem {
   const all = recorded.flatMap(([shardKey, ...ids]) =>
     ids.map((shardId) => ({ shardId, shardKey })),
   )
@@ -22,7 +22,7 @@ function wanted(method: 'Node' | 'Shard', recorded: Recorded): Wanted {
     shards: all.map((shard) => ({ ...shard, nodes: [0] })),
     snapshots: all.map((shard) => ({ ...shard, key: `docs/shard-${shard.shardId}` })),
   }
-  return { method, source, name: 'docs' } as unknown as Wanted
+  return { method, source, name: 'docs' } as unknown as RestoreItem
 }
 
 /** What the engine makes of the steps: the ids of each key that is left, and the most shards at once. */
@@ -76,7 +76,7 @@ t.test('by shard a key with one shard takes the next id, and nothing is skipped'
     ['b', [3]],
   ])
   t.equal(plan.skipped, 0)
-  const { source } = atTarget(wanted('Shard', recorded), undefined)
+  const { source } = withTargetIds(wanted('Shard', recorded), undefined)
   t.strictSame(
     source.snapshots.map((snapshot) => ({ ...snapshot })),
     [
@@ -103,7 +103,7 @@ t.test(
       ['two', [4, 5]],
     ])
     t.equal(plan.skipped, 1, 'the keys with one shard fill the gap first')
-    const planned = atTarget(wanted('Shard', recorded), undefined)
+    const planned = withTargetIds(wanted('Shard', recorded), undefined)
     t.strictSame(played(keyPlan(planned).steps), played(plan.steps), 'planned again it is the same')
   },
 )
@@ -114,14 +114,14 @@ t.test('of a collection that is there, its shards have their ids by their keys',
     [2, 'a'],
     [3, 7],
   ])
-  const sight = { copies: [], keys, peers: [] }
-  const { source } = atTarget(
+  const view = { replicas: [], keys, peers: [] }
+  const { source } = withTargetIds(
     wanted('Shard', [
       ['a', 9],
       ['b', 11],
       ['7', 12],
     ]),
-    sight,
+    view,
   )
   t.strictSame(
     source.shards.map(({ shardId, shardKey }) => [shardId, shardKey]),
@@ -143,15 +143,15 @@ t.test(
   'what would take too long, or cannot be, is refused with numbers and a way out',
   async (t) => {
     const last = MAX_SKIPPED + 2
-    t.throws(() => refuseIds(wanted('Node', [['a', last]])), {
+    t.throws(() => checkShardIds(wanted('Node', [['a', last]])), {
       message: `${MAX_SKIPPED + 1} shard ids of docs are no longer in use and would have to be skipped, more than the ${MAX_SKIPPED} that are possible: restore a backup with method: Shard`,
     })
-    t.doesNotThrow(() => refuseIds(wanted('Node', [['a', last - 1]])))
-    t.doesNotThrow(() => refuseIds(wanted('Shard', [['a', last]])))
-    t.throws(() => refuseIds(wanted('Shard', [['a', last, last + 1]])), {
+    t.doesNotThrow(() => checkShardIds(wanted('Node', [['a', last - 1]])))
+    t.doesNotThrow(() => checkShardIds(wanted('Shard', [['a', last]])))
+    t.throws(() => checkShardIds(wanted('Shard', [['a', last, last + 1]])), {
       message: /: copy it with a VecMigration$/,
     })
-    t.throws(() => refuseIds(wanted('Shard', [['a', 1, 2, 4]])), {
+    t.throws(() => checkShardIds(wanted('Shard', [['a', 1, 2, 4]])), {
       message: /^shards 1, 2, 4 of shard key "a" of docs are not consecutive/,
     })
   },

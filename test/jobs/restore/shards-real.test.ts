@@ -4,18 +4,18 @@
  */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
-import { systemTime } from '../../../jobs/time.ts'
+import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject } from '../../contract/engine/real.ts'
 import { startBucketServer, type BucketServer } from '../../doubles/bucket/server.ts'
 import { NAMES, fill } from './collections.ts'
-import { ask, placement, portrait } from './portrait.ts'
+import { ask, placement, readCollectionState } from './collection-state.ts'
 import { restoreWorld, type RestoreWorld } from './restore-world.ts'
 import { Writer } from './writer.ts'
 
 const bin = process.env['ENGINE_BIN']
-const real = { time: systemTime }
+const real = { time: systemClock }
 const ALL = [...NAMES, 'tenants']
 
 if (bin === undefined) {
@@ -75,14 +75,14 @@ async function backedUp(t: Test, bin: string, s3: BucketServer): Promise<Source>
     const { urls } = engine
     await fill(urls)
     await fillTenants(urls)
-    const writer = await Writer.into(urls[1] ?? '', 'busy')
+    const writer = await Writer.create(urls[1] ?? '', 'busy')
     const world = await worldOf(t, urls, s3)
     writer.start()
     const { code, log } = await world.run({}, real)
     await writer.stop()
     t.equal(code, EXIT.done, code === EXIT.done ? 'backed up' : log)
     const before = new Map<string, object>()
-    for (const name of ALL) before.set(name, await portrait(urls.slice(0, 1), name))
+    for (const name of ALL) before.set(name, await readCollectionState(urls.slice(0, 1), name))
     return { s3, uid: world.uid, before, writer }
   } finally {
     await engine.close()
@@ -163,7 +163,7 @@ async function isSame(t: Test, { urls, before, spec }: Target, name: string) {
   const factor = Math.min(spec.replicationFactor ?? recorded, urls.length)
   wanted.config.params.replication_factor = factor
   for (const [node, url] of urls.entries()) {
-    const found = (await portrait([url], name)) as Portrait
+    const found = (await readCollectionState([url], name)) as Portrait
     t.strictSame(withoutIds(found), withoutIds(wanted), `${name}, as node ${node} tells`)
   }
   const copies = await placement(urls, name)

@@ -1,11 +1,15 @@
 /** Restores of backups by shard, against doubles: into any number of nodes, and on bad days. */
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/command.ts'
-import { ask, placement } from './portrait.ts'
-import { makeKeyed, shardStage, type ShardStage } from './shard-stage.ts'
-import { run } from './stage.ts'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { ask, placement } from './collection-state.ts'
+import {
+  createKeyedCollection,
+  shardRestoreFixture,
+  type ShardRestoreFixture,
+} from './shard-restore-fixture.ts'
+import { run } from './restore-fixture.ts'
 
-async function succeeds(t: Test, { restore }: ShardStage, spec = {}) {
+async function succeeds(t: Test, { restore }: ShardRestoreFixture, spec = {}) {
   const made = await restore(spec)
   const { code, log } = await run(made)
   t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
@@ -13,7 +17,10 @@ async function succeeds(t: Test, { restore }: ShardStage, spec = {}) {
 }
 
 /** How many nodes hold a copy of each shard, by id. */
-async function copiesOf({ urls }: ShardStage, name: string): Promise<Record<string, number>> {
+async function copiesOf(
+  { urls }: ShardRestoreFixture,
+  name: string,
+): Promise<Record<string, number>> {
   const [first = []] = await placement(urls, name)
   const ids = first.map((copy) => copy.split(' ')[0] ?? '')
   return Object.fromEntries(
@@ -23,7 +30,7 @@ async function copiesOf({ urls }: ShardStage, name: string): Promise<Record<stri
 
 for (const into of [1, 2, 5, 3]) {
   t.test(`a backup of three nodes comes back into ${into}, with its copies`, async (t) => {
-    const stood = await shardStage(t, { into, prepare: makeKeyed })
+    const stood = await shardRestoreFixture(t, { into, prepare: createKeyedCollection })
     const { made, log } = await succeeds(t, stood)
     for (const name of ['docs', 'keyed']) await stood.compare(t, name)
     const two = Math.min(2, into)
@@ -37,14 +44,14 @@ for (const into of [1, 2, 5, 3]) {
 }
 
 t.test('spec.replicationFactor asks for another number of copies', async (t) => {
-  const stood = await shardStage(t, { into: 5 })
+  const stood = await shardRestoreFixture(t, { into: 5 })
   await succeeds(t, stood, { replicationFactor: 3 })
   await stood.compare(t)
   t.strictSame(await copiesOf(stood, 'docs'), { 0: 3, 1: 3, 2: 3, 3: 3 })
 })
 
 t.test('several shards at once, and never two on one node', async (t) => {
-  const stood = await shardStage(t, { into: 3, shards: 7, replicationFactor: 1 })
+  const stood = await shardRestoreFixture(t, { into: 3, shards: 7, replicationFactor: 1 })
   const busy = new Map<number, number>()
   const most = { onNode: 0, atOnce: 0 }
   for (const [ordinal, node] of stood.nodes.entries()) {
@@ -67,7 +74,7 @@ t.test('several shards at once, and never two on one node', async (t) => {
 })
 
 t.test('each shard goes to the one node that holds it, evenly by their bytes', async (t) => {
-  const stood = await shardStage(t, { into: 2, shards: 6, replicationFactor: 1 })
+  const stood = await shardRestoreFixture(t, { into: 2, shards: 6, replicationFactor: 1 })
   const taken: string[] = []
   for (const [ordinal, node] of stood.nodes.entries()) {
     node.misbehave(({ path }) => {
@@ -87,7 +94,7 @@ t.test('each shard goes to the one node that holds it, evenly by their bytes', a
 })
 
 t.test('over a collection in use, with other points and more copies', async (t) => {
-  const stood = await shardStage(t, { into: 3 })
+  const stood = await shardRestoreFixture(t, { into: 3 })
   stood.engine.createCollection('docs', 4, 3)
   const points = [{ id: 70, vector: {}, payload: { late: true } }]
   await ask(stood.urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
@@ -98,7 +105,7 @@ t.test('over a collection in use, with other points and more copies', async (t) 
 })
 
 t.test('nodes are sent their shards, download nothing, and keep no file of them', async (t) => {
-  const stood = await shardStage(t, { into: 2, snapshotBytes: 200_000 })
+  const stood = await shardRestoreFixture(t, { into: 2, snapshotBytes: 200_000 })
   let cuts = 1
   let downloads = 0
   stood.s3.misbehave(({ query, operation, key }) => {

@@ -3,7 +3,7 @@
  * shard really had: every point acknowledged before, and no other than one that was written.
  */
 import type { Test } from 'tap'
-import { ask } from './portrait.ts'
+import { ask } from './collection-state.ts'
 
 const BATCH = 20
 
@@ -13,7 +13,7 @@ export class Writer {
   /** Points that were acknowledged before the backup began, and those that were ever sent. */
   #acknowledged = 0
   #sent = 0
-  #isOver = false
+  #isStopped = false
   #work: Promise<void> = Promise.resolve()
 
   constructor(url: string, name: string) {
@@ -22,7 +22,7 @@ export class Writer {
   }
 
   /** A collection of three shards, each with two copies. */
-  static async into(url: string, name: string): Promise<Writer> {
+  static async create(url: string, name: string): Promise<Writer> {
     const vectors = { size: 2, distance: 'Dot' }
     const body = { vectors, shard_number: 3, replication_factor: 2 }
     await ask(url, 'PUT', `/collections/${name}?timeout=60`, body)
@@ -33,11 +33,11 @@ export class Writer {
   }
 
   start(): void {
-    this.#work = this.#on()
+    this.#work = this.#writeUntilStopped()
   }
 
   async stop(): Promise<void> {
-    this.#isOver = true
+    this.#isStopped = true
     await this.#work
   }
 
@@ -52,14 +52,14 @@ export class Writer {
         (id) => !ids.has(id),
       )
       t.strictSame(missing, [], `node ${node}: every point acknowledged before is there`)
-      const strange = points.filter(({ id, payload }) => id >= this.#sent || payload.n !== id)
-      t.strictSame(strange, [], `node ${node}: and none that nobody wrote`)
+      const unexpected = points.filter(({ id, payload }) => id >= this.#sent || payload.n !== id)
+      t.strictSame(unexpected, [], `node ${node}: and none that nobody wrote`)
       t.comment(`${this.#acknowledged} before, ${points.length} back, ${this.#sent} written`)
     }
   }
 
-  async #on(): Promise<void> {
-    while (!this.#isOver) await this.#write()
+  async #writeUntilStopped(): Promise<void> {
+    while (!this.#isStopped) await this.#write()
   }
 
   async #write(): Promise<void> {

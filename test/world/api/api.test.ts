@@ -1,13 +1,13 @@
 /** The embedded API server behaves towards clients as Kubernetes does. */
 import t, { type Test } from 'tap'
 import { ApiClient, type ApiObject, type WatchEvent } from '../client.ts'
-import { MovableClock } from '../clock.ts'
+import { ManualClock } from '../clock.ts'
 import { startApi } from './server.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
 
 async function world(t: Test) {
-  const clock = new MovableClock(START)
+  const clock = new ManualClock(START)
   const api = await startApi(clock)
   const client = new ApiClient({ server: api.url, token: api.token })
   t.teardown(async () => {

@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3'
 import type { ApiClient } from '../client.ts'
 import { applyObject } from '../apply.ts'
-import { NotHere, type WorldBucket } from '../world.ts'
+import { NotSupported, type WorldBucket } from '../world.ts'
 import { openGate, type Gate } from './gate.ts'
 
 export interface StoreAccess {
@@ -63,7 +63,7 @@ export async function openBuckets({ api, store, gateHost }: BucketsOptions): Pro
         ...lookAt(client, namespace),
         ...faultsOf(gate, namespace),
         access,
-        admit: (other) => admit(api, other, store),
+        grantAccess: (other) => admit(api, other, store),
         target: targetOf(namespace, access),
       }
     },
@@ -128,7 +128,7 @@ function faultsOf(
 ): Pick<WorldBucket, 'calls' | 'misbehave'> {
   const here = () => {
     if (gate !== undefined) return gate
-    throw new NotHere('what the store is called for is seen on the local cluster only')
+    throw new NotSupported('what the store is called for is seen on the local cluster only')
   }
   return {
     calls: () => here().calls(bucket),

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startApi } from '../api/server.ts'
 import { ApiClient, type ApiObject } from '../client.ts'
-import { MovableClock } from '../clock.ts'
+import { ManualClock } from '../clock.ts'
 import { startControllers } from './index.ts'
 
 async function world(t: Test) {
-  const clock = new MovableClock(new Date())
+  const clock = new ManualClock(new Date())
   const api = await startApi(clock)
   const client = new ApiClient({ server: api.url, token: api.token })
   const helm = mkdtempSync(join(tmpdir(), 'vec-test-'))
@@ -30,7 +30,7 @@ async function world(t: Test) {
       if (await holds()) return
       if (Date.now() > limit) throw new Error('did not come to pass within 30 s')
       if (controllers.kubelet.processes() > 0) await new Promise((done) => setTimeout(done, 10))
-      else clock.advance(Math.max(1, (clock.nextAt() ?? 0) - clock.now().getTime()))
+      else clock.advance(Math.max(1, (clock.nextTimerAt() ?? 0) - clock.now().getTime()))
     }
   }
   const get = (apiVersion: string, kind: string, name: string) =>
@@ -131,7 +131,9 @@ function job(extra: object = {}, image = 'vec-operator:embedded') {
       template: {
         spec: {
           restartPolicy: 'Never',
-          containers: [{ name: 'job', image, args: ['jobs/cli.js', 'cluster', 'upgrade', 'ns/x'] }],
+          containers: [
+            { name: 'job', image, args: ['jobs/main.js', 'cluster', 'upgrade', 'ns/x'] },
+          ],
         },
       },
     },

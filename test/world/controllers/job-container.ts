@@ -21,7 +21,7 @@ const SHIFTED_TIME = new URL('./shifted-time.ts', import.meta.url).href
 
 /** Whether the container runs the companion CLI. */
 export function isJobContainer({ args = [] }: Container): boolean {
-  return args[0] === 'jobs/cli.js'
+  return args[0] === 'jobs/main.js'
 }
 
 export function startJobContainer(

@@ -104,6 +104,6 @@ async function holds({ bucket, world }: Place, pattern: RegExp, count: number): 
     const found = keys.filter((key) => pattern.test(key))
     if (found.length === count) return count === 0 ? 'the bucket is empty' : found.join(', ')
     if (left <= 0) throw new Error(`the bucket still has ${keys.join(', ')}`)
-    await world.pass(1)
+    await world.advance(1)
   }
 }

@@ -81,7 +81,7 @@ async function booksAreLost(place: Place): Promise<string> {
 const LOOKED_AFTER_SECONDS = 75
 
 async function indexIsBack(place: Place): Promise<string> {
-  await place.world.pass(LOOKED_AFTER_SECONDS)
+  await place.world.advance(LOOKED_AFTER_SECONDS)
   const answer = await engineOf(place, 'GET', '/collections/books')
   if (!JSON.stringify(answer).includes('"author"')) throw new Error('the index is not back')
   return 'the engine has the index author'

@@ -7,7 +7,7 @@ import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { NOW, ago, cluster, helmJob, progress } from '../../builders.ts'
 import { rowOf } from './rows.ts'
 import { ageOf, draw } from './screen.ts'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 
 const DEMO = new URL('../demo.ts', import.meta.url).pathname
 

@@ -77,6 +77,6 @@ async function booksAreCopied(place: Place): Promise<string> {
 
 async function bothStay(place: Place): Promise<string> {
   const migration = referenceOf(sampleOf(place, 'migration'))
-  await place.world.until(migration, GONE, (object) => phaseOf(object) === GONE)
+  await place.world.waitFor(migration, GONE, (object) => phaseOf(object) === GONE)
   return `${await allIn(place, 'books')}, ${await allIn(place, COPY)}`
 }

@@ -1,7 +1,7 @@
 /** What one line says about an object: its phase and what it waits for, kind by kind. */
-import { parseProgress } from '../../../crds/command.ts'
+import { parseProgress } from '../../../crds/contract/job.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../../../crds/names.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { Condition } from '../../../crds/schema.ts'
 
 export interface Row {

@@ -38,7 +38,7 @@ export async function take(step: Step, place: Place): Promise<string | undefined
   const reference = referenceOf(sampleOf(place, step.sample))
   const before = await place.world.get(reference)
   await step.act(place)
-  await place.world.until(
+  await place.world.waitFor(
     reference,
     step.phases.join(', then '),
     (object) => {

@@ -1,5 +1,5 @@
 /** The tour of the demo, kind by kind. A new kind joins it with its sample, its steps and its row. */
-import { API_VERSION } from '../../../crds/names.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
 import { ACCESS_KEY_STEPS } from './access-key-steps.ts'
 import { BACKUP_END, BACKUP_STEPS, SCHEDULE_STEPS } from './backup-steps.ts'
 import { CLUSTER_END, CLUSTER_STEPS } from './cluster-steps.ts'

@@ -1,7 +1,7 @@
 /** Calls a hook over HTTP. Only a 200 whose body reads well is an answer; the rest is an error. */
 import type { Static, TObject } from '@sinclair/typebox'
 import { Agent, request, type Dispatcher } from 'undici'
-import { parseDuration } from '../../../crds/duration.ts'
+import { parseDuration } from '../../../crds/units.ts'
 import type { ApiClient } from '../client.ts'
 import type { Clock } from '../clock.ts'
 import { readAnswer } from './answer.ts'

@@ -1,6 +1,6 @@
 /** Keys and tokens of an engine, and the collections they are tried on. */
 import { SignJWT, type JWTPayload } from 'jose'
-import { claimsOf, sign } from '../../../../hooks/access-key/token.ts'
+import { tokenClaims, signToken } from '../../../../hooks/access-key/token.ts'
 import type { Stage } from '../stage.ts'
 import { created } from './making.ts'
 
@@ -13,13 +13,13 @@ export const ROTATING = { ...SERVICE, alt_api_key: ALTERNATIVE }
 export const LATER = Math.floor(Date.now() / 1000) + 3600
 export const EARLIER = Math.floor(Date.now() / 1000) - 3600
 
-type Spec = Parameters<typeof claimsOf>[0]
+type Spec = Parameters<typeof tokenClaims>[0]
 
 const CLUSTER_REF = { name: 'a' }
 
 /** A token as the VecAccessKey of this spec gets it. */
 export function token(spec: Omit<Spec, 'clusterRef'>, key = KEY): Promise<string> {
-  return sign(claimsOf({ clusterRef: CLUSTER_REF, ...spec }, { issuedAt: 0 }), key)
+  return signToken(tokenClaims({ clusterRef: CLUSTER_REF, ...spec }, { issuedAt: 0 }), key)
 }
 
 /** A token with any claims. */

@@ -1,5 +1,5 @@
 /** Streams of single shards: facts section 6.6. */
-import { Archive } from '../../../../jobs/backup/shards/archive.ts'
+import { TarReader } from '../../../../jobs/backup/shards/stream-shard.ts'
 import type { Case } from '../case.ts'
 import { created } from './making.ts'
 import { fill, view } from './recovery.ts'
@@ -19,9 +19,9 @@ export const SHARD_STREAMS: Case[] = [
           const path = `/collections/docs/shards/${shard}/snapshot`
           stage.note('headers', await stage.headers(path, node))
           const bytes = await stage.bytes(path, node)
-          const [all, most] = [new Archive(), new Archive()]
-          all.add(bytes)
-          most.add(bytes.subarray(0, -1024))
+          const [all, most] = [new TarReader(), new TarReader()]
+          all.push(bytes)
+          most.push(bytes.subarray(0, -1024))
           stage.note('all of it', all.state)
           stage.note('without its last blocks', most.state)
         }

@@ -1,6 +1,12 @@
 /** Snapshots of a node: how they are begun, what telemetry counts of them and of writes, and what is in one. */
 import { isDeepStrictEqual } from 'node:util'
-import { BLOCK, headerIn, isEmpty, isMapContinued, paddedSize } from '../../../../jobs/tar.ts'
+import {
+  BLOCK,
+  parseHeader,
+  isZeroBlock,
+  continuesSparseMap,
+  paddedSize,
+} from '../../../../jobs/tar.ts'
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
 import { created } from './making.ts'
@@ -79,12 +85,12 @@ async function metadataOf(stage: Stage, name: string, node: number): Promise<[st
     node,
   )
   const files: [string, unknown][] = []
-  for (let at = 0; !isEmpty(bytes.subarray(at, at + BLOCK));) {
-    const header = headerIn(bytes.subarray(at, at + BLOCK))
+  for (let at = 0; !isZeroBlock(bytes.subarray(at, at + BLOCK));) {
+    const header = parseHeader(bytes.subarray(at, at + BLOCK))
     if (header === undefined) throw new Error(`no header at byte ${at}`)
     at += BLOCK
-    for (let isMap = header.hasMoreMap; isMap; at += BLOCK) {
-      isMap = isMapContinued(bytes.subarray(at, at + BLOCK))
+    for (let isMap = header.hasMoreSparseMap; isMap; at += BLOCK) {
+      isMap = continuesSparseMap(bytes.subarray(at, at + BLOCK))
     }
     if (METADATA.test(header.name)) {
       files.push([header.name, JSON.parse(bytes.toString('utf8', at, at + header.size))])

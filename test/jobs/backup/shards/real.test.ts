@@ -1,17 +1,17 @@
 /** `backup run` by shard from a real engine of three nodes, which ENGINE_BIN names, on bad days. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../../crds/command.ts'
-import { isByShard, type ShardSnapshot } from '../../../../crds/manifest.ts'
-import { checkedManifest } from '../../../../crds/rules/manifest.ts'
-import { systemTime } from '../../../../jobs/time.ts'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { isShardManifest, type ShardSnapshot } from '../../../../crds/contract/manifest.ts'
+import { parseManifest } from '../../../../jobs/manifest-check.ts'
+import { systemClock } from '../../../../jobs/clock.ts'
 import { realSubject, type RealSubject } from '../../../contract/engine/real.ts'
 import { startBucketServer, type BucketServer } from '../../../doubles/bucket/server.ts'
-import { ask } from '../../restore/portrait.ts'
+import { ask } from '../../restore/collection-state.ts'
 import { backupWorld } from '../backup-world.ts'
 
 const bin = process.env['ENGINE_BIN']
-const real = { time: systemTime }
+const real = { time: systemClock }
 const DOCS = '/collections/docs'
 
 if (bin === undefined) {
@@ -21,7 +21,7 @@ if (bin === undefined) {
   t.test('from a real engine of three nodes', { timeout: 580_000 }, async (t) => examine(t, bin))
 }
 
-interface Scene {
+interface Fixture {
   engine: RealSubject
   s3: BucketServer
 }
@@ -37,20 +37,20 @@ async function examine(t: Test, bin: string) {
   await fill(engine.urls[0] ?? '')
 
   await t.test('a shard that moves meanwhile is streamed from where it is', async (t) => {
-    const [shard = -1, from = -1, to = -1] = await movable(engine)
+    const [shard = -1, from = -1, to = -1] = await movableShards(engine)
     const first = shard === 0 ? 1 : 0
     const world = await opened(t, scene, 'moved', 1)
-    const moved = meanwhile(s3, first, async () => {
+    const moved = duringUpload(s3, first, async () => {
       const [from_peer_id, to_peer_id] = [await peerOf(engine, from), await peerOf(engine, to)]
       const move_shard = { shard_id: shard, from_peer_id, to_peer_id }
       await ask(engine.urls[0] ?? '', 'POST', `${DOCS}/cluster?timeout=60`, { move_shard })
-      await until(async () => (await holdersOf(engine, shard)).join() !== [from].join())
+      await waitUntil(async () => (await holdersOf(engine, shard)).join() !== [from].join())
     })
     const { code, log } = await world.run({}, real)
     t.equal(code, EXIT.done, log.slice(-2000))
     await moved()
     t.strictSame((await holdersOf(engine, shard)).includes(from), false, 'it has moved')
-    await isWhole(t, scene, world)
+    await assertComplete(t, scene, world)
   })
 
   await t.test(
@@ -59,34 +59,38 @@ async function examine(t: Test, bin: string) {
       const world = await opened(t, scene, 'killed', 2)
       const said: string[] = []
       let killed = -1
-      const done = meanwhile(s3, 2, async () => {
+      const done = duringUpload(s3, 2, async () => {
         killed = Number(/node (\d): streams shard 2/.exec(said.join())?.[1])
         process.kill(engine.pids[killed] ?? 0, 'SIGKILL')
         const other = engine.urls[(killed + 1) % 3] ?? ''
         const points = [{ id: 1, vector: [9, 9], payload: { written: 'meanwhile' } }]
         await ask(other, 'PUT', `${DOCS}/points?wait=true`, { points }).catch(() => undefined)
-        await until(async () =>
+        await waitUntil(async () =>
           JSON.stringify(await ask(other, 'GET', `${DOCS}/cluster`)).includes('Dead'),
         )
       })
-      const { code, log } = await world.run({}, { ...real, heard: (line) => said.push(line) })
+      const { code, log } = await world.run({}, { ...real, onLine: (line) => said.push(line) })
       await done()
       t.equal(code, EXIT.done, log.slice(-3000))
       t.match(log, /(broke off|ended early|did not stay Active|got no answer)[^\n]*/)
       const [, , snapshot] = await snapshotsIn(s3, 'killed')
       t.not(snapshot?.nodeIndex, killed, 'it came from another pod')
-      await isWhole(t, scene, world)
+      await assertComplete(t, scene, world)
     },
   )
 }
 
-async function opened(t: Test, { engine, s3 }: Scene, prefix: string, parallelism: number) {
+async function opened(t: Test, { engine, s3 }: Fixture, prefix: string, parallelism: number) {
   const ports = engine.urls.map((url) => Number(new URL(url).port))
   return backupWorld(t, { ports, endpoint: s3.url, method: 'Shard', prefix, parallelism })
 }
 
 /** Holds the first part of a shard until that is done; the answer ends when it was, or with its error. */
-function meanwhile(s3: BucketServer, shard: number, act: () => Promise<void>): () => Promise<void> {
+function duringUpload(
+  s3: BucketServer,
+  shard: number,
+  act: () => Promise<void>,
+): () => Promise<void> {
   const acting = Promise.withResolvers<undefined>()
   let isHeld = false
   s3.misbehave(({ operation, key }) => {
@@ -98,7 +102,7 @@ function meanwhile(s3: BucketServer, shard: number, act: () => Promise<void>): (
   return () => acting.promise
 }
 
-async function isWhole(t: Test, { s3 }: Scene, world: Awaited<ReturnType<typeof opened>>) {
+async function assertComplete(t: Test, { s3 }: Fixture, world: Awaited<ReturnType<typeof opened>>) {
   t.equal(s3.buckets.get('backups')?.uploads.size, 0, 'no upload is left open')
   const proof = await world.verify(`s3://backups/${world.folder.slice(0, -1)}`)
   t.equal(proof.code, EXIT.done, proof.log.slice(-2000))
@@ -106,8 +110,8 @@ async function isWhole(t: Test, { s3 }: Scene, world: Awaited<ReturnType<typeof 
 
 async function snapshotsIn(s3: BucketServer, prefix: string): Promise<ShardSnapshot[]> {
   const text = s3.buckets.get('backups')?.text(`${prefix}/b/manifest.json`) ?? '{}'
-  const manifest = checkedManifest(JSON.parse(text))
-  return isByShard(manifest) ? (manifest.collections[0]?.snapshots ?? []) : []
+  const manifest = parseManifest(JSON.parse(text))
+  return isShardManifest(manifest) ? (manifest.collections[0]?.snapshots ?? []) : []
 }
 
 interface View {
@@ -130,16 +134,16 @@ async function holdersOf(engine: RealSubject, shard: number): Promise<number[]> 
 }
 
 /** A shard, a node that holds it, and one that does not. */
-async function movable(engine: RealSubject): Promise<number[]> {
+async function movableShards(engine: RealSubject): Promise<number[]> {
   const holders = await holdersOf(engine, 1)
   const to = [0, 1, 2].find((node) => !holders.includes(node)) ?? 0
   return [1, holders[0] ?? 0, to]
 }
 
-async function until(isTrue: () => Promise<boolean>): Promise<void> {
+async function waitUntil(isTrue: () => Promise<boolean>): Promise<void> {
   for (let left = 300; !(await isTrue()); left -= 1) {
     if (left === 0) throw new Error('it did not come to that within a minute')
-    await systemTime.sleep(200)
+    await systemClock.sleep(200)
   }
 }
 

@@ -1,19 +1,19 @@
 /** `backup run` by shard, on good days: what is in the bucket, from which pods it came, and what is told. */
 import { once } from 'node:events'
 import t from 'tap'
-import { EXIT } from '../../../../crds/command.ts'
-import { checkedManifest } from '../../../../crds/rules/manifest.ts'
-import { systemTime } from '../../../../jobs/time.ts'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { parseManifest } from '../../../../jobs/manifest-check.ts'
+import { systemClock } from '../../../../jobs/clock.ts'
 import { snapshotFiles } from '../../../doubles/engine/snapshots.ts'
 import { UNAVAILABLE } from '../../../doubles/engine/misbehaviour.ts'
-import { MIB } from '../stage.ts'
-import { isWhole, shardKeyOf, shardStage, streamsIn } from './stage.ts'
+import { MIB } from '../fixture.ts'
+import { assertComplete, shardKeyOf, shardFixture, countStreams } from './fixture.ts'
 
 t.test(
   'each shard is in the bucket once, and the manifest proves that all are there',
   async (t) => {
-    const { engine, world, keys, manifest, result } = await shardStage(t, {
-      made: ['docs', 'my docs%'],
+    const { engine, world, keys, manifest, result } = await shardFixture(t, {
+      engineCollections: ['docs', 'my docs%'],
       nodes: 3,
       replicationFactor: 2,
       snapshotBytes: 9 * MIB,
@@ -25,7 +25,7 @@ t.test(
       keys().filter((key) => key.endsWith('.snapshot')),
       ['docs', 'my docs%'].flatMap((name) => [0, 1, 2].map((id) => shardKeyOf(name, id))),
     )
-    t.match(checkedManifest(manifest()), {
+    t.match(parseManifest(manifest()), {
       manifestVersion: 2,
       method: 'Shard',
       nodeCount: 3,
@@ -66,11 +66,11 @@ t.test(
 
 t.test('up to `parallelism` shards are streamed at once, never two from one pod', async (t) => {
   for (const parallelism of [1, 2, 3]) {
-    const scene = await shardStage(t, { nodes: 3, replicationFactor: 2, shards: 9, parallelism })
-    const streams = streamsIn(scene)
+    const scene = await shardFixture(t, { nodes: 3, replicationFactor: 2, shards: 9, parallelism })
+    const streams = countStreams(scene)
     t.equal((await scene.world.run()).code, EXIT.done)
-    t.equal(streams.most(), parallelism)
-    t.equal(streams.mostOfAPod(), 1)
+    t.equal(streams.maxOpen(), parallelism)
+    t.equal(streams.maxOpenPerPod(), 1)
     t.strictSame(streams.byPod(), [3, 3, 3], 'spread over the pods')
   }
 })
@@ -82,26 +82,26 @@ t.test('large shards are streamed fewer at once, as the memory of the Job allows
     [200, 3],
     [400, 1],
   ] as const) {
-    const scene = await shardStage(t, { nodes: 4, shards: 8, parallelism: 4 })
+    const scene = await shardFixture(t, { nodes: 4, shards: 8, parallelism: 4 })
     for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
       shard.vectorBytes = gigabytes * 2 ** 30
     }
-    const streams = streamsIn(scene)
+    const streams = countStreams(scene)
     const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
     t.equal(code, EXIT.done, log)
-    t.equal(streams.most(), most, `${gigabytes} GiB a shard`)
+    t.equal(streams.maxOpen(), most, `${gigabytes} GiB a shard`)
     t.equal(/fewer streams at once/.test(log), most < 4)
-    await isWhole(t, scene)
+    await assertComplete(t, scene)
   }
 })
 
 t.test('a shard that no memory of the Job is enough for is refused with the numbers', async (t) => {
-  const scene = await shardStage(t, { nodes: 1, shards: 2 })
+  const scene = await shardFixture(t, { nodes: 1, shards: 2 })
   for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
     shard.vectorBytes = 5e12
   }
   const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
-  t.equal(code, EXIT.over)
+  t.equal(code, EXIT.failed)
   t.match(log, /may have 4.5 TiB and needs parts of 477 MiB .*limits.memory to 1.1 GiB or more/)
   t.strictSame(
     scene.keys().filter((key) => key.endsWith('.snapshot')),
@@ -111,7 +111,7 @@ t.test('a shard that no memory of the Job is enough for is refused with the numb
 })
 
 t.test('shards of which the engine tells no size are backed up all the same', async (t) => {
-  const scene = await shardStage(t, { nodes: 2, shards: 4 })
+  const scene = await shardFixture(t, { nodes: 2, shards: 4 })
   scene.nodes.forEach((node) => {
     node.misbehave(({ path, query }) =>
       // The question for sizes; that for the identity of a collection names no time limit.
@@ -120,11 +120,11 @@ t.test('shards of which the engine tells no size are backed up all the same', as
   })
   const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
   t.equal(code, EXIT.done, log)
-  await isWhole(t, scene)
+  await assertComplete(t, scene)
 })
 
 t.test('under custom sharding the manifest has keys, ids and points of each key', async (t) => {
-  const { engine, world, manifest } = await shardStage(t, { made: [], nodes: 2 })
+  const { engine, world, manifest } = await shardFixture(t, { engineCollections: [], nodes: 2 })
   engine.createCollection('docs')
   const docs = engine.collections.get('docs')
   if (docs === undefined) throw new Error('there is no collection')
@@ -136,7 +136,7 @@ t.test('under custom sharding the manifest has keys, ids and points of each key'
   docs.points.push({ id: 1, vector: [1], payload: {}, shard_key: 'a' })
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
-  t.match(checkedManifest(manifest()).collections[0], {
+  t.match(parseManifest(manifest()).collections[0], {
     shardKeys: [
       { key: 'a', shardIds: [1], exactPointsCount: 1 },
       { key: 7, shardIds: [3], exactPointsCount: 0 },
@@ -149,7 +149,12 @@ t.test('under custom sharding the manifest has keys, ids and points of each key'
 })
 
 t.test('a killed Job skips the shards that are whole', async (t) => {
-  const scene = await shardStage(t, { nodes: 2, shards: 4, parallelism: 1, snapshotBytes: 9 * MIB })
+  const scene = await shardFixture(t, {
+    nodes: 2,
+    shards: 4,
+    parallelism: 1,
+    snapshotBytes: 9 * MIB,
+  })
   const { s3, store, world } = scene
   const reached = Promise.withResolvers<undefined>()
   const never = Promise.withResolvers<undefined>()
@@ -167,15 +172,15 @@ t.test('a killed Job skips the shards that are whole', async (t) => {
   s3.misbehave()
   t.equal(store().uploads.size, 1, 'it left an upload')
   s3.calls.length = 0
-  const { code, log } = await world.run({}, { pod: 'pod-2', time: systemTime })
+  const { code, log } = await world.run({}, { pod: 'pod-2', time: systemClock })
   t.equal(code, EXIT.done, log)
   const moved = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
   t.equal(moved.length, 2, 'the one it was killed at, and the one that it had not begun')
-  await isWhole(t, scene)
+  await assertComplete(t, scene)
 })
 
 t.test('SIGTERM aborts every upload that is open, and is a crash', async (t) => {
-  const { s3, store, world } = await shardStage(t, { snapshotBytes: 20 * MIB })
+  const { s3, store, world } = await shardFixture(t, { snapshotBytes: 20 * MIB })
   const never = Promise.withResolvers<undefined>()
   const reached = Promise.withResolvers<undefined>()
   const begun = new Set<string>()

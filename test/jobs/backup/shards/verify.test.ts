@@ -1,15 +1,15 @@
 /** `backup verify` of a backup by shard: what is wrong with it is found from the bucket alone. */
 import t from 'tap'
-import { EXIT } from '../../../../crds/command.ts'
-import { ENDS } from '../../../../jobs/people/command.ts'
-import { shardKeyOf, shardStage, type ShardStage } from './stage.ts'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { EXIT_CODES } from '../../../../jobs/kubectl/command.ts'
+import { shardKeyOf, shardFixture, type ShardFixture } from './fixture.ts'
 
 const TARGET = 's3://backups/nightly/b'
 const KEY = shardKeyOf('docs', 1)
 
-type Snapshots = ReturnType<ShardStage['manifest']>['collections'][number]['snapshots']
+type Snapshots = ReturnType<ShardFixture['manifest']>['collections'][number]['snapshots']
 
-const SPOILT: [string, (scene: ShardStage) => unknown, RegExp][] = [
+const CORRUPTIONS: [string, (fixture: ShardFixture) => unknown, RegExp][] = [
   [
     'a shard that is missing',
     ({ store }) => store().objects.delete(KEY),
@@ -28,44 +28,44 @@ const SPOILT: [string, (scene: ShardStage) => unknown, RegExp][] = [
     },
     /docs-1-[0-9a-f]{8}\.snapshot has the SHA-256/,
   ],
-  ['a manifest without a shard', rewritten((all) => all.pop()), /has no snapshot of shard 2/],
+  ['a manifest without a shard', rewrite((all) => all.pop()), /has no snapshot of shard 2/],
   [
     'a manifest that has a shard twice',
-    rewritten((all) => all.push(...all.slice(0, 1))),
+    rewrite((all) => all.push(...all.slice(0, 1))),
     /has two snapshots of shard 0/,
   ],
   [
     'a manifest with two shards swapped',
-    rewritten(([one, other]) => {
+    rewrite(([one, other]) => {
       if (one !== undefined && other !== undefined) [one.key, other.key] = [other.key, one.key]
     }),
     /docs-1-[0-9a-f]{8}\.snapshot as the snapshot of shard 0/,
   ],
 ]
 
-for (const [what, spoil, words] of SPOILT) {
+for (const [what, spoil, words] of CORRUPTIONS) {
   t.test(`${what} is found and named`, async (t) => {
-    const scene = await shardStage(t, { nodes: 1, shards: 3, snapshotBytes: 4096 })
-    t.equal((await scene.world.run()).code, EXIT.done)
-    spoil(scene)
-    const { code, log } = await scene.world.verify(TARGET)
-    t.equal(code, ENDS.wrong)
+    const fixture = await shardFixture(t, { nodes: 1, shards: 3, snapshotBytes: 4096 })
+    t.equal((await fixture.world.run()).code, EXIT.done)
+    spoil(fixture)
+    const { code, log } = await fixture.world.verify(TARGET)
+    t.equal(code, EXIT_CODES.failure)
     t.match(log, words)
   })
 }
 
 t.test('a line for each object tells its shard and the pod it came from', async (t) => {
-  const { world } = await shardStage(t, { nodes: 2, shards: 2 })
+  const { world } = await shardFixture(t, { nodes: 2, shards: 2 })
   await world.run()
   const { code, log } = await world.verify(TARGET)
-  t.equal(code, ENDS.fine)
+  t.equal(code, EXIT_CODES.success)
   for (const shard of [0, 1]) {
     t.match(log, `ok ${shardKeyOf('docs', shard)} collection=docs node=${shard} shard=${shard}`)
   }
 })
 
-function rewritten(change: (snapshots: Snapshots) => unknown) {
-  return ({ manifest, store }: ShardStage) => {
+function rewrite(change: (snapshots: Snapshots) => unknown) {
+  return ({ manifest, store }: ShardFixture) => {
     const found = manifest()
     delete found.manifestSha256
     change(found.collections[0]?.snapshots ?? [])

@@ -1,0 +1,136 @@
+/**
+ * Where things of a backup lie in its bucket. A folder always ends in a slash, so that the folder of
+ * `a` is never a prefix of what belongs to `a-b`.
+ */
+
+export interface BackupLocation {
+  bucket: string
+  prefix: string
+  name: string
+}
+
+/** `<prefix>/<name>/`; slashes that enclose nothing do not count. */
+export function backupFolder({ prefix, name }: Omit<BackupLocation, 'bucket'>): string {
+  const parts = [...prefix.split('/'), name].filter((part) => part !== '')
+  return `${parts.join('/')}/`
+}
+
+/** `s3://<bucket>/<prefix>/<name>` */
+export function s3Path(location: BackupLocation): string {
+  return `s3://${location.bucket}/${backupFolder(location).slice(0, -1)}`
+}
+
+export function manifestKey(folder: string): string {
+  return `${folder}manifest.json`
+}
+
+/** Written first, deleted last: whose the folder is. */
+export function ownerKey(folder: string): string {
+  return `${folder}owner.json`
+}
+
+/** Folders that contain this one, outermost first. The bucket itself is nobody's. */
+export function enclosingFolders(folder: string): string[] {
+  const parts = folder.split('/').filter((part) => part !== '')
+  return parts.slice(1).map((_, index) => `${parts.slice(0, index + 1).join('/')}/`)
+}
+
+/** How the keys of all restores that read this backup begin. */
+export function readersFolder(folder: string): string {
+  return `${folder}readers/`
+}
+
+/** That a restore reads this backup, and since when; renewed while it runs. */
+export function readerKey(folder: string, restoreUid: string): string {
+  return `${readersFolder(folder)}${escapeSegment(restoreUid)}.json`
+}
+
+/** Below its folder: what a backup writes, and what restores that read it write. */
+const BACKUP_KEYS =
+  /^(manifest\.json|readers\/[^/]+\.json|[^/]+\/(collection\.json|(node|shard)-[0-9]+\/[^/]+))$/
+
+/**
+ * Whether a backup with this folder can have written this key. owner.json is not among them, wherever it
+ * is: it tells whose a folder is.
+ */
+export function isWrittenByBackup(folder: string, key: string): boolean {
+  if (!key.startsWith(folder)) return false
+  const rest = key.slice(folder.length)
+  const file = rest.slice(rest.lastIndexOf('/') + 1)
+  const isNested = rest.includes('/') && RESERVED_NAMES.has(file)
+  return !isNested && BACKUP_KEYS.test(rest)
+}
+
+export function collectionFolder(folder: string, collection: string): string {
+  return `${folder}${escapeSegment(collection)}/`
+}
+
+/** What the manifest will say of a collection, once all its nodes are done. */
+export function collectionKey(folder: string, collection: string): string {
+  return `${collectionFolder(folder, collection)}collection.json`
+}
+
+export function nodeFolder(folder: string, collection: string, ordinal: number): string {
+  return `${collectionFolder(folder, collection)}node-${ordinal}/`
+}
+
+/** How far the snapshot of one node is. */
+export function nodeCheckpointKey(folder: string, collection: string, ordinal: number): string {
+  return `${nodeFolder(folder, collection, ordinal)}part.json`
+}
+
+export function snapshotKey(
+  folder: string,
+  collection: string,
+  ordinal: number,
+  snapshot: string,
+): string {
+  return `${nodeFolder(folder, collection, ordinal)}${escapeSegment(snapshot)}`
+}
+
+/** How the keys of all shards of a collection begin. */
+export function shardFolderPrefix(folder: string, collection: string): string {
+  return `${collectionFolder(folder, collection)}shard-`
+}
+
+export function shardFolder(folder: string, collection: string, shardId: number): string {
+  return `${shardFolderPrefix(folder, collection)}${shardId}/`
+}
+
+/** That the snapshot of one shard is whole, and of what. */
+export function shardCheckpointKey(folder: string, collection: string, shardId: number): string {
+  return `${shardFolder(folder, collection, shardId)}part.json`
+}
+
+/**
+ * The engine gives a stream no name: ours tells what is in it wherever the object lies. Each pod writes
+ * objects of its own: one that was taken for dead may complete an upload late, and must not replace what
+ * the manifest describes.
+ */
+export function shardSnapshotKey(
+  folder: string,
+  { collection, shardId, writer }: { collection: string; shardId: number; writer: string },
+): string {
+  const file = `${escapeSegment(collection)}-${shardId}-${writer}.snapshot`
+  return `${shardFolder(folder, collection, shardId)}${file}`
+}
+
+/** Earlier releases named no writer. */
+export function isShardSnapshotKey(key: string, collection: string, shardId: number): boolean {
+  const start = `/${shardFolder('', collection, shardId)}${escapeSegment(collection)}-${shardId}`
+  const index = key.lastIndexOf(start)
+  return index !== -1 && /^(-[0-9a-f]{8})?\.snapshot$/.test(key.slice(index + start.length))
+}
+
+const RESERVED_NAMES = new Set(['manifest.json', 'owner.json', '.', '..'])
+
+/** A name as one part of a key: as it is, but for what would end the part or be another file. */
+function escapeSegment(name: string): string {
+  if (RESERVED_NAMES.has(name)) return `%${hexByte(name.charCodeAt(0))}${name.slice(1)}`
+  // A listing cannot show control characters.
+  return name.replace(/[%/\\\x00-\x1f\x7f]/g, (character) => `%${hexByte(character.charCodeAt(0))}`)
+}
+
+function hexByte(code: number): string {
+  return code.toString(16).toUpperCase().padStart(2, '0')
+}

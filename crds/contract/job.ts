@@ -1,0 +1,225 @@
+/**
+ * Contract of a Job: its plan goes in by the environment variable PLAN (JSON, gzip, base64), its
+ * progress comes out in an annotation of the resource it works for (design: two processes, one image).
+ */
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Value } from '@sinclair/typebox/value'
+import { BackupMethod, BackupPhase } from '../backup.ts'
+import { VecCluster } from '../cluster.ts'
+import { Enum, PassThrough, StringMap, Timestamp } from '../schema.ts'
+import { S3Target } from '../storage.ts'
+import { Connection, planFields } from './connection.ts'
+import { Rejected } from './errors.ts'
+import { MAX_PLAN_BYTES, MAX_REPORT_MESSAGE } from './limits.ts'
+import { MigrationResult } from './migration-job.ts'
+import { RestoreResult } from './restore-job.ts'
+
+/** Environment of every Job container. */
+export const JOB_ENV = {
+  plan: 'PLAN',
+  /** Downward API: uid of the pod, the `runner` of a report. */
+  podUid: 'POD_UID',
+  /** Downward API: uid of the Job. */
+  jobUid: 'JOB_UID',
+} as const
+
+/** Exit codes of a Job's container. Any other code is a crash: the Job controller tries again. */
+export const EXIT = { done: 0, failed: 1, crash: 75 } as const
+
+/** A risk that a person accepts by annotation. */
+export const Risk = Enum(['shard-loss', 'version-skip', 'downgrade'])
+export type Risk = Static<typeof Risk>
+
+/** What a successful helm run applied; a run is due if and only if this differs from what is wanted. */
+export const AppliedRelease = Type.Object({
+  planHash: Type.String(),
+  generation: Type.Integer({ minimum: 0 }),
+  secretFingerprints: StringMap(),
+  startMark: Type.Optional(Type.String()),
+  version: Type.String(),
+  /** Number of the run that applied it. */
+  run: Type.Integer({ minimum: 0 }),
+  at: Timestamp(),
+  /** metadata.generation of the StatefulSet after the run: an older one in a cache is stale. */
+  statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
+})
+export type AppliedRelease = Static<typeof AppliedRelease>
+
+/** Plan of `cluster upgrade`. */
+export const UpgradePlan = Type.Object({
+  ...planFields,
+  generation: Type.Integer({ minimum: 0 }),
+  startMark: Type.Optional(Type.String()),
+  secretFingerprints: StringMap(),
+  release: Type.String(),
+  chart: Type.String(),
+  repository: Type.String(),
+  /** Chart version: spec.version without a leading v. */
+  version: Type.String(),
+  values: PassThrough(),
+  /** For the annotation last-applied-spec. */
+  spec: VecCluster.spec,
+  acceptedRisks: Type.Array(Risk),
+  /** How to ask the engine's pods before nodes are removed. */
+  engine: Type.Object({ tls: Type.Boolean(), p2p: Type.Boolean() }),
+})
+export type UpgradePlan = Static<typeof UpgradePlan>
+
+/** Plan of `cluster uninstall`. */
+export const UninstallPlan = Type.Object({ ...planFields, release: Type.String() })
+export type UninstallPlan = Static<typeof UninstallPlan>
+
+/** Plan of `backup run`. The list of collections may be long: the Job reads it from the immutable spec. */
+export const BackupPlan = Type.Object({
+  ...planFields,
+  cluster: Connection,
+  /** uid of the VecCluster. */
+  clusterUid: Type.Optional(Type.String()),
+  storage: S3Target,
+  method: BackupMethod,
+  /** By shard: streams at once. */
+  parallelism: Type.Integer({ minimum: 1 }),
+})
+export type BackupPlan = Static<typeof BackupPlan>
+
+/** One collection of a backup, as far as it is told in the annotation. */
+export const BackedUpCollection = Type.Object({
+  name: Type.String(),
+  status: BackupPhase('How far it is.'),
+  /** Bytes of its snapshots. */
+  bytes: Type.Optional(Type.Integer({ minimum: 0 })),
+  snapshots: Type.Optional(
+    Type.Array(
+      Type.Object({
+        node: Type.Integer({ minimum: 0 }),
+        shard: Type.Optional(Type.Integer({ minimum: 0 })),
+        snapshotName: Type.String(),
+        key: Type.String(),
+      }),
+    ),
+  ),
+  error: Type.Optional(Type.String()),
+})
+export type BackedUpCollection = Static<typeof BackedUpCollection>
+
+/** What of a backup is done. Failures come first in the list; what has no room there is counted. */
+export const BackupResult = Type.Object({
+  /** When its first attempt started. */
+  startedAt: Timestamp(),
+  /** Collections to back up; 0 until they are known. */
+  total: Type.Integer({ minimum: 0 }),
+  completed: Type.Integer({ minimum: 0 }),
+  failed: Type.Integer({ minimum: 0 }),
+  /** Bytes of all completed snapshots. */
+  bytes: Type.Integer({ minimum: 0 }),
+  /** uid of the VecCluster. */
+  clusterUid: Type.Optional(Type.String({ maxLength: 63 })),
+  /** Of the names of all completed collections (crds/contract/names.ts). */
+  collectionHashes: Type.Optional(Type.String({ maxLength: 8000 })),
+  /** Error of the first collection that failed, or of the whole. */
+  error: Type.Optional(Type.String()),
+  collections: Type.Array(BackedUpCollection),
+  /** Collections that are not in the list, by state. */
+  unlisted: Type.Object({
+    completed: Type.Integer({ minimum: 0 }),
+    failed: Type.Integer({ minimum: 0 }),
+    pending: Type.Integer({ minimum: 0 }),
+  }),
+  /** Where it stands while it runs. */
+  current: Type.Optional(
+    Type.Object({
+      collection: Type.String(),
+      /** n of `total`. */
+      number: Type.Integer({ minimum: 0 }),
+      /** By node: the one whose snapshot is moved, n of `nodes`. */
+      node: Type.Optional(Type.Integer({ minimum: 0 })),
+      nodes: Type.Optional(Type.Integer({ minimum: 0 })),
+      /** By shard: those that are whole in the bucket, of all. */
+      shardsDone: Type.Optional(Type.Integer({ minimum: 0 })),
+      shards: Type.Optional(Type.Integer({ minimum: 0 })),
+      /** Of the snapshot that is moved, or of all shards; 0 in all: not known yet. */
+      bytes: Type.Integer({ minimum: 0 }),
+      bytesTotal: Type.Integer({ minimum: 0 }),
+      bytesPerSecond: Type.Optional(Type.Integer({ minimum: 0 })),
+      secondsLeft: Type.Optional(Type.Integer({ minimum: 0 })),
+    }),
+  ),
+})
+export type BackupResult = Static<typeof BackupResult>
+
+/** A name, a uid or a hash: whoever may patch the resource writes the report, and it is kept in memory. */
+function ShortString() {
+  return Type.String({ maxLength: 253 })
+}
+
+/** What a Job reports. A resource shows one report at a time: that of its newest Job. */
+export const Progress = Type.Object({
+  /** uid of the resource; a report with another uid belongs to a namesake and is ignored. */
+  uid: ShortString(),
+  verb: ShortString(),
+  run: Type.Integer({ minimum: 1 }),
+  /** uid of the Job. */
+  job: ShortString(),
+  /** uid of the pod that works; another pod that reads it stops. */
+  runner: ShortString(),
+  /** Hash of the plan. */
+  plan: ShortString(),
+  state: Enum(['Started', 'Done', 'Failed', 'Refused']),
+  at: Timestamp(),
+  startedAt: Timestamp(),
+  /** A word for the state Failed or Refused, such as HelmFailed or ShardsWouldBeLost. */
+  reason: Type.Optional(ShortString()),
+  message: Type.Optional(Type.String({ maxLength: MAX_REPORT_MESSAGE })),
+  /** VecCluster: carried over from report to report. */
+  applied: Type.Optional(AppliedRelease),
+  /** VecBackup. */
+  backup: Type.Optional(BackupResult),
+  /** VecRestore; carried over from report to report. */
+  restore: Type.Optional(RestoreResult),
+  /** VecMigration; carried over from report to report. */
+  migration: Type.Optional(MigrationResult),
+})
+export type Progress = Static<typeof Progress>
+
+/** Compiled: every sync of every resource reads a report. */
+const progressValidator = TypeCompiler.Compile(Progress)
+
+/** A plan as it travels in the environment. Throws `Rejected` naming the field when it is too large. */
+export function encodePlan(plan: object, field: string): string {
+  const text = gzipSync(JSON.stringify(plan), { level: 9 }).toString('base64')
+  if (text.length > MAX_PLAN_BYTES) {
+    throw new Rejected(
+      `${field} is too large: ${text.length} of ${MAX_PLAN_BYTES} bytes compressed`,
+    )
+  }
+  return text
+}
+
+/** The plan a Job was given. */
+export function decodePlan<Schema extends TSchema>(schema: Schema, text: string): Static<Schema> {
+  return Value.Parse(
+    ['Assert'],
+    schema,
+    JSON.parse(gunzipSync(Buffer.from(text, 'base64')).toString()),
+  )
+}
+
+/** The report in a resource's annotation; undefined when there is none of this resource, or none that reads. */
+export function parseProgress(text: string | undefined, uid: string): Progress | undefined {
+  const progress = parseReport(text)
+  return progress?.uid === uid ? progress : undefined
+}
+
+/** The report in an annotation, whatever resource it is about. */
+export function parseReport(text: string | undefined): Progress | undefined {
+  if (text === undefined) return undefined
+  try {
+    const progress: unknown = JSON.parse(text)
+    return progressValidator.Check(progress) ? progress : undefined
+  } catch {
+    // Anyone who may patch the resource can write this annotation: what does not read is not ours.
+    return undefined
+  }
+}

@@ -1,0 +1,213 @@
+/** From a resource to its CustomResourceDefinition: TypeBox becomes the structural OpenAPI schema of Kubernetes. */
+import { Kind, OptionalKind, type TSchema } from '@sinclair/typebox'
+import { VecAccessKey } from './access-key.ts'
+import { VecBackupSchedule } from './backup-schedule.ts'
+import { VecBackup } from './backup.ts'
+import { VecCluster } from './cluster.ts'
+import { VecCollection } from './collection.ts'
+import { ANNOTATIONS, API_GROUP } from './contract/names.ts'
+import type { AnyObject } from './kubernetes.ts'
+import { VecMigration } from './migration.ts'
+import { VecRestore } from './restore.ts'
+
+/** A structural OpenAPI schema, as far as we make use of it. */
+export interface OpenApiSchema {
+  type?: string
+  description?: string
+  default?: unknown
+  enum?: unknown[]
+  properties?: Record<string, OpenApiSchema>
+  required?: string[]
+  items?: OpenApiSchema
+  additionalProperties?: OpenApiSchema
+  pattern?: string
+  format?: string
+  minimum?: number
+  maximum?: number
+  multipleOf?: number
+  minLength?: number
+  maxLength?: number
+  minItems?: number
+  maxItems?: number
+  maxProperties?: number
+  not?: OpenApiSchema
+  anyOf?: OpenApiSchema[]
+  'x-kubernetes-int-or-string'?: boolean
+  'x-kubernetes-preserve-unknown-fields'?: boolean
+  'x-kubernetes-list-type'?: string
+  'x-kubernetes-list-map-keys'?: string[]
+  'x-kubernetes-validations'?: { rule: string; message: string }[]
+}
+
+/** The CRD of a resource, as it is applied; `version` is the release of the operator. */
+export function customResourceDefinition(resource: Resource, version: string) {
+  const { kind, plural, singular, shortName, columns } = resource
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: {
+      name: `${plural}.${API_GROUP}`,
+      annotations: { [ANNOTATIONS.version]: version },
+    },
+    spec: {
+      group: API_GROUP,
+      names: { kind, listKind: `${kind}List`, plural, singular, shortNames: [shortName] },
+      scope: 'Namespaced',
+      versions: [
+        {
+          name: 'v1alpha1',
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: columns,
+          schema: { openAPIV3Schema: openApiSchema(resource) },
+        },
+      ],
+    },
+  }
+}
+export type CustomResourceDefinition = ReturnType<typeof customResourceDefinition>
+
+/** The schema of a whole resource. */
+export function openApiSchema({ description, spec, status, ...rest }: Resource) {
+  return {
+    type: 'object',
+    description,
+    required: ['spec'],
+    properties: {
+      apiVersion: { type: 'string' },
+      kind: { type: 'string' },
+      metadata: { type: 'object' },
+      spec: toStructuralSchema(spec),
+      status: { ...toStructuralSchema(status), description: 'What is known about it.' },
+    },
+    ...('rules' in rest ? rest.rules : {}),
+  } satisfies OpenApiSchema
+}
+
+/** One TypeBox schema as structural OpenAPI. */
+export function toStructuralSchema(schema: TSchema): OpenApiSchema {
+  const { type, anyOf, properties, items, patternProperties } = schema as TSchema & CompositeSchema
+  const options = schemaOptions(schema)
+  switch (schema[Kind]) {
+    case 'Object':
+      return { type: 'object', ...options, ...objectSchema(properties) }
+    case 'Array':
+      return { type: 'array', ...options, items: toStructuralSchema(items) }
+    case 'Record':
+      return { type: 'object', ...options, ...mapSchema(options, patternProperties) }
+    case 'Union':
+      return { ...options, ...enumSchema(options, anyOf) }
+    case 'Literal':
+      return { ...options, ...enumSchema(options, [schema]) }
+    case 'Unknown':
+      return { 'x-kubernetes-preserve-unknown-fields': true, ...options }
+    case 'String':
+    case 'Integer':
+    case 'Boolean':
+      return { type, ...options }
+    default:
+      throw new Error(`a CRD cannot hold the TypeBox kind ${schema[Kind]}`)
+  }
+}
+
+/** The parts of a TypeBox schema that are translated; everything else is an option and is kept. */
+interface CompositeSchema {
+  type: string
+  anyOf: TSchema[]
+  properties: Record<string, TSchema>
+  items: TSchema
+  patternProperties: Record<string, TSchema>
+}
+
+const TRANSLATED_KEYS = [
+  'type',
+  'const',
+  'anyOf',
+  'properties',
+  'items',
+  'patternProperties',
+  'required',
+]
+
+function schemaOptions(schema: TSchema): OpenApiSchema {
+  const { maxRunes, ...options } = Object.fromEntries(
+    Object.entries(schema).filter(([key]) => !TRANSLATED_KEYS.includes(key)),
+  ) as OpenApiSchema & { maxRunes?: number }
+  return maxRunes === undefined ? options : { ...options, maxLength: maxRunes }
+}
+
+function objectSchema(properties: Record<string, TSchema>): OpenApiSchema {
+  const entries = Object.entries(properties)
+  // The API server asks for required fields before it fills in defaults of a parent's default {}.
+  const required = entries
+    .filter(([, field]) => !(OptionalKind in field) && field['default'] === undefined)
+    .map(([name]) => name)
+  return {
+    ...(required.length > 0 && { required }),
+    properties: Object.fromEntries(
+      entries.map(([name, field]) => [name, toStructuralSchema(field)]),
+    ),
+  }
+}
+
+function mapSchema(options: OpenApiSchema, patternSchemas: Record<string, TSchema>): OpenApiSchema {
+  const [values] = Object.values(patternSchemas)
+  if (options['x-kubernetes-preserve-unknown-fields'] === true || values === undefined) return {}
+  return { additionalProperties: toStructuralSchema(values) }
+}
+
+function enumSchema(options: OpenApiSchema, literals: TSchema[]): OpenApiSchema {
+  if (options['x-kubernetes-int-or-string'] === true) {
+    return { anyOf: [{ type: 'integer' }, { type: 'string' }] }
+  }
+  return { type: 'string', enum: literals.map((choice): unknown => choice['const']) }
+}
+
+/** Why a CRD of this version does not do for this release; undefined when it does. */
+export function outdatedCrdReason(
+  plural: string,
+  crd: AnyObject | undefined,
+  version: string,
+): string | undefined {
+  if (crd === undefined) return `${crdName(plural)} is not installed`
+  const installedVersion = crd.metadata.annotations?.[ANNOTATIONS.version]
+  if (installedVersion === undefined)
+    return `${crdName(plural)} names no release, ${version} is needed`
+  return isOlder(installedVersion, version)
+    ? `${crdName(plural)} is of release ${installedVersion}, ${version} is needed: apply the new CRDs first`
+    : undefined
+}
+
+/** Order of semantic versions; a pre-release comes before its release. */
+export function isOlder(version: string, than: string): boolean {
+  const [left, right] = [parseVersion(version), parseVersion(than)]
+  for (const [index, number] of left.numbers.entries()) {
+    const other = right.numbers[index] ?? 0
+    if (number !== other) return number < other
+  }
+  if (left.pre === right.pre || left.pre === '') return false
+  return right.pre === '' || left.pre < right.pre
+}
+
+export function crdName(plural: string): string {
+  return `${plural}.${API_GROUP}`
+}
+
+function parseVersion(version: string): { numbers: number[]; pre: string } {
+  const [, release = '', pre = ''] = /^v?([0-9.]+)-?([^+]*)/.exec(version) ?? []
+  const numbers = release.split('.').map(Number)
+  return { numbers: [numbers[0] ?? 0, numbers[1] ?? 0, numbers[2] ?? 0], pre }
+}
+
+export const RESOURCES = [
+  VecCluster,
+  VecCollection,
+  VecAccessKey,
+  VecBackup,
+  VecBackupSchedule,
+  VecRestore,
+  VecMigration,
+] as const
+
+export type Resource = (typeof RESOURCES)[number]

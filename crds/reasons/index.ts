@@ -1,0 +1,67 @@
+/**
+ * Every reason of every kind: the one source of `vec-operator explain` and of docs/reasons.md. A test
+ * finds the reasons in the code of hooks and jobs and wants each to be here, and none besides.
+ */
+import { RESOURCES, type Resource } from '../crd.ts'
+import { escapeMarkdown, markdownTable } from '../field-reference.ts'
+import { ACCESS_KEY_REASONS } from './access-key.ts'
+import { BACKUP_SCHEDULE_REASONS } from './backup-schedule.ts'
+import { BACKUP_REASONS } from './backup.ts'
+import { CLUSTER_REASONS } from './cluster.ts'
+import { COLLECTION_REASONS } from './collection.ts'
+import { MIGRATION_REASONS } from './migration.ts'
+import type { Reason } from './reason.ts'
+import { RESTORE_REASONS } from './restore.ts'
+
+export const REASONS: Readonly<Record<Resource['kind'], readonly Reason[]>> = {
+  VecCluster: CLUSTER_REASONS,
+  VecCollection: COLLECTION_REASONS,
+  VecAccessKey: ACCESS_KEY_REASONS,
+  VecBackup: BACKUP_REASONS,
+  VecBackupSchedule: BACKUP_SCHEDULE_REASONS,
+  VecRestore: RESTORE_REASONS,
+  VecMigration: MIGRATION_REASONS,
+}
+
+/** Text of docs/reasons.md. */
+export function reasonsPage(): string {
+  const sections = RESOURCES.map(({ kind }) => reasonsSection(kind, REASONS[kind]))
+  return [INTRODUCTION, ...sections.flat()].join('\n\n') + '\n'
+}
+
+const INTRODUCTION = `# What a resource says, and what to do
+
+Made from \`crds/reasons/\` by \`npm run generate\`; \`vec-operator explain <message>\` reads the same
+table. Where: the condition the reason stands in; with an Event, one Event of the same reason is
+written when it comes up or says something new. \`<...>\` in a message stands for what differs.`
+
+function reasonsSection(kind: string, reasons: readonly Reason[]): string[] {
+  if (reasons.length === 0) return []
+  return [
+    `## ${kind}`,
+    markdownTable(
+      ['Reason', 'Where', 'Messages', 'Why', 'What to do'],
+      reasons.map((reason) => [
+        `\`${reason.reason}\``,
+        reasonLocation(reason),
+        reason.messages.map((message) => `\`${message.replaceAll('|', '\\|')}\``).join('<br>'),
+        escapeMarkdown(reason.cause),
+        escapeOutsideCode(reason.cure),
+      ]),
+    ),
+  ]
+}
+
+/** For people: the condition and its status, and the type of the Event. */
+export function reasonLocation({ condition, event }: Reason): string {
+  const locations = [
+    ...(condition === undefined ? [] : [`${condition.type}=${condition.status}`]),
+    ...(event === undefined ? [] : [`${event} Event`]),
+  ]
+  return locations.length === 0 ? 'status.error' : locations.join(', ')
+}
+
+function escapeOutsideCode(text: string): string {
+  const parts = text.split('`')
+  return parts.map((part, index) => (index % 2 === 0 ? escapeMarkdown(part) : part)).join('`')
+}

@@ -1,0 +1,51 @@
+/** Durations as Kubernetes writes them (`720h`, `1h30m`, `30s`), and sizes for people. */
+
+/**
+ * What `parseDuration` accepts: whole numbers with h, m and s, in this order. The digits are bounded
+ * because CEL's duration() fails beyond 292 years.
+ */
+export const DURATION_PATTERN = '^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$'
+
+/** Seconds in a duration such as `1h30m`. */
+export function parseDuration(text: string): number {
+  const match = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text)
+  const [, hours = '0', minutes = '0', seconds = '0'] = match ?? []
+  return Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
+}
+
+const QUANTITY_SUFFIXES: Record<string, number> = {
+  m: 1e-3,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  E: 1e18,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+  Pi: 2 ** 50,
+  Ei: 2 ** 60,
+}
+
+/** The amount as a number; NaN when it is none. */
+export function parseQuantity(quantity: string): number {
+  const [, digits = '', unit = ''] = /^([0-9.]+)([a-zA-Z]*)$/.exec(quantity) ?? []
+  return Number.parseFloat(digits) * (unit === '' ? 1 : (QUANTITY_SUFFIXES[unit] ?? Number.NaN))
+}
+
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const
+
+/** One decimal above bytes, none where it would say nothing. */
+export function formatBytes(bytes: number): string {
+  let unit = 0
+  let amount = bytes
+  // 1023.95 would be shown as 1024.0: it belongs to the next unit.
+  while (amount >= 1023.95 && unit < BYTE_UNITS.length - 1) {
+    amount /= 1024
+    unit += 1
+  }
+  const text = unit === 0 ? String(Math.round(amount)) : amount.toFixed(1).replace(/\.0$/, '')
+  return `${text} ${BYTE_UNITS[unit] ?? 'B'}`
+}

@@ -1,0 +1,111 @@
+/**
+ * What every answer must pass on its way to the wire. Metacontroller deletes each child that an
+ * answer does not name and wipes a status it does not bring, so a doubtful answer becomes a 5xx:
+ * that loses nothing (design: talking to Metacontroller).
+ */
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import type { TSchema } from '@sinclair/typebox'
+import type { AnyObject } from '../crds/kubernetes.ts'
+import { lenientSchema } from './lenient-schema.ts'
+import type { Desired, HookAnswer, HookRequest, Observations } from './protocol.ts'
+import type { AnyParent, KindHooks } from './kind-hooks.ts'
+
+/** A room broke a promise: a defect, never the user's doing. */
+export class InvalidAnswer extends Error {
+  override readonly name = 'GuardRefusal'
+}
+
+export interface AnswerValidator {
+  /** The answer for the wire; throws `GuardRefusal` naming what is wrong. */
+  (request: HookRequest<unknown>, desired: Desired<unknown>, hook: 'sync' | 'finalize'): HookAnswer
+}
+
+/** The guard of one room; its status schema is compiled once. */
+export function answerValidator(kindHooks: KindHooks): AnswerValidator {
+  const status = TypeCompiler.Compile(kindHooks.status)
+  // What stays of a former status may be that of another release: it must not keep a resource.
+  const lastStatus = TypeCompiler.Compile(lenientSchema(kindHooks.status))
+  const kinds = new Set(kindHooks.childKinds)
+  return (request, desired, hook) => {
+    checkStatus(hook === 'finalize' ? lastStatus : status, desired.status)
+    checkChildren(desired, request.parent as AnyParent, kinds)
+    checkNoChildLost(request.children, desired)
+    checkOptions(desired, hook)
+    return {
+      status: desired.status as object,
+      children: desired.children,
+      ...(desired.resyncAfterSeconds !== undefined && {
+        resyncAfterSeconds: desired.resyncAfterSeconds,
+      }),
+      ...(desired.finalized === true && { finalized: true }),
+    }
+  }
+}
+
+function checkStatus(schema: TypeCheck<TSchema>, status: unknown): void {
+  if (typeof status !== 'object' || status === null)
+    throw new InvalidAnswer('the status is missing')
+  // The compiled check is quick; only what fails it is worth the search for the words.
+  if (schema.Check(status)) return
+  for (const { path, message } of schema.Errors(status)) {
+    throw new InvalidAnswer(`status${path.replaceAll('/', '.')}: ${message}`)
+  }
+}
+
+function checkChildren(desired: Desired<unknown>, parent: AnyParent, kinds: Set<string>): void {
+  if (!Array.isArray(desired.children)) throw new InvalidAnswer('the children are missing')
+  const names = new Set<string>()
+  for (const child of desired.children) {
+    rejectNulls(child, 'children')
+    const { kind, apiVersion, metadata } = child
+    const name = childId(child)
+    if (names.has(name)) throw new InvalidAnswer(`child ${name} is named twice`)
+    names.add(name)
+    if (!kinds.has(childKind(apiVersion, kind))) {
+      throw new InvalidAnswer(`child ${name} is of a kind that is not declared`)
+    }
+    if ((metadata.namespace ?? parent.metadata.namespace) !== parent.metadata.namespace) {
+      throw new InvalidAnswer(`child ${name} is in another namespace`)
+    }
+    // Metacontroller sets this label itself; another value stops every child of this parent.
+    if (metadata.labels?.['controller-uid'] !== undefined) {
+      throw new InvalidAnswer(`child ${name} sets the label controller-uid`)
+    }
+  }
+}
+
+/** `null` among the children ends the whole Metacontroller process. */
+function rejectNulls(value: unknown, path: string): void {
+  if (value === null) throw new InvalidAnswer(`${path} holds a null`)
+  if (typeof value !== 'object') return
+  for (const [key, nested] of Object.entries(value)) rejectNulls(nested, `${path}.${key}`)
+}
+
+function checkNoChildLost(observed: Observations, desired: Desired<unknown>): void {
+  const accountedFor = new Set(desired.children.map(childId))
+  for (const { kind, name } of desired.pruned ?? []) accountedFor.add(`${kind}/${name}`)
+  for (const child of Object.values(observed).flatMap((objects) => Object.values(objects))) {
+    if (!accountedFor.has(childId(child))) {
+      throw new InvalidAnswer(`the observed child ${childId(child)} is neither kept nor dropped`)
+    }
+  }
+}
+
+function checkOptions(desired: Desired<unknown>, hook: 'sync' | 'finalize'): void {
+  if (desired.finalized === true && hook === 'sync') {
+    throw new InvalidAnswer('finalized stands in an answer to sync')
+  }
+  const seconds = desired.resyncAfterSeconds
+  if (seconds !== undefined && !(Number.isFinite(seconds) && seconds > 0)) {
+    throw new InvalidAnswer(`resyncAfterSeconds is ${seconds}`)
+  }
+}
+
+function childId({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>): string {
+  return `${kind}/${metadata.name}`
+}
+
+/** `Kind.group/version`, as Metacontroller keys its requests. */
+export function childKind(apiVersion: string, kind: string): string {
+  return `${kind}.${apiVersion}`
+}

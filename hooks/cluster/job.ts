@@ -1,0 +1,109 @@
+/** Which helm run a VecCluster needs, and whether it needs one. */
+import { Value } from '@sinclair/typebox/value'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/contract/job.ts'
+import { ANNOTATIONS, apiKeySecretName, releaseName, shortHash } from '../../crds/contract/names.ts'
+import { isUnfinished, newJob } from '../job.ts'
+import type { Child, Settings } from '../protocol.ts'
+import { jobRbac, type JobRbac } from '../rbac.ts'
+import type { DesiredRun, Observed } from './observed.ts'
+import { fingerprints, referencedSecrets } from './validation.ts'
+import { chartValues } from './values.ts'
+
+export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
+  const { cluster, secrets } = observed
+  const { metadata, spec } = cluster
+  const startMark = metadata.annotations?.[ANNOTATIONS.startMark]
+  const values = chartValues(cluster, {
+    hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
+  })
+  const target = {
+    ...planTarget(cluster),
+    release: releaseName(metadata.name),
+    chart: settings.chart.name,
+    repository: settings.chart.repository,
+    version: spec.version.replace(/^v/, ''),
+    values,
+    secretFingerprints: fingerprints(referencedSecrets(spec), secrets),
+    acceptedRisks: acceptedRisks(cluster),
+    engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
+  }
+  return {
+    ...target,
+    generation: metadata.generation,
+    ...(startMark !== undefined && { startMark }),
+    spec,
+    hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
+  }
+}
+
+/** The uninstall of a release: there is one, whatever was applied. */
+export function uninstallRun(cluster: VecCluster): Omit<UninstallPlan, 'run'> {
+  const release = releaseName(cluster.metadata.name)
+  return { ...planTarget(cluster), release, hash: shortHash('uninstall', cluster.metadata.uid) }
+}
+
+function planTarget({ metadata: { namespace, name, uid } }: VecCluster) {
+  return { resource: 'vecclusters', namespace, name, uid }
+}
+
+function acceptedRisks({ metadata }: VecCluster): Risk[] {
+  const risks = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
+  return risks.map((risk) => risk.trim()).filter((risk) => Value.Check(Risk, risk))
+}
+
+/**
+ * The run that is due: none while a Job has not ended, else the wanted one if and only if what was
+ * applied last differs from it. The hash covers the values, the generation, the Secrets, the start
+ * mark and the risks accepted.
+ */
+export function findPendingRun(observed: Observed, settings: Settings): DesiredRun | undefined {
+  if (observed.jobs.some(isUnfinished)) return undefined
+  const desired = desiredRun(observed, settings)
+  return observed.progress?.applied?.planHash === desired.hash ? undefined : desired
+}
+
+export function clusterRbac(cluster: VecCluster): JobRbac {
+  return jobRbac(cluster, { kind: 'cluster', plural: 'vecclusters', helm: true })
+}
+
+export function upgradeJob(
+  { metadata, spec }: VecCluster,
+  plan: UpgradePlan,
+  [account]: JobRbac,
+  settings: Settings,
+): Child {
+  return newJob(
+    {
+      kind: 'cluster',
+      verb: 'upgrade',
+      plan,
+      largeField: 'spec.config',
+      serviceAccount: account.metadata.name,
+      resources: settings.jobResources.helm,
+      release: plan.release,
+      // To ask the engine for its shards before a node is removed.
+      credentials: {
+        engine: apiKeySecretName(metadata.name),
+        ...(spec.tls.enabled && spec.tls.secretRef && { tls: spec.tls.secretRef.name }),
+      },
+    },
+    settings,
+  )
+}
+
+export function uninstallJob(plan: UninstallPlan, [account]: JobRbac, settings: Settings): Child {
+  return newJob(
+    {
+      kind: 'cluster',
+      verb: 'uninstall',
+      plan,
+      largeField: 'metadata.name',
+      serviceAccount: account.metadata.name,
+      resources: settings.jobResources.helm,
+      release: plan.release,
+      credentials: {},
+    },
+    settings,
+  )
+}

@@ -1,0 +1,258 @@
+/** What stops a helm run before it starts: settings that would do harm or cannot be applied. */
+import { createHash } from 'node:crypto'
+import { parse } from 'yaml'
+import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
+import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
+import { ANNOTATIONS, HTTP_PORT, releaseName } from '../../crds/contract/names.ts'
+import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import { parseQuantity } from '../../crds/units.ts'
+import { isMap } from './values.ts'
+
+interface FixedEntry {
+  /** Of the engine's configuration. */
+  entry: string
+  /** What the operator works with. */
+  value: (spec: ClusterSpec) => unknown
+  /** Where that comes from. */
+  source: string
+}
+
+/**
+ * Entries that the operator itself depends on: where one had another value, Service, probes, status and
+ * calls would disagree with the engine. All others are the user's, also those below `tls`.
+ */
+const FIXED_ENTRIES: readonly FixedEntry[] = [
+  ...[
+    ['cluster.enabled', (spec: ClusterSpec) => spec.cluster.enabled] as const,
+    ['cluster.p2p.port', (spec: ClusterSpec) => spec.cluster.p2p.port] as const,
+  ].map(([entry, value]) => ({ entry, value, source: `spec.${entry}` })),
+  {
+    entry: 'cluster.p2p.enable_tls',
+    value: ({ cluster }) => cluster.p2p.enableTls,
+    source: 'spec.cluster.p2p.enableTls',
+  },
+  { entry: 'service.enable_tls', value: ({ tls }) => tls.enabled, source: 'spec.tls.enabled' },
+  {
+    entry: 'service.jwt_rbac',
+    value: ({ apiKey }) => apiKey?.jwtRbac ?? false,
+    source: 'spec.apiKey.jwtRbac',
+  },
+  { entry: 'service.http_port', value: () => HTTP_PORT, source: 'the Service of the chart' },
+  { entry: 'service.grpc_port', value: () => GRPC_PORT, source: 'the Service of the chart' },
+]
+const GRPC_PORT = 6334
+/** Readable by everybody who may read ConfigMaps, and unknown to the operator. */
+const KEY_ENTRIES: readonly (readonly [entry: string, field: string])[] = [
+  ['service.api_key', 'spec.apiKey.secretRef'],
+  ['service.alt_api_key', 'spec.apiKey.secretRef'],
+  ['service.read_only_api_key', 'spec.readOnlyApiKey.secretRef'],
+]
+/** Anything else in the place of these would remove the entries of the operator in them. */
+const MAP_ENTRIES = ['cluster', 'cluster.p2p', 'service', 'tls']
+
+/** Why no helm run may start with this spec, naming the field; undefined when it may. */
+export function validateSpec(
+  cluster: VecCluster,
+  statefulSet: StatefulSet | undefined,
+): string | undefined {
+  return (
+    configError(cluster.spec) ??
+    templateError(cluster.spec) ??
+    imageError(cluster.spec) ??
+    (statefulSet && (distributionError(cluster) ?? snapshotVolumeError(cluster, statefulSet)))
+  )
+}
+
+function configError(spec: ClusterSpec): string | undefined {
+  const { config } = spec
+  for (const entry of MAP_ENTRIES) {
+    const value = valueAt(config, entry)
+    if (value !== undefined && !isMap(value)) return `spec.config.${entry} must be a map`
+  }
+  for (const [entry, field] of KEY_ENTRIES) {
+    if (valueAt(config, entry) !== undefined) {
+      return `spec.config.${entry} would put a key into a ConfigMap: use ${field}`
+    }
+  }
+  for (const { entry, value, source } of FIXED_ENTRIES) {
+    const [operatorValue, userValue] = [value(spec), valueAt(config, entry)]
+    if (userValue !== undefined && userValue !== operatorValue) {
+      return `spec.config.${entry} is ${JSON.stringify(userValue)}, but ${source} has ${JSON.stringify(operatorValue)}: remove the entry`
+    }
+  }
+  return undefined
+}
+
+function valueAt(config: unknown, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>((value, key) => (isMap(value) ? value[key] : undefined), config)
+}
+
+/** The chart evaluates templates in these two, with helm's rights: a user could read any Secret. */
+function templateError({ config, affinity }: ClusterSpec): string | undefined {
+  for (const [field, value] of Object.entries({ config, affinity })) {
+    if (JSON.stringify(value ?? {}).includes('{{')) {
+      return `spec.${field} holds "{{", which the chart would run as a template`
+    }
+  }
+  return undefined
+}
+
+/** Checked by the CRD too; an object that an older CRD admitted may hold anything. */
+function imageError({ image }: ClusterSpec): string | undefined {
+  if (new RegExp(IMAGE_REPOSITORY).test(image.repository)) return undefined
+  return 'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML'
+}
+
+/**
+ * The first node must be distributed before others join it: they are not Ready without it, and the
+ * StatefulSet replaces it only once they are.
+ */
+function distributionError({ metadata, spec }: VecCluster): string | undefined {
+  const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  if (spec.replicas === 1 || valueAt(applied, 'cluster.enabled') !== false) return undefined
+  return `spec.replicas is ${spec.replicas}, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it`
+}
+
+/** A user may have changed the annotation. */
+function parseAppliedSpec(text = 'null'): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Volume templates of a StatefulSet never change; helm would fail with half of its work done. */
+function snapshotVolumeError(
+  { metadata, spec }: VecCluster,
+  statefulSet: StatefulSet,
+): string | undefined {
+  const templates = statefulSet.spec.volumeClaimTemplates ?? []
+  const { enabled, size, storageClassName } = spec.snapshotPersistence
+  const live = templates.find((template) => template.metadata.name.includes('snapshots'))
+  const release = releaseName(metadata.name)
+  if (enabled !== (live !== undefined)) {
+    return `spec.snapshotPersistence.enabled is fixed at creation: StatefulSet ${release} has it ${enabled ? 'off' : 'on'}`
+  }
+  if (live === undefined) return undefined
+  const { storage } = live.spec.resources?.requests ?? {}
+  if (parseQuantity(storage ?? '') !== parseQuantity(size)) {
+    return `spec.snapshotPersistence.size is fixed at creation: StatefulSet ${release} has ${storage ?? 'none'}`
+  }
+  if (storageClassName !== undefined && live.spec.storageClassName !== storageClassName) {
+    return `spec.snapshotPersistence.storageClassName is fixed at creation: StatefulSet ${release} has ${live.spec.storageClassName ?? 'the default class'}`
+  }
+  return undefined
+}
+
+export interface SecretRef {
+  /** Field of the spec that names the Secret. */
+  field: string
+  name: string
+  /** Keys it must have. */
+  keys: string[]
+  kind: 'key' | 'certificate'
+}
+
+/** Every Secret that the spec names. */
+export function referencedSecrets({ apiKey, readOnlyApiKey, tls }: ClusterSpec): SecretRef[] {
+  const keys = Object.entries({ apiKey, readOnlyApiKey }).flatMap(([field, source]) =>
+    source?.secretRef === undefined
+      ? []
+      : [
+          {
+            field: `spec.${field}.secretRef`,
+            name: source.secretRef.name,
+            keys: [source.secretRef.key],
+            kind: 'key' as const,
+          },
+        ],
+  )
+  if (!tls.enabled || tls.secretRef === undefined) return keys
+  return [
+    ...keys,
+    {
+      field: 'spec.tls.secretRef',
+      name: tls.secretRef.name,
+      keys: ['tls.crt', 'tls.key'],
+      kind: 'certificate',
+    },
+  ]
+}
+
+/** Why helm must not run with these Secrets; undefined when it may. */
+export function validateSecrets(
+  references: SecretRef[],
+  secrets: ReadonlyMap<string, Secret>,
+): string | undefined {
+  for (const reference of references) {
+    const error = secretError(reference, secrets.get(reference.name))
+    if (error !== undefined) return `${reference.field}: Secret ${reference.name} ${error}`
+  }
+  return undefined
+}
+
+function secretError({ keys, kind }: SecretRef, secret: Secret | undefined): string | undefined {
+  if (secret === undefined) return 'does not exist'
+  if (kind === 'certificate' && secret.type !== 'kubernetes.io/tls') {
+    return `is of type ${secret.type ?? 'Opaque'}, not kubernetes.io/tls`
+  }
+  for (const key of keys) {
+    const encoded = secret.data?.[key]
+    if (encoded === undefined) return `has no key ${key}`
+    if (encoded === '') return `has an empty key ${key}`
+    if (kind === 'certificate') continue
+    // Before it is decoded, and once more to the byte.
+    const value = encoded.length > 2 * MAX_KEY_BYTES ? encoded : decodeBase64(encoded)
+    if (value.length > MAX_KEY_BYTES) return `has a key ${key} of more than ${MAX_KEY_BYTES} bytes`
+    if (value === '') return `has an empty key ${key}`
+    const yamlError = yamlTextError(value)
+    if (yamlError !== undefined) return `has a key ${key} ${yamlError}`
+  }
+  return undefined
+}
+
+/** Parsing a megabyte would take minutes. */
+const MAX_KEY_BYTES = 4096
+const NOT_YAML_SAFE = 'that YAML would not read as the same text: use letters and digits'
+
+/** The chart writes the key into a YAML file as it is, without quotes. */
+function yamlTextError(text: string): string | undefined {
+  if (/[\r\n]/.test(text)) return 'that holds a line break'
+  if (!/^[\x21-\x7e]+$/.test(text) || text.includes('{{')) return NOT_YAML_SAFE
+  const readsAsText = (['1.1', '1.2'] as const).every((version) => {
+    try {
+      return (parse(`key: ${text}`, { version }) as { key: unknown }).key === text
+    } catch {
+      return false
+    }
+  })
+  return readsAsText ? undefined : NOT_YAML_SAFE
+}
+
+/** One value of a Secret, decoded. */
+export function decodeKey(secret: Secret, key: string): string | undefined {
+  const encoded = secret.data?.[key]
+  return encoded === undefined ? undefined : decodeBase64(encoded)
+}
+
+function decodeBase64(encoded: string): string {
+  return Buffer.from(encoded, 'base64').toString()
+}
+
+/** First sixteen hex digits of a SHA-256 over the values in use, by the name of the Secret. */
+export function fingerprints(
+  references: SecretRef[],
+  secrets: ReadonlyMap<string, Secret>,
+): Record<string, string> {
+  return Object.fromEntries(
+    references.map(({ name, keys, kind }) => {
+      const data = secrets.get(name)?.data ?? {}
+      const usedKeys = kind === 'certificate' ? [...keys, 'ca.crt'] : keys
+      const content = JSON.stringify(usedKeys.map((key) => data[key] ?? null))
+      return [name, createHash('sha256').update(content).digest('hex').slice(0, 16)]
+    }),
+  )
+}

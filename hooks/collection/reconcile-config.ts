@@ -1,0 +1,244 @@
+/**
+ * How a live collection differs from its spec: in what is fixed when it is made, and in what can be
+ * patched (facts 2.2). Only what the spec declares is compared.
+ */
+import type { CollectionSpec, VecCollection } from '../../crds/collection.ts'
+import { NotReady } from '../../crds/contract/errors.ts'
+import {
+  patchBody,
+  unsafeHnswPatches,
+  type CollectionConfig,
+  type CollectionInfo,
+} from '../../crds/engine/collections.ts'
+import {
+  isDisabled,
+  mutableFields,
+  vectorPath,
+  type DenseVector,
+  type MutableField,
+} from '../../crds/engine/mutable-fields.ts'
+import {
+  isPlainObject,
+  ownValue,
+  valueAt,
+  type PlainObject,
+} from '../../crds/engine/plain-object.ts'
+import { waitForCollection, type ReconcileContext } from './reconcile-context.ts'
+
+/** One value that is not as declared; undefined means that there is none. */
+export interface Difference {
+  /** Within spec. */
+  path: string
+  desired: unknown
+  live: unknown
+}
+
+/** A mutable field that is not as declared, with each value within it that differs. */
+export interface Drift {
+  field: MutableField
+  differences: Difference[]
+}
+
+/** What no call can change: these make the phase Degraded. */
+export function immutableDifferences(
+  spec: CollectionSpec,
+  { params }: CollectionConfig,
+): Difference[] {
+  return [
+    ...vectorDifferences(spec.vectors ?? [], params['vectors'] ?? {}),
+    ...missingVectors(
+      'sparseVectors',
+      (spec.sparseVectors ?? []).map(({ name }) => name),
+      Object.keys(asPlain(params['sparse_vectors'])),
+    ),
+    ...diffValues('shardNumber', spec.shardNumber, params['shard_number']),
+    ...diffValues('shardingMethod', spec.shardingMethod, params['sharding_method'] ?? 'auto'),
+  ]
+}
+
+/** What a PATCH can put right. */
+export function findDrift(spec: CollectionSpec, config: CollectionConfig): Drift[] {
+  return mutableFields(spec).flatMap((field) => {
+    const live = valueAt(config, field.live)
+    const differences =
+      field.isQuantization === true
+        ? quantizationDifferences(field, live)
+        : diffValues(field.path, field.desired, live)
+    return differences.length === 0 ? [] : [{ field, differences }]
+  })
+}
+
+/** Every value within a declared one that the live one does not have. */
+export function diffValues(path: string, desired: unknown, live: unknown): Difference[] {
+  if (isPlainObject(desired) && (isPlainObject(live) || isUnset(live))) {
+    return Object.entries(desired).flatMap(([name, value]) =>
+      diffValues(`${path}.${name}`, value, ownValue(live, name)),
+    )
+  }
+  const name = path.slice(path.lastIndexOf('.') + 1)
+  return isSame(name, desired, live) ? [] : [{ path, desired, live }]
+}
+
+export function formatDifference({ path, desired, live }: Difference): string {
+  return `${path}: wanted ${formatValue(desired)}, live ${formatValue(live)}`
+}
+
+function vectorDifferences(vectors: DenseVector[], live: unknown): Difference[] {
+  const [first] = vectors
+  if (first === undefined) return []
+  const isSingle = first.name === undefined
+  const isLiveSingle = typeof ownValue(live, 'size') === 'number'
+  const names = vectors.map(({ name = '' }) => name)
+  const liveNames = Object.keys(asPlain(live))
+  if (isSingle && isLiveSingle) return immutableVectorDifferences(first, live)
+  if (isSingle || isLiveSingle) {
+    const desired = describeVectors(isSingle, names)
+    return [{ path: 'vectors', desired, live: describeVectors(isLiveSingle, liveNames) }]
+  }
+  return [
+    ...missingVectors('vectors', names, liveNames),
+    ...vectors.flatMap((vector) => {
+      const liveVector = ownValue(live, vector.name ?? '')
+      return liveVector === undefined ? [] : immutableVectorDifferences(vector, liveVector)
+    }),
+  ]
+}
+
+function describeVectors(isSingle: boolean, names: string[]): string {
+  if (isSingle) return 'one unnamed vector'
+  return names.length === 0 ? 'no dense vector' : `named vectors ${names.join(', ')}`
+}
+
+function immutableVectorDifferences(vector: DenseVector, live: unknown): Difference[] {
+  const path = vectorPath(vector)
+  return [
+    ...diffValues(`${path}.size`, vector.size, ownValue(live, 'size')),
+    ...diffValues(`${path}.distance`, vector.distance, ownValue(live, 'distance')),
+    ...diffValues(`${path}.datatype`, vector.datatype, ownValue(live, 'datatype')),
+    ...diffValues(
+      `${path}.multivector.comparator`,
+      vector.multivector?.comparator,
+      valueAt(live, ['multivector_config', 'comparator']),
+    ),
+  ]
+}
+
+/** No PATCH adds a vector. Those that the spec does not name are not compared. */
+function missingVectors(path: string, desired: string[], live: string[]): Difference[] {
+  return desired
+    .filter((name) => !live.includes(name))
+    .map((name) => ({ path: `${path}[${name}]`, desired: 'a vector', live: undefined }))
+}
+
+/** A quantization of another kind differs even where nothing is declared within it. */
+function quantizationDifferences({ path, desired }: MutableField, live: unknown): Difference[] {
+  if (isDisabled(asPlain(desired))) {
+    return isUnset(live) ? [] : [{ path, desired: 'Disabled', live }]
+  }
+  const isSameKind = Object.keys(asPlain(desired)).every((kind) => !isUnset(ownValue(live, kind)))
+  return isSameKind ? diffValues(path, desired, live) : [{ path, desired, live }]
+}
+
+function isSame(name: string, desired: unknown, live: unknown): boolean {
+  // A declared null means "do not care": the engine itself takes it for "leave as it is".
+  if (desired === null || desired === undefined) return true
+  if (isUnset(live)) return isOff(desired) || desired === ENGINE_DEFAULTS.get(name)
+  if (Array.isArray(desired)) return Array.isArray(live) && isSameSet(desired, live)
+  // The engine keeps this one in 32 bits, all other fractions in 64.
+  if (name === 'quantile' && typeof desired === 'number')
+    return Math.fround(desired) === toFloat32(live)
+  return desired === live
+}
+
+function isOff(desired: unknown): boolean {
+  return desired === false || (Array.isArray(desired) && desired.length === 0)
+}
+
+function toFloat32(live: unknown): number {
+  return Math.fround(Number(live))
+}
+
+function isSameSet(desired: unknown[], live: unknown[]): boolean {
+  const keys = (values: unknown[]) => new Set(values.map((value) => JSON.stringify(value)))
+  const [a, b] = [keys(desired), keys(live)]
+  return a.size === b.size && [...a].every((key) => b.has(key))
+}
+
+function isUnset(live: unknown): boolean {
+  return live === undefined || live === null
+}
+
+function asPlain(value: unknown): PlainObject {
+  return isPlainObject(value) ? value : {}
+}
+
+/** What the engine does where it shows nothing. */
+const ENGINE_DEFAULTS = new Map<string, unknown>([
+  ['datatype', 'float32'],
+  ['modifier', 'none'],
+  ['max_optimization_threads', 'auto'],
+  ['encoding', 'one_bit'],
+  ['query_encoding', 'default'],
+  ['bits', 'bits4'],
+])
+
+function formatValue(value: unknown): string {
+  if (isUnset(value)) return 'nothing'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+export interface ConfigResult {
+  info: CollectionInfo
+  /** Paths of declared values that the engine does not take. */
+  ignored: string[]
+}
+
+export async function reconcileConfig(
+  context: ReconcileContext,
+  info: CollectionInfo,
+  version: string,
+): Promise<ConfigResult> {
+  const { spec } = context.collection
+  const alreadyIgnored = previouslyIgnored(context.collection, version)
+  const drift = findDrift(spec, info.config)
+  const newDrift = drift.filter(({ differences }) =>
+    differences.some(({ path }) => !alreadyIgnored.has(path)),
+  )
+  const unsafeFields = new Set(
+    unsafeHnswPatches(
+      newDrift.map(({ field }) => field),
+      version,
+    ),
+  )
+  const fields = newDrift.map(({ field }) => field).filter((field) => !unsafeFields.has(field))
+  if (fields.length === 0) return { info, ignored: driftPaths(drift) }
+
+  const unknownResult = await context.writes.patch(patchBody(fields))
+  const sent = new Set(fields.map(({ path }) => path))
+  const remainingDrift = (current: CollectionInfo) =>
+    findDrift(spec, current.config).filter(({ field, differences }) => {
+      return sent.has(field.path) && differences.some(({ path }) => !alreadyIgnored.has(path))
+    })
+  const patched = await waitForCollection(
+    context,
+    (current) => current === undefined || remainingDrift(current).length === 0,
+  )
+  if (patched === undefined) throw new NotReady(`collection ${context.name} was deleted meanwhile`)
+  // Not applied yet, or lost: that is no word about whether the engine knows the value.
+  if (unknownResult !== undefined && remainingDrift(patched).length > 0) throw unknownResult
+  return { info: patched, ignored: driftPaths(findDrift(spec, patched.config)) }
+}
+
+/** The paths that were tried in vain with this spec and this engine. */
+export function previouslyIgnored(
+  { metadata, status }: VecCollection,
+  version: string,
+): Set<string> {
+  const ignored = status?.ignored
+  const isCurrent = ignored?.generation === metadata.generation && ignored.engineVersion === version
+  return isCurrent ? new Set(ignored.paths) : new Set()
+}
+
+function driftPaths(drift: Drift[]): string[] {
+  return drift.flatMap(({ differences }) => differences.map(({ path }) => path))
+}

@@ -1,0 +1,171 @@
+/** What the steps of one pass share: the collection, the engine, and the permission to write. */
+import type { VecCollection } from '../../crds/collection.ts'
+import { EngineError, NotReady, Rejected } from '../../crds/contract/errors.ts'
+import type {
+  Alias,
+  AliasAction,
+  CollectionBody,
+  CollectionInfo,
+  IndexBody,
+} from '../../crds/engine/collections.ts'
+import type { EngineCache } from './engine-cache.ts'
+import { clusterNameOf, collectionNameOf, findOwner, type Claim } from './ownership.ts'
+import type { CollectionEngine, CollectionPorts, NamespacedName } from './ports.ts'
+
+export interface ReconcileContext {
+  collection: VecCollection
+  /** Name inside the engine. */
+  name: string
+  engine: CollectionEngine
+  engineCache: EngineCache
+  writes: GuardedWrites
+  signal: AbortSignal
+  /** All VecCollections that this cluster allows; listed once per pass. */
+  otherClaims: () => Promise<Claim[]>
+  /** Throws when the name belongs to an older resource. */
+  requireUnowned: () => Promise<void>
+  /** Throws when the name is an alias: every call by it would act on another collection. */
+  requireNotAlias: (aliases: Alias[]) => void
+  wait: (milliseconds: number) => Promise<void>
+}
+
+export interface ReconcileInput {
+  collection: VecCollection
+  engineCache: EngineCache
+  ports: CollectionPorts
+  /** Whether the cluster allows a namespace: what it refuses claims neither a name nor an alias. */
+  isAllowed: (namespace: string) => boolean
+}
+
+export function reconcileContext(
+  { collection, engineCache, ports, isAllowed }: ReconcileInput,
+  signal: AbortSignal,
+): ReconcileContext {
+  const name = collectionNameOf(collection)
+  const cluster = clusterNameOf(collection)
+  const otherClaims = once(async () => {
+    const all = await ports.collectionsOf(cluster, collection)
+    return all.filter(({ metadata }) => isAllowed(metadata.namespace))
+  })
+  const requireNotAlias = (aliases: Alias[]) => {
+    const target = aliases.find(({ alias_name }) => alias_name === name)?.collection_name
+    if (target !== undefined) throw new Rejected(`${name} is an alias of collection ${target}`)
+  }
+  const requireUnowned = async () => {
+    const owner = findOwner(collection, await otherClaims())
+    if (owner !== undefined) throw new Rejected(`collection ${name} belongs to ${owner}`)
+  }
+  // What was remembered is good enough to look at, not to write on.
+  const checkPermission = once(async () => {
+    engineCache.invalidateAliases()
+    requireNotAlias(await engineCache.aliases(signal))
+    await requireUnowned()
+  })
+  const { engine } = engineCache
+  const writeHolder = (clusterName: NamespacedName) => ports.writeHolder(clusterName, isAllowed)
+  return {
+    collection,
+    name,
+    engine,
+    engineCache,
+    signal,
+    otherClaims,
+    requireUnowned,
+    requireNotAlias,
+    writes: guardedWrites(name, { engine, cluster, signal, writeHolder, checkPermission }),
+    wait: (milliseconds) => ports.wait(milliseconds, signal),
+  }
+}
+
+/** Pauses between looks, in milliseconds: five seconds in all (facts 0: a read after a write). */
+const PAUSES_MS = [10, 20, 50, 100, 200, 400, 800, 1500, 2000]
+
+/** Reads the collection until it is as it should be, or five seconds have passed; the last read. */
+export async function waitForCollection(
+  { engine, name, signal, wait }: Pick<ReconcileContext, 'engine' | 'name' | 'signal' | 'wait'>,
+  isDone: (info: CollectionInfo | undefined) => boolean,
+): Promise<CollectionInfo | undefined> {
+  let info = await engine.collectionInfo(name, signal)
+  for (const pause of PAUSES_MS) {
+    if (isDone(info)) return info
+    await wait(pause)
+    info = await engine.collectionInfo(name, signal)
+  }
+  return info
+}
+
+function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let loaded: Promise<T> | undefined
+  return () => (loaded ??= load())
+}
+
+/** What a write may end with when it is not known whether it was applied. */
+export type UnknownResult = EngineError | undefined
+
+export interface GuardedWrites {
+  /** Throws as a write would that may not be made now. */
+  check(): Promise<UnknownResult>
+  create(body: CollectionBody): Promise<UnknownResult>
+  patch(body: CollectionBody): Promise<UnknownResult>
+  delete(): Promise<UnknownResult>
+  putIndex(index: IndexBody): Promise<UnknownResult>
+  deleteIndex(field: string): Promise<UnknownResult>
+  updateAliases(actions: AliasAction[]): Promise<UnknownResult>
+}
+
+interface Permission {
+  engine: CollectionEngine
+  cluster: NamespacedName
+  signal: AbortSignal
+  writeHolder: (cluster: NamespacedName) => Promise<string | undefined>
+  /** Throws when this collection is not to be written to. */
+  checkPermission: () => Promise<void>
+}
+
+export function guardedWrites(collection: string, permission: Permission): GuardedWrites {
+  const { engine, signal } = permission
+  const write = (call: () => Promise<void>) => guardedWrite(permission, call)
+  return {
+    check: () => write(async () => undefined),
+    create: (body) => write(() => engine.createCollection(collection, body, signal)),
+    patch: (body) => write(() => engine.patchCollection(collection, body, signal)),
+    delete: () => write(() => engine.deleteCollection(collection, signal)),
+    putIndex: (index) => write(() => engine.putIndex(collection, index, signal)),
+    deleteIndex: (field) => write(() => engine.deleteIndex(collection, field, signal)),
+    updateAliases: (actions) => write(() => engine.updateAliases(actions, signal)),
+  }
+}
+
+/** Whether a call may succeed by itself later; what the engine refused for good may not. */
+export function isTransient({ status, message }: EngineError): boolean {
+  if (status === undefined || status === 408 || status === 429) return true
+  // The consensus of that node is dead: people must know.
+  return status >= 500 && status !== 507 && !message.includes('Channel closed')
+}
+
+async function guardedWrite(
+  { cluster, signal, writeHolder, checkPermission }: Permission,
+  call: () => Promise<void>,
+): Promise<UnknownResult> {
+  signal.throwIfAborted()
+  await checkPermission()
+  const holder = await writeHolder(cluster)
+  if (holder !== undefined) throw new NotReady(`waits for ${holder}, which holds the cluster`)
+  signal.throwIfAborted()
+  try {
+    await call()
+    return undefined
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof EngineError && isResultUnknown(error)) return error
+    throw error
+  }
+}
+
+/**
+ * A time-out of consensus may still be applied, a second create finds the first one's work, and what
+ * was just seen and is gone was deleted by somebody.
+ */
+function isResultUnknown({ status }: EngineError): boolean {
+  return status === undefined || [404, 408, 409].includes(status) || status >= 500
+}

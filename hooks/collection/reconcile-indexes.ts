@@ -1,0 +1,281 @@
+/** Makes, changes and removes payload indexes, and tells what could not be done. */
+import { EngineError, NotReady, Rejected } from '../../crds/contract/errors.ts'
+import {
+  indexBody,
+  type CollectionInfo,
+  type IndexInfo,
+  type PayloadIndex,
+} from '../../crds/engine/collections.ts'
+import { isPlainObject, ownValue, withoutNulls } from '../../crds/engine/plain-object.ts'
+import { canonicalPath } from './payload-path.ts'
+import { diffValues, previouslyIgnored, type Difference } from './reconcile-config.ts'
+import { isTransient, waitForCollection, type ReconcileContext } from './reconcile-context.ts'
+import { pendingResult, type ReconcileResult } from './result.ts'
+
+interface ConditionReason {
+  reason: string
+  message: string
+}
+
+export interface IndexResult {
+  info: CollectionInfo
+  managed: string[]
+  ignored: string[]
+  failures: ConditionReason[]
+  /** Something is still to be made, or is being built. */
+  pending?: ReconcileResult
+}
+
+const ANNOUNCED_CHECK_SECONDS = 1
+const BUILD_CHECK_SECONDS = 10
+
+export async function reconcileIndexes(
+  context: ReconcileContext,
+  info: CollectionInfo,
+  version: string,
+): Promise<IndexResult> {
+  const desired = context.collection.spec.payloadIndexes ?? []
+  const duplicates = findDuplicateField(desired)
+  if (duplicates !== undefined) {
+    throw new Rejected(`payloadIndexes: ${duplicates.join(' and ')} are the same field`)
+  }
+  const previous = {
+    managed: context.collection.status?.payloadIndexes ?? [],
+    ignored: previouslyIgnored(context.collection, version),
+  }
+  const planFor = (live: CollectionInfo) => indexPlan(desired, live.payload_schema, previous)
+  const plan = planFor(info)
+  const written = await applyPlan(context, plan)
+  const { rejected, created } = written
+  const isDone = (live: CollectionInfo) => remainingFields(planFor(live), rejected).length === 0
+  const updated =
+    written.count === 0
+      ? info
+      : await waitForCollection(context, (live) => live === undefined || isDone(live))
+  if (updated === undefined) throw new NotReady(`collection ${context.name} was deleted meanwhile`)
+  if (written.unknownResult !== undefined && !isDone(updated)) throw written.unknownResult
+
+  const finalPlan = updated === info ? plan : planFor(updated)
+  // Made as declared, and yet not as declared: the engine does not know the parameter.
+  const ignored = finalPlan.remake
+    .filter((index) => created.has(index.field))
+    .flatMap((index) => {
+      const live = updated.payload_schema[canonicalPath(index.field)]
+      return live === undefined ? [] : indexDifferences(index, live).map(({ path }) => path)
+    })
+  const pending = indexesPending(finalPlan, rejected)
+  return {
+    info: updated,
+    managed: [...new Set([...finalPlan.managed, ...finalPlan.remove])].toSorted(),
+    ignored: [...new Set([...finalPlan.ignored, ...ignored])],
+    failures: [...rejected.values()],
+    ...(pending !== undefined && { pending }),
+  }
+}
+
+interface AppliedPlan {
+  count: number
+  /** Fields whose index the engine took. */
+  created: Set<string>
+  /** Fields whose index the engine refused for good, with its words. */
+  rejected: Map<string, ConditionReason>
+  unknownResult?: EngineError | undefined
+}
+
+async function applyPlan({ writes }: ReconcileContext, plan: IndexPlan): Promise<AppliedPlan> {
+  const written: AppliedPlan = { count: 0, created: new Set(), rejected: new Map() }
+  for (const field of plan.remove) {
+    written.unknownResult = (await writes.deleteIndex(field)) ?? written.unknownResult
+    written.count += 1
+  }
+  // Putting another one replaces it (engine 1.14.1 and later), and one that is refused loses nothing:
+  // an index that were deleted first would be gone for good.
+  for (const index of [...plan.create, ...plan.remake]) {
+    try {
+      written.unknownResult = (await writes.putIndex(indexBody(index))) ?? written.unknownResult
+      written.created.add(index.field)
+      written.count += 1
+    } catch (error) {
+      if (!(error instanceof EngineError) || isTransient(error)) throw error
+      const message = `payloadIndexes[${index.field}]: ${error.message}`
+      written.rejected.set(index.field, { reason: 'EngineRefused', message })
+    }
+  }
+  return written
+}
+
+/** What is still to be done, but for what the engine refuses. */
+function remainingFields(
+  plan: IndexPlan,
+  rejected: ReadonlyMap<string, ConditionReason>,
+): string[] {
+  const fields = [...plan.create, ...plan.remake].map(({ field }) => field)
+  return [...fields.filter((field) => !rejected.has(field)), ...plan.remove]
+}
+
+function indexesPending(
+  { announce, create, remove }: IndexPlan,
+  rejected: ReadonlyMap<string, ConditionReason>,
+): ReconcileResult | undefined {
+  if (announce.length > 0) {
+    const message = `${announce.length} payload indexes are about to be made`
+    return pendingResult('IndexesPending', message, ANNOUNCED_CHECK_SECONDS)
+  }
+  const building = create.map(({ field }) => field).filter((field) => !rejected.has(field))
+  if (building.length + remove.length === 0) return undefined
+  const message = `payload indexes not settled yet: ${[...building, ...remove].join(', ')}`
+  return pendingResult('IndexesPending', message, BUILD_CHECK_SECONDS)
+}
+
+export function languageOf(name: unknown): unknown {
+  return LANGUAGES.get(name) ?? name
+}
+
+const LANGUAGES = new Map<unknown, string>([
+  ['ar', 'arabic'],
+  ['az', 'azerbaijani'],
+  ['bn', 'bengali'],
+  ['ca', 'catalan'],
+  ['da', 'danish'],
+  ['de', 'german'],
+  ['el', 'greek'],
+  ['en', 'english'],
+  ['es', 'spanish'],
+  ['eu', 'basque'],
+  ['fi', 'finnish'],
+  ['fr', 'french'],
+  ['he', 'hebrew'],
+  ['hi-en', 'hinglish'],
+  ['hu', 'hungarian'],
+  ['hy', 'armenian'],
+  ['id', 'indonesian'],
+  ['it', 'italian'],
+  ['jp', 'japanese'],
+  ['kk', 'kazakh'],
+  ['ne', 'nepali'],
+  ['nl', 'dutch'],
+  ['no', 'norwegian'],
+  ['pt', 'portuguese'],
+  ['ro', 'romanian'],
+  ['ru', 'russian'],
+  ['sl', 'slovene'],
+  ['sv', 'swedish'],
+  ['ta', 'tamil'],
+  ['tg', 'tajik'],
+  ['tr', 'turkish'],
+  ['zh', 'chinese'],
+])
+
+export interface IndexPlan {
+  /** To be put under `status.payloadIndexes` first, and created or replaced by the next pass. */
+  announce: PayloadIndex[]
+  create: PayloadIndex[]
+  /** Ours, with another type or other parameters: deleted and made again. */
+  remake: PayloadIndex[]
+  /** Ours, and no longer declared. */
+  remove: string[]
+  /** Parameters that making the index again did not bring. */
+  ignored: string[]
+  /** What stands in `status.payloadIndexes` from now on, as the engine writes it. */
+  managed: string[]
+}
+
+export function indexPlan(
+  wanted: PayloadIndex[],
+  live: CollectionInfo['payload_schema'],
+  previous: { managed: readonly string[]; ignored: ReadonlySet<string> },
+): IndexPlan {
+  const owned = new Set(previous.managed.map(canonicalPath))
+  const declaredFields = new Set(wanted.map(({ field }) => canonicalPath(field)))
+  const plan: IndexActions = {
+    announce: [],
+    create: [],
+    remake: [],
+    remove: [...owned].filter((field) => !declaredFields.has(field) && Object.hasOwn(live, field)),
+    ignored: [],
+  }
+  for (const index of wanted) planIndex(index, plan, { owned, live, ignored: previous.ignored })
+  const stillDeclared = [...owned].filter((field) => declaredFields.has(field))
+  const announced = plan.announce.map(({ field }) => canonicalPath(field))
+  return { ...plan, managed: [...stillDeclared, ...announced].toSorted() }
+}
+
+/** Two declared fields that are one to the engine: making the one undoes the other. */
+export function findDuplicateField(wanted: PayloadIndex[]): [string, string] | undefined {
+  const byPath = new Map<string, string>()
+  for (const { field } of wanted) {
+    const path = canonicalPath(field)
+    const other = byPath.get(path)
+    if (other !== undefined) return [other, field]
+    byPath.set(path, field)
+  }
+  return undefined
+}
+
+/** How a live index differs from the declared one. */
+export function indexDifferences(index: PayloadIndex, live: IndexInfo): Difference[] {
+  const path = `payloadIndexes[${index.field}]`
+  if (index.type !== live.data_type) {
+    return [{ path: `${path}.type`, desired: index.type, live: live.data_type }]
+  }
+  return Object.entries(withoutNulls(index.params) ?? {})
+    .filter(([name]) => name !== 'type')
+    .flatMap(([name, wanted]) => {
+      const liveValue = ownValue(live.params, name) ?? DEFAULTS.get(name)
+      return diffValues(
+        `${path}.params.${name}`,
+        normalize(name, wanted),
+        normalize(name, liveValue),
+      )
+    })
+}
+
+/** What is to be done about each index. */
+type IndexActions = Omit<IndexPlan, 'managed'>
+
+interface LiveIndexes {
+  owned: Set<string>
+  live: CollectionInfo['payload_schema']
+  ignored: ReadonlySet<string>
+}
+
+function planIndex(
+  index: PayloadIndex,
+  plan: IndexActions,
+  { owned, live, ignored }: LiveIndexes,
+): void {
+  const field = canonicalPath(index.field)
+  const liveIndex = Object.hasOwn(live, field) ? live[field] : undefined
+  if (liveIndex === undefined) {
+    plan[owned.has(field) ? 'create' : 'announce'].push(index)
+    return
+  }
+  const differences = indexDifferences(index, liveIndex)
+  const unexpected = differences.filter(({ path }) => !ignored.has(path))
+  plan.ignored.push(
+    ...differences.filter((difference) => !unexpected.includes(difference)).map(({ path }) => path),
+  )
+  if (unexpected.length > 0) plan[owned.has(field) ? 'remake' : 'announce'].push(index)
+}
+
+/** What the engine does where a parameter is unset; what is not here is off. */
+const DEFAULTS = new Map<string, unknown>([
+  ['lookup', true],
+  ['range', true],
+  ['lowercase', true],
+  ['enable_hnsw', true],
+  ['tokenizer', 'word'],
+])
+
+/** Stop words may be one language or lists of them, and languages have two names. */
+function normalize(name: string, value: unknown): unknown {
+  if (name === 'stopwords') return normalizeStopWords(value)
+  if (name !== 'stemmer' || !isPlainObject(value)) return value
+  return { ...value, language: languageOf(value['language']) }
+}
+
+function normalizeStopWords(value: unknown): unknown {
+  if (typeof value === 'string') return { languages: [languageOf(value)], custom: [] }
+  if (!isPlainObject(value) || !Array.isArray(value['languages'])) return value
+  return { ...value, languages: value['languages'].map(languageOf) }
+}

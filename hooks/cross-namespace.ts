@@ -1,0 +1,111 @@
+/** The annotation allow-from, and for clusters without it the setting of the installation, as predicates. */
+import type { VecBackup } from '../crds/backup.ts'
+import type { VecCluster } from '../crds/cluster.ts'
+import { JOB_STOP_TIMEOUT_SECONDS } from '../crds/contract/limits.ts'
+import { ANNOTATIONS } from '../crds/contract/names.ts'
+import type { Job } from '../crds/kubernetes.ts'
+import { secondsSince } from './conditions.ts'
+import { isSigned } from './job-signature.ts'
+import { isUnfinished } from './job.ts'
+import type { Context, Settings } from './protocol.ts'
+
+export type CrossNamespace = Pick<Settings, 'crossNamespace'>
+export type AnnotatedResource = Pick<VecCluster, 'metadata'> | Pick<VecBackup, 'metadata'>
+
+export function hasAllowList({ metadata }: AnnotatedResource): boolean {
+  return metadata.annotations?.[ANNOTATIONS.allowFrom] !== undefined
+}
+
+/** By its annotation, or as the namespace it is in. */
+export function isNamespaceAllowed({ metadata }: AnnotatedResource, from: string): boolean {
+  if (metadata.namespace === from) return true
+  const allowList = metadata.annotations?.[ANNOTATIONS.allowFrom] ?? ''
+  return allowList.split(',').some((name) => [from, '*'].includes(name.trim()))
+}
+
+/** The namespaces whose resources count at this cluster. */
+export function namespaceCheck(
+  cluster: Pick<VecCluster, 'metadata'>,
+  { crossNamespace }: CrossNamespace,
+): (namespace: string) => boolean {
+  const isOpenToAll = !hasAllowList(cluster) && crossNamespace === 'open'
+  return (namespace) => isOpenToAll || isNamespaceAllowed(cluster, namespace)
+}
+
+/** Which Jobs hold up the work on a cluster; on one that does not exist, any. */
+export function blockingRules(
+  cluster: Pick<VecCluster, 'metadata'> | undefined,
+  { now, settings }: Pick<Context, 'now' | 'settings'>,
+): BlockingRules {
+  const isAllowed = cluster === undefined ? () => true : namespaceCheck(cluster, settings)
+  return { isAllowed, jobKeys: settings.jobKeys, now }
+}
+
+export interface AccessBlocker {
+  reason: 'NotAllowed'
+  message: string
+}
+
+/** Why resources of a namespace may not use this cluster; undefined when they may. */
+export function clusterAccessBlocker(
+  cluster: Pick<VecCluster, 'metadata'>,
+  from: string,
+  settings: CrossNamespace,
+): AccessBlocker | undefined {
+  if (namespaceCheck(cluster, settings)(from)) return undefined
+  const hint = hasAllowList(cluster) ? '' : ', or set the chart value crossNamespace to open'
+  return accessBlocker('cluster', cluster, from, hint)
+}
+
+/** The same for a backup's bucket credentials, which belong to its own namespace alone by default. */
+export function backupAccessBlocker(
+  backup: Pick<VecBackup, 'metadata'>,
+  from: string,
+): AccessBlocker | undefined {
+  return isNamespaceAllowed(backup, from) ? undefined : accessBlocker('backup', backup, from, '')
+}
+
+function accessBlocker(
+  kind: 'cluster' | 'backup',
+  { metadata: { namespace, name } }: AnnotatedResource,
+  from: string,
+  hint: string,
+): AccessBlocker {
+  const annotation = `the annotation ${ANNOTATIONS.allowFrom} of the ${kind}`
+  return {
+    reason: 'NotAllowed',
+    message: `${kind} ${namespace}/${name} does not allow namespace ${from}: add it to ${annotation}${hint}`,
+  }
+}
+
+export interface BlockingRules {
+  /** Whether the cluster or backup that is waited for allows a namespace. */
+  isAllowed: (namespace: string) => boolean
+  /** Keys that sign our Jobs (signature.ts). */
+  jobKeys: readonly string[]
+  now: Date
+}
+
+/** Whether others wait for this Job. */
+export function isBlockingJob(job: Job, { isAllowed, jobKeys, now }: BlockingRules): boolean {
+  if (!isUnfinished(job)) return false
+  if (isAllowed(job.metadata.namespace ?? '')) return true
+  if (!isSigned(job, jobKeys)) return false
+  const { deletionTimestamp } = job.metadata
+  return (
+    deletionTimestamp === undefined ||
+    secondsSince(deletionTimestamp, now) < JOB_STOP_TIMEOUT_SECONDS
+  )
+}
+
+export function isNamespaceWatched(
+  { namespaces }: Pick<Settings, 'namespaces'>,
+  namespace: string,
+): boolean {
+  return namespaces.length === 0 || namespaces.includes(namespace)
+}
+
+/** What is said of something in a namespace that is not served: nobody here can read or call it. */
+export function namespaceNotWatched(label: string): string {
+  return `${label} is in a namespace that this operator does not serve`
+}

@@ -1,0 +1,263 @@
+/**
+ * The turns of a VecBackup, a VecRestore or a VecMigration that has not ended (specification: states and
+ * transitions): what is told of its Job, what hinders one, and what its start takes.
+ */
+import {
+  EXPIRY_CHECK_SECONDS,
+  JOB_CACHE_TIMEOUT_SECONDS,
+  REQUEUE_SOON_SECONDS,
+  RETRY_SECONDS,
+} from '../../crds/contract/limits.ts'
+import { LABELS } from '../../crds/contract/names.ts'
+import type { Job, KubernetesEvent } from '../../crds/kubernetes.ts'
+import { secondsSince } from '../conditions.ts'
+import { isSigned } from '../job-signature.ts'
+import { childrenAfter, jobsToDelete, unchanged } from '../job.ts'
+import { formatHolderName, type Claim, type LeaseWrite } from '../lease.ts'
+import type { Child, Context, Settings } from '../protocol.ts'
+import type { DataJobDecision } from './apply.ts'
+import { activeJob, hasReported, restartReason, silenceReason, watchJob } from './job-watch.ts'
+import type { ObservedDataJob } from './observe.ts'
+import { outcomeOf, type Outcome } from './outcome.ts'
+import type { Blocker } from './preconditions.ts'
+import { secretCopiesToWrite, secretCopyRefs, type CopySource } from './secret-copies.ts'
+import type { CompleteReason } from './status.ts'
+
+export interface DataJobKind<Observed, Status> extends StatusBuilder<Observed, Status> {
+  /** The first thing that is missing; undefined when a Job may be made. */
+  firstBlocker(observed: Observed, settings: Settings): Blocker | undefined
+  /** What copies of credentials are made from: nothing that this namespace is not allowed to use. */
+  copySources(observed: Observed, settings: Settings): CopySource[]
+  /** Hash of the plan of this moment, where one can be made. */
+  desiredPlanHash(observed: Observed): string | undefined
+  /** Whether its status tells of a Job that has reported. */
+  hasStarted(observed: Observed): boolean
+  /** Whether its Leases, as far as they were read, are another's by now. */
+  lostLease(observed: Observed): boolean
+  /** Nothing is missing: each step is seen before the next. */
+  start(syncContext: SyncContext<Observed, Status>): DataJobDecision<Status>
+}
+
+export function syncDataJob<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status> & { kind: DataJobKind<Observed, Status> },
+): DataJobDecision<Status> {
+  const { kind, observed, context } = syncContext
+  const outcome = outcomeOf(observed, context)
+  // A Job that ended and has not told how: its last report may still be on its way.
+  if (outcome === 'unknown')
+    return inProgress(syncContext, { resyncAfterSeconds: REQUEUE_SOON_SECONDS })
+  if (outcome !== undefined) return finished(syncContext, outcome)
+
+  // What changed since this Job started is not this Job's business.
+  const running = activeJob(observed)
+  if (running !== undefined) return withRunningJob(syncContext, running)
+
+  // Metacontroller's cache does not show it yet. Its Leases must not be given back.
+  const [hiddenJob] = observed.liveJobs ?? []
+  if (hiddenJob !== undefined) return withHiddenJob(syncContext, hiddenJob)
+  const blocker = kind.firstBlocker(observed, context.settings)
+  if (blocker?.terminal === true) return rejected(syncContext, blocker)
+  if (blocker !== undefined) return blocked(syncContext, blocker)
+  return kind.start(syncContext)
+}
+
+/** A Job that Metacontroller has not shown for long has lost the label by which it is found. */
+function withHiddenJob<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  { metadata: { namespace = '', name, creationTimestamp = '', labels } }: Job,
+): DataJobDecision<Status> {
+  if (!(secondsSince(creationTimestamp, syncContext.context.now) >= JOB_CACHE_TIMEOUT_SECONDS)) {
+    return requeueSoon(syncContext, 'the Job was just made')
+  }
+  const uid = labels?.[LABELS.parent] ?? ''
+  const message = `Metacontroller does not show Job ${name}: it lost its label controller-uid. Set it again (kubectl label job ${name} -n ${namespace} controller-uid=${uid}), or delete the Job`
+  return inProgress(syncContext, {
+    conditionReason: startingReason(syncContext, message),
+    resyncAfterSeconds: RETRY_SECONDS,
+  })
+}
+
+function withRunningJob<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status> & { kind: DataJobKind<Observed, Status> },
+  job: Job,
+): DataJobDecision<Status> {
+  const { kind, observed, context } = syncContext
+  const { settings } = context
+  const blocker = kind.firstBlocker(observed, settings)
+  if (blocker?.reason === 'NotAllowed') return accessRevoked(syncContext, job, blocker)
+  const { sideEffects, ...update } = watchJob(
+    job,
+    {
+      // Somebody may have removed its report: it writes another one within a minute.
+      isReporting:
+        hasReported(observed, job) ||
+        (observed.progress === undefined && kind.hasStarted(observed)),
+      silence: silenceReason(job, observed.progress, context),
+      writeCopies: isSigned(job, settings.jobKeys)
+        ? secretCopiesToWrite(
+            kind.copySources(observed, settings),
+            observed.secretCopies ?? {},
+            job,
+          )
+        : [],
+      stuckReason: () => {
+        const desiredHash = kind.desiredPlanHash(observed)
+        return restartReason(job, { desiredHash, lostLease: kind.lostLease(observed) }, context)
+      },
+    },
+    (message) => startingReason(syncContext, message),
+  )
+  return { ...inProgress(syncContext, update), ...sideEffects }
+}
+
+/**
+ * The permission was withdrawn while the Job runs: it is stopped and loses its credentials. Once it is
+ * gone the resource is Pending until the permission is back; another Job then continues.
+ */
+function accessRevoked<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status> & { kind: DataJobKind<Observed, Status> },
+  job: Job,
+  blocker: Blocker,
+): DataJobDecision<Status> {
+  return {
+    ...inProgress(syncContext, {
+      conditionReason: blocker,
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+    }),
+    deleteJobs: jobsToDelete([job]),
+    deleteCopies: secretCopyRefs(syncContext.kind.copiedCredentials(syncContext.observed), job),
+  }
+}
+
+/** What the answers about one kind differ in. */
+export interface StatusBuilder<Observed, Status> {
+  activeStatus(
+    observed: Observed,
+    conditionReason: CompleteReason | undefined,
+    context: Context,
+  ): Status
+  finishedStatus(observed: Observed, outcome: Outcome, context: Context): Status
+  eventsOf(observed: Observed, status: Status, now: Date): KubernetesEvent[]
+  /** While its Job is on its way. */
+  startingReason: Pick<CompleteReason, 'reason'>
+  /** Credentials its Jobs may have copies of. */
+  copiedCredentials(observed: Observed): readonly string[]
+  /** Its Leases, as far as it holds any: who has no Job holds nobody up. */
+  leaseReleases(observed: Observed): LeaseWrite[]
+}
+
+/** One pass over a resource. */
+export interface SyncContext<Observed, Status> {
+  kind: StatusBuilder<Observed, Status>
+  observed: Observed
+  context: Context
+}
+
+/** What a decision that leaves it open says besides its status. */
+export interface InProgress {
+  conditionReason?: CompleteReason | undefined
+  /** Seconds until it is looked at again. */
+  resyncAfterSeconds: number
+  /** Children besides those that were observed. */
+  created?: Child[]
+}
+
+/** Not ended: every observed child stays. */
+export function inProgress<Observed extends ObservedDataJob, Status>(
+  { kind, observed, context }: SyncContext<Observed, Status>,
+  { conditionReason, resyncAfterSeconds, created = [] }: InProgress,
+): DataJobDecision<Status> {
+  const status = kind.activeStatus(observed, conditionReason, context)
+  return {
+    status,
+    events: kind.eventsOf(observed, status, context.now),
+    children: childrenAfter(observed.children, { created }),
+    resyncAfterSeconds,
+  }
+}
+
+/** A step towards its Job was made: the next pass sees it. */
+export function requeueSoon<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  message: string,
+  created: Child[] = [],
+): DataJobDecision<Status> {
+  return inProgress(syncContext, {
+    conditionReason: startingReason(syncContext, message),
+    resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+    created,
+  })
+}
+
+export function startingReason(
+  { kind }: { kind: Pick<StatusBuilder<never, unknown>, 'startingReason'> },
+  message: string,
+): CompleteReason {
+  return { ...kind.startingReason, message }
+}
+
+/** Something else must come first. */
+export function blocked<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  conditionReason?: CompleteReason,
+): DataJobDecision<Status> {
+  return {
+    ...inProgress(syncContext, { conditionReason, resyncAfterSeconds: RETRY_SECONDS }),
+    ...releasedLeases(syncContext),
+  }
+}
+
+/** Somebody else is at work where it wants to work. */
+export function blockedBy<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  other: string,
+): DataJobDecision<Status> {
+  return blocked(syncContext, { reason: 'WaitingForTurn', message: `waits for ${other}` })
+}
+
+/** Another one holds the Lease, or came first: noted in its queue, where it can be. */
+export function queuedBehind<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  { holder, writes }: Extract<Claim, { state: 'waiting' }>,
+): DataJobDecision<Status> {
+  const { leases: _, ...decision } = blockedBy(syncContext, formatHolderName(holder))
+  return writes.length > 0 ? { ...decision, leases: writes } : decision
+}
+
+/** Ended: every child stays until that is recorded; the Jobs' credentials and the Leases do not. */
+export function finished<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  outcome: Outcome,
+): DataJobDecision<Status> {
+  const { kind, observed, context } = syncContext
+  const status = kind.finishedStatus(observed, outcome, context)
+  const copiedCredentials = kind.copiedCredentials(observed)
+  const deleteCopies = observed.jobs.flatMap((job) => secretCopyRefs(copiedCredentials, job))
+  return {
+    status,
+    events: kind.eventsOf(observed, status, context.now),
+    children: observed.children.map(unchanged),
+    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    deleteCopies,
+    ...releasedLeases(syncContext),
+  }
+}
+
+/** It will never get what it asks for. */
+export function rejected<Observed extends ObservedDataJob, Status>(
+  syncContext: SyncContext<Observed, Status>,
+  { message, showMessage }: Blocker,
+): DataJobDecision<Status> {
+  const at = syncContext.context.now.toISOString()
+  return finished(syncContext, {
+    phase: 'Failed',
+    at,
+    error: message,
+    ...(showMessage === true && { message }),
+  })
+}
+
+function releasedLeases<Observed, Status>({ kind, observed }: SyncContext<Observed, Status>) {
+  const leases = kind.leaseReleases(observed)
+  return leases.length > 0 ? { leases } : {}
+}

@@ -1,0 +1,105 @@
+/**
+ * The image pull Secrets of the installation. A Job runs in the namespace of its resource, where nobody
+ * else puts them: each is copied for the Job as other Secrets are (copies.ts). No decision of a room
+ * depends on them, so this stands around the rooms.
+ */
+import { KubernetesError } from '../crds/contract/errors.ts'
+import type { Job, Secret } from '../crds/kubernetes.ts'
+import { pullSecretCredential } from '../crds/contract/names.ts'
+import {
+  secretCopyRefs,
+  secretCopiesToWrite,
+  readSecretCopies,
+  type SecretCopyPorts,
+  type CopySource,
+} from './data-job/secret-copies.ts'
+import { isUnfinished } from './job.ts'
+import type { HookRequest } from './protocol.ts'
+import type { AnyParent, KindHooks } from './kind-hooks.ts'
+import { isSigned } from './job-signature.ts'
+
+export interface ImagePullSecretPorts extends SecretCopyPorts {
+  /** A Secret of the operator's own namespace, at most 60 s old. */
+  pullSecret(name: string): Promise<Secret | undefined>
+  /** A warning in the log of the service. */
+  warn(error: Error, message: string): void
+}
+
+/** The room, with the copies that its Jobs need made before it decides; others stay as they are. */
+export function withImagePullSecrets(kindHooks: KindHooks, ports: ImagePullSecretPorts): KindHooks {
+  if (!kindHooks.childKinds.includes(JOB_KIND)) return kindHooks
+  // By parent, the Jobs shown that have ended and whose copies are gone: each is cleaned up once.
+  const cleaned = new Map<string, Set<string>>()
+  const withSyncedCopies =
+    (decide: KindHooks['sync']): KindHooks['sync'] =>
+    async (request, context) => {
+      const { uid } = (request as HookRequest<AnyParent>).parent.metadata
+      const jobs = Object.values(request.children[JOB_KIND] ?? {}) as Job[]
+      const { imagePullSecrets: names, jobKeys } = context.settings
+      cleaned.set(
+        uid,
+        await syncCopies(jobs, { names, keys: jobKeys }, ports, cleaned.get(uid) ?? new Set()),
+      )
+      const desired = await decide(request, context)
+      if (desired.finalized === true) cleaned.delete(uid)
+      return desired
+    }
+  return {
+    ...kindHooks,
+    sync: withSyncedCopies(kindHooks.sync),
+    ...(kindHooks.finalize && { finalize: withSyncedCopies(kindHooks.finalize) }),
+  }
+}
+
+const JOB_KIND = 'Job.batch/v1'
+
+/** Which of the Jobs have ended and left no copy behind. */
+async function syncCopies(
+  jobs: Job[],
+  { names, keys }: { names: readonly string[]; keys: readonly string[] },
+  ports: ImagePullSecretPorts,
+  cleaned: ReadonlySet<string>,
+): Promise<Set<string>> {
+  const cleanedNow = new Set<string>()
+  for (const job of jobs) {
+    const { uid = '', deletionTimestamp } = job.metadata
+    if (!isUnfinished(job)) {
+      if (!cleaned.has(uid)) await deleteCopies(job, names, ports)
+      cleanedNow.add(uid)
+    } else if (deletionTimestamp === undefined && isSigned(job, keys))
+      await createCopies(job, names, ports)
+  }
+  return cleanedNow
+}
+
+async function createCopies(
+  job: Job,
+  names: readonly string[],
+  ports: ImagePullSecretPorts,
+): Promise<void> {
+  try {
+    const secrets = await Promise.all(names.map((name) => ports.pullSecret(name)))
+    const sources = names.flatMap((name, index) => pullSecretSource(name, secrets[index]))
+    const copies = await readSecretCopies(names.map(pullSecretCredential), job, ports)
+    for (const copy of secretCopiesToWrite(sources, copies, job)) await ports.writeSecretCopy(copy)
+  } catch (error) {
+    if (!(error instanceof KubernetesError)) throw error
+    // The node may have the image. A Job whose image cannot be pulled tells so itself.
+    ports.warn(error, 'an image pull Secret could not be copied')
+  }
+}
+
+async function deleteCopies(job: Job, names: readonly string[], ports: ImagePullSecretPorts) {
+  for (const copy of secretCopyRefs(names.map(pullSecretCredential), job))
+    await ports.deleteSecretCopy(copy)
+}
+
+function pullSecretSource(name: string, secret: Secret | undefined): CopySource[] {
+  if (secret === undefined) return []
+  const { data = {}, type } = secret
+  const keys = Object.keys(data)
+  // The kubelet looks at the type.
+  return [
+    { credential: pullSecretCredential(name), keys, secret, ...(type !== undefined && { type }) },
+  ]
+}

@@ -1,0 +1,98 @@
+/** A room: the hooks of one kind, seen by the server without its types. */
+import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
+import { lenientSchema, lenientFields } from './lenient-schema.ts'
+import { ObjectMeta, type Condition } from '../crds/schema.ts'
+import {
+  SyncRequest,
+  type Context,
+  type Desired,
+  type HookRequest,
+  type RelatedRule,
+} from './protocol.ts'
+
+/** The parts of crds/<kind>.ts a room is built on. */
+interface KindDefinition<Parent extends TSchema> {
+  kind: string
+  plural: string
+  schema: Parent
+  status: TSchema
+  spec: TObject
+}
+
+interface HooksSpec<Parent extends TSchema, Status> {
+  resource: KindDefinition<Parent>
+  /** Kinds the CompositeController declares as children, as `Kind.group/version`. */
+  childKinds: readonly string[]
+  /** Which other objects this kind must be shown; sees nothing but the parent. */
+  customize(parent: Static<Parent>): RelatedRule[]
+  sync(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
+  /** Fields of the spec that its deletion reads. */
+  finalizeReads: readonly (keyof Spec<Parent>)[]
+  /** Absent where deletion leaves nothing to clean up. */
+  finalize?(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
+}
+
+/** What every parent has, whatever its kind. */
+export interface AnyParent {
+  kind: string
+  metadata: {
+    name: string
+    namespace: string
+    uid: string
+    generation: number
+    creationTimestamp: string
+    deletionTimestamp?: string
+    annotations?: Record<string, string>
+  }
+  status?: { phase?: string; conditions?: Condition[] }
+}
+
+type Spec<Parent extends TSchema> = Static<Parent> extends { spec: infer Fields } ? Fields : never
+
+type HookFunction = (request: HookRequest<unknown>, context: Context) => Promise<Desired<unknown>>
+
+export interface KindHooks {
+  kind: string
+  plural: string
+  status: TSchema
+  childKinds: readonly string[]
+  /** Body of sync. */
+  request: TObject
+  parent: TSchema
+  /**
+   * A resource that is being deleted: no more of it must be valid than its deletion reads. It may have been
+   * admitted by an older schema, and nobody can change an immutable spec.
+   */
+  deletedParent: TSchema
+  customize(parent: unknown): RelatedRule[]
+  sync: HookFunction
+  finalize?: HookFunction
+}
+
+/**
+ * Forgets the types of a room. The server checks each request against `request` before it calls,
+ * so what a room takes for its own type has been checked where the JSON arrived.
+ */
+export function kindHooks<Parent extends TSchema, Status>(
+  hooks: HooksSpec<Parent, Status>,
+): KindHooks {
+  const { kind, plural, schema, status } = hooks.resource
+  return {
+    kind,
+    plural,
+    status,
+    childKinds: hooks.childKinds,
+    parent: schema,
+    request: SyncRequest(schema),
+    deletedParent: Type.Object({
+      apiVersion: Type.String(),
+      kind: Type.Literal(kind),
+      metadata: lenientSchema(ObjectMeta),
+      spec: lenientFields(hooks.resource.spec, hooks.finalizeReads.map(String)),
+      status: Type.Optional(lenientSchema(status)),
+    }),
+    customize: (parent) => hooks.customize(parent),
+    sync: (request, context) => hooks.sync(request, context),
+    ...(hooks.finalize && { finalize: hooks.finalize.bind(hooks) }),
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * The Secrets the Job of a migration is given: what each is called there, where it stands, and which
+ * of them as a copy (hooks/data-job/secret-copies.ts). Engine and authority of the target are `engine` and `tls`, as
+ * for every Job; those of the source `source-engine` and `source-tls`.
+ */
+import type { VecCluster } from '../../crds/cluster.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import type { Secret } from '../../crds/kubernetes.ts'
+import type { VecMigration } from '../../crds/migration.ts'
+import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
+import {
+  hasValue,
+  secretBlocker,
+  secretTypeBlocker,
+  type Blocker,
+} from '../data-job/preconditions.ts'
+import { CLUSTER_CREDENTIALS, CREDENTIAL_KEYS, type CopySource } from '../data-job/secret-copies.ts'
+
+/** The clusters of a migration, as far as they exist. */
+export interface Clusters {
+  source?: VecCluster
+  target?: VecCluster
+}
+
+/** The Secrets there are, by credential. */
+export type SecretsByCredential = Partial<Record<string, Secret>>
+
+export interface Credential {
+  credential: string
+  namespace: string
+  /** Name of the Secret. */
+  name: string
+  key: string
+  /** Without it the Job can do nothing. */
+  isRequired: boolean
+}
+
+/** All that are wanted, whether they exist or not. */
+export function allCredentials(migration: VecMigration, clusters: Clusters): Credential[] {
+  return [
+    ...clusterCredentials(clusters.target, ''),
+    ...clusterCredentials(clusters.source, SOURCE_PREFIX),
+    ...endpointCredentials(migration),
+  ]
+}
+
+/** Those the Job gets. */
+export function availableCredentials(
+  migration: VecMigration,
+  clusters: Clusters,
+  secrets: SecretsByCredential,
+): Credential[] {
+  return allCredentials(migration, clusters).filter(({ credential, key }) =>
+    hasValue(secrets[credential]?.data?.[key]),
+  )
+}
+
+export function credentialBlocker(
+  migration: VecMigration,
+  clusters: Clusters,
+  secrets: SecretsByCredential,
+): Blocker | undefined {
+  for (const { credential, key, isRequired, ...secretName } of allCredentials(
+    migration,
+    clusters,
+  )) {
+    const secret = secrets[credential]
+    const blocker = isRequired
+      ? (secretTypeBlocker(secretName, [key], secret) ?? secretBlocker(secretName, [key], secret))
+      : undefined
+    if (blocker !== undefined) return blocker
+  }
+  return undefined
+}
+
+/** Those that can only be copies, also when the clusters are gone by now. */
+export function copiedCredentials(migration: VecMigration): string[] {
+  const { namespace } = migration.metadata
+  const source = sourceClusterRef(migration)
+  return [
+    ...(targetRef(migration).namespace === namespace ? [] : CLUSTER_CREDENTIALS),
+    ...(source === undefined || source.namespace === namespace
+      ? []
+      : CLUSTER_CREDENTIALS.map((credential) => SOURCE_PREFIX + credential)),
+  ]
+}
+
+/** What the copies are made from. A cluster made anew under its name may allow less. */
+export function copySources(
+  migration: VecMigration,
+  { source, target }: Clusters,
+  secrets: SecretsByCredential,
+  settings: CrossNamespace,
+): CopySource[] {
+  const { namespace } = migration.metadata
+  const isAllowed = (cluster: VecCluster | undefined) =>
+    cluster !== undefined && clusterAccessBlocker(cluster, namespace, settings) === undefined
+  const clusters = {
+    ...(isAllowed(source) && { source: source as VecCluster }),
+    ...(isAllowed(target) && { target: target as VecCluster }),
+  }
+  const copyNames = copiedCredentials(migration)
+  return availableCredentials(migration, clusters, secrets).flatMap(({ credential, key }) => {
+    const secret = secrets[credential]
+    if (secret === undefined || !copyNames.includes(credential)) return []
+    return [{ credential, keys: [key], secret }]
+  })
+}
+
+const SOURCE_PREFIX = 'source-'
+
+function clusterCredentials(cluster: VecCluster | undefined, prefix: string): Credential[] {
+  if (cluster === undefined) return []
+  const { namespace, key, caSecret } = clusterConnection(cluster)
+  return [
+    ...(key === undefined
+      ? []
+      : [
+          {
+            credential: `${prefix}engine`,
+            namespace,
+            name: key.secret,
+            key: key.key,
+            isRequired: true,
+          },
+        ]),
+    ...(caSecret === undefined
+      ? []
+      : [
+          {
+            credential: `${prefix}tls`,
+            namespace,
+            name: caSecret,
+            key: CREDENTIAL_KEYS.tls,
+            // Without one, those the system trusts will do.
+            isRequired: false,
+          },
+        ]),
+  ]
+}
+
+function endpointCredentials({ metadata: { namespace }, spec }: VecMigration): Credential[] {
+  const { apiKeySecretRef, caSecretRef } = spec.source.endpoint ?? {}
+  const refs = [
+    ['engine', apiKeySecretRef],
+    ['tls', caSecretRef],
+  ] as const
+  return refs.flatMap(([credential, ref]) =>
+    ref === undefined
+      ? []
+      : [{ credential: SOURCE_PREFIX + credential, namespace, ...ref, isRequired: true }],
+  )
+}
+
+export interface NamespacedName {
+  namespace: string
+  name: string
+}
+
+export function targetRef({ metadata, spec }: VecMigration): NamespacedName {
+  const { name, namespace = metadata.namespace } = spec.targetClusterRef
+  return { namespace, name }
+}
+
+/** Undefined where points come from any engine by its address. */
+export function sourceClusterRef({ metadata, spec }: VecMigration): NamespacedName | undefined {
+  if (spec.source.clusterRef === undefined) return undefined
+  const { name, namespace = metadata.namespace } = spec.source.clusterRef
+  return { namespace, name }
+}
+
+/** For people: `<namespace>/<name>`, or the address. */
+export function formatSource(migration: VecMigration): string {
+  const cluster = sourceClusterRef(migration)
+  if (cluster !== undefined) return `${cluster.namespace}/${cluster.name}`
+  return migration.spec.source.endpoint?.url ?? ''
+}

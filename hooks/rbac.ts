@@ -1,0 +1,90 @@
+/**
+ * What a Job may do: its own ServiceAccount, a Role that lets it read and patch the one resource it
+ * reports on, and for helm a RoleBinding to the chart's ClusterRole. A Job must not start before it
+ * may report.
+ */
+import type { AnyObject } from '../crds/kubernetes.ts'
+import {
+  API_GROUP,
+  HELM_CLUSTER_ROLE,
+  LABELS,
+  MANAGED_BY,
+  shortHash,
+} from '../crds/contract/names.ts'
+import type { Child } from './protocol.ts'
+
+/** Children of a kind whose work Jobs do, as its CompositeController declares them. */
+export const JOB_CHILD_KINDS = [
+  'Job.batch/v1',
+  'ServiceAccount.v1',
+  'Role.rbac.authorization.k8s.io/v1',
+  'RoleBinding.rbac.authorization.k8s.io/v1',
+] as const
+
+const HELM_SUFFIX = '-helm'
+
+interface Parent {
+  kind: string
+  metadata: { name: string; namespace: string; uid: string }
+}
+
+export interface RbacOptions {
+  /** Short word for the kind in names, such as `cluster`. */
+  kind: string
+  plural: string
+  /** Also what the engine's chart renders, in this namespace. */
+  helm: boolean
+}
+
+export type JobRbac = [account: Child, ...Child[]]
+
+/** The four (or three) objects, in the order they are made. */
+export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): JobRbac {
+  const rules = [
+    {
+      apiGroups: [API_GROUP],
+      resources: [plural],
+      resourceNames: [parent.metadata.name],
+      verbs: ['get', 'patch'],
+    },
+  ]
+  // The rules are part of the name: rights are never updated in place, a new release makes new ones.
+  const name = rbacName(parent, kind, JSON.stringify({ rules, helm }))
+  const labels = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'job' }
+  const metadata = { name, namespace: parent.metadata.namespace, labels }
+  const subjects = [{ kind: 'ServiceAccount', name, namespace: parent.metadata.namespace }]
+  const roleBinding = (bindingName: string, roleKind: string, roleName: string): Child => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { ...metadata, name: bindingName },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: roleKind, name: roleName },
+    subjects,
+  })
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata, automountServiceAccountToken: false },
+    { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata, rules },
+    roleBinding(name, 'Role', name),
+    ...(helm ? [roleBinding(`${name}${HELM_SUFFIX}`, 'ClusterRole', HELM_CLUSTER_ROLE)] : []),
+  ]
+}
+
+/** The binding that lets a Job manage what the engine's chart renders. */
+export function isHelmBinding({ kind, metadata }: AnyObject): boolean {
+  return kind === 'RoleBinding' && metadata.name.endsWith(HELM_SUFFIX)
+}
+
+function rbacName(parent: Parent, kind: string, rules: string): string {
+  return `${kind}-${shortHash(parent.metadata.uid, rules)}`
+}
+
+/** Whether each of the rights was observed and is there to stay. */
+export function allObserved(objects: Child[], observed: AnyObject[]): boolean {
+  return objects.every((object) =>
+    observed.some(
+      ({ kind, metadata }) =>
+        kind === object.kind &&
+        metadata.name === object.metadata.name &&
+        metadata.deletionTimestamp === undefined,
+    ),
+  )
+}

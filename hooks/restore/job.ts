@@ -1,0 +1,72 @@
+/** The children of a VecRestore: the rights of its Job, and the Job with its plan. */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { shortHash } from '../../crds/contract/names.ts'
+import type { RestorePlan } from '../../crds/contract/restore-job.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
+import { restoreSource, type VecRestore } from '../../crds/restore.ts'
+import { availableCredentials } from '../data-job/secret-copies.ts'
+import { newJob } from '../job.ts'
+import type { Child, Settings } from '../protocol.ts'
+import { jobRbac, type JobRbac } from '../rbac.ts'
+import { copiedCredentials, type Observed } from './observe.ts'
+
+export function restoreRbac(restore: VecRestore): JobRbac {
+  return jobRbac(restore, { kind: 'restore', plural: 'vecrestores', helm: false })
+}
+
+/** The run that is wanted now; its number is given when a Job is made of it. */
+export function desiredPlan(
+  restore: VecRestore,
+  cluster: VecCluster,
+  { statefulSet, backup }: { statefulSet?: StatefulSet; backup?: VecBackup },
+): Omit<RestorePlan, 'run'> | undefined {
+  const source = restoreSource(restore, backup)
+  if (source === undefined) return undefined
+  const { namespace, name, uid } = restore.metadata
+  const connection = clusterConnection(cluster)
+  // The nodes there are: the spec may want another number by now.
+  const replicas = statefulSet?.spec.replicas ?? connection.replicas
+  const content = {
+    cluster: { ...connection, replicas },
+    source,
+    ...(backup !== undefined && {
+      backup: { name: backup.metadata.name, uid: backup.metadata.uid },
+    }),
+  }
+  const hash = shortHash(JSON.stringify(content))
+  return { resource: 'vecrestores', namespace, name, uid, hash, ...content }
+}
+
+export function restoreJob(
+  observed: Observed,
+  cluster: VecCluster,
+  plan: RestorePlan,
+  settings: Settings,
+): Child {
+  const [account] = restoreRbac(observed.restore)
+  const secretNames = {
+    bucket: plan.source.credentialsSecretRef.name,
+    engine: plan.cluster.key?.secret ?? '',
+    tls: plan.cluster.caSecret ?? '',
+  }
+  const available = ['bucket' as const, ...availableCredentials(cluster, observed.secrets)]
+  const copyNames = copiedCredentials(observed)
+  const localCredentials = available.filter((credential) => !copyNames.includes(credential))
+  return newJob(
+    {
+      kind: 'restore',
+      verb: 'run',
+      plan,
+      largeField: 'spec.source',
+      serviceAccount: account.metadata.name,
+      resources: settings.jobResources.data,
+      credentials: Object.fromEntries(
+        localCredentials.map((credential) => [credential, secretNames[credential]]),
+      ),
+      secretCopies: available.filter((credential) => copyNames.includes(credential)),
+    },
+    settings,
+  )
+}

@@ -1,0 +1,111 @@
+/** What the parts of one run of `backup run` share. */
+import { EngineError } from '../../crds/contract/errors.ts'
+import type { BackupPlan } from '../../crds/contract/job.ts'
+import type { Engine } from '../clients/engine/client.ts'
+import { EngineSnapshots } from '../clients/engine/snapshots.ts'
+import { shardBytes, type ShardBytes } from '../clients/engine/statistics.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
+import type { Dependencies } from '../dependencies.ts'
+import type { RetryBudget } from '../retry.ts'
+import type { BackupProgress } from './progress.ts'
+
+/** Shards that move or change under way are followed so often. */
+export const MAX_ROUNDS = 3
+
+/** A node that is restarted needs about so long to serve again. */
+export const RETRY_DELAYS_MS: readonly number[] = [5_000, 20_000, 60_000]
+
+/** While a store takes nothing, it is told so often where the backup stands. */
+export const HEARTBEAT_MS = 5_000
+
+export interface RunContext {
+  plan: BackupPlan
+  tools: Dependencies
+  bucket: Bucket
+  /** `<prefix>/<name>/` */
+  folder: string
+  progress: BackupProgress
+  patience: RetryBudget
+  /** By shard: how large each may be. */
+  shardSizes: ShardSizes
+  /** Snapshot files that may be of this backup and remain on nodes: the status names them at the end. */
+  undeletedSnapshots: UndeletedSnapshot[]
+}
+
+export interface UndeletedSnapshot {
+  collection: string
+  ordinal: number
+  /** Which file, and on which node. */
+  description: string
+}
+
+/** Also what an earlier pod recorded; each once. */
+export function recordUndeletedSnapshot(
+  { undeletedSnapshots }: Pick<RunContext, 'undeletedSnapshots'>,
+  file: UndeletedSnapshot,
+): void {
+  if (!undeletedSnapshots.some(({ description }) => description === file.description))
+    undeletedSnapshots.push(file)
+}
+
+export function ordinals({ plan }: Pick<RunContext, 'plan'>): number[] {
+  return Array.from({ length: plan.cluster.replicas }, (_, ordinal) => ordinal)
+}
+
+export function engineForPod(
+  { plan, tools }: Pick<RunContext, 'plan' | 'tools'>,
+  ordinal: number,
+): Engine {
+  return tools.engineForPod(plan.cluster, ordinal)
+}
+
+export function snapshotsForPod(context: RunContext, ordinal: number): EngineSnapshots {
+  return new EngineSnapshots(engineForPod(context, ordinal))
+}
+
+/** Collections grow meanwhile; uploads leave room for that. */
+const CACHE_TTL_MS = 600_000
+
+export class ShardSizes {
+  #bytesByNode: ShardBytes[] = []
+  #fetchedAt: number | undefined
+  /** Shards that turned out larger than their parts could hold, by collection. */
+  readonly #underestimated = new Map<string, Set<number>>()
+
+  /** Estimated bytes of a shard; undefined where no node tells them, or where they were wrong. */
+  async estimate(
+    collection: string,
+    shardId: number,
+    context: RunContext,
+  ): Promise<number | undefined> {
+    if (this.#underestimated.get(collection)?.has(shardId) === true) return undefined
+    await this.#refresh(context)
+    const sizes = this.#bytesByNode.flatMap((node) => node.get(collection)?.get(shardId) ?? [])
+    return sizes.length === 0 ? undefined : Math.max(...sizes)
+  }
+
+  /** Its next upload takes the largest parts that there is memory for. */
+  markUnderestimated(collection: string, shardId: number): void {
+    const shards = this.#underestimated.get(collection) ?? new Set()
+    this.#underestimated.set(collection, shards.add(shardId))
+  }
+
+  async #refresh(context: RunContext): Promise<void> {
+    const { time, log, signal } = context.tools
+    const now = time.now().getTime()
+    if (this.#fetchedAt !== undefined && now - this.#fetchedAt < CACHE_TTL_MS) return
+    const nodes: ShardBytes[] = []
+    for (const ordinal of ordinals(context)) {
+      try {
+        nodes.push(await shardBytes(engineForPod(context, ordinal), signal))
+      } catch (error) {
+        signal.throwIfAborted()
+        // Another node has a copy, or the shard is uploaded as one of unknown size.
+        if (!(error instanceof EngineError)) throw error
+        log.info({ node: ordinal, reason: error.message }, 'no telemetry: sizes of shards unknown')
+      }
+    }
+    this.#bytesByNode = nodes
+    this.#fetchedAt = now
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * What a pod writes into the bucket for the pod that goes on after it decides what is deleted on a node
+ * and what the manifest says. Others may write to the bucket too: so it carries a seal, which only pods
+ * of this Job can make. The uid of the Job is in the Kubernetes API alone, never in the bucket.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import type { ManifestSnapshot } from '../../crds/contract/manifest.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import type { Dependencies } from '../dependencies.ts'
+import type { RunContext } from './context.ts'
+
+type SealContext = { tools: Pick<Dependencies, 'jobUid'> }
+
+const Sealed = Type.Object({ seal: Type.String() })
+
+/** For this key: what is copied to another one is not accepted there. */
+export function addSeal<Content extends object>(
+  key: string,
+  content: Content,
+  { tools }: SealContext,
+): Content & { seal: string } {
+  return { ...content, seal: computeSeal(key, content, tools.jobUid) }
+}
+
+/** Whether a pod of this Job wrote it, under this key, as it is. */
+export function hasValidSeal(key: string, found: unknown, { tools }: SealContext): boolean {
+  if (!Value.Check(Sealed, found)) return false
+  const { seal, ...content } = found
+  const [actual, expected] = [seal, computeSeal(key, content, tools.jobUid)].map((text) =>
+    Buffer.from(text),
+  )
+  if (actual === undefined || expected === undefined) return false
+  return actual.length === expected.length && timingSafeEqual(actual, expected)
+}
+
+function computeSeal(key: string, content: object, job: string): string {
+  return createHmac('sha256', job)
+    .update(`${key}\n${canonicalJson(content)}`)
+    .digest('hex')
+}
+
+/** JSON in which the order of fields does not matter: nodes and stores differ in it. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, sortKeys)
+}
+
+function sortKeys(_: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+const MAX_KEY_BYTES = 1024
+
+/** What breaks off is the engine's failure, whoever reads it. */
+export async function* withStreamErrors(
+  bytes: AsyncIterable<Uint8Array>,
+  description: string,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* bytes
+  } catch (cause) {
+    throw new EngineError(`${description} broke off: ${errorMessage(cause)}`, { cause })
+  }
+}
+
+export function requireKeyLength(key: string): void {
+  const bytes = Buffer.byteLength(key)
+  if (bytes <= MAX_KEY_BYTES) return
+  throw new Rejected(
+    `the key has ${bytes} bytes, and S3 allows ${MAX_KEY_BYTES}: shorten spec.storage.s3.prefix (${key.slice(0, 100)}…)`,
+  )
+}
+
+/** Whether the object is there as it was uploaded. */
+export async function isUploaded(
+  { key, sizeBytes }: ManifestSnapshot,
+  { bucket, tools }: RunContext,
+): Promise<boolean> {
+  return (await bucket.size(key, tools.signal)) === sizeBytes
+}

@@ -1,0 +1,278 @@
+/**
+ * What of a backup is done, and how it is told: in the annotation as much as it has room for, failures
+ * first; in the log a line every few seconds, or a bar where a terminal watches.
+ */
+import type { BackedUpCollection, BackupResult } from '../../crds/contract/job.ts'
+import type {
+  ManifestCollection,
+  ManifestSnapshot,
+  ShardSnapshot,
+} from '../../crds/contract/manifest.ts'
+import { hashNames } from '../../crds/contract/names.ts'
+import { formatBytes } from '../../crds/units.ts'
+import type { Dependencies } from '../dependencies.ts'
+import { BackgroundReporter, takeWithinBytes } from '../progress.ts'
+import {
+  estimateTotalBytes,
+  NodeProgress,
+  ShardProgress,
+  type CollectionProgress,
+  type CurrentCollection,
+} from './collection-progress.ts'
+import type { Owner } from './owner.ts'
+
+/** What a person must see first stands first. */
+const STATUS_ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
+const MAX_ERROR_LENGTH = 512
+const LOG_INTERVAL_MS = 5_000
+/** A collection of hundreds of shards must not fill the report alone: manifest.json has them all. */
+const MAX_LISTED_SHARDS = 64
+
+type ProgressDependencies = Pick<Dependencies, 'time' | 'log' | 'reporter' | 'progressBar'>
+
+export class BackupProgress {
+  readonly #tools: ProgressDependencies
+  /** Of the first attempt, once that is known. */
+  #startedAt: string
+  #clusterUid: string | undefined
+  #collections = new Map<string, BackedUpCollection>()
+  /** By collection, where the engine told. */
+  #points = new Map<string, number>()
+  /** The collection under way. */
+  #current: Pick<CurrentCollection, 'collection' | 'number'> | undefined
+  #nodeProgress: NodeProgress | undefined
+  #shardProgress: ShardProgress | undefined
+  #firstError: string | undefined
+  #loggedAt = 0
+  /** Why the bucket lets nothing pass until its credentials are renewed. */
+  #credentialsError: string | undefined
+  readonly #backgroundReporter = new BackgroundReporter()
+
+  constructor(tools: ProgressDependencies) {
+    this.#tools = tools
+    this.#startedAt = tools.time.now().toISOString()
+  }
+
+  start(
+    { startedAt, collections }: Pick<Owner, 'startedAt' | 'collections'>,
+    clusterUid?: string,
+  ): void {
+    this.#startedAt = startedAt
+    this.#clusterUid = clusterUid
+    this.#collections = new Map(collections.map((name) => [name, { name, status: 'Pending' }]))
+  }
+
+  /** What is to come, for an estimate of all bytes. */
+  setPointCounts(points: Map<string, number>): void {
+    this.#points = points
+  }
+
+  /** By node: so many are to come, one after the other. */
+  startCollection(collection: string, nodes?: number): void {
+    this.#collections.set(collection, { name: collection, status: 'InProgress' })
+    const number = [...this.#collections.keys()].indexOf(collection) + 1
+    this.#current = { collection, number }
+    this.#nodeProgress = nodes === undefined ? undefined : new NodeProgress(nodes)
+    this.#shardProgress = undefined
+  }
+
+  completed({ name, snapshots }: ManifestCollection): void {
+    this.#collections.set(name, {
+      name,
+      status: 'Completed',
+      bytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      ...(!hasTooManyShards(snapshots) && { snapshots: snapshots.map(summarizeSnapshot) }),
+    })
+  }
+
+  failed(name: string, error: string): void {
+    this.#firstError ??= error
+    // It has no share in the backup any more.
+    this.#points.delete(name)
+    this.#collections.set(name, { name, status: 'Failed', error: error.slice(0, MAX_ERROR_LENGTH) })
+  }
+
+  /** A snapshot of one node begins to flow. */
+  startNode(node: number, bytesTotal: number): void {
+    this.#loggedAt = this.#now()
+    this.#nodeProgress?.startNode(node, bytesTotal, this.#loggedAt)
+  }
+
+  /** Throws when the report said that this pod must stop. */
+  transferred(bytes: number): void {
+    this.#nodeProgress?.transferred(bytes)
+    this.#onBytes()
+  }
+
+  /** By shard: so many are to come, several at once. */
+  startShards(shards: number): void {
+    this.#loggedAt = this.#now()
+    this.#shardProgress = new ShardProgress(shards, this.#loggedAt)
+  }
+
+  /** Throws when the report said that this pod must stop. */
+  shardTransferred(shardId: number, bytes: number): void {
+    this.#shardProgress?.transferred(shardId, bytes)
+    this.#onBytes()
+  }
+
+  /** What came of that shard counts for nothing. */
+  shardFailed(shardId: number): void {
+    this.#shardProgress?.shardFailed(shardId)
+  }
+
+  shardCompleted(snapshot: ShardSnapshot): void {
+    this.#shardProgress?.shardCompleted(snapshot)
+  }
+
+  /** Tells every few seconds, also while nothing moves: who waits for a store must not look dead. */
+  heartbeat(): void {
+    const isDue = this.#now() - this.#loggedAt >= LOG_INTERVAL_MS
+    if (this.#current === undefined || !isDue) return
+    const { progressBar: bar, log } = this.#tools
+    this.#loggedAt = this.#now()
+    const statusLine = this.#updatedStatusLine()
+    if (bar === undefined) log.info({ ...this.#currentReport(), ...this.#totals() }, statusLine)
+    this.report()
+  }
+
+  /** Credentials are being renewed, or were: somebody may have to do that. */
+  reportCredentials(error: Error | undefined): void {
+    const isChanged = error !== undefined || this.#credentialsError !== undefined
+    this.#credentialsError = error?.message
+    if (isChanged) this.report()
+  }
+
+  /** Reports in the background: bytes need not wait for the API. */
+  report(): void {
+    this.#backgroundReporter.report(() =>
+      this.#tools.reporter.progress(this.statusLine(), { backup: this.result() }),
+    )
+  }
+
+  /** Waits for the report under way; throws when it said that this pod must stop. */
+  flush(): Promise<void> {
+    return this.#backgroundReporter.flush()
+  }
+
+  statusLine(): string {
+    const credentialsNote =
+      this.#credentialsError === undefined
+        ? ''
+        : `; waits for renewed credentials: ${this.#credentialsError}`
+    return this.#position() + credentialsNote
+  }
+
+  /** How it ended, for the condition: `Backed up n/m collections`. */
+  summary(): string {
+    const { completed, total } = this.result()
+    return `Backed up ${completed}/${total} collections`
+  }
+
+  finish(): void {
+    this.#current = undefined
+    this.#nodeProgress = undefined
+    this.#shardProgress = undefined
+  }
+
+  result(): BackupResult {
+    const all = [...this.#collections.values()]
+    const listed = takeWithinBytes(all, STATUS_ORDER)
+    const count = (status: BackedUpCollection['status'], of: Iterable<BackedUpCollection>) =>
+      [...of].filter((collection) => collection.status === status).length
+    const unlistedCollections = all.filter((collection) => !listed.has(collection))
+    return {
+      startedAt: this.#startedAt,
+      total: all.length,
+      completed: count('Completed', all),
+      failed: count('Failed', all),
+      bytes: all.reduce((sum, { bytes = 0 }) => sum + bytes, 0),
+      ...(this.#clusterUid !== undefined && { clusterUid: this.#clusterUid }),
+      ...completedHashes(all),
+      ...(this.#firstError !== undefined && { error: this.#firstError.slice(0, MAX_ERROR_LENGTH) }),
+      collections: all.filter((collection) => listed.has(collection)),
+      unlisted: {
+        completed: count('Completed', unlistedCollections),
+        failed: count('Failed', unlistedCollections),
+        pending: count('Pending', unlistedCollections) + count('InProgress', unlistedCollections),
+      },
+      ...(this.#current !== undefined && { current: this.#currentReport() }),
+    }
+  }
+
+  get #collectionProgress(): CollectionProgress | undefined {
+    return this.#shardProgress ?? this.#nodeProgress
+  }
+
+  #currentReport(): CurrentCollection {
+    const { collection = '', number = 0 } = this.#current ?? {}
+    return { collection, number, bytes: 0, bytesTotal: 0, ...this.#collectionProgress?.toReport() }
+  }
+
+  #onBytes(): void {
+    this.#backgroundReporter.throwIfFailed()
+    const collectionProgress = this.#collectionProgress
+    if (collectionProgress === undefined) return
+    this.#tools.progressBar?.show(() => this.#updatedStatusLine(), collectionProgress.fraction)
+    this.heartbeat()
+  }
+
+  #position(): string {
+    const total = this.#collections.size
+    if (this.#current === undefined) return `${total} collections`
+    const { collection, number } = this.#current
+    const position = `collection ${number} of ${total} (${collection})`
+    const statusLine = this.#collectionProgress?.statusLine() ?? ''
+    if (statusLine === '') return position
+    const { allBytes, allBytesTotal } = this.#totals()
+    const about = allBytesTotal === undefined ? '' : ` of about ${formatBytes(allBytesTotal)}`
+    return `${position}, ${statusLine}; in all ${formatBytes(allBytes)}${about}`
+  }
+
+  /** Bytes of all collections: moved so far, and about as many as there will be. */
+  #totals(): { allBytes: number; allBytesTotal?: number } {
+    const bytesByCollection = new Map<string, number>()
+    for (const { name, bytes, status } of this.#collections.values()) {
+      if (status === 'Completed' && bytes !== undefined) bytesByCollection.set(name, bytes)
+    }
+    const completedBytes = [...bytesByCollection.values()].reduce((sum, bytes) => sum + bytes, 0)
+    const { collection = '' } = this.#current ?? {}
+    const { bytes = 0, expected } = this.#collectionProgress ?? {}
+    // Once it is completed its bytes are among those.
+    const currentBytes = bytesByCollection.has(collection) ? 0 : bytes
+    if (expected !== undefined && !bytesByCollection.has(collection))
+      bytesByCollection.set(collection, expected)
+    const total = estimateTotalBytes(this.#points, bytesByCollection)
+    const allBytes = completedBytes + currentBytes
+    return { allBytes, ...(total !== undefined && { allBytesTotal: Math.max(total, allBytes) }) }
+  }
+
+  #updatedStatusLine(): string {
+    this.#collectionProgress?.measure(this.#now())
+    return this.statusLine()
+  }
+
+  #now(): number {
+    return this.#tools.time.now().getTime()
+  }
+}
+
+function completedHashes(all: BackedUpCollection[]): Pick<BackupResult, 'collectionHashes'> {
+  const completed = all.filter(({ status }) => status === 'Completed')
+  const collectionHashes = hashNames(completed.map(({ name }) => name))
+  return completed.length === 0 || collectionHashes === undefined ? {} : { collectionHashes }
+}
+
+function hasTooManyShards(snapshots: readonly ManifestSnapshot[]): boolean {
+  const [first] = snapshots
+  return first !== undefined && 'shardId' in first && snapshots.length > MAX_LISTED_SHARDS
+}
+
+function summarizeSnapshot(
+  snapshot: ManifestSnapshot,
+): NonNullable<BackedUpCollection['snapshots']>[number] {
+  const { nodeIndex: node, key } = snapshot
+  if ('snapshotName' in snapshot) return { node, snapshotName: snapshot.snapshotName, key }
+  const snapshotName = key.slice(key.lastIndexOf('/') + 1)
+  return { node, shard: snapshot.shardId, snapshotName, key }
+}

@@ -1,0 +1,136 @@
+/**
+ * part.json in the folder of each shard: while it is streamed, the key of the object, to clean up after a
+ * pod that was killed; then, what was streamed, so that it is not streamed again.
+ */
+import { createHash } from 'node:crypto'
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import {
+  shardCheckpointKey,
+  shardFolderPrefix,
+  shardSnapshotKey,
+} from '../../../crds/contract/backup-keys.ts'
+import { ShardSnapshot } from '../../../crds/contract/manifest.ts'
+import type { RunContext } from '../context.ts'
+import { addSeal, hasValidSeal, isUploaded } from '../objects.ts'
+
+const Streaming = Type.Object({
+  uid: Type.String(),
+  state: Type.Literal('Streaming'),
+  key: Type.String({ minLength: 1 }),
+})
+
+const Uploaded = Type.Object({
+  uid: Type.String(),
+  state: Type.Literal('Whole'),
+  /** What the shard was when it was streamed: the same number may be another shard by now. */
+  fingerprint: Type.String(),
+  snapshot: ShardSnapshot,
+})
+
+const ShardCheckpoint = Type.Union([Streaming, Uploaded])
+type ShardCheckpoint = Static<typeof ShardCheckpoint>
+
+/** One shard of one collection. */
+export interface ShardRef {
+  collection: string
+  shardId: number
+}
+
+/** Where this pod writes the shard. */
+export function objectKey(
+  { collection, shardId }: ShardRef,
+  { folder, tools }: RunContext,
+): string {
+  const writer = createHash('sha256').update(tools.podUid).digest('hex').slice(0, 8)
+  return shardSnapshotKey(folder, { collection, shardId, writer })
+}
+
+/** By an earlier attempt, or before the shape of the collection changed. */
+export async function readUploaded(
+  ref: ShardRef,
+  fingerprint: string,
+  context: RunContext,
+): Promise<ShardSnapshot | undefined> {
+  const found = await readCheckpoint(ref, context)
+  if (found?.state !== 'Whole' || found.fingerprint !== fingerprint) return undefined
+  return (await isUploaded(found.snapshot, context)) ? found.snapshot : undefined
+}
+
+export async function markUploaded(
+  ref: ShardRef,
+  { fingerprint, snapshot }: { fingerprint: string; snapshot: ShardSnapshot },
+  context: RunContext,
+): Promise<void> {
+  await writeCheckpoint(
+    ref,
+    { uid: context.plan.uid, state: 'Whole', fingerprint, snapshot },
+    context,
+  )
+}
+
+/**
+ * Before the first byte. Uploads that a pod which was killed has left open cost money until they are
+ * aborted, and its object is not the one that the manifest will name.
+ */
+export async function prepareUpload(ref: ShardRef, context: RunContext): Promise<string> {
+  const key = objectKey(ref, context)
+  const previous = await readCheckpoint(ref, context)
+  const keys = new Set([key])
+  if (previous !== undefined)
+    keys.add(previous.state === 'Whole' ? previous.snapshot.key : previous.key)
+  for (const oldKey of keys) await abortStaleUploads(oldKey, context)
+  await context.bucket.delete([...keys], context.tools.signal)
+  await writeCheckpoint(ref, { uid: context.plan.uid, state: 'Streaming', key }, context)
+  return key
+}
+
+async function abortStaleUploads(key: string, { bucket, tools }: RunContext): Promise<void> {
+  // By the key itself: some stores list uploads of nothing shorter.
+  for (const upload of await bucket.openUploads(key, tools.signal)) {
+    if (upload.key === key) await bucket.abortUpload(upload, tools.signal)
+  }
+}
+
+async function readCheckpoint(
+  ref: ShardRef,
+  context: RunContext,
+): Promise<ShardCheckpoint | undefined> {
+  const { bucket, plan, tools } = context
+  const key = checkpointKey(ref, context)
+  const found = await bucket.getJson(key, tools.signal)
+  // What does not read was not written by this Job, and is written anew.
+  if (!Value.Check(ShardCheckpoint, found) || found.uid !== plan.uid) return undefined
+  return hasValidSeal(key, found, context) ? found : undefined
+}
+
+async function writeCheckpoint(
+  ref: ShardRef,
+  checkpoint: ShardCheckpoint,
+  context: RunContext,
+): Promise<void> {
+  const key = checkpointKey(ref, context)
+  await context.bucket.putJson(key, addSeal(key, checkpoint, context), {
+    signal: context.tools.signal,
+  })
+}
+
+function checkpointKey({ collection, shardId }: ShardRef, { folder }: RunContext): string {
+  return shardCheckpointKey(folder, collection, shardId)
+}
+
+/** Removes what was streamed of shards that are not in the collection any more, or by other pods. */
+export async function deleteStaleObjects(
+  collection: string,
+  snapshots: { shardId: number; key: string }[],
+  { bucket, folder, tools }: RunContext,
+): Promise<void> {
+  const expectedKeys = new Set(
+    snapshots.flatMap(({ shardId, key }) => [shardCheckpointKey(folder, collection, shardId), key]),
+  )
+  const staleKeys: string[] = []
+  for await (const { key } of bucket.listAll(shardFolderPrefix(folder, collection), tools.signal)) {
+    if (!expectedKeys.has(key)) staleKeys.push(key)
+  }
+  await bucket.delete(staleKeys, tools.signal)
+}

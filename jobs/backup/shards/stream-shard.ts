@@ -1,0 +1,190 @@
+/** One shard, from a pod that holds it through a SHA-256 into the bucket, while the engine makes it. */
+import { createHash } from 'node:crypto'
+import { EngineError, Rejected, StorageError } from '../../../crds/contract/errors.ts'
+import type { LocalShard, ShardSnapshot } from '../../../crds/contract/manifest.ts'
+import { PARTS_EXHAUSTED } from '../../clients/s3/parts.ts'
+import { BLOCK, continuesSparseMap, isZeroBlock, paddedSize, parseHeader } from '../../tar.ts'
+import { snapshotsForPod, type RunContext } from '../context.ts'
+import { requireKeyLength, withStreamErrors } from '../objects.ts'
+import { markUploaded, prepareUpload } from './checkpoint.ts'
+import { activeReplicas, pointCount, readShardView, type ShardView } from './shard-view.ts'
+
+/** Who takes nothing for so long is left by the engine, without a word (facts 6.6). */
+const ENGINE_STALL_LIMIT_MS = 300_000
+
+/** A shard, and the pod it is streamed from. */
+export interface StreamSource {
+  collection: string
+  shard: LocalShard
+  node: number
+  /** What the shard is: see part.ts. */
+  fingerprint: string
+  /** Of just before. */
+  before: ShardView
+  /** Streams that share the memory of the Job. */
+  streams: number
+}
+
+/** Throws an `EngineError` where the stream, or the copy it came from, did not hold until its end. */
+export async function streamShard(
+  source: StreamSource,
+  context: RunContext,
+): Promise<ShardSnapshot> {
+  const { collection, shard, node, fingerprint, before } = source
+  const ref = { collection, shardId: shard.shardId }
+  const key = await prepareUpload(ref, context)
+  const uploaded = await upload(source, key, context)
+  const after = await readShardView(collection, context)
+  requireStillActive(source, after)
+  const [pointsBefore, pointsAfter] = [before, after].map((view) =>
+    pointCount(view, node, shard.shardId),
+  )
+  const snapshot: ShardSnapshot = {
+    ...shard,
+    nodeIndex: node,
+    ...uploaded,
+    ...(pointsBefore !== undefined &&
+      pointsBefore === pointsAfter && { pointsCount: pointsBefore }),
+  }
+  await markUploaded(ref, { fingerprint, snapshot }, context)
+  return snapshot
+}
+
+type UploadedObject = Pick<ShardSnapshot, 'key' | 'sizeBytes' | 'sha256'>
+
+async function upload(
+  { collection, shard, node, streams }: StreamSource,
+  key: string,
+  context: RunContext,
+): Promise<UploadedObject> {
+  const { bucket, tools } = context
+  const { log, signal, time } = tools
+  const { shardId } = shard
+  requireKeyLength(key)
+  log.info({ key, node, shard: shardId }, `node ${node}: streams shard ${shardId}`)
+  const startedAt = time.now().getTime()
+  const expectedBytes = await context.shardSizes.estimate(collection, shardId, context)
+  const bytes = await snapshotsForPod(context, node).streamShard(collection, shardId, signal)
+  const digest = { sha256: '' }
+  try {
+    const source = verifiedBytes(bytes, {
+      description: `stream of shard ${shardId} of node ${node}`,
+      digest,
+      onBytes: (count) => context.progress.shardTransferred(shardId, count),
+      now: () => time.now().getTime(),
+    })
+    const sizeBytes = await bucket.upload({ key, source, expectedBytes, streams, signal })
+    const seconds = (time.now().getTime() - startedAt) / 1000
+    log.info({ key, bytes: sizeBytes, seconds, ...digest }, `uploaded ${key}`)
+    return { key, sizeBytes, ...digest }
+  } catch (error) {
+    if (!(error instanceof StorageError) || error.reason !== PARTS_EXHAUSTED) throw error
+    // Streamed again in larger parts, where there is memory for them.
+    if (expectedBytes === undefined) throw new Rejected(`${key}: ${error.message}`)
+    context.shardSizes.markUnderestimated(collection, shardId)
+    throw new EngineError(`${key}: ${error.message}`)
+  } finally {
+    bytes.destroy()
+  }
+}
+
+/** Writes that failed on a copy make it Dead: it may lack what was acknowledged before the stream began. */
+function requireStillActive({ shard: { shardId }, node }: StreamSource, after: ShardView): void {
+  if (activeReplicas(after).get(shardId)?.includes(node) === true) return
+  throw new EngineError(
+    `shard ${shardId} on node ${node} did not stay Active until the end of its stream`,
+  )
+}
+
+interface VerifyOptions {
+  /** For messages. */
+  description: string
+  digest: { sha256: string }
+  onBytes: (bytes: number) => void
+  /** In milliseconds. */
+  now: () => number
+}
+
+/** The bytes as they pass; ends with an error when they are no whole archive. */
+export async function* verifiedBytes(
+  bytes: AsyncIterable<Uint8Array>,
+  { description, digest, onBytes, now }: VerifyOptions,
+): AsyncGenerator<Uint8Array> {
+  const hash = createHash('sha256')
+  const tarReader = new TarReader()
+  let length = 0
+  let longestMs = 0
+  for await (const chunk of withStreamErrors(bytes, description)) {
+    hash.update(chunk)
+    tarReader.push(chunk)
+    if (tarReader.state === 'foreign') throw new EngineError(`${description} is no archive`)
+    length += chunk.length
+    onBytes(chunk.length)
+    const yieldedAt = now()
+    yield chunk
+    longestMs = Math.max(longestMs, now() - yieldedAt)
+  }
+  if (tarReader.state === 'partial') {
+    throw new EngineError(
+      `${description} ended early, after ${length} bytes${formatStall(longestMs)}`,
+    )
+  }
+  digest.sha256 = hash.digest('hex')
+}
+
+function formatStall(longestMs: number): string {
+  if (longestMs < ENGINE_STALL_LIMIT_MS) return ''
+  return `: the bucket took nothing for ${Math.round(longestMs / 1000)} s, and the engine waits for ${ENGINE_STALL_LIMIT_MS / 1000} s`
+}
+
+/** `foreign`: it is no tar, or one of a kind that no engine makes. */
+export type TarState = 'partial' | 'whole' | 'foreign'
+
+export class TarReader {
+  readonly #block = Buffer.alloc(BLOCK)
+  #filled = 0
+  /** Bytes of the file whose header was read last. */
+  #size = 0
+  /** Bytes of it, and of what fills up its last block, that are still to come. */
+  #toSkip = 0
+  /** The next block belongs to the map of a sparse file, whose bytes follow it. */
+  #isSparseMap = false
+  #state: TarState = 'partial'
+
+  get state(): TarState {
+    return this.#state
+  }
+
+  push(chunk: Uint8Array): void {
+    let rest = chunk
+    while (rest.length > 0 && this.#state === 'partial') {
+      const skipped = Math.min(this.#toSkip, rest.length)
+      this.#toSkip -= skipped
+      const copied = rest.subarray(skipped, skipped + BLOCK - this.#filled)
+      this.#block.set(copied, this.#filled)
+      this.#filled += copied.length
+      rest = rest.subarray(skipped + copied.length)
+      if (this.#filled === BLOCK) this.#readBlock()
+    }
+  }
+
+  #readBlock(): void {
+    this.#filled = 0
+    if (this.#isSparseMap) this.#isSparseMap = continuesSparseMap(this.#block)
+    else if (isZeroBlock(this.#block)) this.#state = 'whole'
+    else this.#readHeader()
+    if (this.#isSparseMap) return
+    this.#toSkip = paddedSize(this.#size)
+    this.#size = 0
+  }
+
+  #readHeader(): void {
+    const header = parseHeader(this.#block)
+    if (header === undefined) {
+      this.#state = 'foreign'
+      return
+    }
+    this.#isSparseMap = header.hasMoreSparseMap
+    this.#size = header.size
+  }
+}

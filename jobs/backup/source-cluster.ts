@@ -1,0 +1,137 @@
+/** The cluster that is backed up: that its nodes are one, its collections, and the version all of them run. */
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import type { Manifest, ManifestCollection } from '../../crds/contract/manifest.ts'
+import { EngineCollections } from '../clients/engine/collections.ts'
+import { readConsistentState } from '../cluster-consistency.ts'
+import { isTransient, retryTransient } from '../retry.ts'
+import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
+
+/** Waits, within bounds, until all nodes are one cluster and list the same collections. */
+export async function clusterCollections(context: RunContext): Promise<string[]> {
+  const { collections } = await retryTransient(context, () =>
+    readConsistentState({
+      replicas: context.plan.cluster.replicas,
+      engineForPod: (ordinal) => engineForPod(context, ordinal),
+      signal: context.tools.signal,
+    }),
+  )
+  return collections
+}
+
+/**
+ * What is backed up: the names that the spec asks for, else all there are. What an earlier attempt found
+ * stays among them, and fails by itself where it was dropped since. That list comes from the bucket, to
+ * which others may write: it never takes a collection away, and adds none where the spec names them.
+ */
+export function selectCollections(
+  requested: string[] | undefined,
+  { previous, existing }: { previous: string[]; existing: string[] },
+): string[] {
+  if (requested !== undefined) return [...new Set(requested)]
+  const added = existing.filter((name) => !previous.includes(name))
+  return [...new Set([...previous, ...added])]
+}
+
+/** Points of each collection, to guess its bytes by; none where the engine does not tell. */
+export async function pointCounts(
+  names: string[],
+  context: RunContext,
+): Promise<Map<string, number>> {
+  const { signal, log } = context.tools
+  const points = new Map<string, number>()
+  for (const name of names) {
+    try {
+      const { points_count } = await snapshotsForPod(context, 0).collection(name, signal)
+      points.set(name, points_count ?? 0)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof EngineError)) throw error
+      // One that was deleted has no bytes; an engine that is away is waited for where it matters.
+      if (error.status === 404) continue
+      log.info({ reason: error.message }, 'the bytes to come are not known')
+      return new Map()
+    }
+  }
+  return points
+}
+
+/** An alias would be followed, and its name is not that of a collection. */
+export async function requireCollection(name: string, context: RunContext): Promise<void> {
+  if (!(await clusterCollections(context)).includes(name)) {
+    throw new Rejected(`there is no collection ${name}: it was deleted, or is an alias`)
+  }
+}
+
+/** After a 404, which may be about something else: throws when no node that answers lists the collection. */
+export async function rejectIfDeleted(name: string, context: RunContext): Promise<void> {
+  const lists: string[][] = []
+  for (const ordinal of ordinals(context)) {
+    try {
+      lists.push(await engineForPod(context, ordinal).collections(context.tools.signal))
+    } catch (error) {
+      if (!isTransient(error)) throw error
+    }
+  }
+  if (lists.length === 0 || lists.some((names) => names.includes(name))) return
+  throw new Rejected(`collection ${name} was deleted during the backup`)
+}
+
+/** The version of every node; in the middle of a rolling upgrade snapshots would not fit together. */
+export function clusterVersion(context: RunContext): Promise<string> {
+  return retryTransient(context, async () => {
+    const requests = ordinals(context).map(async (node) => {
+      return { node, version: await engineForPod(context, node).version(context.tools.signal) }
+    })
+    return requireSameVersion(await Promise.all(requests))
+  })
+}
+
+/** Throws an `EngineError`, which passes, where nodes differ. */
+export function requireSameVersion(views: { node: number; version: string }[]): string {
+  const [version = '', ...others] = new Set(views.map((view) => view.version))
+  if (others.length === 0) return version
+  const each = views.map((view) => `node ${view.node} runs ${view.version}`)
+  throw new EngineError(`the nodes run different versions: ${each.join(', ')}`)
+}
+
+/** `1.9.0` before `1.18.0`. */
+export function compareVersions(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true })
+}
+
+export type Aliases = NonNullable<Manifest['aliases']>
+
+/** In the order of their names. */
+export async function readAliases(context: RunContext): Promise<Aliases> {
+  const engine = new EngineCollections(engineForPod(context, 0))
+  const found = await retryTransient(context, () => engine.aliases(context.tools.signal))
+  return found
+    .map(({ alias_name: alias, collection_name: collection }) => ({ alias, collection }))
+    .sort((a, b) => (a.alias < b.alias ? -1 : 1))
+}
+
+/** What changed between two readings, in words; empty where nothing did. */
+export function aliasChanges(before: Aliases, after: Aliases): string[] {
+  const beforeByAlias = new Map(before.map(({ alias, collection }) => [alias, collection]))
+  const afterByAlias = new Map(after.map(({ alias, collection }) => [alias, collection]))
+  return [...new Set([...beforeByAlias.keys(), ...afterByAlias.keys()])].flatMap((alias) => {
+    const [from, to] = [beforeByAlias.get(alias), afterByAlias.get(alias)]
+    if (from === to) return []
+    if (from === undefined) return [`alias ${alias} was created on ${to ?? ''}`]
+    if (to === undefined) return [`alias ${alias} of ${from} was deleted`]
+    return [`alias ${alias} moved from ${from} to ${to}`]
+  })
+}
+
+/** Each collection with its own aliases of that reading: operators before this one read them there. */
+export function withAliases<Collection extends ManifestCollection>(
+  collections: Collection[],
+  aliases: Aliases,
+): Collection[] {
+  return collections.map((entry) => ({
+    ...entry,
+    aliases: aliases
+      .filter(({ collection }) => collection === entry.name)
+      .map(({ alias }) => alias),
+  }))
+}

@@ -1,0 +1,289 @@
+/**
+ * The shape of a collection: which one it is, what it is, and which node holds which shard. Snapshots of
+ * several nodes are one backup only when all of them were taken of one shape, and every copy was Active.
+ */
+import { createHash } from 'node:crypto'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import type { LocalShard, ManifestCollection } from '../../crds/contract/manifest.ts'
+import type { BackupClusterInfo, BackupCollectionInfo } from '../clients/engine/snapshots.ts'
+import { isTransient } from '../retry.ts'
+import { canonicalJson } from './objects.ts'
+import { requireSameVersion, rejectIfDeleted } from './source-cluster.ts'
+import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
+
+export interface Topology {
+  /** Equal for two shapes whose snapshots fit together. */
+  fingerprint: string
+  /** Equal for two collections of which snapshots of single shards fit together. */
+  identity: string
+  engineVersion: string
+  shards: ManifestCollection['shards']
+  /** What the manifest says of the collection besides its snapshots. */
+  manifestFields: Omit<ManifestCollection, 'name' | 'snapshots'>
+}
+
+const POLL_MS = 5_000
+
+/** Waits, within bounds, until every copy of every shard is Active and none is on its way. */
+export async function waitForTopology(name: string, context: RunContext): Promise<Topology> {
+  const { tools, patience } = context
+  const { time, log, signal } = tools
+  const limit = patience.nextLimitMs()
+  const start = time.now().getTime()
+  for (let waited = 0; ; waited = time.now().getTime() - start) {
+    const current = await readTopology(name, context)
+    if (typeof current !== 'string') {
+      patience.consume(waited)
+      return current
+    }
+    if (waited >= limit) {
+      patience.consume(waited)
+      throw new EngineError(`${current} (waited ${Math.round(waited / 1000)} s)`)
+    }
+    log.info({ collection: name, reason: current }, 'waits until every copy is Active')
+    context.progress.report()
+    await time.sleep(POLL_MS, signal)
+    await context.progress.flush()
+  }
+}
+
+/** Waits, within bounds, until every copy is Active; whether the collection is of that shape then. */
+export async function waitForSameTopology(
+  topology: Topology,
+  name: string,
+  context: RunContext,
+): Promise<boolean> {
+  if ((await findTopologyChange(topology, name, context)) === undefined) return true
+  return (await waitForTopology(name, context)).fingerprint === topology.fingerprint
+}
+
+/** Which shards a node holds. */
+export function shardsOnNode({ shards }: Topology, ordinal: number): LocalShard[] {
+  return shards
+    .filter(({ nodes }) => nodes.includes(ordinal))
+    .map(({ shardId, shardKey }) => ({ shardId, ...(shardKey !== undefined && { shardKey }) }))
+}
+
+/** Equal for two streams of a shard that fit the same collection, from whichever node they come. */
+export function shardFingerprint(
+  { shardId, shardKey }: LocalShard,
+  { identity }: Pick<Topology, 'identity'>,
+) {
+  return fingerprintOf([shardId, shardKey ?? null, identity])
+}
+
+/** The shape there is now, or why it is not one to take snapshots of. */
+export async function readTopology(name: string, context: RunContext): Promise<Topology | string> {
+  const { signal } = context.tools
+  try {
+    const views = await Promise.all(
+      ordinals(context).map((node) => readNodeView(name, node, context)),
+    )
+    const instability = findInstability(views.map(({ placement }) => placement))
+    if (instability !== undefined) return instability
+    const first = snapshotsForPod(context, 0)
+    const [collection, aliases] = await Promise.all([
+      first.collection(name, signal),
+      first.aliases(name, signal),
+    ])
+    return buildTopology(views, collection, aliases)
+  } catch (error) {
+    return transientReason(error, name, context)
+  }
+}
+
+/**
+ * Why the copies are not as the shape says on every node, at this moment; undefined where they are. It
+ * asks less than `look`, for it is asked around each snapshot.
+ */
+export async function findTopologyChange(
+  { shards }: Topology,
+  name: string,
+  context: RunContext,
+): Promise<string | undefined> {
+  try {
+    const { signal } = context.tools
+    const requests = ordinals(context).map((node) =>
+      snapshotsForPod(context, node).collectionCluster(name, signal),
+    )
+    const placements = await Promise.all(requests)
+    const instability = findInstability(placements)
+    if (instability !== undefined) return instability
+    const isSame = canonicalJson(listShards(placements)) === canonicalJson(shards)
+    return isSame ? undefined : 'its shards are on other nodes than before'
+  } catch (error) {
+    return transientReason(error, name, context)
+  }
+}
+
+/** What passes is told in words; what is for good is thrown. */
+async function transientReason(error: unknown, name: string, context: RunContext): Promise<string> {
+  if (error instanceof EngineError && error.status === 404) await rejectIfDeleted(name, context)
+  if (!isTransient(error)) throw error
+  return error.message
+}
+
+/** What a node says of a collection, of which every node must say the same. */
+interface NodeView {
+  node: number
+  placement: BackupClusterInfo
+  version: string
+  uuid: string | undefined
+}
+
+async function readNodeView(name: string, node: number, context: RunContext): Promise<NodeView> {
+  const { signal } = context.tools
+  const snapshots = snapshotsForPod(context, node)
+  const [placement, version, { uuid }] = await Promise.all([
+    snapshots.collectionCluster(name, signal),
+    engineForPod(context, node).version(signal),
+    snapshots.identity(name, signal),
+  ])
+  return { node, placement, version, uuid }
+}
+
+function findInstability(placements: BackupClusterInfo[]): string | undefined {
+  const nodes = new Map(placements.map(({ peer_id }, ordinal) => [peer_id, ordinal]))
+  const formatNode = (peer: number) => {
+    const ordinal = nodes.get(peer)
+    return ordinal === undefined ? `peer ${peer}, which is none of the pods` : `node ${ordinal}`
+  }
+  for (const placement of placements) {
+    const { peer_id, local_shards, remote_shards, shard_transfers } = placement
+    const replicas = [...local_shards.map((shard) => ({ ...shard, peer_id })), ...remote_shards]
+    for (const { shard_id, state, peer_id: peer } of replicas) {
+      if (state !== 'Active') return `shard ${shard_id} on ${formatNode(peer)} is ${state}`
+      if (!hasShard(placements[nodes.get(peer) ?? -1], shard_id)) {
+        return `shard ${shard_id} is said to be on ${formatNode(peer)}, but is not there`
+      }
+    }
+    const [transfer] = shard_transfers
+    if (transfer !== undefined) {
+      const { shard_id, from, to } = transfer
+      return `shard ${shard_id} is on its way from ${formatNode(from)} to ${formatNode(to)}`
+    }
+    if ((placement.resharding_operations ?? []).length > 0) {
+      return `the number of shards is being changed on ${formatNode(peer_id)}`
+    }
+  }
+  return findInconsistency(placements)
+}
+
+/** Each node must know of the copies that the others hold, and of no others. */
+function findInconsistency(placements: BackupClusterInfo[]): string | undefined {
+  const replicasByNode = placements.map(listReplicas)
+  const counts = replicasByNode.map(({ length }) => length)
+  if (new Set(counts).size > 1) {
+    return `the nodes do not agree on the copies there are: they know of ${counts.join(', ')}`
+  }
+  const differingNode = replicasByNode.findIndex(
+    (replicas) => replicas.join() !== replicasByNode[0]?.join(),
+  )
+  return differingNode === -1
+    ? undefined
+    : `nodes 0 and ${differingNode} do not agree on which node holds which shard`
+}
+
+function listReplicas({ peer_id, local_shards, remote_shards }: BackupClusterInfo): string[] {
+  const local = local_shards.map((shard) => ({ ...shard, peer_id }))
+  return [...local, ...remote_shards]
+    .map(({ shard_id, peer_id }) => `${shard_id}@${peer_id}`)
+    .sort()
+}
+
+function hasShard(placement: BackupClusterInfo | undefined, shard: number): boolean {
+  return placement?.local_shards.some(({ shard_id }) => shard_id === shard) ?? false
+}
+
+function buildTopology(
+  views: NodeView[],
+  collection: BackupCollectionInfo,
+  aliases: string[],
+): Topology {
+  const shards = listShards(views.map(({ placement }) => placement))
+  const { config, points_count } = collection
+  const engineVersion = requireSameVersion(views)
+  const payloadIndexes = readPayloadIndexes(collection)
+  const uuid = requireSameUuid(views)
+  const identity = collectionIdentity(collection, { uuid, version: engineVersion })
+  return {
+    fingerprint: fingerprintOf([shards, identity]),
+    identity,
+    engineVersion,
+    shards,
+    manifestFields: {
+      engineVersion,
+      config,
+      payloadIndexes,
+      aliases,
+      shardKeys: groupByShardKey(shards),
+      shards,
+      ...(points_count != null && { pointsCount: points_count }),
+    },
+  }
+}
+
+/** Equal as long as the collection is the same one, and what is in its segments is of the same form. */
+export function collectionIdentity(
+  collection: BackupCollectionInfo,
+  { uuid, version }: { uuid: string | undefined; version: string },
+): string {
+  return fingerprintOf([uuid ?? null, version, collection.config, readPayloadIndexes(collection)])
+}
+
+/** Their counts of points change all the time. */
+function readPayloadIndexes({
+  payload_schema,
+}: BackupCollectionInfo): ManifestCollection['payloadIndexes'] {
+  return Object.fromEntries(
+    Object.entries(payload_schema).map(([field, { data_type, params }]) => [
+      field,
+      { dataType: data_type, ...(params != null && { params }) },
+    ]),
+  )
+}
+
+/** A node that missed that the collection was dropped and created again holds the old one. */
+export function requireSameUuid(
+  views: { node: number; uuid: string | undefined }[],
+): string | undefined {
+  const [uuid, ...others] = new Set(views.map((view) => view.uuid))
+  if (others.length === 0) return uuid
+  const each = views.map(({ node, uuid: nodeUuid }) => `on node ${node} ${nodeUuid ?? 'none'}`)
+  throw new EngineError(`the nodes do not hold the same collection: its uuid is ${each.join(', ')}`)
+}
+
+function fingerprintOf(parts: unknown[]): string {
+  return createHash('sha256').update(canonicalJson(parts)).digest('hex').slice(0, 32)
+}
+
+function listShards(placements: BackupClusterInfo[]): Topology['shards'] {
+  const shards = new Map<number, Topology['shards'][number]>()
+  placements.forEach(({ local_shards }, ordinal) => {
+    for (const { shard_id, shard_key } of local_shards) {
+      rejectUnsafeShardKey(shard_key)
+      const existing = shards.get(shard_id)
+      if (existing !== undefined) existing.nodes.push(ordinal)
+      else {
+        const key = shard_key == null ? {} : { shardKey: shard_key }
+        shards.set(shard_id, { shardId: shard_id, ...key, nodes: [ordinal] })
+      }
+    }
+  })
+  return [...shards.values()].sort((a, b) => a.shardId - b.shardId)
+}
+
+/** A restore would make another key of it. */
+function rejectUnsafeShardKey(key: string | number | null | undefined): void {
+  if (typeof key === 'number' && !Number.isSafeInteger(key)) {
+    throw new Rejected(`shard key ${key} is above 2^53, which a manifest cannot hold`)
+  }
+}
+
+function groupByShardKey(shards: Topology['shards']): ManifestCollection['shardKeys'] {
+  const keys = new Map<string | number, number[]>()
+  for (const { shardId, shardKey } of shards) {
+    if (shardKey !== undefined) keys.set(shardKey, [...(keys.get(shardKey) ?? []), shardId])
+  }
+  return [...keys].map(([key, shardIds]) => ({ key, shardIds }))
+}

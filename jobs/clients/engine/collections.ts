@@ -1,0 +1,99 @@
+/** The engine's endpoints that a VecCollection needs: collections, payload indexes and aliases. */
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { CREATE_TIMEOUT_SECONDS, WRITE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import {
+  Aliases,
+  CollectionInfo,
+  type Alias,
+  type AliasAction,
+  type CollectionBody,
+  type IndexBody,
+} from '../../../crds/engine/collections.ts'
+import type { Engine } from './client.ts'
+import { BooleanResult, OperationResult, type CollectionClusterInfo } from './responses.ts'
+import { collectionPath, encodeSegment } from './transport.ts'
+
+/** The engine answers at the end of its own limit; we must still be there. */
+const CREATE_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
+
+export class EngineCollections {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  readyz(signal?: AbortSignal): Promise<boolean> {
+    return this.#engine.readyz(signal)
+  }
+
+  version(signal?: AbortSignal): Promise<string> {
+    return this.#engine.version(signal)
+  }
+
+  async aliases(signal?: AbortSignal): Promise<Alias[]> {
+    return (await this.#engine.call('GET', '/aliases', Aliases, { signal })).aliases
+  }
+
+  /** Undefined when there is no such collection. By the name of an alias it is the alias's. */
+  async collectionInfo(name: string, signal?: AbortSignal): Promise<CollectionInfo | undefined> {
+    try {
+      return await this.#engine.call('GET', collectionPath(name), CollectionInfo, { signal })
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 404) return undefined
+      throw error
+    }
+  }
+
+  collectionCluster(name: string, signal?: AbortSignal): Promise<CollectionClusterInfo> {
+    return this.#engine.collectionCluster(name, signal)
+  }
+
+  /** Waits for every replica: up to a minute. */
+  async createCollection(name: string, body: CollectionBody, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(name)}?timeout=${CREATE_TIMEOUT_SECONDS}`
+    await this.#engine.call('PUT', path, BooleanResult, {
+      body,
+      timeoutMs: CREATE_CALL_MS,
+      signal,
+    })
+  }
+
+  async patchCollection(name: string, body: CollectionBody, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(name)}?timeout=${WRITE_TIMEOUT_SECONDS}`
+    await this.#engine.call('PATCH', path, BooleanResult, { body, signal })
+  }
+
+  /** One that is not there is fine: the engine answers `false`, or 404. */
+  async deleteCollection(name: string, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(name)}?timeout=${WRITE_TIMEOUT_SECONDS}`
+    await ignoreNotFound(this.#engine.call('DELETE', path, BooleanResult, { signal }))
+  }
+
+  /** Answers once it is agreed on; it is built afterwards. */
+  async putIndex(name: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
+    await this.#engine.call('PUT', `${collectionPath(name)}/index?wait=false`, OperationResult, {
+      body,
+      signal,
+    })
+  }
+
+  async deleteIndex(name: string, field: string, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(name)}/index/${encodeSegment(field)}?wait=false`
+    await ignoreNotFound(this.#engine.call('DELETE', path, OperationResult, { signal }))
+  }
+
+  /** No reader sees anything in between; yet what stands before a failing action stays. */
+  async updateAliases(actions: AliasAction[], signal?: AbortSignal): Promise<void> {
+    const path = `/collections/aliases?timeout=${WRITE_TIMEOUT_SECONDS}`
+    await this.#engine.call('POST', path, BooleanResult, { body: { actions }, signal })
+  }
+}
+
+async function ignoreNotFound(call: Promise<unknown>): Promise<void> {
+  try {
+    await call
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.status !== 404) throw error
+  }
+}

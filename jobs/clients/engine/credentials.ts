@@ -1,0 +1,115 @@
+/**
+ * Credentials of an engine: for a Job from Secrets mounted as files, for others from the Secrets. They
+ * are read each time, so that a rotated one is seen.
+ */
+import { join } from 'node:path'
+import type { Connection } from '../../../crds/contract/connection.ts'
+import { API_KEY_SECRET_KEY } from '../../../crds/contract/names.ts'
+import type { Secret } from '../../../crds/kubernetes.ts'
+import type { Clock } from '../../clock.ts'
+import { readSecretFile } from '../kubernetes/access.ts'
+import type { EngineCredentials } from './client.ts'
+
+/** Where a credential is mounted: the folder of its Secret, and the key within. */
+export interface MountedKey {
+  credential: string
+  file: string
+}
+
+/** Those of the cluster a Job works on. */
+export const CLUSTER_SECRET_FILES = {
+  key: { credential: 'engine', file: API_KEY_SECRET_KEY },
+  ca: { credential: 'tls', file: 'ca.crt' },
+}
+
+/** The key and the certificate authority of an engine; each may be missing. */
+export function mountedEngineCredentials(
+  env: NodeJS.ProcessEnv = process.env,
+  { key, ca }: { key?: MountedKey | undefined; ca?: MountedKey | undefined } = CLUSTER_SECRET_FILES,
+): () => Promise<EngineCredentials> {
+  const folder = env['VEC_CREDENTIALS'] ?? '/var/run/vec'
+  // The Secret is optional: an engine without a key has none.
+  const read = (mounted: MountedKey | undefined) =>
+    (mounted && readSecretFile(join(folder, mounted.credential, mounted.file))?.trim()) || undefined
+  return async () => ({ key: read(key), ca: read(ca) })
+}
+
+export type ReadSecret = (namespace: string, name: string) => Promise<Secret | undefined>
+
+/** The key is the one the pods run, not the one a person wrote: they differ until helm has run. */
+export async function secretEngineCredentials(
+  { namespace, key, caSecret }: Connection,
+  read: ReadSecret,
+): Promise<EngineCredentials> {
+  const [keySecret, tlsSecret] = await Promise.all([
+    key && read(namespace, key.secret),
+    caSecret === undefined ? undefined : read(namespace, caSecret),
+  ])
+  return { key: key && decodeKey(keySecret, key.key), ca: decodeKey(tlsSecret, 'ca.crt') }
+}
+
+function decodeKey(secret: Secret | undefined, key: string): string | undefined {
+  const value = secret?.data?.[key]
+  return value === undefined ? undefined : Buffer.from(value, 'base64').toString()
+}
+
+export interface KeyRotationOptions {
+  /** Reads what is mounted now. */
+  read: () => Promise<EngineCredentials>
+  time: Pick<Clock, 'sleep'>
+  signal: AbortSignal
+  /** A key that worked and then is refused is waited for so long, in all. */
+  limitMs: number
+  onWaiting: () => void
+}
+
+const POLL_MS = 5_000
+
+export class KeyRotation {
+  readonly #options: KeyRotationOptions
+  /** Keys that some node accepted. */
+  readonly #acceptedKeys = new Set<string | undefined>()
+  /** The one that each node accepted last: while pods are restarted, nodes differ. */
+  readonly #keyByNode = new Map<string, string | undefined>()
+  #remainingMs: number
+
+  constructor(options: KeyRotationOptions) {
+    this.#options = options
+    this.#remainingMs = options.limitMs
+  }
+
+  /** What a node is asked with first. */
+  async credentialsFor(node: string): Promise<EngineCredentials> {
+    const mounted = await this.#options.read()
+    return this.#keyByNode.has(node) ? { ...mounted, key: this.#keyByNode.get(node) } : mounted
+  }
+
+  markAccepted(node: string, { key }: EngineCredentials): void {
+    this.#keyByNode.set(node, key)
+    if (this.#acceptedKeys.has(key)) return
+    this.#acceptedKeys.add(key)
+    // Another rotation than the one before.
+    this.#remainingMs = this.#options.limitMs
+  }
+
+  /**
+   * What to try after these keys were refused, one after the other; undefined when there is nothing more
+   * to wait for. Once all were tried, it waits and begins again.
+   */
+  async next(tried: Set<string | undefined>): Promise<EngineCredentials | undefined> {
+    const mounted = await this.#options.read()
+    const untried = [mounted.key, ...this.#acceptedKeys].filter((key) => !tried.has(key))
+    if (untried.length === 0) {
+      // A key that never worked is wrong, and stays so.
+      if (this.#acceptedKeys.size === 0 || this.#remainingMs <= 0) return undefined
+      this.#options.onWaiting()
+      await this.#options.time.sleep(POLL_MS, this.#options.signal)
+      this.#remainingMs -= POLL_MS
+      tried.clear()
+      return this.next(tried)
+    }
+    const [key] = untried
+    tried.add(key)
+    return { ...mounted, key }
+  }
+}

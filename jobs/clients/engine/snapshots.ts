@@ -1,0 +1,246 @@
+/** The engine's endpoints that a backup needs: snapshots of one node, and what a collection is. */
+import type { Readable } from 'node:stream'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { LONG_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import type { ShardKey } from '../../../crds/contract/manifest.ts'
+import { MAX_TIMER_MS, longCallTimeoutMs } from '../http/request.ts'
+import { CollectionClusterInfo } from './responses.ts'
+import type { Engine } from './client.ts'
+import { collectionPath, encodeSegment } from './transport.ts'
+
+const LONG_CALL_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
+/** It waits for locks that a snapshot holds; the engine gives up after 60 s. */
+const TELEMETRY_MS = 65_000
+/** Where the engine does not tell how many bytes there are. */
+const UNKNOWN_SIZE_MS = 24 * LONG_CALL_MS
+
+export const Snapshot = Type.Object({
+  name: Type.String({ minLength: 1 }),
+  size: Type.Integer({ minimum: 0 }),
+  /** Hex SHA-256; absent where the engine keeps snapshots in a store of its own. */
+  checksum: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+})
+export type Snapshot = Static<typeof Snapshot>
+const SnapshotList = Type.Array(Snapshot)
+
+const AnyObject = Type.Record(Type.String(), Type.Unknown())
+
+/** All of `GET /collections/{c}` that makes the collection what it is. */
+export const BackupCollectionInfo = Type.Object({
+  points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
+  config: Type.Object({ params: AnyObject }, { additionalProperties: true }),
+  payload_schema: Type.Record(
+    Type.String(),
+    Type.Object({
+      data_type: Type.String(),
+      params: Type.Optional(Type.Union([AnyObject, Type.Null()])),
+    }),
+  ),
+})
+export type BackupCollectionInfo = Static<typeof BackupCollectionInfo>
+
+/** Where shards are, and whether their number is being changed. */
+export const BackupClusterInfo = Type.Composite([
+  CollectionClusterInfo,
+  Type.Object({ resharding_operations: Type.Optional(Type.Array(Type.Unknown())) }),
+])
+export type BackupClusterInfo = Static<typeof BackupClusterInfo>
+
+const CountResult = Type.Object({ count: Type.Integer({ minimum: 0 }) })
+
+const Nullable = <Schema extends TSchema>(schema: Schema) =>
+  Type.Optional(Type.Union([schema, Type.Null()]))
+const Bytes = Nullable(Type.Number({ minimum: 0 }))
+
+/** `GET /telemetry?details_level=3`, the first level that lists shards; releases differ in what they leave out. */
+const SnapshotTelemetry = Type.Object({
+  app: Type.Object({ startup: Nullable(Type.String()) }),
+  collections: Type.Object({
+    collections: Nullable(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          config: Nullable(Type.Object({ uuid: Nullable(Type.String()) })),
+          shards: Nullable(
+            Type.Array(
+              Type.Object({
+                local: Nullable(
+                  Type.Object({ vectors_size_bytes: Bytes, payloads_size_bytes: Bytes }),
+                ),
+              }),
+            ),
+          ),
+        }),
+      ),
+    ),
+    snapshots: Nullable(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          running_snapshots: Nullable(Type.Integer({ minimum: 0 })),
+          total_snapshot_creations: Nullable(Type.Integer({ minimum: 0 })),
+        }),
+      ),
+    ),
+  }),
+})
+type SnapshotTelemetry = Static<typeof SnapshotTelemetry>
+
+/** Snapshots of a collection that a node was asked for. */
+export interface SnapshotCreations {
+  /** Those it is making now. */
+  running: number
+  /** All of them, since it started. */
+  total: number
+  /** When it started: another process counts from 0. */
+  since: string
+}
+
+/** What only telemetry tells of a collection on a node; undefined where the engine does not. */
+export interface CollectionIdentity {
+  /** Another one when a collection is dropped and created again. */
+  uuid: string | undefined
+  /** About so many bytes of vectors and payloads. */
+  bytes: number | undefined
+  /** Since 1.16. */
+  creations: SnapshotCreations | undefined
+}
+
+const AliasList = Type.Object({ aliases: Type.Array(Type.Object({ alias_name: Type.String() })) })
+
+export class EngineSnapshots {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  collection(name: string, signal?: AbortSignal): Promise<BackupCollectionInfo> {
+    return this.#engine.call('GET', collectionPath(name), BackupCollectionInfo, { signal })
+  }
+
+  async aliases(name: string, signal?: AbortSignal): Promise<string[]> {
+    const path = `${collectionPath(name)}/aliases`
+    const { aliases } = await this.#engine.call('GET', path, AliasList, { signal })
+    return aliases.map(({ alias_name }) => alias_name).sort()
+  }
+
+  collectionCluster(name: string, signal?: AbortSignal): Promise<BackupClusterInfo> {
+    return this.#engine.call('GET', `${collectionPath(name)}/cluster`, BackupClusterInfo, {
+      signal,
+    })
+  }
+
+  /** Points counted one by one; undefined where the collection does not allow it (strict mode). */
+  async exactCount(
+    collection: string,
+    signal?: AbortSignal,
+    shardKey?: ShardKey,
+  ): Promise<number | undefined> {
+    const path = `${collectionPath(collection)}/points/count`
+    const body = { exact: true, ...(shardKey !== undefined && { shard_key: shardKey }) }
+    const options = { body, timeoutMs: LONG_CALL_MS, signal }
+    try {
+      return (await this.#engine.call('POST', path, CountResult, options)).count
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 400) return undefined
+      throw error
+    }
+  }
+
+  /** Files of this collection that this node keeps; of other nodes it knows nothing. */
+  list(collection: string, signal?: AbortSignal): Promise<Snapshot[]> {
+    const path = `${collectionPath(collection)}/snapshots`
+    return this.#engine.call('GET', path, SnapshotList, { signal })
+  }
+
+  /** Answers once the node has begun a snapshot of its shards: then it goes on, whatever becomes of us. */
+  async begin(collection: string, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(collection)}/snapshots?wait=false`
+    await this.#engine.bytes('POST', path, { signal })
+  }
+
+  /** Snapshots the shards this node holds; answers once the file is complete, or with why it is not. */
+  create(collection: string, timeoutMs: number, signal?: AbortSignal): Promise<Snapshot> {
+    const path = `${collectionPath(collection)}/snapshots?wait=true`
+    return this.#engine.call('POST', path, Snapshot, { timeoutMs, signal })
+  }
+
+  async identity(collection: string, signal?: AbortSignal): Promise<CollectionIdentity> {
+    // A lower level names no shards, and with them no sizes.
+    const path = '/telemetry?details_level=3'
+    const telemetry = await this.#engine.call('GET', path, SnapshotTelemetry, {
+      timeoutMs: TELEMETRY_MS,
+      signal,
+    })
+    return parseIdentity(telemetry, collection)
+  }
+
+  download(collection: string, { name, size }: Snapshot, signal?: AbortSignal): Promise<Readable> {
+    const path = `${collectionPath(collection)}/snapshots/${encodeSegment(name)}`
+    return this.#engine.open(path, longCallTimeoutMs(size), signal)
+  }
+
+  /**
+   * A shard this node holds, snapshotted while it is read: no file is made, and neither length nor
+   * checksum is told. Who takes nothing for five minutes is left (facts 6.6).
+   */
+  streamShard(collection: string, shardId: number, signal?: AbortSignal): Promise<Readable> {
+    // How long it takes nobody knows: one that stands still ends by itself.
+    return this.#engine.open(
+      `${collectionPath(collection)}/shards/${shardId}/snapshot`,
+      MAX_TIMER_MS,
+      signal,
+    )
+  }
+
+  async delete(collection: string, name: string, signal?: AbortSignal): Promise<void> {
+    const path = `${collectionPath(collection)}/snapshots/${encodeSegment(name)}?wait=true`
+    await this.#engine.call('DELETE', path, Type.Unknown(), { signal })
+  }
+}
+
+/** How long a snapshot of so many bytes may take. */
+export function snapshotTimeoutMs(bytes: number | undefined): number {
+  return bytes === undefined ? UNKNOWN_SIZE_MS : longCallTimeoutMs(bytes)
+}
+
+function parseIdentity(telemetry: SnapshotTelemetry, name: string): CollectionIdentity {
+  const collection = telemetry.collections.collections?.find(({ id }) => id === name)
+  return {
+    uuid: collection?.config?.uuid ?? undefined,
+    bytes: sumBytes(collection?.shards ?? []),
+    creations: parseCreations(telemetry, name),
+  }
+}
+
+function parseCreations(
+  { app, collections }: SnapshotTelemetry,
+  name: string,
+): SnapshotCreations | undefined {
+  const { snapshots } = collections
+  const { startup: since } = app
+  if (snapshots == null || since == null) return undefined
+  const counts = snapshots.find(({ id }) => id === name)
+  // One that no snapshot was ever asked for may be missing.
+  if (counts === undefined) return { running: 0, total: 0, since }
+  const { running_snapshots: running, total_snapshot_creations: total } = counts
+  return running == null || total == null ? undefined : { running, total, since }
+}
+
+type TelemetryShards = NonNullable<
+  NonNullable<SnapshotTelemetry['collections']['collections']>[number]['shards']
+>
+
+/** Undefined where one of the shards does not tell. */
+function sumBytes(shards: TelemetryShards): number | undefined {
+  let bytes = 0
+  for (const { local } of shards) {
+    if (local == null) continue
+    const { vectors_size_bytes: vectors, payloads_size_bytes: payloads } = local
+    if (vectors == null || payloads == null) return undefined
+    bytes += vectors + payloads
+  }
+  return bytes
+}

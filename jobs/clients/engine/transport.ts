@@ -1,0 +1,254 @@
+/**
+ * Two ways to an engine: by its host names, from inside the Kubernetes cluster, or through the API
+ * server's pod proxy, from outside. Both carry one call and its answer, and judge neither.
+ */
+import type { Readable } from 'node:stream'
+import type { Logger } from 'pino'
+import { Agent, request, type Dispatcher } from 'undici'
+import { podUrl, serviceUrl, type Connection } from '../../../crds/contract/connection.ts'
+import { EngineError, Rejected } from '../../../crds/contract/errors.ts'
+import { ENGINE_CONNECTIONS } from '../../../crds/contract/limits.ts'
+import { HTTP_PORT, releaseName } from '../../../crds/contract/names.ts'
+import type { Lookup } from '../http/address-guard.ts'
+import { ByteBudget, MAX_RESPONSE_BYTES } from '../http/body.ts'
+import {
+  deadline,
+  errorMessage,
+  redact,
+  sendRequest,
+  streamResponse,
+  type HttpResponse,
+  type StreamResponse,
+} from '../http/request.ts'
+import type { Kubernetes } from '../kubernetes/client.ts'
+
+export interface EngineCall {
+  method: Dispatcher.HttpMethod
+  path: string
+  headers: Record<string, string>
+  body?: string | Readable
+  timeoutMs: number
+  signal?: AbortSignal | undefined
+}
+
+/** A call whose answer is a stream: it fails when nothing comes for `stallMs`. */
+export interface StreamCall extends EngineCall {
+  stallMs: number
+}
+
+export interface Transport {
+  /** How messages name the node. */
+  readonly node: string
+  /** With the certificate authority to trust; without one, those of the system. */
+  send(call: EngineCall, ca: string | undefined): Promise<HttpResponse>
+  open(call: StreamCall, ca: string | undefined): Promise<StreamResponse>
+}
+
+/** The engine closes an idle connection after 5 s; we must be earlier (facts 0.1). */
+const KEEP_ALIVE_MS = 4_000
+const CONNECT_MS = 10_000
+/** Certificate authorities are replaced now and then: what was used long ago is closed. */
+const MAX_POOLS = 256
+
+/** A Job has one tenant, the service has all of them. */
+export interface EngineConnectionOptions {
+  /** How many bytes of an answer may be in memory. */
+  maxBytes?: number
+  /** Of all answers together. */
+  budgetBytes?: number
+  /** Instead of DNS. */
+  lookup?: Lookup
+}
+
+/** Connections to engines, one pool for each certificate authority, ten connections to each host. */
+export class EngineConnections {
+  /** The one used last stands last. */
+  readonly #pools = new Map<string, Agent>()
+  /** Of an answer that is read as a whole. */
+  readonly maxBytes: number
+  /** Of all of them together. */
+  readonly budget: ByteBudget | undefined
+
+  readonly #lookup: Lookup | undefined
+
+  constructor({
+    maxBytes = MAX_RESPONSE_BYTES,
+    budgetBytes,
+    lookup,
+  }: EngineConnectionOptions = {}) {
+    this.#lookup = lookup
+    this.maxBytes = maxBytes
+    this.budget = budgetBytes === undefined ? undefined : new ByteBudget(budgetBytes)
+  }
+
+  pool(ca: string | undefined): Agent {
+    const name = ca ?? ''
+    const pool = this.#pools.get(name) ?? this.#open(ca)
+    this.#pools.delete(name)
+    this.#pools.set(name, pool)
+    return pool
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()))
+    this.#pools.clear()
+  }
+
+  #open(ca: string | undefined): Agent {
+    const [oldest] = this.#pools
+    if (this.#pools.size >= MAX_POOLS && oldest !== undefined) {
+      this.#pools.delete(oldest[0])
+      // Calls under way are answered first; one that is cut off is tried again.
+      void oldest[1].close()
+    }
+    return new Agent({
+      connections: ENGINE_CONNECTIONS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+      // A snapshot takes as long as it takes: each call has its own deadline.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: {
+        timeout: CONNECT_MS,
+        ...(ca !== undefined && { ca }),
+        ...(this.#lookup !== undefined && { lookup: this.#lookup }),
+      },
+    })
+  }
+}
+
+/** By host name: of one pod, or of the client Service when no ordinal is given. */
+export function dnsTransport(
+  connections: EngineConnections,
+  connection: Connection,
+  ordinal?: number,
+): Transport {
+  const base = ordinal === undefined ? serviceUrl(connection) : podUrl(connection, ordinal)
+  return urlTransport(base, connections)
+}
+
+/** To any address, such as the source of a migration. */
+export function urlTransport(base: string, connections: EngineConnections): Transport {
+  const node = redact(base)
+  return {
+    node,
+    async send(call, ca) {
+      const { method, path, signal } = call
+      const { maxBytes, budget } = connections
+      try {
+        return await sendRequest(base + path, {
+          ...{ ...call, maxBytes, budget },
+          dispatcher: connections.pool(ca),
+        })
+      } catch (cause) {
+        throw unreachable(`${method} ${node}${path}`, cause, signal)
+      }
+    },
+    async open({ method, path, headers, body, timeoutMs, stallMs, signal }, ca) {
+      const limit = deadline(timeoutMs, signal)
+      try {
+        const response = await request(base + path, {
+          method,
+          headers,
+          body: body ?? null,
+          dispatcher: connections.pool(ca),
+          headersTimeout: stallMs,
+          bodyTimeout: stallMs,
+          signal: limit.signal,
+        })
+        response.body.once('close', () => limit.clear())
+        return streamResponse(response)
+      } catch (cause) {
+        limit.clear()
+        throw unreachable(`${method} ${node}${path}`, cause, signal)
+      }
+    },
+  }
+}
+
+/**
+ * Through the API server, which reaches pods by itself; it does not verify their certificates. What
+ * is asked of the Service goes to the first pod, for every node serves every call.
+ */
+export function apiProxyTransport(
+  kubernetes: Kubernetes,
+  connection: Connection,
+  ordinal = 0,
+): Transport {
+  const { namespace, name, tls } = connection
+  const pod = `${releaseName(name)}-${ordinal}`
+  const target = `${tls ? 'https' : 'http'}:${pod}:${HTTP_PORT}`
+  const proxy = `/api/v1/namespaces/${namespace}/pods/${target}/proxy`
+  const rethrow = ({ method, path, signal }: EngineCall) => {
+    return (cause: unknown): never => {
+      throw unreachable(`${method} ${pod}${path}`, cause, signal)
+    }
+  }
+  return {
+    node: `${pod}.${namespace}`,
+    send: (call) =>
+      kubernetes.call(call.method, proxy + call.path, requestOptions(call)).catch(rethrow(call)),
+    open: (call) => {
+      const options = { ...requestOptions(call), stallMs: call.stallMs }
+      return kubernetes.open(call.method, proxy + call.path, options).catch(rethrow(call))
+    },
+  }
+}
+
+function requestOptions({ headers, timeoutMs, signal, body }: EngineCall) {
+  return { headers, timeoutMs, signal, ...(body !== undefined && { body }) }
+}
+
+function unreachable(call: string, cause: unknown, signal: AbortSignal | undefined): EngineError {
+  signal?.throwIfAborted()
+  const prefix = isTlsError(cause) ? 'TLS verification failed: ' : ''
+  return new EngineError(`${call} got no answer: ${prefix}${errorMessage(cause)}`, { cause })
+}
+
+/** Node's codes of what is wrong with a certificate; they stand in the error or in its cause. */
+const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)|CERT_|ALTNAME_INVALID/
+
+function isTlsError(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  return (
+    (typeof code === 'string' && TLS_ERROR_CODES.test(code)) || (cause != null && isTlsError(cause))
+  )
+}
+
+export function loggedTransport(transport: Transport, log: Logger): Transport {
+  const { node } = transport
+  const withLog = async <T extends { status: number }>(
+    { method, path }: { method: string; path: string },
+    send: () => Promise<T>,
+  ): Promise<T> => {
+    const call = `${method} ${path}`
+    try {
+      const response = await send()
+      log.debug({ node, call, status: response.status }, 'engine call')
+      return response
+    } catch (error) {
+      log.debug({ node, call, reason: errorMessage(error) }, 'engine call failed')
+      throw error
+    }
+  }
+  return {
+    node,
+    send: (call, ca) => withLog(call, () => transport.send(call, ca)),
+    open: (call, ca) => withLog(call, () => transport.open(call, ca)),
+  }
+}
+
+/**
+ * A name as one segment of a path. An empty one, `.` and `..` would name the resource above: a DELETE
+ * of the snapshot `..` is a DELETE of its collection.
+ */
+export function encodeSegment(name: string): string {
+  if (name === '' || name === '.' || name === '..') {
+    throw new Rejected(`${JSON.stringify(name)} is no name that a path of the engine can hold`)
+  }
+  return encodeURIComponent(name)
+}
+
+export function collectionPath(collection: string): string {
+  return `/collections/${encodeSegment(collection)}`
+}

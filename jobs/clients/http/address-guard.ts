@@ -1,0 +1,109 @@
+/**
+ * Which addresses a process that works for all tenants may call for one of them. Names are judged when a
+ * connection is made, by the addresses they then have: what a name said earlier proves nothing.
+ */
+import { lookup as systemLookup, type LookupAddress, type LookupOptions } from 'node:dns'
+import { BlockList, isIP, isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { StorageError } from '../../../crds/contract/errors.ts'
+
+export interface AddressRules {
+  /** Whether an endpoint may be plain HTTP. */
+  allowHttp: boolean
+  /** Besides loopback, link-local and own addresses: networks such as `10.96.0.0/16`. */
+  denied: readonly string[]
+}
+
+type LookupCallback = (
+  error: NodeJS.ErrnoException | null,
+  address: string | LookupAddress[],
+  family?: number,
+) => void
+
+/** As `net.connect` takes it. */
+export type Lookup = (name: string, options: LookupOptions, callback: LookupCallback) => void
+
+/** Never anything that a tenant may have called from here. */
+const ALWAYS_DENIED: readonly string[] = [
+  ...['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '255.255.255.255/32'],
+  ...['::/128', '::1/128', 'fe80::/10', 'ff00::/8'],
+  // IPv4 by another name, and the metadata service of AWS.
+  ...['64:ff9b::/96', '2002::/16', 'fd00:ec2::254/128'],
+]
+
+/** Why a connection was not even tried. It passes by itself only when somebody changes the address. */
+export class AddressRefused extends Error {}
+
+export class AddressGuard {
+  readonly #rules: AddressRules
+  readonly #localAddresses: () => string[]
+
+  /** Throws on a network that does not read. */
+  constructor(rules: AddressRules, localAddresses = interfaceAddresses) {
+    this.#rules = rules
+    this.#localAddresses = localAddresses
+    this.#blockList()
+  }
+
+  /** Throws `StorageError` for an endpoint that must not be called, whatever its name resolves to. */
+  check(endpoint: string): void {
+    const { protocol, hostname } = new URL(endpoint)
+    if (protocol !== 'https:' && !this.#rules.allowHttp) {
+      throw addressRefused(`${endpoint} is not https, and this installation purges over https only`)
+    }
+    const host = hostname.replace(/^\[(.*)\]$/, '$1')
+    if (isIP(host) !== 0 && this.#isDenied(host)) throw addressRefused(formatRefusal(host, host))
+  }
+
+  /** Resolves a name, and fails where any of its addresses must not be called. */
+  readonly lookup: Lookup = (name, options, callback) => {
+    systemLookup(name, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) {
+        callback(error, [])
+        return
+      }
+      const denied = addresses.find(({ address }) => this.#isDenied(address))
+      const [first] = addresses
+      if (denied !== undefined) callback(addressRefused(formatRefusal(name, denied.address)), [])
+      else if (options.all === true || first === undefined) callback(null, addresses)
+      else callback(null, first.address, first.family)
+    })
+  }
+
+  #isDenied(address: string): boolean {
+    // Without the zone of a link-local address.
+    const [withoutZone = ''] = address.split('%')
+    return this.#blockList().check(withoutZone, isIPv6(withoutZone) ? 'ipv6' : 'ipv4')
+  }
+
+  /** Made anew each time: addresses of a pod may come and go. */
+  #blockList(): BlockList {
+    const blockList = new BlockList()
+    for (const network of [...ALWAYS_DENIED, ...this.#rules.denied]) addNetwork(blockList, network)
+    for (const address of this.#localAddresses())
+      blockList.addAddress(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+    return blockList
+  }
+}
+
+function addNetwork(blockList: BlockList, network: string): void {
+  const [address = '', bits = ''] = network.split('/')
+  const isNetwork = isIP(address) !== 0 && /^\d{1,3}$/.test(bits)
+  if (!isNetwork) throw new Error(`"${network}" is not a network such as 10.96.0.0/16`)
+  blockList.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4')
+}
+
+function interfaceAddresses(): string[] {
+  return Object.values(networkInterfaces())
+    .flatMap((addresses = []) => addresses)
+    .map(({ address }) => address.split('%')[0] ?? address)
+}
+
+function formatRefusal(host: string, address: string): string {
+  const destination = host === address ? address : `${host} has the address ${address}, which`
+  return `${destination} is not called from here: loopback, link-local, the operator's own or a denied network`
+}
+
+function addressRefused(message: string): StorageError {
+  return new StorageError(message, { reason: 'AddressRefused' })
+}

@@ -1,0 +1,247 @@
+/**
+ * Calls whose answers are read as a whole. They do without the streams that undici's own `request`
+ * makes: those survive V8's young generation, four KiB a call, and a service whose every hook calls
+ * would stop for a collection of its whole heap each thousand hooks.
+ */
+import { Readable } from 'node:stream'
+import type { TSchema } from '@sinclair/typebox'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import { getGlobalDispatcher, type Dispatcher } from 'undici'
+import { LONG_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { ByteCounter, MAX_RESPONSE_BYTES, type ByteBudget } from './body.ts'
+
+export interface HttpResponse {
+  status: number
+  text: string
+  /** From the header Retry-After. */
+  retryAfterSeconds?: number | undefined
+  /** The header Date: the time of the server. */
+  date?: string | undefined
+}
+
+interface HttpRequest {
+  method: Dispatcher.HttpMethod
+  headers: Record<string, string>
+  body?: string | Readable | undefined
+  timeoutMs: number
+  /** The answer is not read past so many bytes: the call fails with `AnswerTooLong`. */
+  maxBytes?: number | undefined
+  /** Shared with other calls. */
+  budget?: ByteBudget | undefined
+  signal?: AbortSignal | undefined
+  dispatcher?: Dispatcher | undefined
+}
+
+/** Rejects with the reason of the signal, or once the time is over. */
+export async function sendRequest(
+  url: string,
+  { method, headers, body, timeoutMs, signal, ...call }: HttpRequest,
+): Promise<HttpResponse> {
+  signal?.throwIfAborted()
+  const { maxBytes = MAX_RESPONSE_BYTES, budget, dispatcher = getGlobalDispatcher() } = call
+  const { origin, pathname, search } = new URL(url)
+  const counter = new ByteCounter(maxBytes, budget)
+  const handler = new ResponseHandler(counter)
+  const clear = abortAfter(timeoutMs, signal, (reason) => handler.abort(reason))
+  try {
+    const path = pathname + search
+    dispatcher.dispatch({ origin, path, method, headers, body: body ?? null }, handler)
+    return await handler.response
+  } catch (error) {
+    // What is not sent any more is not read any more.
+    if (body instanceof Readable) body.on('error', () => undefined).destroy()
+    throw error
+  } finally {
+    clear()
+    counter.release()
+  }
+}
+
+/** An answer while it comes. */
+class ResponseHandler implements Dispatcher.DispatchHandler {
+  readonly #result = Promise.withResolvers<HttpResponse>()
+  readonly #chunks: Buffer[] = []
+  readonly #counter: ByteCounter
+  #controller: Dispatcher.DispatchController | undefined
+  #abortReason: Error | undefined
+  #status = 0
+  #retryAfter: string | string[] | undefined
+  #date: string | string[] | undefined
+
+  constructor(counter: ByteCounter) {
+    this.#counter = counter
+  }
+
+  get response(): Promise<HttpResponse> {
+    return this.#result.promise
+  }
+
+  /** A call that waits for a connection ends at once, and is not made when there is one. */
+  abort(reason: Error): void {
+    this.#abortReason = reason
+    this.#chunks.length = 0
+    this.#controller?.abort(reason)
+    this.#result.reject(reason)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#abortReason !== undefined) controller.abort(this.#abortReason)
+  }
+
+  onResponseStart(
+    _: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    this.#status = status
+    this.#retryAfter = headers['retry-after']
+    this.#date = headers['date']
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#abortReason !== undefined) return
+    const error = this.#counter.add(chunk.length)
+    if (error === undefined) this.#chunks.push(chunk)
+    else this.abort(error)
+  }
+
+  onResponseEnd(): void {
+    const [first] = this.#chunks
+    const bytes = this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks)
+    this.#result.resolve({
+      status: this.#status,
+      text: bytes?.toString() ?? '',
+      retryAfterSeconds: parseRetryAfter(this.#retryAfter),
+      ...(typeof this.#date === 'string' && { date: this.#date }),
+    })
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#result.reject(error)
+  }
+}
+
+/** The least throughput that is waited for: 1 MiB/s on average. */
+const MIN_BYTES_PER_MS = 1024
+/** A timer cannot be set to more. */
+export const MAX_TIMER_MS = 2 ** 31 - 1
+
+/** The time limit of a call that moves so many bytes: an hour, and what they take at the least throughput. */
+export function longCallTimeoutMs(bytes = 0): number {
+  return Math.min(
+    LONG_CALL_TIMEOUT_SECONDS * 1000 + Math.ceil(bytes / MIN_BYTES_PER_MS),
+    MAX_TIMER_MS,
+  )
+}
+
+/** A call's end, which is put off for ever once the call has been answered. */
+export interface Deadline {
+  signal: AbortSignal
+  clear(): void
+}
+
+/**
+ * The signal ends a call, and so does its time. AbortSignal.timeout would keep each call's remains in
+ * memory until that time has come, AbortSignal.any until they are collected, and a service makes many
+ * calls in half a minute.
+ */
+export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
+  const controller = new AbortController()
+  const clear = abortAfter(timeoutMs, signal, (reason) => controller.abort(reason))
+  return { signal: controller.signal, clear }
+}
+
+/** Ends a call with the reason of the signal, or when its time is over; what it returns puts that off. */
+export function abortAfter(
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  onAbort: (reason: Error) => void,
+): () => void {
+  const abort = () => onAbort(signal?.reason as Error)
+  if (signal?.aborted === true) abort()
+  signal?.addEventListener('abort', abort, { once: true })
+  const timer = setTimeout(() => {
+    onAbort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
+  }, timeoutMs).unref()
+  return () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', abort)
+  }
+}
+
+/** Seconds that an answer's Retry-After asks for, given as a number or as a date. */
+export function parseRetryAfter(
+  header: string | string[] | undefined,
+  now = new Date(),
+): number | undefined {
+  const text = String(header ?? '').trim()
+  if (text === '') return undefined
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - now.getTime()) / 1000
+  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined
+}
+
+/** An answer whose body is still to be read. */
+export interface StreamResponse {
+  status: number
+  body: Readable
+  /** Bytes of the body, where they are told ahead. */
+  length?: number | undefined
+  /** From the header Retry-After. */
+  retryAfterSeconds?: number | undefined
+}
+
+type ResponseHeaders = Record<string, string | string[] | undefined>
+
+export function streamResponse({
+  statusCode,
+  headers,
+  body,
+}: {
+  statusCode: number
+  headers: ResponseHeaders
+  body: Readable
+}): StreamResponse {
+  return {
+    status: statusCode,
+    body,
+    length: contentLength(headers['content-length']),
+    retryAfterSeconds: parseRetryAfter(headers['retry-after']),
+  }
+}
+
+/** What went wrong, down to the socket: undici wraps the words that matter. */
+export function errorMessage(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') {
+    return error.errors.map(errorMessage).join('; ')
+  }
+  return error instanceof Error ? error.message : String(error)
+}
+
+function contentLength(header: ResponseHeaders[string]): number | undefined {
+  return header === undefined ? undefined : Number(header)
+}
+
+/** A field by its JSON pointer, and what is wrong with it; never its value, which may be secret. */
+export interface SchemaError {
+  path: string
+  message: string
+}
+
+const compiledSchemas = new WeakMap<TSchema, TypeCheck<TSchema>>()
+
+/** The first field that is not as the schema says; undefined where all are. */
+export function firstSchemaError(schema: TSchema, value: unknown): SchemaError | undefined {
+  const check = compiledSchemas.get(schema) ?? TypeCompiler.Compile(schema)
+  compiledSchemas.set(schema, check)
+  return check.Check(value) ? undefined : check.Errors(value).First()
+}
+
+/** `user:password@` of a URL. */
+const USER_INFO = /(?<=:\/\/)[^/\s@"']+@/g
+/** What makes a presigned URL worth stealing. */
+const SIGNATURE_PARAMETERS = /((?:X-Amz-)?(?:Signature|Credential|Security-Token)=)[^&\s"']+/gi
+
+export function redact(text: string): string {
+  return text.replace(USER_INFO, '***@').replace(SIGNATURE_PARAMETERS, '$1***')
+}

@@ -1,0 +1,356 @@
+/**
+ * A bucket of an S3-compatible store: small JSON objects, streams in, listings, and deletion. Every
+ * failure is a StorageError with bucket, key and cause, never a credential.
+ */
+import { createHash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+} from '@aws-sdk/client-s3'
+import { StorageError } from '../../../crds/contract/errors.ts'
+import { DELETE_BATCH_KEYS } from '../../../crds/contract/limits.ts'
+import { MAX_RESPONSE_BYTES, ResponseTooLarge, ByteCounter } from '../http/body.ts'
+import { S3Connection, type S3ConnectionOptions } from './connection.ts'
+import { md5Base64 } from './object-upload.ts'
+import type { StreamUpload } from './upload.ts'
+import { UploadMemory } from './parts.ts'
+
+export interface StoredObject {
+  key: string
+  sizeBytes: number
+}
+
+export interface OpenUpload {
+  key: string
+  uploadId: string
+}
+
+const OBJECT_CALL_MS = 600_000
+/** A page has a thousand objects or uploads. */
+const MAX_LIST_PAGES = 10_000
+const MAX_UPLOAD_PAGES = 10
+/** An answer to HEAD has no words: the SDK calls its 404 NotFound. */
+const NOT_FOUND = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
+/** Two writes of one key at one moment, on condition that there is none. */
+const WRITE_CONFLICTS = new Set(['ConditionalRequestConflict', 'OperationAborted'])
+
+interface BucketOptions extends S3ConnectionOptions {
+  /** Memory of the process; default: that of its container. */
+  memoryBytes?: number | undefined
+}
+
+export class Bucket {
+  readonly #connection: S3Connection
+  /** What all uploads to it share. */
+  readonly memory: UploadMemory
+
+  constructor({ memoryBytes, ...options }: BucketOptions) {
+    this.#connection = new S3Connection(options)
+    this.memory = new UploadMemory(memoryBytes)
+  }
+
+  get name(): string {
+    return this.#connection.target.bucket
+  }
+
+  /** Writes an object of JSON; with `onlyNew`, answers false where there is one of that key. */
+  async putJson(
+    key: string,
+    value: object,
+    { onlyNew = false, signal }: { onlyNew?: boolean; signal?: AbortSignal | undefined } = {},
+  ): Promise<boolean> {
+    const Body = Buffer.from(JSON.stringify(value))
+    const input = {
+      ...{ Bucket: this.name, Key: key, Body, ContentType: 'application/json' },
+      // Object Lock asks for a checksum, and this is the one that every store knows.
+      ContentMD5: await md5Base64(Body),
+      ...(onlyNew && { IfNoneMatch: '*' }),
+    }
+    try {
+      await this.#connection.call(
+        'PUT',
+        { key, signal, timeoutMs: OBJECT_CALL_MS },
+        (client, abortSignal) => client.send(new PutObjectCommand(input), { abortSignal }),
+      )
+      return true
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error
+      if (onlyNew && alreadyExists(error)) return false
+      // A store that knows no conditions: the caller looks who has won.
+      if (onlyNew && error.status === 501) return this.putJson(key, value, { signal })
+      throw error
+    }
+  }
+
+  /** The value of an object of JSON; undefined when there is no such object. One above `maxBytes` is not read. */
+  async getJson(
+    key: string,
+    signal?: AbortSignal,
+    maxBytes = MAX_RESPONSE_BYTES,
+  ): Promise<unknown> {
+    const text = await this.#unlessNotFound(() =>
+      this.#connection.call(
+        'GET',
+        { key, signal, timeoutMs: OBJECT_CALL_MS },
+        async (client, abortSignal) => {
+          const command = new GetObjectCommand({ Bucket: this.name, Key: key })
+          const { Body } = await client.send(command, { abortSignal })
+          return readText(Body as Readable, maxBytes)
+        },
+      ),
+    )
+    if (text === undefined) return undefined
+    try {
+      return JSON.parse(text) as unknown
+    } catch (cause) {
+      throw new StorageError(`s3://${this.name}/${key} is not JSON`, { cause })
+    }
+  }
+
+  /** Size of an object; undefined when there is none. */
+  async size(key: string, signal?: AbortSignal): Promise<number | undefined> {
+    const command = new HeadObjectCommand({ Bucket: this.name, Key: key })
+    const head = await this.#unlessNotFound(() =>
+      this.#connection.call('HEAD', { key, signal }, (client, abortSignal) =>
+        client.send(command, { abortSignal }),
+      ),
+    )
+    return head?.ContentLength
+  }
+
+  /** The bytes of an object; what fails on the way is the reader's to judge. */
+  async read(key: string, signal?: AbortSignal): Promise<Readable> {
+    const command = new GetObjectCommand({ Bucket: this.name, Key: key })
+    const { Body } = await this.#connection.call('GET', { key, signal }, (client) =>
+      // The call's own deadline ends with the headers: the body takes as long as it takes.
+      client.send(command, signal === undefined ? {} : { abortSignal: signal }),
+    )
+    return Body as Readable
+  }
+
+  /** Some bytes of an object, in memory; fewer where it ends before. */
+  async bytes(key: string, { from, length }: ByteRange, signal?: AbortSignal): Promise<Buffer> {
+    const range = `bytes=${from}-${from + length - 1}`
+    const command = new GetObjectCommand({ Bucket: this.name, Key: key, Range: range })
+    return this.#connection.call('GET', { key, signal }, async (client, abortSignal) => {
+      const { Body, ContentRange } = await client.send(command, { abortSignal })
+      const body = Body as Readable
+      if (ContentRange?.startsWith(`bytes ${from}-`) === true) return readBytes(body, length)
+      body.destroy()
+      throw new StorageError(`s3://${this.name}/${key}: the store does not answer with a range`)
+    })
+  }
+
+  /** An address by which anybody reads this object for an hour: never to be shown. */
+  async presignedUrl(key: string, signal?: AbortSignal): Promise<string> {
+    // Only a restore pays for loading it.
+    const presign = await import('./presign.ts')
+    return presign.presignedUrl(this.#connection, key, signal)
+  }
+
+  /** Streams bytes into an object, and answers how many. Nothing is left of one that fails, and nothing touches a disk. */
+  async upload(upload: StreamUpload): Promise<number> {
+    const plan = this.memory.planParts(`s3://${this.name}/${upload.key}`, upload)
+    // Only a backup pays for loading it.
+    const { uploadStream } = await import('./upload.ts')
+    const bytes = await uploadStream(this.#connection, upload, plan)
+    const size = await this.size(upload.key, upload.signal)
+    if (size === bytes) return bytes
+    throw new StorageError(
+      `s3://${this.name}/${upload.key} has ${size ?? 'no'} bytes after ${bytes} were uploaded`,
+    )
+  }
+
+  /** One page of the objects whose keys start with the prefix, in their order. */
+  async list(
+    prefix: string,
+    { max = DELETE_BATCH_KEYS, token, signal }: ListOptions = {},
+  ): Promise<{ objects: StoredObject[]; next: string | undefined }> {
+    const command = new ListObjectsV2Command({
+      Bucket: this.name,
+      Prefix: prefix,
+      MaxKeys: max,
+      ContinuationToken: token,
+    })
+    const page = await this.#connection.call(
+      'LIST',
+      { key: prefix, signal },
+      (client, abortSignal) => client.send(command, { abortSignal }),
+    )
+    const objects = (page.Contents ?? [])
+      .map(({ Key = '', Size = 0 }) => ({ key: Key, sizeBytes: Size }))
+      // Some stores do not heed the prefix, and what is listed may be deleted.
+      .filter(({ key }) => key.startsWith(prefix))
+    return { objects, next: page.IsTruncated === true ? page.NextContinuationToken : undefined }
+  }
+
+  /** All objects whose keys start with the prefix. */
+  async *listAll(prefix: string, signal?: AbortSignal): AsyncGenerator<StoredObject> {
+    let token: string | undefined
+    for (let count = 0; count < MAX_LIST_PAGES; count += 1) {
+      const page = await this.list(prefix, { token, signal })
+      yield* page.objects
+      if (page.next === undefined) return
+      this.#requireProgress(prefix, token, page.next)
+      token = page.next
+    }
+    throw new StorageError(
+      `LIST s3://${this.name}/${prefix} has more than ${MAX_LIST_PAGES} pages: remove what does not belong there`,
+    )
+  }
+
+  /** Deletes objects, one call for each thousand; one that is gone is fine. */
+  async delete(keys: string[], signal?: AbortSignal): Promise<void> {
+    for (let from = 0; from < keys.length; from += DELETE_BATCH_KEYS) {
+      await this.#deleteBatch(keys.slice(from, from + DELETE_BATCH_KEYS), signal)
+    }
+  }
+
+  /** Uploads under the prefix that were begun and neither completed nor aborted. */
+  async openUploads(prefix: string, signal?: AbortSignal): Promise<OpenUpload[]> {
+    const uploads: OpenUpload[] = []
+    let after: { KeyMarker?: string; UploadIdMarker?: string } = {}
+    for (let count = 0; count < MAX_UPLOAD_PAGES; count += 1) {
+      const input = { Bucket: this.name, Prefix: prefix, ...after }
+      const page = await this.#connection.call(
+        'LIST UPLOADS',
+        { key: prefix, signal },
+        (client, abortSignal) =>
+          client.send(new ListMultipartUploadsCommand(input), { abortSignal }),
+      )
+      for (const { Key, UploadId } of page.Uploads ?? []) {
+        if (Key === undefined || UploadId === undefined || !Key.startsWith(prefix)) continue
+        uploads.push({ key: Key, uploadId: UploadId })
+      }
+      const next = nextUploadPage(page)
+      if (next === undefined) return uploads
+      this.#requireProgress(prefix, JSON.stringify(after), JSON.stringify(next))
+      after = next
+    }
+    throw new StorageError(
+      `LIST UPLOADS s3://${this.name}/${prefix} has more than ${MAX_UPLOAD_PAGES} pages: abort the unfinished uploads there`,
+    )
+  }
+
+  async abortUpload({ key, uploadId }: OpenUpload, signal?: AbortSignal): Promise<void> {
+    const input = { Bucket: this.name, Key: key, UploadId: uploadId }
+    await this.#unlessNotFound(() =>
+      this.#connection.call('ABORT UPLOAD', { key, signal }, (client, abortSignal) =>
+        client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
+      ),
+    )
+  }
+
+  close(): void {
+    this.#connection.close()
+  }
+
+  async #deleteBatch(keys: string[], signal: AbortSignal | undefined): Promise<void> {
+    const input = {
+      Bucket: this.name,
+      Delete: { Objects: keys.map((Key) => ({ Key })), Quiet: true },
+    }
+    const [first = ''] = keys
+    const { Errors = [] } = await this.#connection.call(
+      'DELETE',
+      { key: first, signal },
+      (client, abortSignal) => {
+        const command = new DeleteObjectsCommand(input)
+        command.middlewareStack.add(withMd5, { step: 'build', name: 'contentMd5' })
+        return client.send(command, { abortSignal })
+      },
+    )
+    const failed = Errors.find(({ Code }) => Code !== 'NoSuchKey')
+    if (failed !== undefined) {
+      throw new StorageError(
+        `DELETE s3://${this.name}/${failed.Key ?? first} was refused: ${failed.Code ?? ''} ${failed.Message ?? ''}`,
+        failed.Code === undefined ? {} : { reason: failed.Code },
+      )
+    }
+  }
+
+  /** A store that goes on where it just was never comes to an end. */
+  #requireProgress(prefix: string, from: string | undefined, next: string | undefined): void {
+    if (next === undefined || next !== from) return
+    throw new StorageError(`LIST s3://${this.name}/${prefix} gives the same page again and again`)
+  }
+
+  /** Undefined where the call says there is no such thing; other 404s may be about bucket or key. */
+  async #unlessNotFound<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
+    try {
+      return await call()
+    } catch (error) {
+      const isNotFound = error instanceof StorageError && NOT_FOUND.has(error.reason ?? '')
+      if (isNotFound) return undefined
+      throw error
+    }
+  }
+}
+
+/** Throws `StorageError` on more bytes than that: asking again would change nothing. */
+async function readText(body: Readable, maxBytes: number): Promise<string> {
+  return (await readBytes(body, maxBytes)).toString()
+}
+
+async function readBytes(body: Readable, maxBytes: number): Promise<Buffer> {
+  const counter = new ByteCounter(maxBytes)
+  const chunks: Buffer[] = []
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    const error = counter.add(chunk.length)
+    if (error instanceof ResponseTooLarge) throw error
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** Somebody wrote that key before, or at the same moment. Stores have other conflicts besides. */
+function alreadyExists({ status, reason = '' }: StorageError): boolean {
+  return status === 412 || WRITE_CONFLICTS.has(reason)
+}
+
+interface ByteRange {
+  /** Offset of the first byte. */
+  from: number
+  length: number
+}
+
+interface ListOptions {
+  max?: number
+  token?: string | undefined
+  signal?: AbortSignal | undefined
+}
+
+function nextUploadPage(page: {
+  IsTruncated?: boolean | undefined
+  NextKeyMarker?: string | undefined
+  NextUploadIdMarker?: string | undefined
+}): { KeyMarker?: string; UploadIdMarker?: string } | undefined {
+  const { IsTruncated, NextKeyMarker, NextUploadIdMarker } = page
+  if (IsTruncated !== true || NextKeyMarker === undefined) return undefined
+  return {
+    KeyMarker: NextKeyMarker,
+    ...(NextUploadIdMarker !== undefined && { UploadIdMarker: NextUploadIdMarker }),
+  }
+}
+
+interface HttpMessage {
+  body?: unknown
+  headers: Record<string, string>
+}
+
+/** Stores that do not know the SDK's checksum ask for this one with a deletion. */
+function withMd5<Args extends { request: unknown }, Result>(next: (args: Args) => Promise<Result>) {
+  return (args: Args): Promise<Result> => {
+    const { body, headers } = args.request as HttpMessage
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      headers['content-md5'] = createHash('md5').update(body).digest('base64')
+    }
+    return next(args)
+  }
+}

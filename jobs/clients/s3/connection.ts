@@ -1,0 +1,248 @@
+/**
+ * One bucket's connection: a client made from the credentials of the moment, and the rule by which a
+ * call is made again. The SDK's own retries are off, so that there is one rule, and one that tests
+ * need not wait for.
+ */
+import { Readable } from 'node:stream'
+import { getCACertificates } from 'node:tls'
+import { S3Client } from '@aws-sdk/client-s3'
+import type { Logger } from 'pino'
+import { StorageError } from '../../../crds/contract/errors.ts'
+import type { S3Target } from '../../../crds/storage.ts'
+import type { Clock } from '../../clock.ts'
+import type { AddressGuard } from '../http/address-guard.ts'
+import { limitBytes } from '../http/body.ts'
+import { deadline } from '../http/request.ts'
+import type { BucketCredentials } from './credentials.ts'
+import { isForbidden, isTransient, toStorageError } from './errors.ts'
+
+/** Where a bucket is. */
+export type BucketTarget = Pick<S3Target, 'bucket' | 'region' | 'endpoint' | 'forcePathStyle'>
+
+export interface S3ConnectionOptions {
+  target: BucketTarget
+  /** Asked before each call: a key that was rotated is used at once. */
+  credentials: () => Promise<BucketCredentials>
+  time: Clock
+  log: Logger
+  /** Default: 8. The service has no time for so many. */
+  attempts?: number
+  /** A key that worked and then is refused is perhaps being rotated: so long the new one is awaited. */
+  rotationMs?: number
+  /** Told again and again why that is waited for, and with undefined that it is there. */
+  onWaiting?: ((refused: StorageError | undefined) => void) | undefined
+  /** Which addresses may be called; without it all of them. */
+  guard?: AddressGuard | undefined
+  /** Told of each attempt; without a status it got no answer. */
+  onCall?: (call: { method: string; status: number | undefined; seconds: number }) => void
+}
+
+export interface S3CallOptions {
+  key?: string
+  timeoutMs?: number
+  /** Nothing comes and nothing goes for so long: the connection is dead. */
+  idleMs?: number
+  signal?: AbortSignal | undefined
+}
+
+const ATTEMPTS = 8
+const FIRST_DELAY_MS = 500
+const MAX_DELAY_MS = 20_000
+const ROTATION_POLL_MS = 5_000
+const CONNECT_MS = 10_000
+const IDLE_MS = 60_000
+const CALL_MS = 60_000
+/** Of an answer in XML: a page has a thousand keys of at most a KiB each, escaped. */
+const MAX_XML_BYTES = 4 * 1024 * 1024
+
+export class S3Connection {
+  readonly target: BucketTarget
+  readonly #options: S3ConnectionOptions
+  #current: CurrentClients | undefined
+  /** True once the store accepted a call. */
+  #hasSucceeded = false
+
+  constructor(options: S3ConnectionOptions) {
+    this.target = options.target
+    this.#options = options
+  }
+
+  /** Makes a call until it succeeds, or fails for good. */
+  async call<Result>(
+    name: string,
+    { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal }: S3CallOptions,
+    send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const { attempts = ATTEMPTS } = this.#options
+    const retry = new RetryState(this.#options, attempts)
+    for (;;) {
+      signal?.throwIfAborted()
+      const limit = deadline(timeoutMs, signal)
+      let used: string | undefined
+      const started = performance.now()
+      const reportCall = (status: number | undefined) =>
+        this.#options.onCall?.({
+          method: name,
+          status,
+          seconds: (performance.now() - started) / 1000,
+        })
+      try {
+        const current = await this.#refresh()
+        used = current.fingerprint
+        const result = await send(this.#client(current, idleMs), limit.signal)
+        this.#hasSucceeded = true
+        reportCall(200)
+        return result
+      } catch (cause) {
+        signal?.throwIfAborted()
+        const failure = limit.signal.aborted
+          ? new Error(`not done within ${timeoutMs / 1000} s`)
+          : cause
+        const error = toStorageError(failure, { name, key, ...this.target })
+        reportCall(error.status)
+        const isRotated = async () => (await this.#refresh()).fingerprint !== used
+        if (isForbidden(error))
+          await retry.onForbidden(error, this.#hasSucceeded, isRotated, signal)
+        else await retry.onFailure(error, signal)
+      } finally {
+        limit.clear()
+      }
+    }
+  }
+
+  close(): void {
+    for (const client of this.#current?.clients.values() ?? []) client.destroy()
+    this.#current = undefined
+  }
+
+  async #refresh(): Promise<CurrentClients> {
+    const credentials = await this.#options.credentials()
+    const fingerprint = JSON.stringify(credentials)
+    if (this.#current?.fingerprint === fingerprint) return this.#current
+    // Calls under way finish on the old ones; their idle connections end by themselves.
+    this.#current = { fingerprint, credentials, clients: new Map() }
+    return this.#current
+  }
+
+  /** How long a store may be silent cannot be said of a single call. */
+  #client({ credentials, clients }: CurrentClients, idleMs: number): S3Client {
+    const client =
+      clients.get(idleMs) ?? createClient(this.target, credentials, idleMs, this.#options.guard)
+    clients.set(idleMs, client)
+    return client
+  }
+}
+
+/** The credentials of the moment, and clients that use them, by how long the store may be silent. */
+interface CurrentClients {
+  fingerprint: string
+  credentials: BucketCredentials
+  clients: Map<number, S3Client>
+}
+
+/** What is still to be tried of one call. */
+class RetryState {
+  readonly #options: S3ConnectionOptions
+  #remaining: number
+  #delayMs = FIRST_DELAY_MS
+  #waitedMs = 0
+
+  constructor(options: S3ConnectionOptions, attempts: number) {
+    this.#options = options
+    this.#remaining = attempts - 1
+  }
+
+  /** Waits for the next attempt, or throws when there is none. */
+  async onFailure(error: StorageError, signal: AbortSignal | undefined): Promise<void> {
+    if (!isTransient(error) || this.#remaining <= 0) throw error
+    this.#remaining -= 1
+    this.#options.log.warn({ reason: error.message, left: this.#remaining }, 'bucket: tries again')
+    await this.#options.time.sleep(this.#delayMs, signal)
+    this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS)
+  }
+
+  /** Credentials that were renewed are used; those that worked before are awaited for a while. */
+  async onForbidden(
+    error: StorageError,
+    workedBefore: boolean,
+    isRotated: () => Promise<boolean>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { rotationMs = 0, onWaiting, time, log } = this.#options
+    try {
+      while (!(await isRotated())) {
+        if (!workedBefore || this.#waitedMs >= rotationMs) throw error
+        log.warn({ reason: error.message }, 'bucket: refused, waits for new credentials')
+        onWaiting?.(error)
+        await time.sleep(ROTATION_POLL_MS, signal)
+        this.#waitedMs += ROTATION_POLL_MS
+      }
+    } finally {
+      onWaiting?.(undefined)
+    }
+    await this.onFailure(new StorageError(error.message), signal)
+  }
+}
+
+function createClient(
+  target: BucketTarget,
+  credentials: BucketCredentials,
+  idleMs: number,
+  guard: AddressGuard | undefined,
+): S3Client {
+  const { region, endpoint, forcePathStyle } = target
+  const { accessKeyId, secretAccessKey, sessionToken, ca } = credentials
+  if (endpoint !== undefined) guard?.check(endpoint)
+  const agent = {
+    ...{ keepAlive: true, maxSockets: 16 },
+    ...(guard !== undefined && { lookup: guard.lookup }),
+  }
+  // A private authority is trusted beside the known ones, not instead of them.
+  const tlsOptions = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
+  const client = new S3Client({
+    region,
+    forcePathStyle,
+    ...(endpoint !== undefined && { endpoint }),
+    credentials: {
+      accessKeyId,
+      secretAccessKey,
+      ...(sessionToken !== undefined && { sessionToken }),
+    },
+    maxAttempts: 1,
+    followRegionRedirects: false,
+    // All is signed with its SHA-256 already; an upload offers checksums only to stores that know them.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    // With it, the SDK opens a connection for each part.
+    expectContinueHeader: false,
+    requestHandler: {
+      connectionTimeout: CONNECT_MS,
+      socketTimeout: idleMs,
+      httpAgent: agent,
+      httpsAgent: { ...agent, ...tlsOptions },
+    },
+  })
+  // Next to the wire: what comes is counted before any of it is parsed.
+  client.middlewareStack.add(limitBody, {
+    step: 'deserialize',
+    priority: 'low',
+    name: 'limitBody',
+  })
+  return client
+}
+
+/** The body of an object may be of any length; all else that a store says is short. */
+function limitBody<Args extends object, Output extends { response: unknown }>(
+  next: (args: Args) => Promise<Output>,
+  { commandName }: { commandName?: string },
+) {
+  return async (args: Args): Promise<Output> => {
+    const output = await next(args)
+    const response = output.response as { body?: unknown; statusCode: number }
+    const isObject = commandName === 'GetObjectCommand' && response.statusCode < 300
+    if (response.body instanceof Readable && !isObject) {
+      response.body = limitBytes(response.body, MAX_XML_BYTES)
+    }
+    return output
+  }
+}

@@ -1,0 +1,172 @@
+/** What a store's refusals mean: words for people, and whether to try again. */
+import { StorageError } from '../../../crds/contract/errors.ts'
+import { ResponseTooLarge } from '../http/body.ts'
+import { errorMessage } from '../http/request.ts'
+
+/** Which call failed, on what; the message is made from it. */
+export interface S3Call {
+  name: string
+  bucket: string
+  region: string
+  key?: string | undefined
+}
+
+interface StoreError {
+  name: string
+  message: string
+  status: number | undefined
+  /** Region the store says the bucket is in. */
+  region: string | undefined
+}
+
+/** Refused for now, or garbled on the way. */
+const TRANSIENT = new Set([
+  'SlowDown',
+  'RequestTimeout',
+  'RequestTimeTooSkewed',
+  'BadDigest',
+  'XAmzContentSHA256Mismatch',
+  'IncompleteBody',
+])
+const STORAGE_FULL = new Set(['XMinioStorageFull', 'InsufficientStorage', 'QuotaExceeded'])
+/** Refused credentials that come without a 401 or 403: an access key as 404, a session token as 400. */
+const REFUSED_CREDENTIALS = new Set([
+  'InvalidAccessKeyId',
+  'XAdminUserNotFound',
+  'NoSuchUser',
+  'ExpiredToken',
+  'InvalidToken',
+  'TokenRefreshRequired',
+])
+const MAX_MESSAGE = 512
+/** The store answers more than is read: it will do so again. */
+const RESPONSE_TOO_LARGE = 'AnswerTooLong'
+/** The address is one that is not called from here. */
+const ADDRESS_REFUSED = 'AddressRefused'
+const PERMANENT = new Set(['MissingCredentials', RESPONSE_TOO_LARGE, ADDRESS_REFUSED])
+
+/** The error as one of ours: with bucket, key and cause, and without anything secret. */
+export function toStorageError(error: unknown, call: S3Call): StorageError {
+  if (error instanceof StorageError && error.reason !== ADDRESS_REFUSED) return error
+  const location = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
+  const addressRefusal = findAddressRefusal(error)
+  if (addressRefusal !== undefined) {
+    return new StorageError(`${call.name} ${location}: ${addressRefusal.message}`, {
+      reason: ADDRESS_REFUSED,
+    })
+  }
+  if (error instanceof ResponseTooLarge) {
+    return new StorageError(`${call.name} ${location}: ${error.message}`, {
+      reason: RESPONSE_TOO_LARGE,
+    })
+  }
+  const storeError = parseStoreError(error)
+  if (storeError.status === undefined) {
+    const text =
+      simplifyMessage(errorMessage(error).slice(0, 4 * MAX_MESSAGE)).slice(0, MAX_MESSAGE) ||
+      storeError.name
+    return new StorageError(`${call.name} ${location} got no answer: ${text}${tlsHint(error)}`, {
+      cause: new Error(text),
+    })
+  }
+  const { name, status } = storeError
+  const message = storeError.message.slice(0, MAX_MESSAGE)
+  const text = name === message || message === '' ? name : `${name}: ${message}`
+  return new StorageError(
+    `${call.name} ${location} answered ${status} ${text}${hint(storeError, call)}`,
+    {
+      status,
+      reason: name,
+      // The SDK's own error carries the request, and that the credentials.
+      cause: new Error(text),
+    },
+  )
+}
+
+/** Our own refusal, as it comes back through the SDK: itself, or one of several attempts to connect. */
+function findAddressRefusal(error: unknown): Error | undefined {
+  const errors = error instanceof AggregateError ? (error.errors as unknown[]) : [error]
+  return errors.find(
+    (candidate): candidate is StorageError =>
+      candidate instanceof StorageError && candidate.reason === ADDRESS_REFUSED,
+  )
+}
+
+/** SDK and Node speak of their own parts where people want to know of the store. */
+function simplifyMessage(text: string): string {
+  const idle = /socket timed out after (\d+) ms of inactivity/.exec(text)
+  if (idle !== null) return `the store was silent for ${Number(idle[1]) / 1000} s`
+  const connectTimeout = /did not establish a connection .* timeout of (\d+) ms/.exec(text)
+  if (connectTimeout !== null) return `no connection within ${Number(connectTimeout[1]) / 1000} s`
+  return text.replace(/; if the root CA is installed locally.*/, '')
+}
+
+/** Whether the same call may well succeed a little later. */
+export function isTransient({ status, reason = '' }: StorageError): boolean {
+  if (PERMANENT.has(reason)) return false
+  if (status === undefined || status === 429 || status === 408) return true
+  if (isStorageFull({ status, reason })) return false
+  return (status >= 500 && status !== 501) || TRANSIENT.has(reason)
+}
+
+/** Whether the store does not know us, or does not let us. */
+export function isForbidden({
+  status,
+  reason = '',
+}: Pick<StorageError, 'status' | 'reason'>): boolean {
+  return status === 401 || status === 403 || REFUSED_CREDENTIALS.has(reason)
+}
+
+/** What stores answer to a header that they do not know, and to some other things. */
+export function isUnknownHeader(error: unknown): boolean {
+  if (!(error instanceof StorageError) || isTransient(error) || isForbidden(error)) return false
+  return error.status === 400 || error.status === 501
+}
+
+function isStorageFull({
+  status,
+  reason,
+}: {
+  status: number | undefined
+  reason: string
+}): boolean {
+  return status === 507 || STORAGE_FULL.has(reason)
+}
+
+function hint(storeError: StoreError, { bucket, region }: S3Call): string {
+  const { name, status, region: actual } = storeError
+  if (name === 'NoSuchBucket') return ` (there is no bucket ${bucket} at this endpoint)`
+  if (actual !== undefined && actual !== region) {
+    return ` (the bucket is in region ${actual}, not in ${region})`
+  }
+  if (isStorageFull({ status, reason: name })) return ' (the store is full)'
+  if (isForbidden({ status, reason: name })) {
+    return ' (check the credentials, the bucket policy, endpoint and forcePathStyle)'
+  }
+  return ''
+}
+
+/** Node's codes of what is wrong with a chain of certificates. */
+const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/
+
+function tlsHint(error: unknown): string {
+  const { code } = Object(error) as { code?: unknown }
+  const isTlsError = typeof code === 'string' && TLS_ERROR_CODES.test(code)
+  return isTlsError ? ' (trust its authority by the key ca.crt of the Secret)' : ''
+}
+
+function parseStoreError(error: unknown): StoreError {
+  const { name, message, $metadata, $response, Region } = Object(error) as Partial<{
+    name: string
+    message: string
+    $metadata: { httpStatusCode?: number }
+    $response: { headers?: Record<string, string> }
+    Region: string
+  }>
+  return {
+    name: name ?? 'Error',
+    message: message ?? '',
+    status: $metadata?.httpStatusCode,
+    region: Region ?? $response?.headers?.['x-amz-bucket-region'],
+  }
+}

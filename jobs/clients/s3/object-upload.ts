@@ -1,0 +1,260 @@
+/** The calls of one upload: begun once, parts that the store checks, completed also where the answer is lost, or aborted. */
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+  UploadPartCommand,
+  type CompletedPart,
+  type CreateMultipartUploadCommandInput,
+  type S3Client,
+} from '@aws-sdk/client-s3'
+import { StorageError } from '../../../crds/contract/errors.ts'
+import { DEFAULT_PART_BYTES } from '../../../crds/contract/limits.ts'
+import type { S3Connection } from './connection.ts'
+import { isUnknownHeader } from './errors.ts'
+
+/** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
+const PART_MS = 600_000
+/** What the kernel still holds of a part goes out in silence, and that on a slow line. */
+const PART_IDLE_MS = 180_000
+const COMPLETE_MS = 600_000
+/** Some stores copy all parts before they answer, and say nothing meanwhile. */
+const COPIED_BYTES_PER_MS = 50_000
+/** Cheap to make here, and to check there: a store that is given none may make a dearer one of its own. */
+const CHECKSUM = 'CRC32'
+/** What S3 calls a signature that says nothing of the bytes. */
+const UNSIGNED_PAYLOAD = 'UNSIGNED-PAYLOAD'
+/** SIGTERM leaves a minute for everything. */
+const ABORT_MS = 20_000
+/** A larger body is sent in pieces: TLS encrypts what it is given at once, and holds all of that. */
+const SEND_CHUNK_BYTES = 2 ** 20
+
+interface StartedUpload {
+  uploadId: string | undefined
+  /** The store checks each part by the CRC32 that comes with it. */
+  hasChecksums: boolean
+}
+
+export class ObjectUpload {
+  readonly #connection: S3Connection
+  readonly #target: { Bucket: string; Key: string }
+  readonly #signal: AbortSignal | undefined
+  #started: Promise<StartedUpload> | undefined
+  #mayHaveOrphans = false
+
+  constructor(connection: S3Connection, key: string, signal: AbortSignal | undefined) {
+    this.#connection = connection
+    this.#target = { Bucket: connection.target.bucket, Key: key }
+    this.#signal = signal
+  }
+
+  async putObject(body: Buffer): Promise<void> {
+    const ContentMD5 = await md5Base64(body)
+    const payload = this.#isOverTls() ? UNSIGNED_PAYLOAD : await sha256Hex(body)
+    const input = { ...this.#target, ContentMD5 }
+    await this.#call('PUT', timeLimits(body), (client, abortSignal) => {
+      const command = new PutObjectCommand({ ...input, ...requestBody(body) })
+      command.middlewareStack.add(signWith(payload), { step: 'build' })
+      return client.send(command, { abortSignal })
+    })
+  }
+
+  /** Begins the upload with the first of its parts. */
+  async putPart(body: Buffer, number: number, partSignal: AbortSignal): Promise<CompletedPart> {
+    const { uploadId, hasChecksums } = await this.start()
+    const checksum = hasChecksums
+      ? { ChecksumCRC32: await crc32Base64(body) }
+      : { ContentMD5: await md5Base64(body) }
+    // What TLS brings as it was sent, and the store checks by a signed checksum, needs no second hash.
+    const payload = this.#isOverTls() ? UNSIGNED_PAYLOAD : await sha256Hex(body)
+    const input = { ...this.#target, UploadId: uploadId, PartNumber: number, ...checksum }
+    const options = { ...timeLimits(body), stop: partSignal }
+    const { ETag, ChecksumCRC32 } = await this.#call(
+      `PUT PART ${number}`,
+      options,
+      (client, abortSignal) => {
+        const command = new UploadPartCommand({ ...input, ...requestBody(body) })
+        command.middlewareStack.add(signWith(payload), { step: 'build' })
+        return client.send(command, { abortSignal })
+      },
+    )
+    // Named again at the end, where the store keeps it: only the part with our bytes will do.
+    const isEchoed = hasChecksums && ChecksumCRC32 !== undefined
+    return { ETag, PartNumber: number, ...(isEchoed && checksum) }
+  }
+
+  start(): Promise<StartedUpload> {
+    this.#started ??= this.#start()
+    return this.#started
+  }
+
+  async complete(parts: CompletedPart[], bytes: number): Promise<void> {
+    const { uploadId } = await this.start()
+    const input = { ...this.#target, UploadId: uploadId, MultipartUpload: { Parts: parts } }
+    const timeoutMs = COMPLETE_MS + Math.ceil(bytes / COPIED_BYTES_PER_MS)
+    const options = { timeoutMs, silentMs: timeoutMs }
+    try {
+      await this.#call('COMPLETE UPLOAD', options, (client, abortSignal) =>
+        client.send(new CompleteMultipartUploadCommand(input), { abortSignal }),
+      )
+    } catch (error) {
+      // The store may have done it, and its answer was lost: then the upload is not known any more.
+      const isUnknown = error instanceof StorageError && error.reason === 'NoSuchUpload'
+      if (!isUnknown || (await this.#size()) !== bytes) throw error
+    }
+  }
+
+  /**
+   * Ends what is open: after a failure this upload, and in any case those that the store began for a call
+   * whose answer was lost. Parts cost money for as long as an upload is open.
+   */
+  async cleanUp(hasFailed: boolean): Promise<void> {
+    // The signal of the caller may be what ended it.
+    const signal = AbortSignal.timeout(ABORT_MS)
+    try {
+      const started = await this.#started?.catch(() => undefined)
+      if (hasFailed && started !== undefined) await this.#abort(started.uploadId, signal)
+      if (!this.#mayHaveOrphans) return
+      for (const uploadId of await this.#listOpen(signal)) await this.#abort(uploadId, signal)
+    } catch {
+      // They stay listed: the next attempt, or the purge, aborts them.
+    }
+  }
+
+  async #listOpen(signal: AbortSignal): Promise<string[]> {
+    const { Bucket, Key } = this.#target
+    const { Uploads = [] } = await this.#connection.call(
+      'LIST UPLOADS',
+      { key: Key, signal },
+      (client, abortSignal) =>
+        client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: Key }), { abortSignal }),
+    )
+    return Uploads.flatMap((upload) =>
+      upload.Key === Key && upload.UploadId !== undefined ? [upload.UploadId] : [],
+    )
+  }
+
+  async #abort(uploadId: string | undefined, signal: AbortSignal): Promise<void> {
+    const input = { ...this.#target, UploadId: uploadId }
+    await this.#connection.call(
+      'ABORT UPLOAD',
+      { key: this.#target.Key, signal },
+      (client, abortSignal) => client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
+    )
+  }
+
+  /** Some stores know no checksums: they refuse to hear of them, or do not say that they have heard. */
+  async #start(): Promise<StartedUpload> {
+    try {
+      return await this.#create({ ...this.#target, ChecksumAlgorithm: CHECKSUM })
+    } catch (error) {
+      if (!isUnknownHeader(error)) throw error
+      return this.#create(this.#target)
+    }
+  }
+
+  async #create(input: CreateMultipartUploadCommandInput): Promise<StartedUpload> {
+    let attempts = 0
+    const { UploadId, ChecksumAlgorithm } = await this.#call(
+      'CREATE UPLOAD',
+      {},
+      (client, abortSignal) => {
+        attempts += 1
+        this.#mayHaveOrphans ||= attempts > 1
+        return client.send(new CreateMultipartUploadCommand(input), { abortSignal })
+      },
+    )
+    return { uploadId: UploadId, hasChecksums: ChecksumAlgorithm === CHECKSUM }
+  }
+
+  async #size(): Promise<number | undefined> {
+    const head = await this.#call('HEAD', {}, (client, abortSignal) =>
+      client.send(new HeadObjectCommand(this.#target), { abortSignal }),
+    )
+    return head.ContentLength
+  }
+
+  #call<Result>(
+    name: string,
+    { partSignal, ...options }: { timeoutMs?: number; silentMs?: number; partSignal?: AbortSignal },
+    send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const signals = [this.#signal, partSignal].filter((signal) => signal !== undefined)
+    const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0]
+    return this.#connection.call(name, { key: this.#target.Key, signal, ...options }, send)
+  }
+
+  #isOverTls(): boolean {
+    return this.#connection.target.endpoint?.startsWith('http:') !== true
+  }
+}
+
+function timeLimits(body: Buffer): { timeoutMs: number; silentMs: number } {
+  const timeoutMs = PART_MS * Math.max(1, Math.ceil(body.length / DEFAULT_PART_BYTES))
+  return { timeoutMs, silentMs: PART_IDLE_MS }
+}
+
+/** For each attempt anew: pieces are given out once. */
+function requestBody(body: Buffer): { Body: Buffer | Readable; ContentLength: number } {
+  const Body = body.length > DEFAULT_PART_BYTES ? Readable.from(sendChunks(body)) : body
+  return { Body, ContentLength: body.length }
+}
+
+/** What the signature says of the bytes; the SDK would hash them in the thread that moves them. */
+function signWith(payload: string) {
+  return <Args extends { request: unknown }, Result>(next: (args: Args) => Promise<Result>) =>
+    (args: Args): Promise<Result> => {
+      const { headers } = args.request as { headers: Record<string, string> }
+      headers['x-amz-content-sha256'] = payload
+      return next(args)
+    }
+}
+
+function* sendChunks(body: Buffer): Generator<Buffer> {
+  for (let at = 0; at < body.length; at += SEND_CHUNK_BYTES)
+    yield body.subarray(at, at + SEND_CHUNK_BYTES)
+}
+
+const HASH_CHUNK_BYTES = 4 * 2 ** 20
+/** Another thread needs a copy of what it hashes. */
+const MAX_COPIED_BYTES = 16 * 2 ** 20
+
+/** CRC32 in base64: four bytes, the highest first. */
+export async function crc32Base64(body: Buffer): Promise<string> {
+  let value = 0
+  for await (const chunk of hashChunks(body)) value = crc32(chunk, value)
+  const sum = Buffer.alloc(4)
+  sum.writeUInt32BE(value)
+  return sum.toString('base64')
+}
+
+/** Content-MD5, which every store knows. */
+export async function md5Base64(body: Buffer): Promise<string> {
+  const hash = createHash('md5')
+  for await (const chunk of hashChunks(body)) hash.update(chunk)
+  return hash.digest('base64')
+}
+
+/** SHA-256 in hex, for the signature; by another thread, for 8 MiB take as long to hash as to send. */
+export async function sha256Hex(body: Buffer): Promise<string> {
+  if (body.length <= MAX_COPIED_BYTES) {
+    return Buffer.from(await crypto.subtle.digest('SHA-256', body)).toString('hex')
+  }
+  const hash = createHash('sha256')
+  for await (const chunk of hashChunks(body)) hash.update(chunk)
+  return hash.digest('hex')
+}
+
+async function* hashChunks(body: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < body.length; at += HASH_CHUNK_BYTES) {
+    if (at > 0) await setImmediate()
+    yield body.subarray(at, at + HASH_CHUNK_BYTES)
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * A Helm release between two runs: who else works on it, and what a helm that was killed has left.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+import { AnyObject } from '../../crds/kubernetes.ts'
+import { LABELS } from '../../crds/contract/names.ts'
+import type { Dependencies } from '../dependencies.ts'
+
+/** Another pod may take so long to end: helm's own time-out and its pod's grace. */
+const OTHER_PODS_TIMEOUT_MS = 900_000
+const OTHER_PODS_POLL_MS = 5_000
+
+const Pod = Type.Composite([
+  AnyObject,
+  Type.Object({ status: Type.Optional(Type.Object({ phase: Type.Optional(Type.String()) })) }),
+])
+
+/** Others still work on the release after all the time they could need. */
+export class ReleaseInUse extends Error {
+  readonly code = 'ReleaseBusy'
+}
+
+/**
+ * Waits until no other pod works on the release. Two helms would write the same revision; and a
+ * pending release may be healed only when nobody is about to finish it.
+ */
+export async function waitForOtherPods(release: string, namespace: string, tools: Dependencies) {
+  const { time, log, signal } = tools
+  const deadline = time.now().getTime() + OTHER_PODS_TIMEOUT_MS
+  for (;;) {
+    const otherPods = await activePods(release, namespace, tools)
+    if (otherPods.length === 0) return
+    if (time.now().getTime() > deadline) {
+      throw new ReleaseInUse(`${otherPods.join(', ')} still works on release ${release}`)
+    }
+    log.info({ release, pods: otherPods }, 'waits for other pods of this release')
+    await time.sleep(OTHER_PODS_POLL_MS, signal)
+  }
+}
+
+/**
+ * A helm that was killed leaves its release pending, and helm then refuses every further run. Without
+ * the record of that revision it goes on from the last one that is whole.
+ */
+export async function clearPendingRelease(
+  release: string,
+  namespace: string,
+  { kubernetes, log }: Dependencies,
+) {
+  const secrets = { apiVersion: 'v1', plural: 'secrets', namespace }
+  const labelSelector = `owner=helm,name=${release},status in (${PENDING_STATUSES.join(',')})`
+  for (const { metadata } of await kubernetes.list(secrets, AnyObject, { labelSelector })) {
+    log.warn(
+      { release, secret: metadata.name, status: metadata.labels?.['status'] },
+      'an earlier helm was killed: its pending revision is deleted',
+    )
+    await kubernetes.delete(secrets, metadata.name, uidPrecondition(metadata))
+  }
+}
+
+const PENDING_STATUSES = ['pending-install', 'pending-upgrade', 'pending-rollback']
+
+async function activePods(
+  release: string,
+  namespace: string,
+  { kubernetes, podUid: runner }: Dependencies,
+) {
+  const pods = await kubernetes.list({ apiVersion: 'v1', plural: 'pods', namespace }, Pod, {
+    labelSelector: `${LABELS.release}=${release}`,
+  })
+  return pods
+    .filter(({ metadata, status }) => metadata.uid !== runner && !isFinished(status?.phase))
+    .map(({ metadata }) => metadata.name)
+}
+
+function isFinished(phase: string | undefined): boolean {
+  return phase === 'Succeeded' || phase === 'Failed'
+}
+
+function uidPrecondition({ uid }: Static<typeof AnyObject>['metadata']) {
+  return uid === undefined ? {} : { uid }
+}

@@ -1,0 +1,230 @@
+/**
+ * What must not happen just because a number was changed: versions that the engine cannot go through,
+ * and nodes that leave while they hold shards. Each can be accepted by annotation.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+import { EngineError, NotReady } from '../../crds/contract/errors.ts'
+import type { Risk, UpgradePlan } from '../../crds/contract/job.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { StatefulSet } from '../../crds/kubernetes.ts'
+import type { Engine } from '../clients/engine/client.ts'
+import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
+import type { Dependencies } from '../dependencies.ts'
+
+/** Of a label or an image: what stands at its end is looked at, and anybody may write it. */
+const MAX_VERSION_LENGTH = 256
+
+export interface SafetyViolation {
+  reason: 'VersionSkipped' | 'VersionDowngraded' | 'ShardsWouldBeLost'
+  message: string
+}
+
+const PodImages = Type.Object({
+  spec: Type.Object({
+    template: Type.Object({
+      spec: Type.Object({ containers: Type.Array(Type.Object({ image: Type.String() })) }),
+    }),
+  }),
+})
+
+/** The StatefulSet as it is, with the images of its pods. */
+export const LiveStatefulSet = Type.Composite([StatefulSet, PodImages])
+export type LiveStatefulSet = Static<typeof LiveStatefulSet>
+
+/** Why this plan must not be applied to what runs now; undefined when it may be. */
+export async function checkSafety(
+  plan: UpgradePlan,
+  live: LiveStatefulSet,
+  tools: Dependencies,
+): Promise<SafetyViolation | undefined> {
+  return checkVersion(plan, live) ?? (await checkRemovedNodes(plan, live, tools))
+}
+
+export function checkVersion(
+  plan: UpgradePlan,
+  live: LiveStatefulSet,
+): SafetyViolation | undefined {
+  const from = runningVersion(live)
+  if (from === undefined) return undefined
+  const [major, minor] = majorMinor(from)
+  const [newMajor, newMinor] = majorMinor(plan.version)
+  // Patch releases of one minor version read each other's files: a bad one can be taken back.
+  const isDowngrade = newMajor < major || (newMajor === major && newMinor < minor)
+  const change = `spec.version: ${from} -> ${plan.version}`
+  if (isDowngrade && !plan.acceptedRisks.includes('downgrade')) {
+    return {
+      reason: 'VersionDowngraded',
+      message: `${change} goes back by a minor version, which the engine does not support; ${formatAcceptHint('downgrade')}`,
+    }
+  }
+  const isSkip = newMajor > major || (newMajor === major && newMinor > minor + 1)
+  if (isSkip && !plan.acceptedRisks.includes('version-skip')) {
+    return {
+      reason: 'VersionSkipped',
+      message: `${change} skips a minor version, which the engine does not support: go one minor version at a time; ${formatAcceptHint('version-skip')}`,
+    }
+  }
+  return undefined
+}
+
+/** Version of the engine that runs, as the chart labelled it; else that of the chart; else of the image. */
+export function runningVersion({ metadata, spec }: LiveStatefulSet): string | undefined {
+  const [container] = spec.template.spec.containers
+  const candidates = [
+    metadata.labels?.['app.kubernetes.io/version'],
+    metadata.labels?.['helm.sh/chart'],
+    container?.image,
+  ]
+  for (const text of candidates) {
+    const version = /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(
+      (text ?? '').slice(-MAX_VERSION_LENGTH),
+    )?.[1]
+    if (version !== undefined) return version
+  }
+  return undefined
+}
+
+/**
+ * The engine moves nothing by itself: a node that leaves takes its shards along. An engine that does
+ * not answer throws NotReady, for silence proves nothing.
+ */
+async function checkRemovedNodes(
+  plan: UpgradePlan,
+  live: LiveStatefulSet,
+  tools: Dependencies,
+): Promise<SafetyViolation | undefined> {
+  const currentReplicas = live.spec.replicas ?? 1
+  const { replicas } = plan.spec
+  if (replicas >= currentReplicas || plan.acceptedRisks.includes('shard-loss')) return undefined
+  tools.log.info(
+    { before: currentReplicas, replicas },
+    'fewer replicas: asks the engine for shards on the others',
+  )
+  const cluster = {
+    namespace: plan.namespace,
+    name: plan.name,
+    replicas: currentReplicas,
+    tls: plan.engine.tls,
+  }
+  const shards = await shardsOnRemovedNodes(
+    { before: currentReplicas, after: replicas },
+    (ordinal) => tools.engineForPod(cluster, ordinal),
+    tools.signal,
+  )
+  if (shards.length === 0) return undefined
+  return {
+    reason: 'ShardsWouldBeLost',
+    message: `spec.replicas: ${currentReplicas} -> ${replicas} removes nodes that hold shards: ${formatShards(shards)}; move them to nodes that stay, or ${formatAcceptHint('shard-loss')}`,
+  }
+}
+
+const MAX_LISTED = 10
+
+function formatShards(shards: string[]): string {
+  const remaining = shards.length - MAX_LISTED
+  return shards.slice(0, MAX_LISTED).join(', ') + (remaining > 0 ? ` and ${remaining} more` : '')
+}
+
+function formatAcceptHint(risk: Risk): string {
+  return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
+}
+
+function majorMinor(version: string): [major: number, minor: number] {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return [major, minor]
+}
+
+interface NodeView {
+  ordinal: number
+  peers: Extract<ClusterStatus, { status: 'enabled' }>
+  placements: { collection: string; placement: CollectionClusterInfo }[]
+}
+
+/**
+ * The shards on pods with the ordinals `after` and above, a line each. The views of all pods are put
+ * together: one that fell out of consensus must not hide what the others know. Pods that stay must
+ * answer; one that leaves may be silent, for those that stay know its shards.
+ */
+export async function shardsOnRemovedNodes(
+  { before, after }: { before: number; after: number },
+  engineForPod: (ordinal: number) => Engine,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const views: NodeView[] = []
+  for (let ordinal = 0; ordinal < before; ordinal += 1) {
+    try {
+      views.push(await readNodeView(engineForPod(ordinal), ordinal, signal))
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error
+      if (ordinal < after) {
+        throw new NotReady(
+          `spec.replicas: ${before} -> ${after} needs every node that stays to say where the shards are: ${error.message}`,
+          { cause: error },
+        )
+      }
+    }
+  }
+  return listShards(removedPeers(views, after), views)
+}
+
+async function readNodeView(
+  engine: Engine,
+  ordinal: number,
+  signal: AbortSignal,
+): Promise<NodeView> {
+  const peers = await engine.cluster(signal)
+  if (peers.status === 'disabled') {
+    throw new NotReady(`${engine.node} runs alone: nobody can say which shards other nodes hold`)
+  }
+  const placements: NodeView['placements'] = []
+  for (const collection of await engine.collections(signal)) {
+    const placement = await readPlacement(engine, collection, signal)
+    if (placement !== undefined) placements.push({ collection, placement })
+  }
+  return { ordinal, peers, placements }
+}
+
+/** Undefined when the collection was deleted since it was listed. */
+async function readPlacement(
+  engine: Engine,
+  collection: string,
+  signal: AbortSignal,
+): Promise<CollectionClusterInfo | undefined> {
+  try {
+    return await engine.collectionCluster(collection, signal)
+  } catch (error) {
+    if (error instanceof EngineError && error.status === 404) return undefined
+    throw error
+  }
+}
+
+/** Ordinals of the peers that leave. A pod that lost its volume is two peers with one address. */
+function removedPeers(views: NodeView[], after: number): Map<number, number> {
+  const removed = new Map<number, number>()
+  for (const { ordinal, peers } of views) {
+    for (const [id, { uri }] of Object.entries(peers.peers)) {
+      const peerOrdinal = ordinalFromUri(uri)
+      if (peerOrdinal !== undefined && peerOrdinal >= after) removed.set(Number(id), peerOrdinal)
+    }
+    if (ordinal >= after) removed.set(peers.peer_id, ordinal)
+  }
+  return removed
+}
+
+/** `http://vec-docs-2.vec-docs-headless:6335/` is pod 2. */
+function ordinalFromUri(uri: string): number | undefined {
+  const digits = /^[a-z]+:\/\/[^./:]*-(\d+)[.:/]/.exec(uri)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}
+
+function listShards(removed: Map<number, number>, views: NodeView[]): string[] {
+  const shards = new Set<string>()
+  for (const { collection, placement } of views.flatMap(({ placements }) => placements)) {
+    const local = placement.local_shards.map((shard) => ({ ...shard, peer_id: placement.peer_id }))
+    for (const { peer_id, shard_id } of [...local, ...placement.remote_shards]) {
+      const ordinal = removed.get(peer_id)
+      if (ordinal !== undefined) shards.add(`${collection} shard ${shard_id} on node ${ordinal}`)
+    }
+  }
+  return [...shards].sort()
+}

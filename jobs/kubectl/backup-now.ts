@@ -1,0 +1,107 @@
+/**
+ * `backup now <schedule>`: a VecBackup of what a schedule backs up, made at once, as
+ * `kubectl create job --from=cronjob` makes a Job. The schedule neither waits for it nor deletes it.
+ */
+import { stringify } from 'yaml'
+import { scheduledBackupSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { VecBackup } from '../../crds/backup.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, trimTrailing } from '../../crds/contract/names.ts'
+import {
+  booleanFlag,
+  CliError,
+  CLUSTER_FLAGS,
+  EXIT_CODES,
+  JSON_FLAG,
+  stringFlag,
+  type CliCommand,
+  type Invocation,
+} from './command.ts'
+
+export const backupNow: CliCommand = {
+  name: 'backup now',
+  operands: '<schedule>',
+  operandCount: { min: 1, max: 1 },
+  summary: 'make a VecBackup of what a VecBackupSchedule backs up, at once',
+  details: [
+    'The backup carries the label vec-operator.dev/schedule and the annotation vec-operator.dev/instantiate: manual. Retention leaves it alone: it stays until somebody deletes it.',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    name: {
+      type: 'string',
+      value: 'NAME',
+      description: 'of the VecBackup; default: <schedule>-<time>-manual',
+    },
+    'dry-run': { type: 'boolean', description: 'print what would be made, and make nothing' },
+    ...JSON_FLAG,
+  },
+  run: createBackup,
+}
+
+/** Names of objects that end up in a label have room for no more. */
+const MAX_NAME_LENGTH = 63
+
+async function createBackup(call: Invocation): Promise<number> {
+  const [schedule = ''] = call.operands
+  const { kubernetes, namespace } = await call.connect()
+  const schedules = { apiVersion: API_VERSION, plural: VecBackupSchedule.plural, namespace }
+  const source = await kubernetes.get(schedules, schedule, VecBackupSchedule.schema)
+  if (source === undefined) {
+    throw new CliError(`VecBackupSchedule ${namespace}/${schedule} not found`)
+  }
+  const backup = newBackup(
+    source,
+    stringFlag(call, 'name') ?? manualBackupName(schedule, call.time.now()),
+  )
+  if (!booleanFlag(call, 'dry-run')) {
+    const backups = { apiVersion: API_VERSION, plural: VecBackup.plural, namespace }
+    try {
+      await kubernetes.create(backups, backup)
+    } catch (error) {
+      if (!(error instanceof KubernetesError) || error.status !== 409) throw error
+      throw new CliError(`VecBackup ${namespace}/${backup.metadata.name} is there already`)
+    }
+  }
+  printBackup(call, backup)
+  return EXIT_CODES.success
+}
+
+/**
+ * A name that no schedule gives: those end in the digits of their slot. It sorts with the names of its
+ * schedule, whose name is cut where it is long.
+ */
+export function manualBackupName(schedule: string, time: Date): string {
+  const digits = time.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')
+  const suffix = `-${digits.replace('T', '-')}-manual`
+  return trimTrailing(schedule.slice(0, MAX_NAME_LENGTH - suffix.length), '-.') + suffix
+}
+
+function newBackup(schedule: VecBackupSchedule, name: string) {
+  const { namespace, annotations } = schedule.metadata
+  const retain = annotations?.[ANNOTATIONS.retainObjects]
+  return {
+    apiVersion: API_VERSION,
+    kind: VecBackup.kind,
+    metadata: {
+      name,
+      namespace,
+      labels: { [LABELS.schedule]: schedule.metadata.name },
+      annotations: {
+        [ANNOTATIONS.instantiate]: 'manual',
+        ...(retain !== undefined && { [ANNOTATIONS.retainObjects]: retain }),
+      },
+    },
+    spec: scheduledBackupSpec(schedule),
+  }
+}
+
+function printBackup(call: Invocation, backup: ReturnType<typeof newBackup>): void {
+  const { name, namespace } = backup.metadata
+  if (booleanFlag(call, 'json')) call.print(`${JSON.stringify(backup, null, 2)}\n`)
+  else if (booleanFlag(call, 'dry-run')) call.print(stringify(backup))
+  else {
+    call.print(`vecbackup.vec-operator.dev/${name} created\n`)
+    call.print(`kubectl wait --for=condition=Complete qb/${name} -n ${namespace} --timeout=1h\n`)
+  }
+}

@@ -1,0 +1,366 @@
+/**
+ * `backup verify s3://bucket/prefix/name`: proves a backup from the bucket alone. The manifest is read
+ * and checked, every object of it is read to its last byte, and its size and SHA-256 are compared.
+ */
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { Logger } from 'pino'
+import { Rejected, StorageError } from '../../crds/contract/errors.ts'
+import { manifestKey, ownerKey } from '../../crds/contract/backup-keys.ts'
+import { MANIFEST_VERSION, isShardManifest } from '../../crds/contract/manifest.ts'
+import { parseManifest, parseForeignManifest, isForeignManifest } from '../manifest-check.ts'
+import { formatBytes } from '../../crds/units.ts'
+import { readOwner, type Owner } from '../backup/owner.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
+import { collectionFromSnapshots } from '../restore/snapshot-metadata.ts'
+import type {
+  SourceNodeCollection,
+  SourceManifest,
+  SourceSnapshot,
+} from '../restore/restore-item.ts'
+import {
+  CliError,
+  EXIT_CODES,
+  booleanFlag,
+  stringFlag,
+  type Invocation,
+  type CliCommand,
+} from './command.ts'
+
+export const backupVerify: CliCommand = {
+  name: 'backup verify',
+  operands: 's3://<bucket>/<prefix>/<name>',
+  operandCount: { min: 1, max: 1 },
+  summary: 'prove a backup from its bucket alone: every object is read to its last byte',
+  details: [
+    'Ends with 1 unless every collection that the backup was to hold is whole, also for a backup that failed; --collections asks for less.',
+    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for temporary ones also CLOUD_SESSION_TOKEN or AWS_SESSION_TOKEN. What is found is logged, a line for each object: LOG_FORMAT is text or json.',
+  ],
+  flags: {
+    endpoint: { type: 'string', value: 'URL', description: 'of an S3-compatible store' },
+    region: {
+      type: 'string',
+      value: 'REGION',
+      default: 'us-east-1',
+      description: 'default: us-east-1',
+    },
+    'path-style': { type: 'boolean', description: 'the bucket stands in the path' },
+    ca: { type: 'string', value: 'FILE', description: 'certificate authority of the store, PEM' },
+    'sizes-only': { type: 'boolean', description: 'compare sizes, and read no object' },
+    collections: {
+      type: 'string',
+      value: 'NAMES',
+      description: 'check only these, separated by commas',
+    },
+  },
+  run: verify,
+}
+
+const READ_ATTEMPTS = 3
+/** Names in a message. */
+const MAX_LISTED = 10
+
+async function verify(call: Invocation): Promise<number> {
+  const [target = ''] = call.operands
+  try {
+    const { bucket, folder } = await openBucket(target, call)
+    try {
+      const { log, signal } = call
+      return await verifyFolder(bucket, folder, {
+        log,
+        signal,
+        sizesOnly: booleanFlag(call, 'sizes-only'),
+        selected: selectedNames(call),
+      })
+    } finally {
+      bucket.close()
+    }
+  } catch (error) {
+    if (!(error instanceof Rejected || error instanceof StorageError)) throw error
+    call.log.error({ backup: target }, error.message)
+    return EXIT_CODES.failure
+  }
+}
+
+interface VerifyOptions {
+  log: Logger
+  signal: AbortSignal
+  sizesOnly: boolean
+  /** Names of the collections to check; undefined: all that the backup was to hold. */
+  selected: ReadonlySet<string> | undefined
+}
+
+/** Logs a line for each object and a last one for all; answers with the exit code. */
+async function verifyFolder(
+  bucket: Bucket,
+  folder: string,
+  options: VerifyOptions,
+): Promise<number> {
+  const { manifest, missing } = await readManifest(bucket, folder, options)
+  const problems = missing.map(
+    (name) =>
+      `collection ${name} is not in this backup: it failed, or was deleted during the backup`,
+  )
+  for (const problem of problems) options.log.error(problem)
+  let bytes = 0
+  for (const collection of manifest.collections) {
+    for (const snapshot of collection.snapshots) {
+      options.signal.throwIfAborted()
+      const problem = await verifyObject(bucket, folder, snapshot, options)
+      const shard = 'shardId' in snapshot ? { shard: snapshot.shardId } : {}
+      const fields = { collection: collection.name, node: snapshot.nodeIndex, ...shard }
+      if (problem === undefined) {
+        bytes += snapshot.sizeBytes
+        options.log.info({ ...fields, bytes: snapshot.sizeBytes }, `ok ${snapshot.key}`)
+      } else {
+        problems.push(problem)
+        options.log.error({ ...fields }, problem)
+      }
+    }
+  }
+  return logResult(manifest, problems, bytes, options)
+}
+
+function logResult(
+  manifest: SourceManifest,
+  problems: string[],
+  bytes: number,
+  options: VerifyOptions,
+): number {
+  const objects = manifest.collections.reduce((sum, { snapshots }) => sum + snapshots.length, 0)
+  const fields = {
+    backup: manifest.backupName,
+    cluster: `${manifest.cluster.namespace}/${manifest.cluster.name}`,
+    createdAt: manifest.createdAt,
+    engineVersion: manifest.engineVersion,
+    nodes: manifest.nodeCount,
+    collections: manifest.collections.length,
+    points: manifest.collections.reduce((sum, { pointsCount = 0 }) => sum + pointsCount, 0),
+  }
+  if (problems.length > 0) {
+    const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
+    options.log.error(fields, `this backup is not whole: ${count}`)
+    return EXIT_CODES.failure
+  }
+  const withoutChecksum = allSnapshots(manifest).filter(({ sha256 }) => sha256 === undefined).length
+  if (withoutChecksum > 0 && !options.sizesOnly) {
+    const limitation = 'only sizes and the headers of their archives were compared'
+    options.log.warn(
+      fields,
+      `${withoutChecksum} objects have no checksum in the manifest: ${limitation}`,
+    )
+  }
+  const verdict = options.sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are whole'
+  options.log.info(fields, `all ${objects} objects ${verdict}: ${formatBytes(bytes)}`)
+  return EXIT_CODES.success
+}
+
+function allSnapshots({ collections }: SourceManifest): SourceSnapshot[] {
+  return collections.flatMap(({ snapshots }): readonly SourceSnapshot[] => snapshots)
+}
+
+interface ReadManifest {
+  /** With the chosen collections only. */
+  manifest: SourceManifest
+  /** Chosen collections that it does not hold. */
+  missing: string[]
+}
+
+async function readManifest(
+  bucket: Bucket,
+  folder: string,
+  options: VerifyOptions,
+): Promise<ReadManifest> {
+  const key = manifestKey(folder)
+  const content = await bucket.getJson(key, options.signal)
+  if (content === undefined) {
+    const explanation = 'the backup was not finished, or its folder is another'
+    throw new Rejected(`there is no s3://${bucket.name}/${key}: ${explanation}`)
+  }
+  if (isForeignManifest(content)) return readForeignManifest(content, bucket, folder, options)
+  const manifest = parseManifest(content)
+  if (manifest.manifestSha256 === undefined) {
+    options.log.warn(
+      { key },
+      'written by an earlier release without a checksum of itself: its own fields cannot be proved',
+    )
+  }
+  const owner = await readOwner(bucket, folder, options.signal)
+  if (owner?.uid !== manifest.uid) {
+    throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not that of this manifest`)
+  }
+  if (!isShardManifest(manifest)) {
+    for (const collection of manifest.collections) logEmptyNodes(collection, options.log)
+  }
+  return selectCollections(manifest, owner, options)
+}
+
+/** Of another program: nothing in the bucket says what it was to hold. */
+async function readForeignManifest(
+  value: unknown,
+  bucket: Bucket,
+  folder: string,
+  options: VerifyOptions,
+): Promise<ReadManifest> {
+  const { collections, ...manifest } = parseForeignManifest(value)
+  const owner = await readOwner(bucket, folder, options.signal)
+  if (owner !== undefined) {
+    throw new Rejected(
+      `manifest.json has no manifestVersion, but the folder is that of VecBackup ${owner.namespace}/${owner.name}: it was changed after it was written`,
+    )
+  }
+  options.log.warn(
+    { key: manifestKey(folder) },
+    'written by another program: whether collections are missing in it cannot be told',
+  )
+  const matching = collections.filter(({ name }) => options.selected?.has(name) ?? true)
+  const described: SourceNodeCollection[] = []
+  for (const collection of matching)
+    described.push(await collectionFromSnapshots(collection, bucket, options.signal))
+  const present = new Set(matching.map(({ name }) => name))
+  return {
+    manifest: { manifestVersion: MANIFEST_VERSION.Node, ...manifest, collections: described },
+    missing: [...(options.selected ?? [])].filter((name) => !present.has(name)),
+  }
+}
+
+/** Refuses names that neither the manifest nor the list of what was to be backed up has. */
+function selectCollections(
+  manifest: SourceManifest,
+  { collections }: Owner,
+  { selected }: VerifyOptions,
+): ReadManifest {
+  const present = new Set(manifest.collections.map(({ name }) => name))
+  const expected = new Set([...collections, ...present])
+  const unknown = [...(selected ?? [])].find((name) => !expected.has(name))
+  if (unknown !== undefined) {
+    throw new Rejected(
+      `--collections names ${unknown}, which is no collection of this backup: it has ${formatNames([...expected])}`,
+    )
+  }
+  const selectedCollections = selected ?? expected
+  const missing = [...selectedCollections].filter((name) => !present.has(name))
+  if (selected === undefined) return { manifest, missing }
+  return { manifest: filterCollections(manifest, selected), missing }
+}
+
+function filterCollections(
+  manifest: SourceManifest,
+  selected: ReadonlySet<string>,
+): SourceManifest {
+  const isSelected = ({ name }: { name: string }) => selected.has(name)
+  return isShardManifest(manifest)
+    ? { ...manifest, collections: manifest.collections.filter(isSelected) }
+    : { ...manifest, collections: manifest.collections.filter(isSelected) }
+}
+
+function formatNames(names: string[]): string {
+  if (names.length === 0) return 'none'
+  const suffix = names.length > MAX_LISTED ? ` and ${names.length - MAX_LISTED} more` : ''
+  return `${names.slice(0, MAX_LISTED).join(', ')}${suffix}`
+}
+
+function logEmptyNodes({ name, snapshots }: SourceNodeCollection, log: Logger): void {
+  const empty = snapshots.filter(({ localShards }) => localShards.length === 0)
+  if (empty.length === 0) return
+  const nodes = empty.map(({ nodeIndex }) => nodeIndex)
+  log.info({ collection: name, nodes }, 'nodes that held no shard of this collection')
+}
+
+/** Undefined when the object is as the manifest says. */
+async function verifyObject(
+  bucket: Bucket,
+  folder: string,
+  snapshot: SourceSnapshot,
+  options: VerifyOptions,
+): Promise<string | undefined> {
+  const { key, sizeBytes, sha256 } = snapshot
+  if (!key.startsWith(folder)) return `${key} is not in the folder of this backup`
+  // Of a stream the engine tells none.
+  const checksum = 'checksum' in snapshot ? snapshot.checksum : undefined
+  const isDifferent = checksum !== undefined && checksum.toLowerCase() !== sha256
+  if (isDifferent && sha256 !== undefined) {
+    return `${key}: the engine's checksum is not the SHA-256 of what was uploaded`
+  }
+  const size = await bucket.size(key, options.signal)
+  if (size === undefined) return `${key} is missing`
+  if (size !== sizeBytes) return `${key} has ${size} bytes, not ${sizeBytes}`
+  if (options.sizesOnly) return undefined
+  const actualSha256 = await hashObject(bucket, key, options)
+  // Without a checksum it was read to its end, and no more can be said.
+  return sha256 === undefined || actualSha256 === sha256
+    ? undefined
+    : `${key} has the SHA-256 ${actualSha256}, not ${sha256}`
+}
+
+async function hashObject(
+  bucket: Bucket,
+  key: string,
+  { log, signal }: VerifyOptions,
+): Promise<string> {
+  for (let attempt = 1; ; attempt += 1) {
+    const body = await bucket.read(key, signal)
+    try {
+      const hash = createHash('sha256')
+      for await (const chunk of body) hash.update(chunk as Uint8Array)
+      return hash.digest('hex')
+    } catch (error) {
+      signal.throwIfAborted()
+      if (attempt === READ_ATTEMPTS) {
+        throw new StorageError(`GET s3://${bucket.name}/${key} broke off: ${errorMessage(error)}`)
+      }
+      log.warn({ key, reason: errorMessage(error) }, 'broke off: reads it again')
+    }
+  }
+}
+
+function selectedNames(call: Invocation): ReadonlySet<string> | undefined {
+  const text = stringFlag(call, 'collections')
+  if (text === undefined) return undefined
+  const names = text.split(',').filter((name) => name !== '')
+  if (names.length > 0) return new Set(names)
+  throw new CliError('--collections names no collection', EXIT_CODES.usage)
+}
+
+async function openBucket(target: string, call: Invocation) {
+  const { env, log, time } = call
+  const [, name = '', path = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(target) ?? []
+  const parts = path.split('/').filter((part) => part !== '')
+  if (name === '' || parts.length === 0) {
+    throw new CliError(`${target} is not of the form ${backupVerify.operands}`, EXIT_CODES.usage)
+  }
+  requireCredentials(env)
+  const [endpoint, file] = [stringFlag(call, 'endpoint'), stringFlag(call, 'ca')]
+  const ca = file === undefined ? undefined : await readFile(file, 'utf8')
+  const [{ Bucket: BucketClient }, { parseCredentials: credentialsFrom }] = await Promise.all([
+    import('../clients/s3/bucket.ts'),
+    import('../clients/s3/credentials.ts'),
+  ])
+  const reference = {
+    name: 'in the environment',
+    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+  }
+  const bucket = new BucketClient({
+    target: {
+      bucket: name,
+      region: stringFlag(call, 'region') ?? 'us-east-1',
+      forcePathStyle: booleanFlag(call, 'path-style'),
+      ...(endpoint !== undefined && { endpoint }),
+    },
+    credentials: () => credentialsFrom(reference, (key) => (key === 'ca.crt' ? ca : env[key])),
+    time,
+    log,
+  })
+  return { bucket, folder: `${parts.join('/')}/` }
+}
+
+/** Before the store is asked: it would not say which variable is meant. */
+function requireCredentials(env: NodeJS.ProcessEnv): void {
+  for (const name of ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY']) {
+    if ([`CLOUD_${name}`, `AWS_${name}`].every((variable) => (env[variable] ?? '') === '')) {
+      throw new CliError(`neither CLOUD_${name} nor AWS_${name} is in the environment`)
+    }
+  }
+}

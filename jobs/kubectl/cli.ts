@@ -1,0 +1,140 @@
+/**
+ * The commands for people: finds the one that is meant, reads its flags, and turns every way it can
+ * end into an exit code and, where something is wrong, a line on standard error.
+ */
+import { parseArgs } from 'node:util'
+import type { Logger } from 'pino'
+import { EngineError, KubernetesError, Rejected, StorageError } from '../../crds/contract/errors.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import { userAccess } from '../clients/kubernetes/access.ts'
+import { Kubernetes } from '../clients/kubernetes/client.ts'
+import type { Clock } from '../clock.ts'
+import { escapeUnprintable } from '../log.ts'
+import { backupNow } from './backup-now.ts'
+import { backupVerify } from './backup-verify.ts'
+import { CliError, EXIT_CODES, stringFlag, type CliCommand, type Invocation } from './command.ts'
+import { doctor } from './doctor/index.ts'
+import { explain } from './explain.ts'
+import { commandHelp, completionCommand, PROGRAM, usageText } from './help.ts'
+import { restorePlan } from './restore-plan.ts'
+import { status } from './status.ts'
+import { cliVersion } from './version.ts'
+
+const MAIN_COMMANDS = [status, doctor, explain, backupNow, backupVerify, restorePlan]
+export const COMMANDS: readonly CliCommand[] = [...MAIN_COMMANDS, completionCommand(MAIN_COMMANDS)]
+
+export interface CliEnvironment {
+  arguments: string[]
+  env: NodeJS.ProcessEnv
+  log: Logger
+  time: Clock
+  signal: AbortSignal
+  /** Standard output and standard error. */
+  print: (text: string) => unknown
+  complain: (text: string) => unknown
+}
+
+/** Runs a command and answers with its exit code; a defect is thrown. */
+export async function runCli(environment: CliEnvironment): Promise<number> {
+  const { arguments: args, print, complain } = environment
+  const command = findCommand(args)
+  if (command === undefined) return runWithoutCommand(environment)
+  const rest = args.slice(command.name.split(' ').length)
+  try {
+    if (rest.includes('--help') || rest.includes('-h')) {
+      print(commandHelp(command))
+      return EXIT_CODES.success
+    }
+    return await command.run(newInvocation(command, rest, environment))
+  } catch (error) {
+    if (!isUserError(error)) throw error
+    const lines = errorMessage(error).split('\n')
+    complain(`${PROGRAM}: ${lines.map(escapeUnprintable).join('\n')}\n`)
+    return error instanceof CliError ? error.exitCode : EXIT_CODES.failure
+  }
+}
+
+/** The command these arguments begin with. */
+export function findCommand(args: readonly string[]): CliCommand | undefined {
+  return COMMANDS.find(
+    ({ name }) =>
+      args.slice(0, 2).join(' ').startsWith(name) &&
+      name.split(' ').every((part, index) => args[index] === part),
+  )
+}
+
+/** No command: help, asked for or not. */
+function runWithoutCommand({ arguments: args, print, complain }: CliEnvironment): number {
+  const [first = '', ...rest] = args
+  if (first === '--version') {
+    print(`${PROGRAM} ${cliVersion()}\n`)
+    return EXIT_CODES.success
+  }
+  if (['', 'help', '--help', '-h'].includes(first)) {
+    const command = findCommand(rest)
+    print(command === undefined ? usageText(COMMANDS) : commandHelp(command))
+    return EXIT_CODES.success
+  }
+  const typed = args.slice(0, 2).join(' ')
+  const similar = COMMANDS.map(({ name }) => name).filter((name) => name.startsWith(`${first} `))
+  const suggestion = similar.length === 0 ? '' : `; there is ${similar.join(' and ')}`
+  complain(`${PROGRAM}: ${typed} is no command${suggestion}\nusage: ${PROGRAM} --help\n`)
+  return EXIT_CODES.usage
+}
+
+function newInvocation(
+  command: CliCommand,
+  args: string[],
+  environment: CliEnvironment,
+): Invocation {
+  const { values, positionals } = parseFlags(command, args)
+  const { min, max } = command.operandCount
+  if (positionals.length < min || positionals.length > max) throw usageError(command)
+  const { env, log, time, signal, print } = environment
+  const call = { operands: positionals, flags: values, env, log, time, signal, print }
+  return { ...call, connect: () => connectCluster(call) }
+}
+
+function parseFlags(command: CliCommand, args: string[]) {
+  const options = Object.fromEntries(
+    Object.entries(command.flags).map(([name, { type, short, default: defaultValue }]) => [
+      name,
+      {
+        type,
+        ...(short !== undefined && { short }),
+        ...(defaultValue !== undefined && { default: defaultValue }),
+      },
+    ]),
+  )
+  try {
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+    return { values: values as Invocation['flags'], positionals }
+  } catch (error) {
+    throw usageError(command, `${errorMessage(error)}; `)
+  }
+}
+
+function usageError({ name, operands }: CliCommand, reason = ''): CliError {
+  const usage = [PROGRAM, name, operands].filter(Boolean).join(' ')
+  return new CliError(`${reason}usage: ${usage} [flags]; --help tells more`, EXIT_CODES.usage)
+}
+
+async function connectCluster(call: Omit<Invocation, 'connect'>) {
+  const selection = {
+    kubeconfig: stringFlag(call, 'kubeconfig'),
+    context: stringFlag(call, 'context'),
+  }
+  const { access, namespace } = await userAccess(selection, call.env).catch((error: unknown) => {
+    throw new CliError(`no kubeconfig that can be used: ${errorMessage(error)}`)
+  })
+  return {
+    kubernetes: new Kubernetes(access, call.log),
+    namespace: stringFlag(call, 'namespace') ?? namespace ?? 'default',
+  }
+}
+
+/** What a person can mend; anything else is a defect. */
+function isUserError(error: unknown): boolean {
+  const errorTypes = [CliError, EngineError, KubernetesError, Rejected, StorageError]
+  return errorTypes.some((errorType) => error instanceof errorType)
+}

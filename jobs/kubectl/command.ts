@@ -1,0 +1,144 @@
+/** What a command for people is, and how it may end. */
+import type { ParseArgsOptionDescriptor } from 'node:util'
+import type { Logger } from 'pino'
+import type { Connection } from '../../crds/contract/connection.ts'
+import { Secret } from '../../crds/kubernetes.ts'
+import type { S3Target } from '../../crds/storage.ts'
+import { Engine } from '../clients/engine/client.ts'
+import { secretEngineCredentials } from '../clients/engine/credentials.ts'
+import { apiProxyTransport } from '../clients/engine/transport.ts'
+import type { Kubernetes } from '../clients/kubernetes/client.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
+import type { Clock } from '../clock.ts'
+
+/** Exit codes of people's commands. */
+export const EXIT_CODES = {
+  /** What was asked for is done, and nothing is wrong. */
+  success: 0,
+  /** Something is not as it should be: a check failed, a thing is not there, a call was refused. */
+  failure: 1,
+  /** The command was not understood. */
+  usage: 2,
+} as const
+
+/** A flag, and what its help says. */
+export interface Flag extends ParseArgsOptionDescriptor {
+  /** Name of its value in the help; absent for a switch. */
+  value?: string
+  description: string
+}
+
+export interface CliCommand {
+  /** One word or two, as they are typed. */
+  name: string
+  /** What follows the name, for the help: `<in angles>` is required, `[in brackets]` may be left out. */
+  operands: string
+  /** So many operands it takes. */
+  operandCount: { min: number; max: number }
+  summary: string
+  /** More for its help, a paragraph each. */
+  details?: readonly string[]
+  flags: Readonly<Record<string, Flag>>
+  run(call: Invocation): Promise<number>
+}
+
+/** One call of a command. */
+export interface Invocation {
+  operands: string[]
+  flags: Readonly<Record<string, string | boolean | undefined>>
+  env: NodeJS.ProcessEnv
+  /** To standard output: what was asked for. */
+  print: (text: string) => unknown
+  log: Logger
+  time: Clock
+  signal: AbortSignal
+  /** The cluster the caller's kubeconfig names; asked for only by commands that need one. */
+  connect(): Promise<ClusterAccess>
+}
+
+export interface ClusterAccess {
+  kubernetes: Kubernetes
+  /** Of --namespace, else of the kubeconfig's context, else `default`. */
+  namespace: string
+}
+
+/** Told to people as it is, without a stack: they can mend it. */
+export class CliError extends Error {
+  readonly exitCode: number
+
+  constructor(message: string, exitCode: number = EXIT_CODES.failure) {
+    super(message)
+    this.exitCode = exitCode
+  }
+}
+
+/** A flag's value as text; undefined where it was not given. */
+export function stringFlag({ flags }: Pick<Invocation, 'flags'>, name: string): string | undefined {
+  const value = flags[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+export function booleanFlag({ flags }: Pick<Invocation, 'flags'>, name: string): boolean {
+  return flags[name] === true
+}
+
+/** How a cluster is reached; every command that needs one has these. */
+export const CLUSTER_FLAGS = {
+  kubeconfig: {
+    type: 'string',
+    value: 'FILE',
+    description: 'kubeconfig to use; default: KUBECONFIG, else ~/.kube/config',
+  },
+  context: { type: 'string', value: 'NAME', description: 'context of the kubeconfig' },
+  namespace: {
+    type: 'string',
+    short: 'n',
+    value: 'NAME',
+    description: 'namespace; default: that of the context',
+  },
+} as const satisfies Record<string, Flag>
+
+export const JSON_FLAG = {
+  json: { type: 'boolean', description: 'print JSON' },
+} as const satisfies Record<string, Flag>
+
+export function engineClients(
+  kubernetes: Kubernetes,
+  connection: Connection,
+  { log }: Pick<Invocation, 'log'>,
+): (ordinal?: number) => Engine {
+  // Read once for all calls of this command.
+  let cached: ReturnType<typeof secretEngineCredentials> | undefined
+  const readClusterSecret = (namespace: string, name: string) =>
+    readSecret(kubernetes, namespace, name)
+  const credentials = () => (cached ??= secretEngineCredentials(connection, readClusterSecret))
+  return (ordinal) =>
+    new Engine({ transport: apiProxyTransport(kubernetes, connection, ordinal), credentials, log })
+}
+
+/** With the rights of the caller. */
+export function readSecret(
+  kubernetes: Kubernetes,
+  namespace: string,
+  name: string,
+): Promise<Secret | undefined> {
+  return kubernetes.get({ apiVersion: 'v1', plural: 'secrets', namespace }, name, Secret)
+}
+
+export async function openBucketClient(
+  secret: Secret,
+  target: Omit<S3Target, 'prefix'>,
+  { log, time }: Pick<Invocation, 'log' | 'time'>,
+): Promise<Bucket> {
+  // Only what touches a bucket pays for the SDK.
+  const [{ Bucket }, { parseCredentials: credentialsFrom }] = await Promise.all([
+    import('../clients/s3/bucket.ts'),
+    import('../clients/s3/credentials.ts'),
+  ])
+  const value = (key: string) => {
+    const encoded = secret.data?.[key]
+    return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
+  }
+  const credentials = () => credentialsFrom(target.credentialsSecretRef, value)
+  return new Bucket({ target, credentials, time, log })
+}

@@ -1,0 +1,82 @@
+/** `doctor`: one page on whether the operator can do its work here, and where it cannot. */
+import {
+  booleanFlag,
+  CLUSTER_FLAGS,
+  EXIT_CODES,
+  JSON_FLAG,
+  stringFlag,
+  type CliCommand,
+  type Invocation,
+} from '../command.ts'
+import { formatColumns } from '../table.ts'
+import { cliVersion } from '../version.ts'
+import { checkApi, checkCrds, checkPermissions } from './api-server.ts'
+import type { Check, CheckContext, CheckResult } from './check.ts'
+import { checkControllers, checkMetacontroller, checkService } from './installation.ts'
+import { checkBuckets, checkClusters, checkLeases } from './resources.ts'
+
+export const doctor: CliCommand = {
+  name: 'doctor',
+  operands: '',
+  operandCount: { min: 0, max: 0 },
+  summary: 'look whether the operator can do its work here',
+  details: [
+    'Looks at Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your own rights, the engine of every VecCluster, the buckets of backups, and Leases nobody holds. Changes nothing. With -n only what is in that namespace. Exit code 1 where something is wrong; a warning alone is 0.',
+    'With --buckets it also reads each bucket from here: this sends the credentials in the Secret that a VecBackup or a VecBackupSchedule names to the address that it names. Without, it prints both.',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    buckets: {
+      type: 'boolean',
+      description: 'read the buckets of backups with the Secrets they name',
+    },
+    ...JSON_FLAG,
+  },
+  run: runChecks,
+}
+
+/** In the order in which one thing needs the other. */
+const CHECKS: readonly Check[] = [
+  checkApi,
+  checkCrds,
+  checkMetacontroller,
+  checkControllers,
+  checkService,
+  checkPermissions,
+  checkClusters,
+  checkBuckets,
+  checkLeases,
+]
+
+const SYMBOLS = { fine: 'ok', warning: '!', wrong: 'x' } as const
+
+async function runChecks(call: Invocation): Promise<number> {
+  const { kubernetes } = await call.connect()
+  const namespace = stringFlag(call, 'namespace')
+  const context: CheckContext = {
+    kubernetes,
+    release: cliVersion(),
+    readsBuckets: booleanFlag(call, 'buckets'),
+    log: call.log,
+    time: call.time,
+    signal: call.signal,
+    ...(namespace !== undefined && { namespace }),
+  }
+  const results: CheckResult[] = []
+  for (const check of CHECKS) results.push(...(await check(context)))
+  call.print(
+    booleanFlag(call, 'json') ? `${JSON.stringify(results, null, 2)}\n` : formatResults(results),
+  )
+  return results.some(({ level }) => level === 'wrong') ? EXIT_CODES.failure : EXIT_CODES.success
+}
+
+function formatResults(results: CheckResult[]): string {
+  const rows = results.map(({ about, level, says }, index) => [
+    SYMBOLS[level],
+    results[index - 1]?.about === about ? '' : about,
+    says,
+  ])
+  const count = (level: CheckResult['level']) =>
+    results.filter((result) => result.level === level).length
+  return `${formatColumns(rows)}\n${count('wrong')} wrong, ${count('warning')} to look at, ${count('fine')} fine\n`
+}

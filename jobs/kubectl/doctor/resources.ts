@@ -1,0 +1,226 @@
+/** Whether the engine of each VecCluster answers, by its Service and through the API server. */
+import { Type } from '@sinclair/typebox'
+import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
+import { VecBackup } from '../../../crds/backup.ts'
+import { VecCluster } from '../../../crds/cluster.ts'
+import { KubernetesError, StorageError } from '../../../crds/contract/errors.ts'
+import {
+  API_VERSION,
+  HTTP_PORT,
+  LABELS,
+  MANAGED_BY,
+  releaseName,
+} from '../../../crds/contract/names.ts'
+import { RESOURCES } from '../../../crds/crd.ts'
+import {
+  AnyObject,
+  finishedCondition,
+  Job,
+  Lease,
+  readLeaseHolder,
+} from '../../../crds/kubernetes.ts'
+import { isCredentialType, Storage, type S3Target } from '../../../crds/storage.ts'
+import { openBucketClient, readSecret } from '../command.ts'
+import { oneLine } from '../table.ts'
+import { apiResource, unreadable, type CheckContext, type CheckResult } from './check.ts'
+import { watchedNamespaces } from './installation.ts'
+
+const ENGINE_TIMEOUT_MS = 10_000
+
+export async function checkClusters(context: CheckContext): Promise<CheckResult[]> {
+  const about = 'clusters'
+  try {
+    const clusters = await context.kubernetes.list(
+      apiResource(API_VERSION, VecCluster.plural, context),
+      VecCluster.schema,
+    )
+    if (clusters.length === 0) return [{ about, level: 'fine', says: 'there are none' }]
+    return await Promise.all(clusters.map((cluster) => checkCluster(cluster, context)))
+  } catch (error) {
+    return unreadable(about, error)
+  }
+}
+
+async function checkCluster(cluster: VecCluster, context: CheckContext): Promise<CheckResult> {
+  const { name, namespace } = cluster.metadata
+  const about = `cluster ${namespace}/${name}`
+  const { phase, conditions = [] } = cluster.status ?? {}
+  if (phase === undefined) {
+    // There is no engine to ask, and the condition says what is missing.
+    const reason = conditions.find(({ type }) => type === 'Applied')?.message ?? 'not looked at yet'
+    return { about, level: 'warning', says: `not installed: ${oneLine(reason)}` }
+  }
+  const problem = await engineProblem(cluster, context)
+  if (problem === undefined) return { about, level: 'fine', says: `${phase}, its engine is ready` }
+  // One that is on its way has no engine to answer yet.
+  return { about, level: phase === 'Running' ? 'wrong' : 'warning', says: `${phase}; ${problem}` }
+}
+
+/** What is wrong with its answer; undefined when it is ready. `/readyz` asks for no key. */
+async function engineProblem(
+  { metadata, spec }: VecCluster,
+  { kubernetes, signal }: CheckContext,
+): Promise<string | undefined> {
+  const target = `${spec.tls.enabled ? 'https' : 'http'}:${releaseName(metadata.name)}:${HTTP_PORT}`
+  const path = `/api/v1/namespaces/${metadata.namespace}/services/${target}/proxy/readyz`
+  try {
+    const { status } = await kubernetes.call('GET', path, { timeoutMs: ENGINE_TIMEOUT_MS, signal })
+    return status === 200 ? undefined : `its engine /readyz answered ${status}`
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof KubernetesError) return error.message
+    throw error
+  }
+}
+
+const LEASE_API_VERSION = 'coordination.k8s.io/v1'
+
+export async function checkLeases(context: CheckContext): Promise<CheckResult[]> {
+  const about = 'Leases'
+  try {
+    const options = { labelSelector: `${LABELS.managedBy}=${MANAGED_BY}` }
+    const leases = await context.kubernetes.list(
+      apiResource(LEASE_API_VERSION, 'leases', context),
+      Lease,
+      options,
+    )
+    const watched = await watchedNamespaces(context).catch(undefinedIfForbidden)
+    const problems = await Promise.all(
+      leases.map(async (lease) => leaseProblem(lease, watched, context)),
+    )
+    const messages = problems.filter((problem) => problem !== undefined)
+    if (messages.length > 0) return messages.map((says) => ({ about, level: 'warning', says }))
+    const count = leases.length === 1 ? '1 Lease' : `${leases.length} Leases`
+    return [{ about, level: 'fine', says: `${count}, none without a holder` }]
+  } catch (error) {
+    return unreadable(about, error)
+  }
+}
+
+async function leaseProblem(
+  lease: Lease,
+  watched: string[] | undefined,
+  context: CheckContext,
+): Promise<string | undefined> {
+  const { metadata, spec } = lease
+  const label = `${metadata.namespace ?? ''}/${metadata.name}`
+  // It was given back, and goes on existing for the queue in it.
+  if (spec?.holderIdentity === undefined) return undefined
+  const owner = readLeaseHolder(lease)
+  const resource = RESOURCES.find(({ kind }) => kind === owner?.kind)
+  if (resource === undefined || owner === undefined) {
+    return `${label} is held by ${spec.holderIdentity}, which is not of this operator`
+  }
+  const { namespace, name, uid } = owner
+  const holder = `${resource.kind} ${namespace}/${name}`
+  const { kubernetes } = context
+  const ownerResource = { apiVersion: API_VERSION, plural: resource.plural, namespace }
+  const ownerObject = await kubernetes.get(ownerResource, name, AnyObject)
+  if (ownerObject === undefined || ownerObject.metadata.uid !== uid) {
+    const activeJobs = await listActiveJobs(context, namespace, uid)
+    return activeJobs.length === 0
+      ? `${label}: its holder ${holder} is gone; the next one takes it by itself`
+      : `${label}: its holder ${holder} is gone, and its Job ${activeJobs.join(', ')} still runs in ${namespace}`
+  }
+  if (watched === undefined || watched.length === 0 || watched.includes(namespace)) return undefined
+  return `${label}: its holder ${holder} is in a namespace that is not served`
+}
+
+async function listActiveJobs({ kubernetes }: CheckContext, namespace: string, uid: string) {
+  const jobs = await kubernetes.list({ apiVersion: 'batch/v1', plural: 'jobs', namespace }, Job, {
+    labelSelector: `${LABELS.parent}=${uid}`,
+  })
+  return jobs
+    .filter((job) => finishedCondition(job) === undefined)
+    .map(({ metadata }) => metadata.name)
+}
+
+/** Without the rights to read it, or without Metacontroller, nobody knows which namespaces are served. */
+function undefinedIfForbidden(error: unknown): undefined {
+  if (error instanceof KubernetesError) return undefined
+  throw error
+}
+
+const BackupStorage = Type.Object({
+  ...AnyObject.properties,
+  spec: Type.Object({ storage: Storage }),
+})
+
+interface BucketTarget {
+  namespace: string
+  target: S3Target
+}
+
+/** Backups by the hundred share a few buckets; what is more than this is not asked. */
+const MAX_BUCKETS = 20
+const BUCKET_TIMEOUT_MS = 10_000
+
+export async function checkBuckets(context: CheckContext): Promise<CheckResult[]> {
+  const about = 'buckets'
+  try {
+    const targets = await listBuckets(context)
+    const checked = targets.slice(0, MAX_BUCKETS)
+    const results = await Promise.all(checked.map((entry) => checkBucket(entry, context)))
+    const skipped = targets.length - checked.length
+    if (skipped === 0) return results
+    return [...results, { about, level: 'warning', says: `${skipped} more were not looked at` }]
+  } catch (error) {
+    return unreadable(about, error)
+  }
+}
+
+/** Each bucket once, as one namespace reaches it. */
+async function listBuckets(context: CheckContext): Promise<BucketTarget[]> {
+  const lists = [VecBackupSchedule, VecBackup].map(({ plural }) =>
+    context.kubernetes.list(apiResource(API_VERSION, plural, context), BackupStorage),
+  )
+  const targets = new Map<string, BucketTarget>()
+  for (const { metadata, spec } of (await Promise.all(lists)).flat()) {
+    const { namespace = '' } = metadata
+    const target = spec.storage.s3
+    const { bucket, endpoint, credentialsSecretRef } = target
+    const key = JSON.stringify([namespace, bucket, endpoint, credentialsSecretRef.name])
+    if (!targets.has(key)) targets.set(key, { namespace, target })
+  }
+  return [...targets.values()]
+}
+
+async function checkBucket(
+  { namespace, target }: BucketTarget,
+  context: CheckContext,
+): Promise<CheckResult> {
+  const about = `bucket ${target.bucket}`
+  const { name } = target.credentialsSecretRef
+  const secret = await readSecret(context.kubernetes, namespace, name)
+  if (secret === undefined) {
+    return { about, level: 'wrong', says: `Secret ${namespace}/${name} not found` }
+  }
+  const { type = 'Opaque' } = secret
+  if (!isCredentialType(type, [target.credentialsSecretRef.accessKeyIdKey])) {
+    const says = `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials`
+    return { about, level: 'wrong', says }
+  }
+  if (!context.readsBuckets) {
+    const address = target.endpoint ?? `S3 in ${target.region}`
+    const says = `not called: --buckets reads it at ${address} with Secret ${namespace}/${name}`
+    return { about, level: 'fine', says }
+  }
+  const bucket = await openBucketClient(secret, target, context)
+  try {
+    const deadline = AbortSignal.any([context.signal, AbortSignal.timeout(BUCKET_TIMEOUT_MS)])
+    await bucket.list(target.prefix, { max: 1, signal: deadline })
+    return { about, level: 'fine', says: `read with Secret ${namespace}/${name}` }
+  } catch (error) {
+    context.signal.throwIfAborted()
+    // A store inside the cluster has no address here: that is no proof.
+    const isAnswered = error instanceof StorageError && error.status !== undefined
+    const says = error instanceof Error ? error.message : String(error)
+    return {
+      about,
+      level: isAnswered ? 'wrong' : 'warning',
+      says: isAnswered ? says : `${says} (from here)`,
+    }
+  } finally {
+    bucket.close()
+  }
+}

@@ -1,0 +1,171 @@
+/** What the engine of a cluster shows of itself: its nodes, and where the copies of the shards are. */
+import { Type } from '@sinclair/typebox'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import { AnyObject } from '../../crds/kubernetes.ts'
+import type { Engine } from '../clients/engine/client.ts'
+import type { CollectionClusterInfo } from '../clients/engine/responses.ts'
+import type { Kubernetes } from '../clients/kubernetes/client.ts'
+import { engineClients, type Invocation } from './command.ts'
+
+export interface NodeStatus {
+  pod: string
+  ready: boolean
+  version?: string
+  peer?: number
+  isLeader?: boolean
+  consensus?: string
+  /** Why it could not be asked. */
+  error?: string
+}
+
+export interface ShardReplicas {
+  collection: string
+  shard: number
+  key?: string | number
+  /** State of each copy, by the peer that holds it. */
+  copies: Record<string, string>
+}
+
+export interface EngineStatus {
+  nodes: NodeStatus[]
+  shards: ShardReplicas[]
+  /** What is not shown, and why. */
+  notes: string[]
+}
+
+/** A person waits: a pod that does not answer is shown as such. */
+const CALL_TIMEOUT_MS = 5_000
+const MAX_LISTED_COLLECTIONS = 20
+
+const Pod = Type.Object({
+  ...AnyObject.properties,
+  status: Type.Optional(
+    Type.Object({
+      conditions: Type.Optional(
+        Type.Array(Type.Object({ type: Type.String(), status: Type.String() })),
+      ),
+    }),
+  ),
+})
+
+interface EngineQuery {
+  cluster: VecCluster
+  /** Only this collection's shards. */
+  collection?: string | undefined
+}
+
+export async function readEngineStatus(
+  kubernetes: Kubernetes,
+  { cluster, collection }: EngineQuery,
+  call: Pick<Invocation, 'log' | 'signal'>,
+): Promise<EngineStatus> {
+  const engineFor = engineClients(kubernetes, clusterConnection(cluster), call)
+  const pods = await listPods(kubernetes, cluster)
+  const nodes = await Promise.all(
+    pods.map(async (pod) => readNodeStatus(pod, engineFor(pod.ordinal), call.signal)),
+  )
+  const reachableIndex = nodes.findIndex(({ error }) => error === undefined)
+  const ordinal = pods[reachableIndex]?.ordinal
+  if (ordinal === undefined) return { nodes, shards: [], notes: [] }
+  return { nodes, ...(await readShards(engineFor(ordinal), collection, call.signal)) }
+}
+
+interface PodStatus {
+  name: string
+  ordinal: number
+  ready: boolean
+}
+
+async function listPods(kubernetes: Kubernetes, { metadata }: VecCluster): Promise<PodStatus[]> {
+  const { namespace, name } = metadata
+  const release = releaseName(name)
+  const found = await kubernetes.list({ apiVersion: 'v1', plural: 'pods', namespace }, Pod, {
+    labelSelector: `app.kubernetes.io/instance=${release}`,
+  })
+  return found
+    .flatMap(({ metadata: { name }, status }) => {
+      const ordinal = new RegExp(`^${release}-(\\d+)$`).exec(name)?.[1]
+      const ready = status?.conditions?.some(
+        (entry) => entry.type === 'Ready' && entry.status === 'True',
+      )
+      return ordinal === undefined
+        ? []
+        : [{ name, ordinal: Number(ordinal), ready: ready === true }]
+    })
+    .toSorted((entry, other) => entry.ordinal - other.ordinal)
+}
+
+async function readNodeStatus(
+  pod: PodStatus,
+  engine: Engine,
+  signal: AbortSignal,
+): Promise<NodeStatus> {
+  const { name, ready } = pod
+  try {
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)])
+    const [version, clusterView] = await Promise.all([
+      engine.version(deadline),
+      engine.cluster(deadline),
+    ])
+    if (clusterView.status === 'disabled') return { pod: name, ready, version }
+    return {
+      pod: name,
+      ready,
+      version,
+      peer: clusterView.peer_id,
+      isLeader: clusterView.raft_info.leader === clusterView.peer_id,
+      consensus: clusterView.consensus_thread_status.consensus_thread_status,
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { pod: name, ready, error: unreachableReason(error) }
+  }
+}
+
+async function readShards(
+  engine: Engine,
+  collection: string | undefined,
+  signal: AbortSignal,
+): Promise<Pick<EngineStatus, 'shards' | 'notes'>> {
+  try {
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(4 * CALL_TIMEOUT_MS)])
+    const all = collection === undefined ? await engine.collections(deadline) : [collection]
+    const names = all.toSorted().slice(0, MAX_LISTED_COLLECTIONS)
+    const shards: ShardReplicas[] = []
+    for (const name of names) {
+      shards.push(...shardReplicas(name, await engine.collectionCluster(name, deadline)))
+    }
+    const omitted = all.length - names.length
+    return { shards, notes: omitted > 0 ? [`${omitted} more collections are not shown`] : [] }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { shards: [], notes: [`shards: ${unreachableReason(error)}`] }
+  }
+}
+
+/** One node knows its own copies and those of the others. */
+function shardReplicas(collection: string, placement: CollectionClusterInfo): ShardReplicas[] {
+  const { local_shards, remote_shards, peer_id } = placement
+  const shards = new Map<number, ShardReplicas>()
+  const copies = [...local_shards.map((shard) => ({ ...shard, peer_id })), ...remote_shards]
+  for (const { shard_id: shard, shard_key: key, state, peer_id: peer } of copies) {
+    const entry = shards.get(shard) ?? {
+      collection,
+      shard,
+      ...(key !== undefined && { key }),
+      copies: {},
+    }
+    entry.copies[peer] = state
+    shards.set(shard, entry)
+  }
+  return [...shards.values()].toSorted((left, right) => left.shard - right.shard)
+}
+
+function unreachableReason(error: unknown): string {
+  if (error instanceof EngineError || error instanceof KubernetesError) return error.message
+  if (error instanceof DOMException) return `no answer in ${CALL_TIMEOUT_MS / 1000} s`
+  throw error
+}

@@ -1,0 +1,112 @@
+/** `explain <message>`: what a reason or a message of a resource means, and what to do about it. */
+import { failureMatchScore, FAILURES } from '../../crds/reasons/errors.ts'
+import { reasonLocation, REASONS } from '../../crds/reasons/index.ts'
+import { matchScore, type Reason } from '../../crds/reasons/reason.ts'
+import type { Condition } from '../../crds/schema.ts'
+import { booleanFlag, EXIT_CODES, JSON_FLAG, type CliCommand, type Invocation } from './command.ts'
+
+export const explain: CliCommand = {
+  name: 'explain',
+  operands: '<message or reason>...',
+  operandCount: { min: 1, max: Infinity },
+  summary: 'say what a condition or an Event means, and what to do',
+  details: ['Needs no cluster. Quotes are not needed: the words are put together.'],
+  flags: JSON_FLAG,
+  run: async (call) => printReasons(call, findReasons(call.operands.join(' '))),
+}
+
+interface ExplainedReason extends Reason {
+  kind: string
+}
+
+/** Of a word, the reasons of that name; of a text, those whose messages it is most like. */
+export function findReasons(text: string): ExplainedReason[] {
+  const all = Object.entries(REASONS).flatMap(([kind, reasons]) =>
+    reasons.map((reason) => ({ kind, ...reason })),
+  )
+  const exactMatches = all.filter(
+    ({ reason }) => reason.toLowerCase() === text.trim().toLowerCase(),
+  )
+  if (exactMatches.length > 0) return exactMatches
+  // As `kubectl describe` has it, the reason may stand before the message.
+  const texts = [text, text.replace(/^\S+\s+/, '')]
+  const score = ({ messages }: Reason) =>
+    Math.max(
+      ...messages.flatMap((pattern) => texts.map((candidate) => matchScore(pattern, candidate))),
+    )
+  const best = Math.max(...all.map(score))
+  const matches = best === 0 ? [] : all.filter((entry) => score(entry) === best)
+  // An error is part of a message of its own kind; the forms of other kinds are like any error.
+  const failures = matchingFailures(text)
+  const kinds = new Set(failures.map(({ kind }) => kind))
+  return [...matches.filter(({ kind }) => failures.length === 0 || kinds.has(kind)), ...failures]
+}
+
+/** What the error of something that has Failed means, by the words of each kind that say most of it. */
+function matchingFailures(text: string): ExplainedReason[] {
+  return Object.entries(FAILURES).flatMap(([kind, failures]) => {
+    const best = Math.max(...failures.map((entry) => failureMatchScore(entry, text)))
+    return failures
+      .filter((entry) => best > 0 && failureMatchScore(entry, text) === best)
+      .map(({ patterns: words, ...rest }) => ({ kind, reason: 'Failed', messages: words, ...rest }))
+  })
+}
+
+/** What to do about a condition. */
+export interface Fix {
+  reason: string
+  cure: string
+}
+
+/** Of the conditions with which there is something to do, and of the error. */
+export function fixesFor(
+  kind: keyof typeof REASONS,
+  { conditions = [], error = '' }: { conditions?: readonly Condition[]; error?: string } = {},
+): Fix[] {
+  const errorFixes = matchingFailures(error).filter((failure) => failure.kind === kind)
+  const conditionFixes = conditions.flatMap(({ type, status, reason }) =>
+    REASONS[kind]
+      .filter((row) => row.reason === reason && row.condition?.type === type)
+      .filter(({ condition, cure }) => condition?.status === status && !cure.startsWith(NO_ACTION))
+      .map(({ cure }) => ({ reason, cure })),
+  )
+  return [...conditionFixes, ...errorFixes.map(({ reason, cure }) => ({ reason, cure }))]
+}
+
+/** With this word begins what to do about that which goes on by itself. */
+const NO_ACTION = 'Nothing'
+
+function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
+  if (booleanFlag(call, 'json')) {
+    call.print(`${JSON.stringify(reasons, null, 2)}\n`)
+  } else if (reasons.length === 0) {
+    call.print('Nothing known says this. docs/reasons.md has every reason and message.\n')
+  } else {
+    call.print(groupIdentical(reasons).map(formatReason).join('\n'))
+  }
+  return reasons.length === 0 ? EXIT_CODES.failure : EXIT_CODES.success
+}
+
+/** What several kinds say in the same words is said once. */
+function groupIdentical(reasons: ExplainedReason[]): ExplainedReason[] {
+  const groups = new Map<string, ExplainedReason>()
+  for (const entry of reasons) {
+    const identity = JSON.stringify([entry.reason, reasonLocation(entry), entry.cause, entry.cure])
+    const existing = groups.get(identity)
+    groups.set(
+      identity,
+      existing === undefined ? entry : { ...entry, kind: `${existing.kind}, ${entry.kind}` },
+    )
+  }
+  return [...groups.values()]
+}
+
+function formatReason(entry: ExplainedReason): string {
+  return [
+    `${entry.reason} (${entry.kind}: ${reasonLocation(entry)})`,
+    ...entry.messages.map((message) => `  says    ${message}`),
+    `  why     ${entry.cause}`,
+    `  do      ${entry.cure}`,
+    '',
+  ].join('\n')
+}

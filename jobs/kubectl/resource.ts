@@ -1,0 +1,168 @@
+/** One of the seven kinds as people name it and look at it: whatever its state, its words come out. */
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { AnyObject } from '../../crds/kubernetes.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { RESOURCES, type Resource } from '../../crds/crd.ts'
+import { Condition } from '../../crds/schema.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { Kubernetes } from '../clients/kubernetes/client.ts'
+import { CliError, EXIT_CODES } from './command.ts'
+
+const ClusterRef = Type.Object({ name: Type.String(), namespace: Type.Optional(Type.String()) })
+
+/** As much of any of them as is shown. */
+export const StatusObject = Type.Object({
+  ...AnyObject.properties,
+  spec: Type.Object({
+    clusterRef: Type.Optional(ClusterRef),
+    targetClusterRef: Type.Optional(ClusterRef),
+    collectionName: Type.Optional(Type.String()),
+  }),
+  status: Type.Optional(
+    Type.Object(
+      {
+        phase: Type.Optional(Type.String()),
+        error: Type.Optional(Type.String()),
+        conditions: Type.Optional(Type.Array(Condition)),
+      },
+      { additionalProperties: Type.Unknown() },
+    ),
+  ),
+})
+export type StatusObject = Static<typeof StatusObject>
+
+/** What one line says of a resource. */
+export interface Summary {
+  kind: string
+  namespace: string
+  name: string
+  phase: string
+  createdAt?: string
+  message: string
+}
+
+/** By kind, plural, singular or short name, in whatever case. */
+export function parseKind(input: string): Resource {
+  const normalized = input.toLowerCase()
+  const match = RESOURCES.find(({ kind, plural, singular, shortName }) =>
+    [kind.toLowerCase(), plural, singular, shortName].includes(normalized),
+  )
+  if (match !== undefined) return match
+  const kindNames = RESOURCES.map(({ shortName, singular }) => `${singular} (${shortName})`)
+  throw new CliError(`${input} is none of ${kindNames.join(', ')}`, EXIT_CODES.usage)
+}
+
+/** All of a kind; none where the kind is not installed. */
+export async function listResources(
+  kubernetes: Kubernetes,
+  { plural }: Resource,
+  namespace: string | undefined,
+): Promise<StatusObject[]> {
+  const apiResource = {
+    apiVersion: API_VERSION,
+    plural,
+    ...(namespace !== undefined && { namespace }),
+  }
+  try {
+    return await kubernetes.list(apiResource, StatusObject)
+  } catch (error) {
+    if (error instanceof KubernetesError && error.status === 404) return []
+    throw error
+  }
+}
+
+/** Namespace and name of the VecCluster that a resource is or belongs to. */
+export function clusterName({
+  kind,
+  metadata,
+  spec,
+}: StatusObject): { namespace: string; name: string } | undefined {
+  const { name, namespace = '' } = metadata
+  if (kind === 'VecCluster') return { namespace, name }
+  const ref = spec.clusterRef ?? spec.targetClusterRef
+  return ref && { namespace: ref.namespace ?? namespace, name: ref.name }
+}
+
+/** As a table shows it. */
+export const NO_PHASE = '-'
+
+export function summarize({ kind, metadata, status }: Omit<StatusObject, 'spec'>): Summary {
+  const { name, namespace = '', creationTimestamp, deletionTimestamp } = metadata
+  const phase = status?.phase ?? NO_PHASE
+  return {
+    kind,
+    namespace,
+    name,
+    phase: deletionTimestamp === undefined ? phase : `${phase}, being deleted`,
+    ...(creationTimestamp !== undefined && { createdAt: creationTimestamp }),
+    message: statusMessage(status),
+  }
+}
+
+/** What has Failed says why, as its Event does: how much was done is not what is asked for. */
+function statusMessage({
+  phase,
+  error = '',
+  conditions = [],
+}: NonNullable<StatusObject['status']> = {}): string {
+  const message = mainCondition(conditions)?.message ?? ''
+  if (phase !== 'Failed' || message.includes(error)) return message
+  return [message, error].filter((text) => text !== '').join(': ')
+}
+
+/** Progressing is True while things go well: it tells of no trouble. */
+const CONDITION_ORDER = ['Purged', 'Applied', 'Complete', 'Ready', 'Consensus', 'Replicated']
+
+/** The condition that says why it is not as it should be; else the one that says how it is. */
+function mainCondition(conditions: Condition[]): Condition | undefined {
+  const ordered = CONDITION_ORDER.flatMap((type) =>
+    conditions.filter((condition) => condition.type === type),
+  )
+  const summaryCondition = ordered.find(({ type }) => type === 'Ready' || type === 'Complete')
+  return ordered.find(({ status }) => status !== 'True') ?? summaryCondition ?? conditions[0]
+}
+
+/** What stands in a status in so many words: addresses, times, sizes, the error. */
+export function statusDetails({ status }: Pick<StatusObject, 'status'>): Record<string, string> {
+  return Object.fromEntries(
+    scalarFields(status ?? {}).filter(([name]) => !OMITTED_FIELDS.has(name)),
+  )
+}
+
+/** Said elsewhere in the picture, or of no use to people. */
+const OMITTED_FIELDS = new Set(['phase', 'observedGeneration', 'appliedGeneration', 'appliedRun'])
+
+/** One of several things a resource works through: a collection of a backup, a backup of a schedule. */
+export interface StatusItem {
+  name: string
+  status: string
+  says: string
+}
+
+/** The lists of a status whose items have a name and say how far they are. */
+export function statusItems({ status }: Pick<StatusObject, 'status'>): StatusItem[] {
+  return Object.values(status ?? {}).flatMap((value) =>
+    (Value.Check(StatusItems, value) ? value : []).map(({ name, status: state, ...rest }) => ({
+      name,
+      status: state,
+      says: scalarFields(rest)
+        .map((text) => text.join(' '))
+        .join(', '),
+    })),
+  )
+}
+
+const StatusItems = Type.Array(
+  Type.Object(
+    { name: Type.String(), status: Type.String() },
+    { additionalProperties: Type.Unknown() },
+  ),
+)
+
+/** The fields that are a word or a number. */
+function scalarFields(fields: Record<string, unknown>): [name: string, word: string][] {
+  return Object.entries(fields).flatMap(([name, value]) =>
+    typeof value === 'string' || typeof value === 'number' ? [[name, String(value)]] : [],
+  )
+}

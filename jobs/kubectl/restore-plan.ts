@@ -1,0 +1,243 @@
+/**
+ * `restore plan`: all that a restore looks at before it touches anything, looked at by a person. The
+ * same checks as those of the Job, in the same order, with the rights of the caller.
+ */
+import { EngineError, Rejected, StorageError } from '../../crds/contract/errors.ts'
+import { restoreTarget, type VecRestore } from '../../crds/restore.ts'
+import { formatBytes } from '../../crds/units.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import { checkCollection, findCollection } from '../restore/collection-checks.ts'
+import { targetTopology, type PreflightContext } from '../restore/context.ts'
+import { selectItems } from '../restore/manifest.ts'
+import {
+  emptyLoad,
+  planPlacement,
+  type BytesByNode,
+  type Placement,
+  type ShardView,
+} from '../restore/placement.ts'
+import { snapshotBytes, type RestoreItem } from '../restore/restore-item.ts'
+import { withTargetIds } from '../restore/shard-ids.ts'
+import {
+  checkNodeCapacity,
+  checkTarget,
+  nodeLoads,
+  type NodeLoad,
+} from '../restore/target-checks.ts'
+import {
+  booleanFlag,
+  CLUSTER_FLAGS,
+  EXIT_CODES,
+  JSON_FLAG,
+  type CliCommand,
+  type Invocation,
+} from './command.ts'
+import { openInspection, readRestore } from './restore-context.ts'
+import { formatColumns } from './table.ts'
+
+export const restorePlan: CliCommand = {
+  name: 'restore plan',
+  operands: '[<restore>]',
+  operandCount: { min: 0, max: 1 },
+  summary: 'look whether a VecRestore would succeed, and touch nothing',
+  details: [
+    'Of a VecRestore that is there, or of one in a file that was not applied yet. Reads the manifest, asks every node of the target, and compares each collection with what stands there. Of a backup by shard it shows which shard goes where, and what room each node has. Needs to read the Secrets of the bucket and of the cluster. --endpoint is for a store that has another address here than inside the cluster.',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    file: { type: 'string', short: 'f', value: 'FILE', description: 'manifest of the VecRestore' },
+    endpoint: {
+      type: 'string',
+      value: 'URL',
+      description: 'of the store, as it is reached from here',
+    },
+    ...JSON_FLAG,
+  },
+  run: previewRestore,
+}
+
+/** What would become of one collection. */
+interface CollectionPreview {
+  collection: string
+  becomes: string
+  bytes: number
+  /** Absent where it does not fit. */
+  does?: 'is made' | 'replaces what is there'
+  problem?: string
+}
+
+async function previewRestore(call: Invocation): Promise<number> {
+  const access = await call.connect()
+  const restore = await readRestore(call, access)
+  const { bucket, work: context, readSource } = await openInspection(restore, call, access)
+  try {
+    const manifest = await readSource()
+    const items = selectItems(manifest, restore.spec)
+    await checkTarget(manifest, items, context)
+    await checkNodeCapacity(items, context)
+    const placement = new PlacementPreview(context)
+    const verdicts: CollectionPreview[] = []
+    for (const item of items) verdicts.push(await previewCollection(item, context, placement))
+    const { backupName, createdAt, engineVersion, nodeCount } = manifest
+    const version = engineVersion === undefined ? {} : { engineVersion }
+    const source = { backupName, createdAt, nodeCount, ...version }
+    const shards = placement.shards()
+    const nodes = await placement.nodes()
+    const restorePreview: RestorePreview = { source, verdicts, shards, nodes }
+    call.print(
+      booleanFlag(call, 'json')
+        ? formatJson(restorePreview)
+        : formatPreview(restore, restorePreview),
+    )
+    const fits = verdicts.every(({ problem }) => problem === undefined) && !nodes.some(exceedsDisk)
+    return fits ? EXIT_CODES.success : EXIT_CODES.failure
+  } finally {
+    bucket.close()
+  }
+}
+
+async function previewCollection(
+  item: RestoreItem,
+  context: PreflightContext,
+  placement: PlacementPreview,
+): Promise<CollectionPreview> {
+  const { source, name } = item
+  const preview = { collection: source.name, becomes: name, bytes: snapshotBytes(source) }
+  try {
+    const shardView = await checkCollection(item, context)
+    placement.add(withTargetIds(item, shardView), shardView)
+    const exists = (await findCollection(name, context)) !== undefined
+    return { ...preview, does: exists ? 'replaces what is there' : 'is made' }
+  } catch (error) {
+    context.tools.signal.throwIfAborted()
+    const errorTypes = [Rejected, EngineError, StorageError]
+    if (!errorTypes.some((errorType) => error instanceof errorType)) throw error
+    return { ...preview, problem: errorMessage(error) }
+  }
+}
+
+interface Source {
+  backupName: string
+  createdAt: string
+  /** Another program did not record it. */
+  engineVersion?: string
+  nodeCount: number
+}
+
+/** All that was looked at; shards and nodes only of backups by shard. */
+interface RestorePreview {
+  source: Source
+  verdicts: CollectionPreview[]
+  shards: PlannedShard[]
+  nodes: NodeLoad[]
+}
+
+function formatPreview(
+  restore: VecRestore,
+  { source, verdicts, shards, nodes }: RestorePreview,
+): string {
+  const target = restoreTarget(restore)
+  const rows = verdicts.map(({ collection, becomes, bytes, does, problem }) => [
+    problem === undefined ? 'ok' : 'x',
+    collection,
+    becomes,
+    formatBytes(bytes),
+    problem ?? does ?? '',
+  ])
+  const bytes = verdicts.reduce((sum, preview) => sum + preview.bytes, 0)
+  const failed = verdicts.filter(({ problem }) => problem !== undefined).length
+  return [
+    `backup ${source.backupName} of ${source.createdAt}, engine ${source.engineVersion ?? 'unknown'}, ${source.nodeCount} nodes\n`,
+    `into cluster ${target.namespace}/${target.name}\n\n`,
+    formatColumns([['', 'COLLECTION', 'BECOMES', 'SIZE', 'WOULD'], ...rows]),
+    formatPlacement(shards, nodes),
+    `\n${verdicts.length - failed} of ${verdicts.length} collections fit, ${formatBytes(bytes)} in all; nothing was touched\n`,
+  ].join('')
+}
+
+function formatJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}
+
+/** Collects where each collection would go, in the order the Job would decide it. */
+export class PlacementPreview {
+  readonly #context: PreflightContext
+  readonly #load: BytesByNode
+  readonly #placements = new Map<string, Placement>()
+  readonly #items: RestoreItem[] = []
+
+  constructor(context: PreflightContext) {
+    this.#context = context
+    this.#load = emptyLoad(targetTopology(context))
+  }
+
+  /** One that fits; `sight` is of what stands at the target under its name. */
+  add(item: RestoreItem, shardView: ShardView | undefined): void {
+    this.#items.push(item)
+    const placement = planPlacement(
+      item,
+      { view: shardView },
+      targetTopology(this.#context),
+      this.#load,
+    )
+    this.#placements.set(item.name, placement)
+  }
+
+  /** Of the collections that are backed up by shard. */
+  shards(): PlannedShard[] {
+    return this.#items.flatMap((item) => {
+      if (item.method === 'Node') return []
+      return item.source.snapshots.map(({ shardId, shardKey, sizeBytes }) => {
+        const [node = 0, ...copies] = this.#placements.get(item.name)?.get(shardId) ?? []
+        const key = shardKey === undefined ? {} : { shardKey }
+        return { collection: item.name, shardId, ...key, bytes: sizeBytes, node, copies }
+      })
+    })
+  }
+
+  /** Of every node, where anything is backed up by shard. */
+  async nodes(): Promise<NodeLoad[]> {
+    if (this.shards().length === 0) return []
+    return nodeLoads(this.#items, this.#placements, this.#context)
+  }
+}
+
+export interface PlannedShard {
+  /** Its name at the target. */
+  collection: string
+  shardId: number
+  shardKey?: string | number
+  bytes: number
+  /** Ordinal of the node that takes its snapshot, and of those that get copies of it. */
+  node: number
+  copies: number[]
+}
+
+export function exceedsDisk({ bytes, disk }: NodeLoad): boolean {
+  return disk !== undefined && bytes > disk
+}
+
+/** Two tables, or nothing where there are no shards to tell of. */
+export function formatPlacement(shards: PlannedShard[], nodes: NodeLoad[]): string {
+  if (shards.length === 0) return ''
+  const shardRows = shards.map(({ collection, shardId, shardKey, bytes, node, copies }) => [
+    collection,
+    String(shardId),
+    shardKey === undefined ? '-' : JSON.stringify(shardKey),
+    formatBytes(bytes),
+    String(node),
+    copies.length === 0 ? '-' : copies.join(', '),
+  ])
+  const nodeRows = nodes.map((nodeLoad) => [
+    exceedsDisk(nodeLoad) ? 'x' : 'ok',
+    String(nodeLoad.node),
+    formatBytes(nodeLoad.bytes),
+    nodeLoad.disk === undefined ? 'unknown' : formatBytes(nodeLoad.disk),
+  ])
+  return [
+    '\n',
+    formatColumns([['COLLECTION', 'SHARD', 'KEY', 'SIZE', 'NODE', 'COPIES ON'], ...shardRows]),
+    '\n',
+    formatColumns([['', 'NODE', 'TAKES', 'DISKS'], ...nodeRows]),
+  ].join('')
+}

@@ -1,0 +1,299 @@
+/** `status`: all resources of a namespace in a table, or one with its cluster, nodes, shards and Jobs. */
+import { VecCluster } from '../../crds/cluster.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { parseProgress, type Progress } from '../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
+import { RESOURCES, type Resource } from '../../crds/crd.ts'
+import { finishedCondition, Job } from '../../crds/kubernetes.ts'
+import type { Condition } from '../../crds/schema.ts'
+import type { Kubernetes } from '../clients/kubernetes/client.ts'
+import {
+  booleanFlag,
+  CliError,
+  CLUSTER_FLAGS,
+  EXIT_CODES,
+  JSON_FLAG,
+  type CliCommand,
+  type Invocation,
+} from './command.ts'
+import {
+  readEngineStatus,
+  type EngineStatus,
+  type NodeStatus,
+  type ShardReplicas,
+} from './engine-status.ts'
+import { fixesFor, type Fix } from './explain.ts'
+import {
+  clusterName,
+  listResources,
+  NO_PHASE,
+  parseKind,
+  statusDetails,
+  statusItems,
+  StatusObject,
+  summarize,
+  type StatusItem,
+  type Summary,
+} from './resource.ts'
+import { formatAge, formatColumns, oneLine } from './table.ts'
+
+export const status: CliCommand = {
+  name: 'status',
+  operands: '[<kind>/<name>]',
+  operandCount: { min: 0, max: 2 },
+  summary: 'show resources, or one with its cluster, nodes, shards and Jobs',
+  details: [
+    'A kind is written as for kubectl: VecCluster, vecclusters, veccluster or qc. Engines are asked through the API server, with the key of the cluster where you may read its Secret.',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    'all-namespaces': { type: 'boolean', short: 'A', description: 'in all namespaces' },
+    ...JSON_FLAG,
+  },
+  run: showStatus,
+}
+
+async function showStatus(call: Invocation): Promise<number> {
+  const { kubernetes, namespace } = await call.connect()
+  const [kind, name] = call.operands.flatMap((operand) => operand.split('/'))
+  if (kind === undefined) {
+    const listNamespace = booleanFlag(call, 'all-namespaces') ? undefined : namespace
+    const lists = RESOURCES.map((resource) => listResources(kubernetes, resource, listNamespace))
+    const summaries = (await Promise.all(lists)).flat().map(summarize)
+    call.print(
+      booleanFlag(call, 'json')
+        ? formatJson(summaries)
+        : formatList(summaries, listNamespace, call.time.now()),
+    )
+    return EXIT_CODES.success
+  }
+  const resource = parseKind(kind)
+  if (name === undefined || name === '') {
+    throw new CliError(`status ${kind}: the name is missing: ${kind}/<name>`, EXIT_CODES.usage)
+  }
+  const report = await readStatusReport(kubernetes, resource, { namespace, name }, call)
+  call.print(booleanFlag(call, 'json') ? formatJson(report) : formatStatus(report, call.time.now()))
+  return EXIT_CODES.success
+}
+
+async function readStatusReport(
+  kubernetes: Kubernetes,
+  { kind, plural }: Resource,
+  { namespace, name }: { namespace: string; name: string },
+  call: Invocation,
+): Promise<StatusReport> {
+  const object = await kubernetes.get(
+    { apiVersion: API_VERSION, plural, namespace },
+    name,
+    StatusObject,
+  )
+  if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
+  const [cluster, jobs] = await Promise.all([
+    readCluster(kubernetes, object),
+    listJobs(kubernetes, object),
+  ])
+  const collection = kind === 'VecCollection' ? (object.spec.collectionName ?? name) : undefined
+  const belongsToCluster = kind !== 'VecCluster'
+  return {
+    resource: {
+      ...summarize(object),
+      conditions: object.status?.conditions ?? [],
+      cures: fixesFor(kind, object.status),
+      facts: statusDetails(object),
+      parts: statusItems(object),
+    },
+    ...(cluster !== undefined && {
+      ...(belongsToCluster && {
+        cluster: { ...summarize(cluster), facts: statusDetails(cluster) },
+      }),
+      engine: await readEngineStatus(kubernetes, { cluster, collection }, call),
+    }),
+    jobs,
+  }
+}
+
+async function readCluster(
+  kubernetes: Kubernetes,
+  object: StatusObject,
+): Promise<VecCluster | undefined> {
+  const reference = clusterName(object)
+  if (reference === undefined) return undefined
+  const { namespace, name } = reference
+  const clusters = { apiVersion: API_VERSION, plural: VecCluster.plural, namespace }
+  try {
+    return await kubernetes.get(clusters, name, VecCluster.schema)
+  } catch (error) {
+    // It may stand in a namespace that is not the caller's to read.
+    if (error instanceof KubernetesError && error.status === 403) return undefined
+    throw error
+  }
+}
+
+/** The Jobs that work for a resource, newest first; the last report tells of one of them. */
+async function listJobs(kubernetes: Kubernetes, { metadata }: StatusObject): Promise<JobSummary[]> {
+  const { namespace = '', uid = '', annotations } = metadata
+  const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
+  const apiResource = { apiVersion: 'batch/v1', plural: 'jobs', namespace }
+  const jobs = await kubernetes.list(apiResource, Job, { labelSelector: `${LABELS.parent}=${uid}` })
+  return jobs
+    .toSorted((left, right) => sortKey(right).localeCompare(sortKey(left)))
+    .map((job) => ({
+      name: job.metadata.name,
+      verb: job.metadata.labels?.[LABELS.verb] ?? '',
+      state:
+        finishedCondition(job)?.type ?? (job.status?.active === undefined ? 'Pending' : 'Running'),
+      ...(job.metadata.creationTimestamp !== undefined && {
+        createdAt: job.metadata.creationTimestamp,
+      }),
+      message: jobMessage(job, progress),
+    }))
+}
+
+/** What the last report says, where it is this Job's. */
+function jobMessage({ metadata }: Job, progress: Progress | undefined): string {
+  if (progress === undefined || progress.job !== metadata.uid) return ''
+  const { state, message } = progress
+  return message === undefined ? state : `${state}: ${message}`
+}
+
+function sortKey({ metadata }: Job): string {
+  return `${metadata.creationTimestamp ?? ''} ${metadata.name}`
+}
+
+function formatJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}
+
+/** Of a message in the list; `status <kind>/<name>` shows the whole. */
+const MAX_MESSAGE_WIDTH = 120
+
+/** One line for each resource; the namespace stands there where there are several. */
+export function formatList(summaries: Summary[], namespace: string | undefined, now: Date): string {
+  if (summaries.length === 0) {
+    return `No resources${namespace === undefined ? '' : ` in namespace ${namespace}`}.\n`
+  }
+  const rows = summaries.map((summary) => [
+    ...(namespace === undefined ? [summary.namespace] : []),
+    `${summary.kind}/${summary.name}`,
+    summary.phase,
+    formatAge(summary.createdAt, now),
+    oneLine(summary.message, MAX_MESSAGE_WIDTH),
+  ])
+  const head = ['RESOURCE', 'PHASE', 'AGE', 'MESSAGE']
+  return formatColumns([namespace === undefined ? ['NAMESPACE', ...head] : head, ...rows])
+}
+
+export function formatStatus({ resource, cluster, engine, jobs }: StatusReport, now: Date): string {
+  const conditions = resource.conditions.map(({ type, status, reason, message }) => [
+    `${type}=${status}`,
+    reason,
+    oneLine(message),
+  ])
+  const blocks = [
+    headline(resource, now) + formatColumns(conditions, '  '),
+    resource.cures.map(({ reason, cure }) => `${reason}: ${cure}\n`).join(''),
+    formatDetails(resource.facts),
+    optionalTable(
+      ['PART', 'STATUS', ''],
+      resource.parts.map((part) => [part.name, part.status, oneLine(part.says)]),
+    ),
+    cluster === undefined ? '' : headline(cluster, now) + formatDetails(cluster.facts),
+    ...(engine === undefined ? [] : [formatNodes(engine), formatShards(engine)]),
+    formatJobs(jobs, now),
+  ]
+  return blocks.filter((block) => block !== '').join('\n')
+}
+
+function formatDetails(facts: Record<string, string>): string {
+  return formatColumns(
+    Object.entries(facts).map(([name, value]) => [name, oneLine(value)]),
+    '  ',
+  )
+}
+
+/** Nothing where there are no rows. */
+function optionalTable(head: string[], rows: string[][]): string {
+  return rows.length === 0 ? '' : formatColumns([head, ...rows])
+}
+
+function headline({ kind, namespace, name, phase, createdAt }: Summary, now: Date): string {
+  const state = phase === NO_PHASE ? 'no phase yet' : phase
+  return `${kind} ${namespace}/${name}  ${state}  (${formatAge(createdAt, now)} old)\n`
+}
+
+function formatNodes({ nodes }: EngineStatus): string {
+  if (nodes.length === 0) return 'Nodes: none\n'
+  const rows = nodes.map((node) => [
+    node.pod,
+    node.ready ? 'yes' : 'no',
+    node.version ?? '-',
+    node.peer === undefined ? '-' : `${node.peer}${node.isLeader === true ? ' leader' : ''}`,
+    node.error === undefined ? (node.consensus ?? '-') : oneLine(node.error),
+  ])
+  return optionalTable(['NODE', 'READY', 'VERSION', 'PEER', 'CONSENSUS'], rows)
+}
+
+/** A line for each shard, a column for each node. */
+function formatShards({ nodes, shards, notes }: EngineStatus): string {
+  const noteLines = notes.map((note) => `${note}\n`).join('')
+  if (shards.length === 0) return noteLines
+  const peers = peerColumns(nodes, shards)
+  const head = ['COLLECTION', 'SHARD', ...peers.map(({ name }) => name)]
+  const rows = shards.map(({ collection, shard, key, copies }, index) => [
+    shards[index - 1]?.collection === collection ? '' : collection,
+    key === undefined ? String(shard) : `${shard} (${key})`,
+    ...peers.map(({ peer }) => copies[peer] ?? '-'),
+  ])
+  return optionalTable(head, rows) + noteLines
+}
+
+/** Pods in their order, then peers that no pod says it is: one that left, or does not answer. */
+function peerColumns(
+  nodes: NodeStatus[],
+  shards: ShardReplicas[],
+): { peer: string; name: string }[] {
+  const knownPeers = nodes.flatMap(({ pod, peer }) =>
+    peer === undefined ? [] : [{ peer: String(peer), name: pod.toUpperCase() }],
+  )
+  const others = new Set(shards.flatMap(({ copies }) => Object.keys(copies)))
+  for (const { peer } of knownPeers) others.delete(peer)
+  // A node that runs alone does not tell its peer.
+  if (nodes.length === 1 && knownPeers.length === 0) {
+    return [...others].map((peer) => ({ peer, name: (nodes[0]?.pod ?? '').toUpperCase() }))
+  }
+  return [...knownPeers, ...[...others].map((peer) => ({ peer, name: `PEER ${peer}` }))]
+}
+
+function formatJobs(jobs: StatusReport['jobs'], now: Date): string {
+  const rows = jobs.map(({ name, verb, state, createdAt, message }) => [
+    name,
+    verb,
+    state,
+    formatAge(createdAt, now),
+    oneLine(message),
+  ])
+  return optionalTable(['JOB', 'VERB', 'STATE', 'AGE', 'REPORT'], rows)
+}
+
+/** One resource and what belongs to it. */
+export interface StatusReport {
+  resource: Summary & {
+    conditions: Condition[]
+    /** What to do about those that are not as they should be. */
+    cures: Fix[]
+    facts: Record<string, string>
+    parts: StatusItem[]
+  }
+  /** Where that is another resource. */
+  cluster?: Summary & { facts: Record<string, string> }
+  engine?: EngineStatus
+  jobs: JobSummary[]
+}
+
+export interface JobSummary {
+  name: string
+  verb: string
+  state: string
+  createdAt?: string
+  message: string
+}

@@ -1,0 +1,34 @@
+/** Columns of text for a terminal. */
+import { escapeUnprintable } from '../log.ts'
+
+/** Rows with columns of equal width, two spaces apart; the last column is as wide as it is. */
+export function formatColumns(rows: readonly (readonly string[])[], indent = ''): string {
+  const widths: number[] = []
+  const cells = rows.map((row) => row.map(escapeUnprintable))
+  for (const row of cells) {
+    for (const [index, cell] of row.entries()) {
+      widths[index] = Math.max(widths[index] ?? 0, cell.length)
+    }
+  }
+  const formatRow = (row: readonly string[]) =>
+    row
+      .map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+      .join('  ')
+  return cells.map((row) => `${indent}${formatRow(row)}`.trimEnd() + '\n').join('')
+}
+
+/** How long ago, as kubectl says it: 45s, 12m, 5h, 3d. */
+export function formatAge(since: string | undefined, now: Date): string {
+  const seconds = Math.floor((now.getTime() - Date.parse(since ?? '')) / 1000)
+  if (Number.isNaN(seconds)) return '-'
+  if (seconds < 120) return `${Math.max(seconds, 0)}s`
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`
+  return `${Math.floor(seconds / 86_400)}d`
+}
+
+/** A message on one line; whole, if nothing else is said. */
+export function oneLine(text: string, length = Infinity): string {
+  const line = escapeUnprintable(text.replaceAll(/\s+/g, ' ').trim())
+  return line.length <= length ? line : `${line.slice(0, length - 1)}…`
+}

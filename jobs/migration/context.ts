@@ -1,0 +1,87 @@
+/** What the parts of one run of `migration run` share. */
+import { Type, type Static } from '@sinclair/typebox'
+import { MigrationPlan } from '../../crds/contract/migration-job.ts'
+import type { MigrationSpec } from '../../crds/migration.ts'
+import { EngineCollections } from '../clients/engine/collections.ts'
+import { EnginePoints } from '../clients/engine/points.ts'
+import { EngineRecovery } from '../clients/engine/recovery.ts'
+import type { Engine } from '../clients/engine/client.ts'
+import type { RetryBudget } from '../retry.ts'
+import type { Dependencies } from '../dependencies.ts'
+import type { Progress } from './progress.ts'
+
+/** What of the immutable spec is not in the plan: it may be long. */
+export const MigrationOptions = Type.Object({
+  collections: Type.Optional(Type.Array(Type.String())),
+  collectionMapping: Type.Record(Type.String(), Type.String()),
+  batchSize: Type.Integer({ minimum: 1 }),
+  createMissing: Type.Boolean(),
+  target: Type.Optional(
+    Type.Object({
+      shardNumber: Type.Optional(Type.Integer()),
+      replicationFactor: Type.Optional(Type.Integer()),
+      writeConsistencyFactor: Type.Optional(Type.Integer()),
+    }),
+  ),
+})
+export type MigrationOptions = Static<typeof MigrationOptions> &
+  Pick<MigrationSpec, 'collectionMapping'>
+
+/** One of the two engines. */
+export interface Endpoint {
+  /** `source` or `target`, for people. */
+  role: 'source' | 'target'
+  engine: Engine
+  collections: EngineCollections
+  points: EnginePoints
+  /** For its shard keys. */
+  recovery: EngineRecovery
+}
+
+export interface RunContext {
+  plan: MigrationPlan
+  tools: Dependencies
+  options: MigrationOptions
+  source: Endpoint
+  target: Endpoint
+  progress: Progress
+  patience: RetryBudget
+}
+
+/** What a collection is called at the target. */
+export function resolveTargetName(name: string, { collectionMapping }: MigrationOptions): string {
+  return Object.hasOwn(collectionMapping, name) ? (collectionMapping[name] ?? name) : name
+}
+
+export function connectEndpoints(
+  plan: MigrationPlan,
+  tools: Dependencies,
+): Pick<RunContext, 'source' | 'target'> {
+  const { source } = plan
+  const sourceEngine =
+    'cluster' in source
+      ? tools.engineForAddress({ address: source.cluster, key: SOURCE_KEY, ca: SOURCE_CA })
+      : tools.engineForAddress({
+          address: source.url,
+          key: source.apiKey === undefined ? undefined : { ...SOURCE_KEY, file: source.apiKey },
+          ca: source.ca === undefined ? undefined : { ...SOURCE_CA, file: source.ca },
+        })
+  return {
+    source: newEndpoint('source', sourceEngine),
+    target: newEndpoint('target', tools.engineForPod(plan.target)),
+  }
+}
+
+/** Where the hook has them mounted; hooks/migration/endpoints.ts gives the names. */
+const SOURCE_KEY = { credential: 'source-engine', file: 'api-key' }
+const SOURCE_CA = { credential: 'source-tls', file: 'ca.crt' }
+
+function newEndpoint(role: Endpoint['role'], engine: Engine): Endpoint {
+  return {
+    role,
+    engine,
+    collections: new EngineCollections(engine),
+    points: new EnginePoints(engine),
+    recovery: new EngineRecovery(engine),
+  }
+}

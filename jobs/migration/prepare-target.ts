@@ -1,0 +1,278 @@
+/**
+ * The target collection: made from the configuration of the source, with shard keys, payload indexes
+ * and read fan-out, or checked before the first batch when it is there.
+ */
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import type { ShardKey } from '../../crds/contract/manifest.ts'
+import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
+import type { CollectionConfig, CollectionInfo } from '../../crds/engine/collections.ts'
+import type { PlainObject } from '../../crds/engine/plain-object.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import { fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
+import { withBackoff } from './backoff.ts'
+import { resolveTargetName, type RunContext } from './context.ts'
+import { incompatibilities, shardingMethod, type SourceCollection } from './source-collection.ts'
+
+/**
+ * Makes the target ready for points and answers with where to begin. `earlier` is where a pod before
+ * this one stood.
+ */
+export async function prepareTarget(
+  sourceCollection: SourceCollection,
+  previousPosition: MigrationCheckpoint | undefined,
+  context: RunContext,
+): Promise<MigrationCheckpoint> {
+  const { options, progress } = context
+  const name = resolveTargetName(sourceCollection.name, options)
+  await rejectAlias(name, context)
+  const live = await readTarget(name, context)
+  if (live === undefined && !options.createMissing) {
+    throw new Rejected(`Collection missing on target and createMissing is false: ${name}`)
+  }
+  if (live !== undefined) rejectIncompatible(name, sourceCollection, live)
+  const initial: MigrationCheckpoint = {
+    collection: sourceCollection.name,
+    isOurs: true,
+    before: 0,
+    copied: 0,
+  }
+  if (live === undefined || previousPosition?.isOurs === true) {
+    // One that is gone is created again, and then nothing of it is copied yet.
+    const position =
+      live === undefined
+        ? createdPosition(initial, sourceCollection, context)
+        : (previousPosition ?? initial)
+    progress.setPosition(position)
+    // Whoever comes after this pod must know what is to be put back before it is changed.
+    await progress.checkpoint()
+    await ensureTarget(name, { sourceCollection, live, position }, context)
+    return position
+  }
+  await addShardKeys(name, sourceCollection, context)
+  if (previousPosition !== undefined) return previousPosition
+  const position = {
+    ...initial,
+    isOurs: false,
+    before: await countPointsBefore(live, name, context),
+  }
+  progress.setPosition(position)
+  await progress.checkpoint()
+  return position
+}
+
+function createdPosition(
+  initial: MigrationCheckpoint,
+  { info }: SourceCollection,
+  context: RunContext,
+): MigrationCheckpoint {
+  const indexingThreshold = thresholdToRestore(info.config, context)
+  return { ...initial, ...(indexingThreshold !== undefined && { indexingThreshold }) }
+}
+
+/** 0 where there is none at all; otherwise about as many as there are. */
+async function countPointsBefore(
+  live: CollectionInfo,
+  name: string,
+  context: RunContext,
+): Promise<number> {
+  const { target, tools } = context
+  const request = { limit: 1, bare: true } as const
+  const first = await withBackoff(context, () => target.points.scroll(name, request, tools.signal))
+  return first.count === 0 ? 0 : Math.max(1, live.points_count ?? 1)
+}
+
+async function readTarget(name: string, context: RunContext): Promise<CollectionInfo | undefined> {
+  const { target, tools } = context
+  return withBackoff(context, () => target.collections.collectionInfo(name, tools.signal))
+}
+
+/** An alias would be followed, to a collection nobody named. */
+async function rejectAlias(name: string, context: RunContext): Promise<void> {
+  const { target, tools } = context
+  const aliases = await withBackoff(context, () => target.collections.aliases(tools.signal))
+  const alias = aliases.find(({ alias_name }) => alias_name === name)
+  if (alias === undefined) return
+  throw new Rejected(`${name} is an alias of ${alias.collection_name} on the target`)
+}
+
+function rejectIncompatible(
+  name: string,
+  sourceCollection: SourceCollection,
+  live: CollectionInfo,
+): void {
+  const reasons = incompatibilities(sourceCollection.info.config.params, live.config.params)
+  if (reasons.length === 0) return
+  throw new Rejected(
+    `the target collection ${name} does not fit: ${reasons.join('; ')} (use collectionMapping or drop it)`,
+  )
+}
+
+interface TargetSetup {
+  sourceCollection: SourceCollection
+  live: CollectionInfo | undefined
+  position: MigrationCheckpoint
+}
+
+/** Each step may be repeated. */
+async function ensureTarget(
+  name: string,
+  { sourceCollection, live, position }: TargetSetup,
+  context: RunContext,
+): Promise<void> {
+  const { target, tools } = context
+  const { collections } = target
+  const { config } = sourceCollection.info
+  const initialConfig =
+    position.indexingThreshold === undefined ? config : withIndexingDisabled(config)
+  if (live === undefined) await createTarget(name, initialConfig, context)
+  await addShardKeys(name, sourceCollection, context)
+  const fanOut = fanOutBody(sourceCollection.info.config)
+  if (fanOut !== undefined) {
+    await withBackoff(context, () => collections.patchCollection(name, fanOut, tools.signal))
+  }
+  for (const [field, { data_type: dataType, params }] of Object.entries(
+    sourceCollection.info.payload_schema,
+  )) {
+    const body = recreateIndex(field, { dataType, ...(params != null && { params }) })
+    await withBackoff(context, () => collections.putIndex(name, body, tools.signal))
+  }
+}
+
+async function createTarget(
+  name: string,
+  config: CollectionConfig,
+  context: RunContext,
+): Promise<void> {
+  const { options, target, tools } = context
+  const { params } = config
+  // Under custom sharding it is the number of shards of each key.
+  const sourceShardNumber = shardingMethod(params) === 'custom' ? params['shard_number'] : undefined
+  const {
+    shardNumber = sourceShardNumber,
+    replicationFactor,
+    writeConsistencyFactor,
+  } = options.target ?? {}
+  const overrides: PlainObject = {
+    shard_number: shardNumber,
+    replication_factor: replicationFactor,
+    write_consistency_factor: writeConsistencyFactor,
+  }
+  const body = recreateBody(config, overrides)
+  tools.log.info({ collection: name }, `creates collection ${name} as it is at the source`)
+  await withBackoff(context, async () => {
+    try {
+      await target.collections.createCollection(name, body, tools.signal)
+    } catch (error) {
+      // It was made by the call whose answer was lost.
+      if (!(error instanceof EngineError) || error.status !== 409) throw error
+    }
+  })
+}
+
+/** Makes those that the target lacks. */
+export async function addShardKeys(
+  name: string,
+  { keys }: SourceCollection,
+  context: RunContext,
+): Promise<void> {
+  if (keys.length === 0) return
+  const { options, target, tools } = context
+  const existing = await withBackoff(context, () => target.points.shardKeys(name, tools.signal))
+  const missing = keys.filter(({ key }) => !existing.some((present) => present.key === key))
+  if (missing.length > 0 && !options.createMissing) {
+    throw new Rejected(
+      `Collection missing on target and createMissing is false: ${name} has no shard key ${formatKeys(missing)}`,
+    )
+  }
+  for (const { key, shards } of missing) {
+    const request = {
+      key,
+      shards: options.target?.shardNumber ?? shards,
+      copies: options.target?.replicationFactor,
+    }
+    await withBackoff(context, () => target.recovery.createShardKey(name, request, tools.signal))
+  }
+}
+
+function formatKeys(keys: readonly { key: ShardKey }[]): string {
+  return keys.map(({ key }) => JSON.stringify(key)).join(', ')
+}
+
+/** What is still done when the Job is ended has so long. */
+const CLEANUP_TIMEOUT_MS = 10_000
+
+/** The threshold to put back; undefined where indexing is not held back. */
+export function thresholdToRestore({ optimizer_config }: CollectionConfig, { tools }: RunContext) {
+  const { indexing_threshold: threshold } = optimizer_config
+  // Whatever was reported before: an earlier pod worked.
+  if (tools.reporter.previous !== undefined) return undefined
+  // Zero would be never; what the source does not say cannot be put back.
+  return typeof threshold === 'number' && threshold > 0 ? threshold : undefined
+}
+
+export function withIndexingDisabled(config: CollectionConfig): CollectionConfig {
+  return { ...config, optimizer_config: { ...config.optimizer_config, indexing_threshold: 0 } }
+}
+
+/** Puts back what the pod before this one held back, and could not put back itself. */
+export async function restorePreviousSettings(context: RunContext): Promise<void> {
+  const { target, tools } = context
+  const { position, collections } = tools.reporter.previous?.migration ?? {}
+  if (position?.indexingThreshold === undefined) return
+  const { collection, indexingThreshold } = position
+  const record = collections?.find(({ name }) => name === collection)
+  const name = record?.targetName ?? collection
+  try {
+    const live = await withBackoff(context, () =>
+      target.collections.collectionInfo(name, tools.signal),
+    )
+    if (live !== undefined) await restoreIndexingThreshold(name, indexingThreshold, context)
+  } catch (error) {
+    throw withRestoreHint(error, name, indexingThreshold)
+  }
+}
+
+export async function restoreIndexingThreshold(
+  name: string,
+  threshold: number,
+  context: RunContext,
+): Promise<void> {
+  const { target, tools } = context
+  const body = { optimizers_config: { indexing_threshold: threshold } }
+  await withBackoff(context, () => target.collections.patchCollection(name, body, tools.signal))
+}
+
+/** Once and not for long: perhaps nobody answers. Answers with the error, and with what could not be put back. */
+export async function restoreAfterFailure(
+  error: unknown,
+  name: string,
+  context: RunContext,
+): Promise<unknown> {
+  const { target, tools, progress } = context
+  const { indexingThreshold: threshold } = progress.position ?? {}
+  if (threshold === undefined) return error
+  const body = { optimizers_config: { indexing_threshold: threshold } }
+  try {
+    const signal = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
+    await target.collections.patchCollection(name, body, signal)
+    return error
+  } catch (reason) {
+    if (reason instanceof EngineError && reason.status === 404) return error
+    tools.log.warn(
+      { collection: name, reason: errorMessage(reason), body },
+      'settings not put back',
+    )
+    return withRestoreHint(error, name, threshold)
+  }
+}
+
+/** An error that also says what is left on the target. */
+function withRestoreHint(error: unknown, name: string, threshold: number): unknown {
+  if (!(error instanceof EngineError)) return error
+  const hint = `indexing_threshold of ${name} is still 0 on the target: set it to ${threshold}`
+  const { status } = error
+  return new EngineError(`${error.message}; ${hint}`, {
+    cause: error,
+    ...(status !== undefined && { status }),
+  })
+}

@@ -1,0 +1,347 @@
+/**
+ * The proof: every point of the source is read again and is equal on the target. What differs is copied
+ * again, in rounds: a source that takes writes is caught up with, or the rest is told by kind and number.
+ */
+import type { ShardKey } from '../../crds/contract/manifest.ts'
+import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
+import type { CollectionInfo } from '../../crds/engine/collections.ts'
+import { isTooLarge, withBackoff } from './backoff.ts'
+import { Semaphore, writePoints, type CopyContext } from './batch-writer.ts'
+import {
+  compareScopes,
+  differenceKind,
+  toArrayPage,
+  type Comparison,
+  type ReadVolume,
+} from './compare-collection.ts'
+import { vectorTolerances } from './compare-points.ts'
+import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
+import type { CopiedIds } from './copied-ids.ts'
+import { Differences } from './differences.ts'
+import { ByteBudget, PageSizer, type CopyScope } from './page-reader.ts'
+import { addShardKeys } from './prepare-target.ts'
+import {
+  collectionDeleted,
+  copyScopes,
+  readPageLimits,
+  readSourceCollection,
+  waitForIndexing,
+  waitForReadablePoints,
+  type PageLimits,
+  type SourceCollection,
+} from './source-collection.ts'
+
+export interface Verification {
+  /** What was compared, for the status. */
+  summary: string
+  /** What is not the same on both sides. */
+  difference?: string
+}
+
+const MAX_ROUNDS = 5
+const PAUSE_MS = 1_000
+/** So many points may be written or deleted while both numbers are read. */
+const COUNT_MARGIN_RATIO = 0.05
+const MIN_COUNT_MARGIN = 100
+
+/** What is known after some rounds. */
+interface VerificationState {
+  pending: Differences
+  volume: ReadVolume
+  /** Differed at first and were copied again. */
+  rewritten: number
+  /** Whether what differed was looked at again. */
+  isRechecked: boolean
+  /** Why all is to be read once more. */
+  unreadReason?: string | undefined
+}
+
+/** What was copied, and into what. */
+export interface CopyResult {
+  position: MigrationCheckpoint
+  /** Of a target that had points before. */
+  ids: CopiedIds | undefined
+}
+
+export async function verifyCopy(
+  name: string,
+  copyResult: CopyResult,
+  context: RunContext,
+): Promise<Verification> {
+  const { time } = context.tools
+  const startedAt = time.now()
+  const comparedKeys = new Set<ShardKey | undefined>()
+  const state: VerificationState = {
+    ...{ pending: new Differences(), volume: { points: 0, bytes: 0 } },
+    ...{ rewritten: 0, isRechecked: true },
+  }
+  for (let round = 1; ; round += 1) {
+    const sourceCollection = await rereadSource(name, context)
+    const scopes = copyScopes(sourceCollection, context).filter(
+      ({ shardKey }) => !comparedKeys.has(shardKey),
+    )
+    const isDone = scopes.length === 0 && isEqual(state)
+    if (isDone || round > MAX_ROUNDS) {
+      const uncomparedKeys = scopes.flatMap(({ shardKey }) => shardKey ?? [])
+      const differences = await describeDifferences(
+        state,
+        { sourceCollection, uncomparedKeys, copyResult },
+        context,
+      )
+      return toVerification(state, { startedAt, copyResult, differences }, context)
+    }
+    if (round > 2) await time.sleep(PAUSE_MS, context.tools.signal)
+    // Once: the rounds after it find out whether it helped.
+    if (round === 2 && state.unreadReason !== undefined)
+      await waitForIndexing(context.source, name, context)
+    await runRound({ sourceCollection, scopes, comparedKeys, copyResult }, state, context)
+  }
+}
+
+interface Round {
+  sourceCollection: SourceCollection
+  /** Not compared yet. */
+  scopes: CopyScope[]
+  comparedKeys: Set<ShardKey | undefined>
+  copyResult: CopyResult
+}
+
+/** Looks again at what differed, and compares what was not compared yet. */
+async function runRound(
+  round: Round,
+  state: VerificationState,
+  context: RunContext,
+): Promise<void> {
+  const { sourceCollection, comparedKeys, copyResult } = round
+  const { pending } = state
+  const limits = await readPageLimits(sourceCollection, context)
+  const isFullRead = state.unreadReason !== undefined || !pending.areListed('missing', 'different')
+  const scopes = isFullRead ? copyScopes(sourceCollection, context) : round.scopes
+  const comparison = newComparison({ sourceCollection, scopes, limits, copyResult })
+  const foundDifferences = isFullRead
+    ? new Differences()
+    : await recheck(pending, comparison, context)
+  await addShardKeys(
+    resolveTargetName(sourceCollection.name, context.options),
+    sourceCollection,
+    context,
+  )
+  const foundBefore = foundDifferences.count('missing', 'different')
+  const volume = await compareScopes(comparison, foundDifferences, context)
+  for (const { shardKey } of scopes) comparedKeys.add(shardKey)
+  state.pending = foundDifferences
+  state.isRechecked = scopes.length === 0
+  state.rewritten += foundDifferences.count('missing', 'different') - foundBefore
+  state.volume = isFullRead ? volume : addVolumes(state.volume, volume)
+  state.unreadReason = await findUnreadPoints(sourceCollection, state.volume, context)
+}
+
+/** What is on the target only is looked at once more, and then told: it is not taken away. */
+function isEqual({ pending, unreadReason, isRechecked }: VerificationState): boolean {
+  const isCaughtUp = pending.count('missing', 'different') === 0
+  return isCaughtUp && unreadReason === undefined && (pending.count('extra') === 0 || isRechecked)
+}
+
+function newComparison({
+  sourceCollection,
+  scopes,
+  limits,
+  copyResult: { position, ids },
+}: Pick<Round, 'sourceCollection' | 'scopes' | 'copyResult'> & { limits: PageLimits }): Comparison {
+  const { wait, comparePageSize: pageSize } = limits
+  return {
+    input: { scopes, points: sourceCollection.info.points_count ?? 0, pageSize, wait },
+    tolerances: vectorTolerances(sourceCollection.info.config.params),
+    includesExtra: position.before === 0,
+    copiedIds: ids,
+    wait,
+  }
+}
+
+/** The source as it is now, with every point of both sides in the reach of readers. */
+async function rereadSource(name: string, context: RunContext): Promise<SourceCollection> {
+  const { source, target, options } = context
+  if ((await waitForReadablePoints(source, name, context)) === undefined)
+    throw collectionDeleted(name, source)
+  await waitForReadablePoints(target, resolveTargetName(name, options), context)
+  return readSourceCollection(name, context)
+}
+
+/**
+ * Whether the source has far more points than it shows. Those of a collection whose `prevent_unoptimized`
+ * was switched off stay hidden until they are indexed, and no engine tells how many they are.
+ */
+async function findUnreadPoints(
+  { name, info: infoBefore }: SourceCollection,
+  { points }: ReadVolume,
+  context: RunContext,
+): Promise<string | undefined> {
+  const { source, tools } = context
+  const infoAfter = await withBackoff(context, () =>
+    source.collections.collectionInfo(name, tools.signal),
+  )
+  const [countBefore, countAfter] = [infoBefore, infoAfter].map(
+    (info?: CollectionInfo) => info?.points_count ?? 0,
+  )
+  const counted = Math.min(countBefore ?? 0, countAfter ?? 0)
+  if (counted - points <= Math.max(MIN_COUNT_MARGIN, COUNT_MARGIN_RATIO * counted)) return undefined
+  return `the source counts about ${counted} points and shows ${points}: are the others not indexed yet, or is the collection being resharded?`
+}
+
+interface FinalInputs {
+  sourceCollection: SourceCollection
+  /** Shard keys that appeared in the last round. */
+  uncomparedKeys: ShardKey[]
+  copyResult: CopyResult
+}
+
+async function describeDifferences(
+  { pending, unreadReason }: VerificationState,
+  { sourceCollection, uncomparedKeys, copyResult }: FinalInputs,
+  context: RunContext,
+): Promise<string[]> {
+  const extraKeys = await extraShardKeys(sourceCollection, copyResult, context)
+  const hasExtra = pending.count('extra') > 0 || extraKeys.length > 0
+  return [
+    ...(unreadReason === undefined ? [] : [unreadReason]),
+    ...pending.describe(),
+    ...(extraKeys.length === 0 ? [] : [`shard keys on the target only: ${extraKeys.join(', ')}`]),
+    ...(hasExtra
+      ? ['what was deleted on the source during the migration stays on the target']
+      : []),
+    ...(uncomparedKeys.length === 0
+      ? []
+      : [`shard keys not compared: ${uncomparedKeys.join(', ')}`]),
+  ]
+}
+
+/** Keys of the target that the source has no more; of a target that had points before, only those that were copied. */
+async function extraShardKeys(
+  { name, keys }: SourceCollection,
+  { position, ids }: CopyResult,
+  context: RunContext,
+): Promise<ShardKey[]> {
+  const { target, tools, options } = context
+  if (keys.length === 0) return []
+  const isCopiedKey = (key: ShardKey) =>
+    position.before === 0 || ids?.shardKeys.includes(key) === true
+  const targetKeys = await withBackoff(context, () =>
+    target.points.shardKeys(resolveTargetName(name, options), tools.signal),
+  )
+  return targetKeys
+    .map(({ key }) => key)
+    .filter((key) => isCopiedKey(key) && !keys.some((sourceKey) => sourceKey.key === key))
+}
+
+interface VerificationEnd {
+  startedAt: Date
+  copyResult: CopyResult
+  differences: string[]
+}
+
+function toVerification(
+  state: VerificationState,
+  { startedAt, copyResult, differences }: VerificationEnd,
+  context: RunContext,
+): Verification {
+  const { volume, rewritten } = state
+  const finishedAt = context.tools.time.now()
+  const start = startedAt.toISOString()
+  const seconds = Math.round((finishedAt.getTime() - startedAt.getTime()) / 1000)
+  const cost = `${Math.ceil(volume.bytes / 1e6)} MB in ${seconds} s`
+  context.tools.log.info({ ...volume, rewritten, seconds, differences }, 'comparison ended')
+  const period = `compared whole from ${start} to ${finishedAt.toISOString()} (${cost})`
+  if (differences.length > 0) {
+    return {
+      summary: period,
+      difference: `${differences.join('; ')}; ${volume.points} points ${period}`,
+    }
+  }
+  const { position, ids } = copyResult
+  const { before } = position
+  const parts = [
+    before === 0
+      ? `${volume.points} points on both sides, each equal`
+      : `${volume.points} points of the source, each equal on the target`,
+    period,
+    ...(rewritten === 0
+      ? []
+      : [`${rewritten} differed at first and were copied again: the source takes writes`]),
+    ...(before === 0
+      ? []
+      : [`the target had about ${before} points before, and what else it has was not compared`]),
+    ...(ids === undefined || ids.isComplete
+      ? []
+      : ['points that were deleted on the source during the migration may be on the target']),
+  ]
+  return { summary: parts.join('; ') }
+}
+
+function addVolumes(left: ReadVolume, right: ReadVolume): ReadVolume {
+  return { points: left.points + right.points, bytes: left.bytes + right.bytes }
+}
+
+const MAX_BATCH_POINTS = 100
+const MAX_BATCH_BYTES = 8 * 1024 * 1024
+
+/** Answers with what still differs. Points that neither side has any more do not. */
+export async function recheck(
+  previous: Differences,
+  { input, tolerances, wait }: Comparison,
+  context: RunContext,
+): Promise<Differences> {
+  const stillDifferent = new Differences(previous.unlisted('extra'))
+  const size = new PageSizer(input.pageSize)
+  const shared: CopyContext = {
+    writeSlots: new Semaphore(),
+    size,
+    budget: new ByteBudget(),
+    context,
+    wait,
+  }
+  let batchSize = Math.min(MAX_BATCH_POINTS, input.pageSize)
+  for (const [scope, ids] of previous.ids('missing', 'different', 'extra')) {
+    for (let index = 0; index < ids.length;) {
+      const batch = ids.slice(index, index + batchSize)
+      try {
+        const { source, target } = await recopyPoints(scope, batch, shared)
+        for (const id of batch) {
+          const kind = differenceKind(toItem(id, source), toItem(id, target), tolerances)
+          if (kind !== undefined) stillDifferent.add(kind, scope, id)
+        }
+        index += batch.length
+      } catch (error) {
+        if (batch.length === 1 || !isTooLarge(error)) throw error
+        batchSize = Math.ceil(batch.length / 2)
+      }
+    }
+  }
+  return stillDifferent
+}
+
+/** What both sides have, once the source's points are written to the target. */
+async function recopyPoints(scope: CopyScope, ids: readonly string[], shared: CopyContext) {
+  const { source, target } = shared.context
+  const sourcePoints = await retrievePoints(source, scope, ids, shared)
+  await writePoints(toArrayPage([...sourcePoints.values()]), scope, shared)
+  return {
+    source: await retrievePoints(source, scope, ids, shared),
+    target: await retrievePoints(target, scope, ids, shared),
+  }
+}
+
+function retrievePoints(
+  { role, points }: Endpoint,
+  { name, targetName, shardKey }: CopyScope,
+  ids: readonly string[],
+  { context }: CopyContext,
+): Promise<Map<string, Buffer>> {
+  const collection = role === 'source' ? name : targetName
+  const options = { shardKey, maxBytes: ids.length === 1 ? Infinity : MAX_BATCH_BYTES }
+  return withBackoff(context, () => points.retrieve(collection, ids, options, context.tools.signal))
+}
+
+function toItem(id: string, pointsById: ReadonlyMap<string, Buffer>) {
+  const json = pointsById.get(id)
+  return json && { id, json }
+}

@@ -1,0 +1,167 @@
+/** Where a restore stands in one collection: what is back of it, as it is told and as it is gone on from. */
+import type { RestoredCollection, RestoreResult } from '../../crds/contract/restore-job.ts'
+import type { RestoreItem, SourceSnapshot } from './restore-item.ts'
+
+export type CurrentCollection = NonNullable<RestoreResult['current']>
+
+/** A recovery that a node may be at: of all it holds, or of one shard. */
+export type Recovery = NonNullable<CurrentCollection['running']>[number]
+
+/** Ids of shards there is room for; those beyond are taken once more after a kill. */
+const MAX_REPORTED_SHARDS = 2000
+
+/** Where an earlier attempt was in a collection. */
+export interface Checkpoint {
+  nodesDone: number
+  /** Ids of the shards that are back, of a backup by shard. */
+  shardsDone: number[]
+  isOurs: boolean
+  /** Recoveries that its nodes may still be at; `unknown`: its release did not record them. */
+  running: Recovery[] | 'unknown'
+  /** Replication factor that the collection had before. */
+  factor?: number | undefined
+}
+
+/** Nothing was done of another collection. */
+export function checkpointFor(
+  current: CurrentCollection | undefined,
+  collection: string,
+): Checkpoint {
+  if (current?.collection !== collection) {
+    return { nodesDone: 0, shardsDone: [], isOurs: false, running: [] }
+  }
+  const { nodesDone, shardsDone = [], isOurs, factor } = current
+  return { nodesDone, shardsDone, isOurs, factor, running: runningRecoveries(current) }
+}
+
+/** Before these steps of its release had passed, no node was asked for a recovery. */
+const STEPS_BEFORE_RECOVERY = ['begins', 'places its shards']
+
+function runningRecoveries({ running, step }: CurrentCollection): Recovery[] | 'unknown' {
+  return running ?? (STEPS_BEFORE_RECOVERY.includes(step) ? [] : 'unknown')
+}
+
+export function isSameRecovery(a: Recovery, b: Recovery): boolean {
+  return a.node === b.node && a.shard === b.shard
+}
+
+export function isStarted(checkpoint: Checkpoint): boolean {
+  return isPartlyRestored(checkpoint) || checkpoint.isOurs
+}
+
+/** Some of its points are back. */
+export function isPartlyRestored({ nodesDone, shardsDone }: Checkpoint): boolean {
+  return nodesDone > 0 || shardsDone.length > 0
+}
+
+/** Of the snapshots that are back. */
+export function restoredBytes(
+  { source }: RestoreItem,
+  { nodesDone, shardsDone }: Checkpoint,
+): number {
+  const isRestored = (snapshot: SourceSnapshot) =>
+    'shardId' in snapshot ? shardsDone.includes(snapshot.shardId) : snapshot.nodeIndex < nodesDone
+  const snapshots: SourceSnapshot[] = source.snapshots
+  return snapshots.filter(isRestored).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+}
+
+/** In the fields of its method. */
+export function doneFields({ method, source }: RestoreItem, { nodesDone, shardsDone }: Checkpoint) {
+  return { nodesDone, ...(method === 'Shard' && { shards: source.shards.length, shardsDone }) }
+}
+
+export function formatDone({ nodesDone, nodes, shardsDone, shards }: CurrentCollection): string {
+  if (shards === undefined) return `${nodesDone} of ${nodes} nodes done`
+  return `${shardsDone?.length ?? 0} of ${shards} shards done`
+}
+
+export function truncateShards({ shardsDone, ...current }: CurrentCollection): CurrentCollection {
+  if (shardsDone === undefined) return current
+  return { ...current, shardsDone: shardsDone.slice(0, MAX_REPORTED_SHARDS) }
+}
+
+/** `back`: Failed, but its points are in place. */
+export type CollectionState = 'completed' | 'failed' | 'back' | 'pending'
+
+const STATE_LETTERS = {
+  completed: 'C',
+  failed: 'F',
+  back: 'B',
+  pending: 'P',
+} as const satisfies Record<CollectionState, string>
+const STATE_BY_LETTER = new Map(
+  Object.entries(STATE_LETTERS).map(([state, letter]) => [letter, state as CollectionState]),
+)
+
+export function stateOf({ status, isInPlace }: RestoredCollection): CollectionState {
+  if (status === 'Completed') return 'completed'
+  if (status !== 'Failed') return 'pending'
+  return isInPlace === true ? 'back' : 'failed'
+}
+
+/** As `300C2F148P`. */
+export function encodeStates(states: readonly CollectionState[]): string {
+  let text = ''
+  for (let from = 0; from < states.length;) {
+    const state = states[from] ?? 'pending'
+    let to = from
+    while (states[to] === state) to += 1
+    text += `${to - from}${STATE_LETTERS[state]}`
+    from = to
+  }
+  return text
+}
+
+/** Undefined unless it is of so many collections. */
+export function decodeStates(text: string, length: number): CollectionState[] | undefined {
+  const states: CollectionState[] = []
+  for (const [, count = '', letter = ''] of text.matchAll(/(\d{1,9})(\D)/g)) {
+    const state = STATE_BY_LETTER.get(letter as (typeof STATE_LETTERS)[CollectionState])
+    if (state === undefined || states.length + Number(count) > length) return undefined
+    states.push(...Array.from({ length: Number(count) }, () => state))
+  }
+  return states.length === length ? states : undefined
+}
+
+export class CollectionProgress {
+  #restored = 0
+  /** Of snapshots that are sent at this moment, by key. */
+  readonly #inTransit = new Map<string, number>()
+  /** When this attempt began to move bytes, in milliseconds, and how many it has moved. */
+  #startedAt = 0
+  #moved = 0
+
+  start(now: number): void {
+    this.#startedAt = now
+  }
+
+  /** Another collection, of which so many bytes were back before. */
+  startCollection(restored: number): void {
+    this.#restored = restored
+    this.#inTransit.clear()
+  }
+
+  /** A snapshot passes through us from its first byte on, perhaps once more. */
+  startUpload(key: string): void {
+    this.#inTransit.set(key, 0)
+  }
+
+  addSent(key: string, bytes: number): void {
+    this.#inTransit.set(key, (this.#inTransit.get(key) ?? 0) + bytes)
+  }
+
+  snapshotRestored(key: string, bytes: number): void {
+    this.#inTransit.delete(key)
+    this.#restored += bytes
+    this.#moved += bytes
+  }
+
+  get bytes(): number {
+    return [...this.#inTransit.values()].reduce((sum, bytes) => sum + bytes, this.#restored)
+  }
+
+  /** Bytes in a second, since this attempt began. */
+  bytesPerSecond(now: number): number {
+    return this.#moved / (Math.max(1, now - this.#startedAt) / 1000)
+  }
+}

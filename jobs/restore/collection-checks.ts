@@ -1,0 +1,193 @@
+/**
+ * What is looked at before anything is touched, collection by collection: the objects in the bucket, what
+ * stands at the target under that name, and what the priority would do to it.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import { isPlainObject, ownValue, type PlainObject } from '../../crds/engine/plain-object.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import { retryTransient, runGroupsConcurrently } from '../retry.ts'
+import { collectionsOn, engineOn, recoveryOn, type PreflightContext } from './context.ts'
+import {
+  disagreement,
+  replicasOnFirstNode,
+  type ReplicaStates,
+  type ShardView,
+} from './placement.ts'
+import type { RestoreItem } from './restore-item.ts'
+import { checkShardIds, withTargetIds } from './shard-ids.ts'
+import { tryReadShardView } from './wait-for-shards.ts'
+
+/** Objects that are asked for at a time: a store answers each after some milliseconds, near or far. */
+const OBJECT_CONCURRENCY = 8
+
+/**
+ * Throws with the first reason why this collection cannot be restored; answers where its shards are at
+ * the target, if it is there.
+ */
+export async function checkCollection(
+  item: RestoreItem,
+  context: PreflightContext,
+): Promise<ShardView | undefined> {
+  const { source, name } = item
+  const [, target] = await Promise.all([
+    checkObjects(source, context),
+    retryTransient(context, () => findCollection(name, context)),
+  ])
+  if (target !== undefined) checkSameSchema(name, source, target.live)
+  const view = target && (await retryTransient(context, () => readShardView(name, context)))
+  if (view === undefined) checkShardIds(item)
+  const resolved = withTargetIds(item, view)
+  // Where nodes disagree, that is repaired first, and looked at then.
+  if (view !== undefined && disagreement(view) === undefined) {
+    checkSameShards(name, resolved.source, view)
+  }
+  rejectPriority(resolved, view && replicasOnFirstNode(view), context)
+  return view
+}
+
+/** The collection at the target; undefined when there is none. An alias is none, and cannot become one. */
+export async function findCollection(
+  name: string,
+  context: PreflightContext,
+): Promise<{ live: RestoreCollectionInfo } | undefined> {
+  const { signal } = context.tools
+  const [names, aliases] = await Promise.all([
+    engineOn(context, 0).collections(signal),
+    collectionsOn(context, 0).aliases(signal),
+  ])
+  if (names.includes(name)) {
+    const live = await recoveryOn(context, 0).collection(name, signal)
+    return live && { live }
+  }
+  const alias = aliases.find(({ alias_name }) => alias_name === name)
+  if (alias === undefined) return undefined
+  throw new Rejected(
+    `${name} is an alias of collection ${alias.collection_name} at the target: use collectionMapping`,
+  )
+}
+
+/** Where its shards are; throws where a node cannot be asked. */
+export async function readShardView(name: string, context: PreflightContext): Promise<ShardView> {
+  const view = await tryReadShardView(name, context)
+  if (typeof view === 'string') throw new EngineError(view)
+  return view
+}
+
+async function checkObjects(
+  { snapshots }: RestoreItem['source'],
+  context: PreflightContext,
+): Promise<void> {
+  const { bucket, tools } = context
+  const groups = snapshots.map((snapshot) => [snapshot])
+  await runGroupsConcurrently(groups, OBJECT_CONCURRENCY, async ({ key, sizeBytes }) => {
+    const size = await bucket.size(key, tools.signal)
+    if (size === sizeBytes) return
+    const address = `s3://${bucket.name}/${key}`
+    if (size === undefined) throw new Rejected(`${address} is missing`)
+    throw new Rejected(`${address} has ${size} bytes, not the ${sizeBytes} of the manifest`)
+  })
+}
+
+/** What a PATCH can change is no obstacle: it is set as in the backup (config.ts). */
+function checkSameSchema(
+  name: string,
+  source: RestoreItem['source'],
+  live: RestoreCollectionInfo,
+): void {
+  const [recorded, current] = [immutableParams(source.config), immutableParams(live.config)]
+  for (const part of ['vectors', 'sparse_vectors', 'shard_number', 'sharding_method']) {
+    const [expected, actual] = [
+      recorded[part] ?? defaultValue(part),
+      current[part] ?? defaultValue(part),
+    ]
+    if (isDeepStrictEqual(expected, actual)) continue
+    throw new Rejected(
+      `collection ${name} is at the target with other ${part} than in the backup: ${JSON.stringify(actual)} instead of ${JSON.stringify(expected)}`.slice(
+        0,
+        1024,
+      ),
+    )
+  }
+}
+
+function immutableParams({ params }: RestoreCollectionInfo['config']): PlainObject {
+  return {
+    ...params,
+    vectors: vectorFields(params['vectors'], DENSE_FIELDS),
+    sparse_vectors: vectorFields(params['sparse_vectors'], SPARSE_FIELDS),
+  }
+}
+
+/** What of a dense vector cannot be changed. */
+const DENSE_FIELDS = ['size', 'distance', 'datatype', 'multivector_config']
+/** Of a sparse one, only its name; `index.datatype` is that of what it stores. */
+const SPARSE_FIELDS = ['datatype']
+
+/** By name, reduced to some of its fields; the one unnamed vector is an object with a number as `size`. */
+function vectorFields(vectors: unknown, fields: string[]): unknown {
+  if (!isPlainObject(vectors)) return undefined
+  if (typeof ownValue(vectors, 'size') === 'number') return pickFields(vectors, fields)
+  const entries = Object.entries(vectors).map(([name, vector]) => [
+    name,
+    pickFields(ownValue(vector, 'index') ?? vector, fields),
+  ])
+  return Object.fromEntries(entries)
+}
+
+/** Null is as good as absent. */
+function pickFields(vector: unknown, fields: string[]): PlainObject {
+  const entries = fields.flatMap((field) => {
+    const value = ownValue(vector, field) ?? undefined
+    return value === undefined ? [] : [[field, value]]
+  })
+  return Object.fromEntries(entries) as PlainObject
+}
+
+/** What an absent part means. */
+function defaultValue(field: string): unknown {
+  return field === 'sharding_method' ? 'auto' : {}
+}
+
+/** With other ids or keys, points would land among those of another key (facts 6.4). */
+function checkSameShards(name: string, { shards }: RestoreItem['source'], view: ShardView): void {
+  const recorded = shards.map(({ shardId, shardKey }) => [shardId, shardKey ?? null])
+  const current = [...replicasOnFirstNode(view).keys()].map((id) => [id, view.keys.get(id) ?? null])
+  if (isDeepStrictEqual(recorded.sort(byId), current.sort(byId))) return
+  throw new Rejected(
+    `collection ${name} is at the target with other shards or shard keys than in the backup`,
+  )
+}
+
+function byId([a]: unknown[], [b]: unknown[]): number {
+  return Number(a) - Number(b)
+}
+
+/** Other priorities do no harm only where no other node holds a copy, or will hold one. */
+export function rejectPriority(
+  item: RestoreItem,
+  replicas: ReplicaStates | undefined,
+  { priority, plan }: Pick<PreflightContext, 'priority' | 'plan'>,
+): void {
+  if (priority === 'snapshot' || plan.cluster.replicas === 1) return
+  if (isSoleReplica(item, replicas)) return
+  const reason =
+    priority === 'replica'
+      ? 'it stops the consensus of engines from 1.18 on for good'
+      : 'it leaves copies that differ'
+  throw new Rejected(
+    `priority ${priority} is refused for collection ${item.source.name}: ${reason} where another node holds, or will hold, a copy; use snapshot`,
+  )
+}
+
+/** Whether each shard has one copy at most, where its snapshot goes: a shard goes to the node that has it. */
+function isSoleReplica(
+  { method, source }: RestoreItem,
+  replicas: ReplicaStates | undefined,
+): boolean {
+  return source.shards.every(({ shardId, nodes }) => {
+    const holders = [...(replicas?.get(shardId)?.keys() ?? [])]
+    if (method === 'Shard') return holders.length <= 1
+    return nodes.length === 1 && isDeepStrictEqual(holders, nodes)
+  })
+}

@@ -1,0 +1,200 @@
+/**
+ * How a snapshot comes to a node. That of a whole node is downloaded by the node from an address signed
+ * just before or, where the node cannot, sent by the Job. That of a shard is always sent: the engine shows
+ * a recovery of a shard only after its download, so one whose answer is lost could replace the shard long
+ * after everything else has ended. Bytes that are sent stop with the Job. Nothing touches our disk.
+ */
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { EngineError, StorageError } from '../../crds/contract/errors.ts'
+import { manifestKey } from '../../crds/contract/backup-keys.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import {
+  isFetchRefused,
+  hasRecoveryEnded,
+  type RecoveryTarget,
+} from '../clients/engine/recovery.ts'
+import type { Recovery } from './checkpoint.ts'
+import type { SourceSnapshot } from './restore-item.ts'
+import { ordinals, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
+
+type DeliveryMode = 'fetch' | 'upload'
+
+const CLEAN_UP_MS = 20_000
+
+/** One snapshot, and the node that takes it. */
+export interface SnapshotDelivery {
+  node: number
+  target: RecoveryTarget
+  snapshot: SourceSnapshot
+  /** Hex SHA-256 that the engine compares with what it has downloaded. */
+  checksum: string | undefined
+}
+
+/** Answers how it came once the node has taken it. */
+export async function deliverSnapshot(
+  delivery: SnapshotDelivery,
+  context: RunContext,
+): Promise<DeliveryMode> {
+  const { node, target } = delivery
+  if (target.shard !== undefined) {
+    await uploadSnapshot(delivery, context)
+    return 'upload'
+  }
+  const mode =
+    context.deliveryModes.get(node) ?? (await detectDeliveryMode(target.collection, node, context))
+  if (mode === 'fetch') {
+    const refusedReason = await fetchSnapshot(delivery, context)
+    if (refusedReason === undefined) return 'fetch'
+    switchToUpload(node, refusedReason, context)
+  }
+  await uploadSnapshot(delivery, context)
+  return 'upload'
+}
+
+/** Asks all nodes of which it is not known at the same time; one that cannot be asked now is asked later. */
+export async function detectDeliveryModes(name: string, context: RunContext): Promise<void> {
+  const undetected = ordinals(context).filter((node) => !context.deliveryModes.has(node))
+  await Promise.all(
+    undetected.map((node) =>
+      detectDeliveryMode(name, node, context).catch((error: unknown) => {
+        if (!(error instanceof EngineError)) throw error
+      }),
+    ),
+  )
+}
+
+/** Found out with the manifest, before anything is touched: its bytes are refused, whoever fetches them. */
+async function detectDeliveryMode(
+  name: string,
+  node: number,
+  context: RunContext,
+): Promise<DeliveryMode> {
+  const { signal } = context.tools
+  const url = await context.bucket.presignedUrl(manifestKey(context.folder), signal)
+  const reason = await recoveryOn(context, node).unreachableReason(name, url, signal)
+  if (reason !== undefined) return switchToUpload(node, reason, context)
+  context.deliveryModes.set(node, 'fetch')
+  return 'fetch'
+}
+
+function switchToUpload(
+  node: number,
+  reason: string,
+  { tools, deliveryModes }: RunContext,
+): DeliveryMode {
+  tools.log.warn({ node, reason }, `node ${node} cannot fetch from the bucket: sends it snapshots`)
+  deliveryModes.set(node, 'upload')
+  return 'upload'
+}
+
+/** Why the node did not fetch it, and touched nothing; undefined when it has taken it. */
+async function fetchSnapshot(
+  { node, target, snapshot, checksum }: SnapshotDelivery,
+  context: RunContext,
+): Promise<string | undefined> {
+  const { bucket, priority, tools, progress } = context
+  const { key, sizeBytes: size } = snapshot
+  // Signed now: a restore may take longer than an address lasts.
+  const url = await bucket.presignedUrl(key, tools.signal)
+  await progress.recoveryStarted({ node })
+  try {
+    await trackRecovery({ node }, context, () =>
+      recoveryOn(context, node).recover(target, { url, priority, checksum, size }, tools.signal),
+    )
+    return undefined
+  } catch (error) {
+    if (error instanceof EngineError && isFetchRefused(error)) return error.message
+    throw error
+  }
+}
+
+async function uploadSnapshot(
+  { node, target, snapshot }: SnapshotDelivery,
+  context: RunContext,
+): Promise<void> {
+  const { bucket, priority, tools, plan, progress } = context
+  const { key, sizeBytes: size } = snapshot
+  const file = `${plan.uid}-${node}.snapshot`
+  const recovery = { node, ...(target.shard !== undefined && { shard: target.shard }) }
+  progress.uploadStarted(key)
+  const bytes = await bucket.read(key, tools.signal)
+  const failure = { reason: undefined as unknown }
+  const source = Readable.from(verifiedBytes(bytes, snapshot, failure, progress), {
+    objectMode: false,
+  })
+  const beforeEnd = () => progress.recoveryStarted(recovery)
+  try {
+    await trackRecovery(recovery, context, () =>
+      recoveryOn(context, node).upload(
+        target,
+        { file, source, size, priority, beforeEnd },
+        tools.signal,
+      ),
+    )
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    // That the call broke off is only what followed from it.
+    throw failure.reason ?? error
+  } finally {
+    bytes.destroy()
+    if (target.shard === undefined)
+      await deleteUploadedFile(target.collection, { node, file }, context)
+  }
+}
+
+/** An answer of the engine itself, be it an error, ends the recovery; without one it may go on. */
+async function trackRecovery(
+  recovery: Recovery,
+  { progress }: Pick<RunContext, 'progress'>,
+  call: () => Promise<void>,
+): Promise<void> {
+  try {
+    await call()
+  } catch (error) {
+    if (error instanceof EngineError && hasRecoveryEnded(error)) progress.recoveryEnded(recovery)
+    throw error
+  }
+  progress.recoveryEnded(recovery)
+}
+
+/** The bytes as they pass; ends with an error where they are not those of the manifest. */
+async function* verifiedBytes(
+  bytes: AsyncIterable<Uint8Array>,
+  { key, sizeBytes, sha256 }: SourceSnapshot,
+  failure: { reason: unknown },
+  { bytesSent }: Pick<RunContext['progress'], 'bytesSent'>,
+): AsyncGenerator<Uint8Array> {
+  const hash = createHash('sha256')
+  let length = 0
+  try {
+    for await (const chunk of bytes) {
+      hash.update(chunk)
+      length += chunk.length
+      bytesSent(key, chunk.length)
+      yield chunk
+    }
+  } catch (cause) {
+    failure.reason = new EngineError(`${key} broke off: ${errorMessage(cause)}`, { cause })
+    throw failure.reason
+  }
+  const isSameHash = sha256 === undefined || hash.digest('hex') === sha256
+  if (length === sizeBytes && isSameHash) return
+  failure.reason = new StorageError(`${key} is not the object that was backed up: its bytes differ`)
+  throw failure.reason
+}
+
+/** What is sent for a collection is kept by the node under its name, and fills its disk until it is deleted. */
+async function deleteUploadedFile(
+  name: string,
+  { node, file }: { node: number; file: string },
+  context: RunContext,
+): Promise<void> {
+  try {
+    // Not the signal of the Job: this is what is still done when it aborts.
+    await snapshotsOn(context, node).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
+  } catch (error) {
+    if (error instanceof EngineError && error.status === 404) return
+    context.tools.log.warn({ node, file, reason: errorMessage(error) }, 'file not deleted')
+  }
+}

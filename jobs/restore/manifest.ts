@@ -1,0 +1,182 @@
+/**
+ * What is restored: the manifest, and the choice the spec makes of it. A manifest comes from a bucket,
+ * so nothing in it is trusted that would lead out of its own folder.
+ */
+import { Rejected } from '../../crds/contract/errors.ts'
+import { manifestKey } from '../../crds/contract/backup-keys.ts'
+import { MANIFEST_VERSION, isShardManifest } from '../../crds/contract/manifest.ts'
+import { parseManifest, parseForeignManifest, isForeignManifest } from '../manifest-check.ts'
+import type { RestorePlan } from '../../crds/contract/restore-job.ts'
+import type { RestoreSpec } from '../../crds/restore.ts'
+import { formatBytes } from '../../crds/units.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
+import { collectionFromSnapshots } from './snapshot-metadata.ts'
+import type { SourceManifest, SourceSnapshot, RestoreItem } from './restore-item.ts'
+
+/** The Job has 512 MiB; a thousand collections of a thousand shards need less than this. */
+const MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+const MAX_LISTED = 10
+
+/** Folder of the manifest, as keys begin. */
+export function manifestFolder({ source }: Pick<RestorePlan, 'source'>): string {
+  const parts = source.path.split('/').filter((part) => part !== '')
+  return parts.length === 0 ? '' : `${parts.join('/')}/`
+}
+
+interface ManifestRequest {
+  bucket: Bucket
+  plan: RestorePlan
+  /** What the spec asks for: of another program's backup, only these are looked into. */
+  collections: string[] | undefined
+  signal: AbortSignal
+}
+
+export async function readManifest(request: ManifestRequest): Promise<SourceManifest> {
+  const { bucket, plan, signal } = request
+  const folder = manifestFolder(plan)
+  const key = manifestKey(folder)
+  const address = `s3://${bucket.name}/${key}`
+  const size = await bucket.size(key, signal)
+  if (size === undefined) throw new Rejected(`there is no ${address}: the backup was not finished`)
+  if (size > MAX_MANIFEST_BYTES) {
+    throw new Rejected(
+      `${address} has ${formatBytes(size)}, more than ${formatBytes(MAX_MANIFEST_BYTES)}`,
+    )
+  }
+  const value = await bucket.getJson(key, signal)
+  if (isForeignManifest(value)) return readExternalManifest(value, request)
+  const manifest = parseManifest(value)
+  if (plan.backup !== undefined && manifest.uid !== plan.backup.uid) {
+    throw new Rejected(`${address} is that of another backup: its uid is ${manifest.uid}`)
+  }
+  checkManifest(manifest, folder, plan)
+  return manifest
+}
+
+/** What it does not say is read from its snapshots. */
+async function readExternalManifest(
+  value: unknown,
+  { bucket, plan, collections: selected, signal }: ManifestRequest,
+): Promise<SourceManifest> {
+  const { collections, ...manifest } = parseForeignManifest(value)
+  if (plan.backup !== undefined) {
+    throw new Rejected(
+      `manifest.json has no manifestVersion: it is not that of VecBackup ${plan.backup.name}, but one that another program wrote. Restore it with spec.source`,
+    )
+  }
+  checkManifest(
+    { manifestVersion: MANIFEST_VERSION.Node, ...manifest, collections },
+    manifestFolder(plan),
+    plan,
+  )
+  const source: SourceManifest = {
+    manifestVersion: MANIFEST_VERSION.Node,
+    ...manifest,
+    collections: [],
+  }
+  for (const collection of collections) {
+    if (selected !== undefined && !selected.includes(collection.name)) continue
+    source.collections.push(await collectionFromSnapshots(collection, bucket, signal))
+  }
+  return source
+}
+
+type ManifestOutline = Pick<SourceManifest, 'manifestVersion' | 'nodeCount'> & {
+  collections: readonly { name: string; snapshots: readonly { key: string }[] }[]
+}
+
+function checkManifest(manifest: ManifestOutline, folder: string, { cluster }: RestorePlan): void {
+  rejectKeysOutsideFolder(manifest, folder)
+  rejectDuplicateCollections(manifest)
+  requireSameNodeCount(manifest, cluster.replicas)
+}
+
+/** The shards of a node are one file, which only a node can take as a whole. */
+function requireSameNodeCount(manifest: ManifestOutline, replicas: number): void {
+  if (isShardManifest(manifest) || manifest.nodeCount === replicas) return
+  throw new Rejected(
+    `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${replicas}; a backup with spec.method Shard is restored into any number of nodes`,
+  )
+}
+
+/** What the manifest of another program does not let a restore check. */
+export function unverifiableNotes({ uid, collections }: SourceManifest): string[] {
+  if (uid !== undefined) return []
+  const snapshots = collections.flatMap(
+    (collection): readonly SourceSnapshot[] => collection.snapshots,
+  )
+  const withoutChecksum = snapshots.filter(({ sha256 }) => sha256 === undefined)
+  return [
+    'manifest.json is of another program: it has no engine version, aliases and counts of points to compare',
+    ...(withoutChecksum.length > 0
+      ? [`${withoutChecksum.length} snapshots have no checksum: only their sizes were compared`]
+      : []),
+  ]
+}
+
+/** The collections the spec asks for, each under the name it gets. */
+export function selectItems(
+  manifest: SourceManifest,
+  spec: Pick<RestoreSpec, 'collections' | 'collectionMapping'>,
+): RestoreItem[] {
+  const byName = new Map(allItems(manifest).map((item) => [item.name, item]))
+  const names = [...new Set(spec.collections ?? byName.keys())]
+  const missing = names.filter((name) => !byName.has(name))
+  if (missing.length > 0)
+    throw new Rejected(`Collections not present in backup: ${joinNames(missing)}`)
+  const mapping = new Map(Object.entries(spec.collectionMapping))
+  // A name that was misspelt would be restored over the collection it was to be kept apart from.
+  const unused = [...mapping.keys()].filter((name) => !names.includes(name))
+  if (unused.length > 0) {
+    throw new Rejected(
+      `collectionMapping names collections that are not restored: ${joinNames(unused)}`,
+    )
+  }
+  const items = names.flatMap((name) => {
+    const item = byName.get(name)
+    return item === undefined ? [] : [{ ...item, name: mapping.get(name) ?? name }]
+  })
+  rejectNameCollisions(items)
+  return items
+}
+
+/** Each under its own name. */
+function allItems(manifest: SourceManifest): RestoreItem[] {
+  if (!isShardManifest(manifest)) {
+    return manifest.collections.map((source) => ({ method: 'Node', source, name: source.name }))
+  }
+  const { nodeCount, collections } = manifest
+  return collections.map((source) => ({ method: 'Shard', source, name: source.name, nodeCount }))
+}
+
+function rejectNameCollisions(items: RestoreItem[]): void {
+  for (const [name, sources] of Map.groupBy(items, (item) => item.name)) {
+    if (sources.length < 2) continue
+    const names = sources.map(({ source }) => source.name)
+    throw new Rejected(`collectionMapping: ${names.join(' and ')} would both become ${name}`)
+  }
+}
+
+function rejectDuplicateCollections({ collections }: ManifestOutline): void {
+  const names = new Set<string>()
+  for (const { name } of collections) {
+    if (names.has(name)) throw new Rejected(`manifest.json: collection ${name} is in it twice`)
+    names.add(name)
+  }
+}
+
+/** The credentials may read more of the bucket than this backup. */
+function rejectKeysOutsideFolder({ collections }: ManifestOutline, folder: string): void {
+  for (const { snapshots } of collections) {
+    for (const { key } of snapshots) {
+      const segments = key.split('/')
+      if (key.startsWith(folder) && !segments.includes('..') && !segments.includes('.')) continue
+      throw new Rejected(`manifest.json: key ${key} is not in the folder of this backup`)
+    }
+  }
+}
+
+function joinNames(names: string[]): string {
+  const suffix = names.length > MAX_LISTED ? ` and ${names.length - MAX_LISTED} more` : ''
+  return names.slice(0, MAX_LISTED).join(', ') + suffix
+}

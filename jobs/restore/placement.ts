@@ -1,0 +1,226 @@
+/**
+ * Which nodes get which shards: each stays where it is at the target or was at the source, and where the
+ * target has another number of nodes it goes where the fewest bytes are.
+ */
+import { Rejected } from '../../crds/contract/errors.ts'
+import type { ConsensusStatus, RestoreClusterInfo } from '../clients/engine/recovery-responses.ts'
+import type { RestoreItem } from './restore-item.ts'
+
+/** Nodes of each shard, by ordinal: the first takes its snapshot, the others get copies of it. */
+export type Placement = Map<number, number[]>
+
+/** Bytes that each node is given, by ordinal. */
+export type BytesByNode = number[]
+
+export interface TargetTopology {
+  /** Nodes there are. */
+  nodes: number
+  /** What spec.replicationFactor says. */
+  replicationFactor: number | undefined
+}
+
+/** What stands at the target, and what was decided before. */
+export interface PlacementHints {
+  view?: ShardView | undefined
+  planned?: Placement | undefined
+}
+
+/** What its nodes are given is added to `load`. */
+export function planPlacement(
+  item: RestoreItem,
+  { view, planned }: PlacementHints,
+  target: TargetTopology,
+  load: BytesByNode = emptyLoad(target),
+): Placement {
+  const { source } = item
+  // The snapshots of nodes bring their shards where they were.
+  if (item.method === 'Node' && target.replicationFactor === undefined) {
+    return new Map(source.shards.map(({ shardId, nodes }) => [shardId, nodes]))
+  }
+  const current = view && replicasOnFirstNode(view)
+  const hasSameNodeCount = item.method === 'Node' || item.nodeCount === target.nodes
+  const requests = source.shards.map(({ shardId, nodes }) => ({
+    shardId,
+    bytes: shardBytes(item, shardId),
+    replicas: replicaCount(nodes.length, item, target),
+    preferences: [
+      [...(current?.get(shardId)?.keys() ?? [])].filter((node) => node < target.nodes),
+      planned?.get(shardId) ?? [],
+      hasSameNodeCount ? nodes : [],
+      [...load.keys()],
+    ],
+  }))
+  return assign(requests, load)
+}
+
+/** Nothing on any node. */
+export function emptyLoad({ nodes }: Pick<TargetTopology, 'nodes'>): BytesByNode {
+  return Array.from({ length: nodes }, () => 0)
+}
+
+/** What a collection is to have of each shard; a backup by node comes back into as many nodes. */
+export function targetFactor(item: RestoreItem, target: TargetTopology): number {
+  const recorded = recordedFactor(item)
+  if (item.method === 'Node' && target.replicationFactor === undefined) return recorded
+  return Math.min(target.replicationFactor ?? recorded, target.nodes)
+}
+
+export function recordedFactor({ method, source }: RestoreItem): number {
+  return method === 'Shard'
+    ? source.replicationFactor
+    : Number(source.config.params['replication_factor'] ?? 1)
+}
+
+/** A key may have been made with another factor than its collection: its shards then have that again. */
+function replicaCount(holders: number, item: RestoreItem, target: TargetTopology): number {
+  const { replicationFactor, nodes } = target
+  if (replicationFactor !== undefined) return Math.min(replicationFactor, nodes)
+  const recorded = recordedFactor(item)
+  const possible = item.method === 'Shard' ? item.nodeCount : nodes
+  const followsFactor = holders === Math.min(recorded, possible)
+  return Math.min(followsFactor ? recorded : holders, nodes)
+}
+
+/** Of a snapshot of all shards of a node nobody knows what is whose. */
+function shardBytes({ method, source }: RestoreItem, id: number): number {
+  if (method === 'Node') return 1
+  return source.snapshots.find(({ shardId }) => shardId === id)?.sizeBytes ?? 0
+}
+
+interface ShardRequest {
+  shardId: number
+  bytes: number
+  replicas: number
+  /** Nodes it may be on; those of a list that stands before another rather than those of that one. */
+  preferences: number[][]
+}
+
+/** The first copy of every shard before the second of any: they are what is fetched at once. */
+function assign(requests: ShardRequest[], load: BytesByNode): Placement {
+  const placement: Placement = new Map(requests.map(({ shardId }) => [shardId, []]))
+  const largestFirst = requests.toSorted((a, b) => b.bytes - a.bytes || a.shardId - b.shardId)
+  const maxReplicas = Math.max(0, ...requests.map(({ replicas }) => replicas))
+  for (let replica = 0; replica < maxReplicas; replica += 1) {
+    for (const { shardId, bytes, replicas, preferences } of largestFirst) {
+      const assigned = placement.get(shardId) ?? []
+      const candidates = preferences.map((nodes) =>
+        nodes.filter((node) => !assigned.includes(node)),
+      )
+      const node = leastLoaded(candidates.find((nodes) => nodes.length > 0) ?? [], load)
+      if (replica >= replicas || node === undefined) continue
+      assigned.push(node)
+      load[node] = (load[node] ?? 0) + bytes
+    }
+  }
+  return placement
+}
+
+function leastLoaded(nodes: number[], load: BytesByNode): number | undefined {
+  const [first] = nodes.toSorted((a, b) => (load[a] ?? 0) - (load[b] ?? 0) || a - b)
+  return first
+}
+
+/** State of each copy, by ordinal of its node, of each shard. A peer that is none of the pods is itself. */
+export type ReplicaStates = Map<number, Map<number, string>>
+
+/** What all nodes say at about one moment. */
+export interface ShardView {
+  /** By ordinal of the node that says so. */
+  replicas: ReplicaStates[]
+  /** Key of each shard, under custom sharding. */
+  keys: Map<number, string | number>
+  /** Peer ids by ordinal. */
+  peers: number[]
+  /** Why the nodes are not at rest; undefined when they are. */
+  unrest?: string
+}
+
+/** Where each shard is, when nodes disagree as the first of them says. */
+export function replicasOnFirstNode({ replicas: [first] }: ShardView): ReplicaStates {
+  return first ?? new Map<number, Map<number, string>>()
+}
+
+/** Throws where consensus is dead. */
+export function shardView(placements: RestoreClusterInfo[], views: ConsensusStatus[]): ShardView {
+  const peers = placements.map(({ peer_id }) => peer_id)
+  const ordinalOf = (peer: number) => {
+    const ordinal = peers.indexOf(peer)
+    return ordinal === -1 ? peer : ordinal
+  }
+  const keys = new Map<number, string | number>()
+  const replicas = placements.map(({ peer_id, local_shards, remote_shards }) => {
+    const byShard: ReplicaStates = new Map()
+    const shards = [...local_shards.map((shard) => ({ ...shard, peer_id })), ...remote_shards]
+    for (const { shard_id, shard_key, peer_id: peer, state } of shards) {
+      if (shard_key != null) keys.set(shard_id, shard_key)
+      const shard = byShard.get(shard_id) ?? new Map<number, string>()
+      byShard.set(shard_id, shard.set(ordinalOf(peer), state))
+    }
+    return byShard
+  })
+  const unrest = transferInProgress(placements, ordinalOf) ?? raftBacklog(views)
+  return { replicas, keys, peers, ...(unrest !== undefined && { unrest }) }
+}
+
+/** Why it is not to be built upon; undefined where all nodes agree and nothing moves. */
+export function unstableReason(view: ShardView): string | undefined {
+  return view.unrest ?? disagreement(view) ?? inactiveReplica(view.replicas)
+}
+
+export function disagreement({ replicas: [first, ...others] }: ShardView): string | undefined {
+  const index = others.findIndex((other) => fingerprint(other) !== fingerprint(first))
+  return index === -1 ? undefined : `nodes 0 and ${index + 1} disagree about its copies`
+}
+
+function inactiveReplica(all: ReplicaStates[]): string | undefined {
+  for (const replicas of all) {
+    for (const [shard, states] of replicas) {
+      for (const [ordinal, state] of states) {
+        if (state !== 'Active') return `shard ${shard} on node ${ordinal} is ${state}`
+      }
+    }
+  }
+  return undefined
+}
+
+function transferInProgress(
+  placements: RestoreClusterInfo[],
+  ordinalOf: (peer: number) => number,
+): string | undefined {
+  for (const { shard_transfers, resharding_operations = [] } of placements) {
+    const [transfer] = shard_transfers
+    if (transfer !== undefined) {
+      const { shard_id, from, to, comment } = transfer
+      const text = `shard ${shard_id} is on its way from node ${ordinalOf(from)} to node ${ordinalOf(to)}`
+      return comment == null ? text : `${text} (${comment})`
+    }
+    if (resharding_operations.length > 0) return 'the number of its shards is being changed'
+  }
+  return undefined
+}
+
+/** Throws where consensus is dead: nothing that is waited for would come. */
+function raftBacklog(views: ConsensusStatus[]): string | undefined {
+  const commits = new Set<number>()
+  for (const [ordinal, view] of views.entries()) {
+    if (view.status === 'disabled') continue
+    const { consensus_thread_status: thread, err } = view.consensus_thread_status
+    if (thread !== 'working') {
+      throw new Rejected(`consensus is ${thread} on node ${ordinal}: ${err ?? 'no reason given'}`)
+    }
+    if (view.raft_info.pending_operations > 0)
+      return `node ${ordinal} has not applied all that was agreed on`
+    commits.add(view.raft_info.commit)
+  }
+  return commits.size > 1 ? 'the nodes have not applied the same' : undefined
+}
+
+/** The same text for the same copies. */
+export function fingerprint(replicas: ReplicaStates | undefined): string {
+  const shards = [...(replicas ?? [])].map(([shard, states]) => [shard, [...states].sort(byFirst)])
+  return JSON.stringify(shards.sort(byFirst))
+}
+
+function byFirst([a]: unknown[], [b]: unknown[]): number {
+  return Number(a) - Number(b)
+}

@@ -1,0 +1,305 @@
+/**
+ * What proves that the points are back: every copy of every shard is counted on its own node and compared
+ * with the other copies and with the backup. What the backup cannot prove is a note; points that are
+ * missing for certain are a failure, which is reported after everything else has been done.
+ */
+import { EngineError } from '../../crds/contract/errors.ts'
+import type { ShardKey } from '../../crds/contract/manifest.ts'
+import {
+  appliedWrites,
+  countPoints,
+  type CountScope,
+  type PointCount,
+} from '../clients/engine/statistics.ts'
+import { retryTransient, runGroupsConcurrently } from '../retry.ts'
+import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
+import type { RestoreItem } from './restore-item.ts'
+
+/** A count is of one moment, and may be behind what was settled: a little at first. */
+const PAUSES_MS = [100, 400, 1_500, 3_000, 5_000, 5_000, 5_000, 5_000]
+/** Nodes that count at the same time; each counts one shard at a time. */
+const NODE_CONCURRENCY = 8
+/** Estimates of equal copies differ by less. */
+const ESTIMATE_TOLERANCE = 0.01
+
+/** Counts by shard, and by the ordinal of the node that holds the copy. */
+export type Counts = Map<number, Map<number, PointCount>>
+
+export interface CountResult {
+  /** In all; undefined where a shard could not be counted, not even roughly. */
+  points: number | undefined
+  /** What is certainly missing. */
+  loss?: string
+}
+
+/** Throws where a node stays away. */
+export async function verifyPointCount(
+  item: RestoreItem,
+  context: RunContext,
+): Promise<CountResult> {
+  const { source, name } = item
+  const { tools, progress } = context
+  const deferred = await deferredPoints(name, context)
+  const counts = await countShards(item, shardIds(item), context)
+  let loss = findLoss(item, counts)
+  if (deferred > 0) {
+    // They are in the shards, and in no count.
+    progress.note(`${deferred} points of ${name} are not counted: they wait for the optimizers`)
+    return { points: undefined }
+  }
+  if (loss !== undefined || unprovenDifference(item, counts) !== undefined) {
+    const { isBeingWritten } = await recount(item, counts, context)
+    loss = findLoss(item, counts)
+    if (loss !== undefined && isBeingWritten) {
+      progress.note(`${loss}; points of ${name} are written while they are counted`)
+      loss = undefined
+    }
+  }
+  for (const note of countNotes(item, counts)) progress.note(note)
+  const points = totalPoints(shardIds(item), counts)
+  const fields = {
+    collection: name,
+    points,
+    recorded: source.exactPointsCount ?? source.pointsCount,
+  }
+  tools.log.info(fields, `${name} has ${points ?? 'an unknown number of'} points`)
+  return { points, ...(loss !== undefined && { loss }) }
+}
+
+/** Counts again what is not as it should be, until it is; for longer where points would be missing. */
+async function recount(
+  item: RestoreItem,
+  counts: Counts,
+  context: RunContext,
+): Promise<{ isBeingWritten: boolean }> {
+  const { time, signal } = context.tools
+  const before = await readWrites(item.name, context)
+  const initial = serializeCounts(counts)
+  const pauses = findLoss(item, counts) === undefined ? PAUSES_MS.slice(0, 3) : PAUSES_MS
+  for (const pause of pauses) {
+    await time.sleep(pause, signal)
+    await context.progress.reported()
+    const recounted = await countShards(item, suspectShards(item, counts), context)
+    for (const [shard, replicas] of recounted) counts.set(shard, replicas)
+    const isResolved =
+      findLoss(item, counts) === undefined && unprovenDifference(item, counts) === undefined
+    if (isResolved) return { isBeingWritten: false }
+  }
+  const after = await readWrites(item.name, context)
+  // An engine that numbers no writes shows them only by counts that change.
+  return {
+    isBeingWritten: before === undefined ? initial !== serializeCounts(counts) : before !== after,
+  }
+}
+
+/** Points that are missing for certain, in words; undefined where nothing proves that any are. */
+export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>, counts: Counts) {
+  for (const { shardId, exactPointsCount: snapshotPoints } of source.shards) {
+    const loss = shardLoss(counts.get(shardId), snapshotPoints)
+    if (loss !== undefined) return `shard ${shardId} of ${name} ${loss}`
+  }
+  const total = totalPoints([...counts.keys()], counts)
+  const recorded = source.exactPointsCount ?? source.pointsCount ?? 0
+  if (total === 0 && recorded > 0) {
+    return `${name} came back empty, but ${recorded} points were counted when it was backed up`
+  }
+  return undefined
+}
+
+/** `held` is what its snapshot holds, where that is proven. */
+function shardLoss(
+  replicas: Map<number, PointCount> | undefined,
+  snapshotPoints: number | undefined,
+) {
+  if (replicas === undefined || replicas.size === 0) return 'is on no node'
+  const exact = [...replicas].flatMap(([node, count]) =>
+    count.isExact ? [{ node, points: count.points }] : [],
+  )
+  const [lowest, ...others] = exact.toSorted((a, b) => a.points - b.points)
+  const highest = others.at(-1)
+  if (lowest === undefined) return undefined
+  if (snapshotPoints !== undefined && lowest.points < snapshotPoints) {
+    return `has ${lowest.points} points on node ${lowest.node}, but its snapshot holds ${snapshotPoints}`
+  }
+  if (highest === undefined || highest.points === lowest.points) return undefined
+  return `has ${lowest.points} points on node ${lowest.node}, but ${highest.points} on node ${highest.node}`
+}
+
+/** Shards whose counts are not as they should be; all of them where only a total differs. */
+function suspectShards(item: RestoreItem, counts: Counts): number[] {
+  const suspects = item.source.shards.flatMap(({ shardId, exactPointsCount: snapshotPoints }) =>
+    shardLoss(counts.get(shardId), snapshotPoints) === undefined ? [] : [shardId],
+  )
+  return suspects.length > 0 ? suspects : shardIds(item)
+}
+
+/** Another number than was counted during the backup: that proves nothing. */
+export function unprovenDifference(
+  { source, name }: Pick<RestoreItem, 'source' | 'name'>,
+  counts: Counts,
+): string | undefined {
+  const scopes = [
+    { where: name, ids: source.shards.map(({ shardId }) => shardId), source },
+    ...source.shardKeys.map((shardKey) => ({
+      where: formatShardKey(shardKey.key, name),
+      ids: shardKey.shardIds,
+      source: shardKey,
+    })),
+  ]
+  for (const {
+    where,
+    ids,
+    source: { exactPointsCount: recorded },
+  } of scopes) {
+    const total = exactTotal(ids, counts)
+    if (recorded === undefined || total === undefined || total === recorded) continue
+    return `${where} has ${total} points; ${recorded} were counted when it was backed up`
+  }
+  return undefined
+}
+
+function formatShardKey(key: ShardKey, name: string): string {
+  return `shard key ${JSON.stringify(key)} of ${name}`
+}
+
+export function countNotes(
+  { source, name }: Pick<RestoreItem, 'source' | 'name'>,
+  counts: Counts,
+): string[] {
+  const all = [...counts.values()].flatMap((replicas) => [...replicas.values()])
+  const inexact = all.find((count) => !count.isExact)
+  const points = totalPoints([...counts.keys()], counts)
+  const { exactPointsCount: recorded, pointsCount: estimate } = source
+  // Without an exact number there is only the engine's estimate: it is shown.
+  const differs = recorded === undefined && inexact === undefined && points !== estimate
+  const notes = [
+    unprovenDifference({ source, name }, counts),
+    inexact?.isExact === false
+      ? `points of ${name} were not counted: ${inexact.reason}`
+      : undefined,
+    differs
+      ? `${name} has ${points ?? 'unknown'} points; about ${estimate ?? 'unknown'} were recorded`
+      : undefined,
+    ...[...counts].map(([shard, replicas]) => estimateDifference(shard, name, replicas)),
+    snapshotDifference({ source, name }, counts),
+  ]
+  return notes.filter((note) => note !== undefined)
+}
+
+/** By shard: as the node said before and after the stream, where no better number was recorded. */
+function snapshotDifference(
+  { source, name }: Pick<RestoreItem, 'source' | 'name'>,
+  counts: Counts,
+): string | undefined {
+  const proven = new Set(
+    source.shards.flatMap(({ shardId, exactPointsCount }) =>
+      exactPointsCount === undefined ? [] : [shardId],
+    ),
+  )
+  for (const snapshot of source.snapshots) {
+    if (!('shardId' in snapshot) || proven.has(snapshot.shardId)) continue
+    const { shardId, pointsCount } = snapshot
+    const points = exactTotal([shardId], counts)
+    if (pointsCount === undefined || points === undefined || points === pointsCount) continue
+    return `shard ${shardId} of ${name} has ${points} points; about ${pointsCount} were backed up`
+  }
+  return undefined
+}
+
+function estimateDifference(
+  shard: number,
+  name: string,
+  replicas: Map<number, PointCount>,
+): string | undefined {
+  const all = [...replicas.values()]
+  if (all.every((count) => count.isExact)) return undefined
+  const points = all.flatMap((count) => (count.points === undefined ? [] : [count.points]))
+  const [lowest, highest] = [Math.min(...points), Math.max(...points)]
+  if (points.length < 2 || highest - lowest <= highest * ESTIMATE_TOLERANCE) return undefined
+  return `shard ${shard} of ${name} has about ${lowest} points on one node, and ${highest} on another`
+}
+
+/** Of one copy of each shard, exact or not. */
+function totalPoints(ids: readonly number[], counts: Counts): number | undefined {
+  const points = ids.map((id) => maxPoints([...(counts.get(id)?.values() ?? [])]))
+  return points.some((count) => count === undefined)
+    ? undefined
+    : points.reduce<number>((sum, count) => sum + (count ?? 0), 0)
+}
+
+function maxPoints(replicas: PointCount[]): number | undefined {
+  const points = replicas.flatMap((count) => (count.points === undefined ? [] : [count.points]))
+  return points.length === 0 ? undefined : Math.max(...points)
+}
+
+function exactTotal(ids: readonly number[], counts: Counts): number | undefined {
+  const isExact = ids.every((id) =>
+    [...(counts.get(id)?.values() ?? [])].every((count) => count.isExact),
+  )
+  return isExact ? totalPoints(ids, counts) : undefined
+}
+
+/** The copies of these shards, each as its own node counts it. */
+async function countShards(item: RestoreItem, ids: number[], context: RunContext): Promise<Counts> {
+  const { name } = item
+  const { signal } = context.tools
+  const counts: Counts = new Map(ids.map((id) => [id, new Map<number, PointCount>()]))
+  const placements = await Promise.all(
+    ordinals(context).map((node) =>
+      retryTransient(context, () => recoveryOn(context, node).collectionCluster(name, signal)),
+    ),
+  )
+  const groups = placements.map(({ local_shards }, node) =>
+    local_shards.flatMap(({ shard_id: shard, points_count: atMost }) =>
+      counts.has(shard) ? [{ node, shard, atMost }] : [],
+    ),
+  )
+  await runGroupsConcurrently(groups, NODE_CONCURRENCY, async ({ node, shard, atMost }) => {
+    const scope = { collection: name, shard, atMost }
+    counts.get(shard)?.set(node, await countOnNode(node, scope, context))
+  })
+  return counts
+}
+
+/** What cannot be counted is not known. */
+async function countOnNode(
+  node: number,
+  scope: CountScope,
+  context: RunContext,
+): Promise<PointCount> {
+  const { signal } = context.tools
+  try {
+    return await retryTransient(context, () => countPoints(engineOn(context, node), scope, signal))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof EngineError)) throw error
+    return { isExact: false, reason: error.message }
+  }
+}
+
+/** Of a collection with `prevent_unoptimized`: neither scrolled nor counted yet. */
+async function deferredPoints(name: string, context: RunContext): Promise<number> {
+  const { signal } = context.tools
+  const live = await retryTransient(context, () => recoveryOn(context, 0).collection(name, signal))
+  return live?.update_queue?.deferred_points ?? 0
+}
+
+/** The last write of every copy, in one text; undefined where an engine does not number them. */
+async function readWrites(name: string, context: RunContext): Promise<string | undefined> {
+  const { signal } = context.tools
+  const requests = ordinals(context).map((node) =>
+    appliedWrites(engineOn(context, node), name, signal),
+  )
+  const byNode = (await Promise.all(requests)).map((writes) =>
+    [...writes].sort(([a], [b]) => a - b),
+  )
+  return byNode.every((writes) => writes.length === 0) ? undefined : JSON.stringify(byNode)
+}
+
+function serializeCounts(counts: Counts): string {
+  return JSON.stringify([...counts].map(([shard, replicas]) => [shard, [...replicas]]))
+}
+
+function shardIds({ source }: Pick<RestoreItem, 'source'>): number[] {
+  return source.shards.map(({ shardId }) => shardId)
+}

@@ -1,0 +1,203 @@
+/**
+ * The collection that snapshots are taken into: made at replication factor 1 as the backup recorded it,
+ * with shard keys of the recorded ids and its payload indexes; or the one that is there, made ready.
+ */
+import { EngineError } from '../../crds/contract/errors.ts'
+import type { ShardKey } from '../../crds/contract/manifest.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import { errorMessage } from '../clients/http/request.ts'
+import { recreateBody, recreateIndex } from '../recreate-collection.ts'
+import { isTransient, retryTransient } from '../retry.ts'
+import { findCollection } from './collection-checks.ts'
+import { applyConfig } from './config.ts'
+import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import { replicasOnFirstNode, type ShardView } from './placement.ts'
+import { snapshotBytes, type RestoreItem } from './restore-item.ts'
+import { waitForIdle } from './retry-recovery.ts'
+import { keyPlan, type KeyStep } from './shard-ids.ts'
+import { waitForShards } from './wait-for-shards.ts'
+
+/** Steps 1 to 4 of facts 6.4. What an earlier attempt had only begun to make is made anew. */
+export async function prepareCollection(
+  item: RestoreItem,
+  context: RunContext,
+  isOurs: boolean,
+): Promise<void> {
+  const { name } = item
+  const { log } = context.tools
+  if (isOurs) {
+    log.info({ collection: name }, 'removes what an earlier attempt began to make')
+    // A deletion waits for a recovery that runs, and every other change of the cluster for the deletion.
+    await waitForIdle(item, context)
+    await retryTransient(context, () =>
+      collectionsOn(context, 0).deleteCollection(name, context.tools.signal),
+    )
+  }
+  const target = await retryTransient(context, () => findCollection(name, context))
+  if (target === undefined) await createCollection(item, context)
+  else await prepareExisting(item, target.live, context)
+  await buildIndexes(item, context)
+  requireShards(item, await waitForShards(name, context))
+}
+
+/** Every recorded shard is there under its id and key, or nothing may be recovered. */
+export function requireShards({ source, name }: RestoreItem, view: ShardView): void {
+  const replicas = replicasOnFirstNode(view)
+  for (const { shardId, shardKey } of source.shards) {
+    if (replicas.has(shardId) && view.keys.get(shardId) === shardKey) continue
+    throw new EngineError(`collection ${name} was made without shard ${shardId} of the backup`)
+  }
+  const extra = [...replicas.keys()].filter(
+    (id) => !source.shards.some(({ shardId }) => shardId === id),
+  )
+  if (extra.length > 0) {
+    throw new EngineError(
+      `collection ${name} has shards that the backup has not: ${extra.join(', ')}`,
+    )
+  }
+}
+
+async function createCollection(item: RestoreItem, context: RunContext): Promise<void> {
+  const { source, name } = item
+  const { signal, log } = context.tools
+  await context.progress.recordCreation()
+  log.info({ collection: name }, `makes collection ${name} with one copy of each shard`)
+  const body = recreateBody(source.config, { replication_factor: 1 })
+  await changeOnce(
+    context,
+    () => collectionsOn(context, 0).createCollection(name, body, signal),
+    async () => (await findCollection(name, context)) !== undefined,
+  )
+  for (const step of keyPlan(item).steps) await applyKeyStep(name, step, context)
+}
+
+async function applyKeyStep(name: string, step: KeyStep, context: RunContext): Promise<void> {
+  const { signal } = context.tools
+  const engine = recoveryOn(context, 0)
+  const exists = async (key: ShardKey) => (await readShardKeys(name, context)).has(key)
+  if ('drop' in step) {
+    const { drop: key } = step
+    context.progress.report()
+    await changeOnce(
+      context,
+      () => engine.deleteShardKey(name, key, signal),
+      async () => !(await exists(key)),
+    )
+    await context.progress.reported()
+    return
+  }
+  const { create: key, shards } = step
+  await changeOnce(
+    context,
+    () => engine.createShardKey(name, { key, shards }, signal),
+    () => exists(key),
+  )
+}
+
+async function readShardKeys(name: string, context: RunContext): Promise<Set<string | number>> {
+  const placement = await recoveryOn(context, 0).collectionCluster(name, context.tools.signal)
+  const shards = [...placement.local_shards, ...placement.remote_shards]
+  return new Set(shards.flatMap(({ shard_key }) => (shard_key == null ? [] : [shard_key])))
+}
+
+/** One that is there gets the configuration of the backup, and one copy of each shard for now. */
+async function prepareExisting(
+  item: RestoreItem,
+  live: RestoreCollectionInfo,
+  context: RunContext,
+): Promise<void> {
+  const { name } = item
+  const factor = Number(live.config.params['replication_factor'] ?? 1)
+  const fields = { collection: name, factor }
+  context.tools.log.info(fields, `collection ${name} is there: it is restored over`)
+  await lowerFactor(name, context.factors.get(name) ?? factor, context)
+  await applyConfig(item, live, context)
+}
+
+/** The engine shows the indexes of a snapshot, but knows only those that it was told of. */
+async function buildIndexes({ name, source }: RestoreItem, context: RunContext): Promise<void> {
+  // What is restored over may be as large as the backup, or larger.
+  const bytes = snapshotBytes(source)
+  for (const [field, index] of Object.entries(source.payloadIndexes)) {
+    const { dataType, params } = index
+    const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
+    await retryTransient(context, () =>
+      recoveryOn(context, 0).buildIndex(name, { body, bytes }, context.tools.signal),
+    )
+  }
+}
+
+/** A change that may have been made although the call failed: that is looked at before it is repeated. */
+async function changeOnce(
+  context: RunContext,
+  change: () => Promise<void>,
+  isApplied: () => Promise<boolean>,
+): Promise<void> {
+  await retryTransient(context, async () => {
+    try {
+      await change()
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error
+      const mayBeApplied = [400, 409].includes(error.status ?? 0) || isTransient(error)
+      if (!mayBeApplied || !(await isApplied())) throw error
+    }
+  })
+}
+
+/** An end in time for what is still done when the Job must stop. */
+const CLEAN_UP_MS = 10_000
+
+export async function lowerFactor(
+  name: string,
+  factor: number,
+  context: RunContext,
+): Promise<void> {
+  if (factor === 1) return
+  await context.progress.recordLoweredFactor(factor)
+  context.factors.set(name, factor)
+  await setFactor(name, 1, context)
+}
+
+/** An earlier pod of this restore lowered it, and may have put it back when it was stopped. */
+export async function lowerFactorAgain(name: string, context: RunContext): Promise<void> {
+  if (context.factors.has(name)) await setFactor(name, 1, context)
+}
+
+/** Every collection of which it is still lowered; also after this Job was told to stop. */
+export async function restoreFactors(context: RunContext): Promise<void> {
+  for (const name of [...context.factors.keys()]) await restoreFactor(name, context)
+}
+
+/** Never throws: why the restore ends is what matters then. */
+export async function restoreFactor(name: string, context: RunContext): Promise<void> {
+  const factor = context.factors.get(name)
+  if (factor === undefined) return
+  const { signal, log } = context.tools
+  const body = { params: { replication_factor: factor } }
+  const patch = async (abortSignal: AbortSignal) => {
+    const collection = await recoveryOn(context, 0).collection(name, abortSignal)
+    if (collection !== undefined)
+      await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
+  }
+  try {
+    if (signal.aborted) await patch(AbortSignal.timeout(CLEAN_UP_MS))
+    else await retryTransient(context, () => patch(signal))
+    context.factors.delete(name)
+    log.info({ collection: name, factor }, 'replication factor put back')
+  } catch (error) {
+    const reason = errorMessage(error)
+    context.progress.note(`${name} was left at replication factor 1, not ${factor}: ${reason}`)
+  }
+}
+
+/** The copies that were asked for are made with a factor of their own. */
+export function forgetLoweredFactor(name: string, context: RunContext): void {
+  context.factors.delete(name)
+}
+
+async function setFactor(name: string, factor: number, context: RunContext): Promise<void> {
+  const body = { params: { replication_factor: factor } }
+  await retryTransient(context, () =>
+    collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
+  )
+}

@@ -1,0 +1,157 @@
+/** Retries of a recovery, and what is done when nobody knows how one ended. */
+import { EngineError } from '../../crds/contract/errors.ts'
+import { longCallTimeoutMs } from '../clients/http/request.ts'
+import { isTransient, retryTransient } from '../retry.ts'
+import type { Checkpoint, Recovery } from './checkpoint.ts'
+import { snapshotBytes, type RestoreItem } from './restore-item.ts'
+import { ordinals, recoveryOn, type RunContext } from './context.ts'
+
+/** A restarted node takes about this long until it serves again. */
+const RETRIES_MS = [5_000, 20_000, 60_000]
+const POLL_MS = 5_000
+/**
+ * A request may reach the engine after its client has gone: the kernel goes on sending what the client had
+ * written, for about 100 s where the network is down. Past this time of idleness none is on its way.
+ */
+const IN_TRANSIT_MS = 120_000
+
+export interface RecoveryAttempt {
+  collection: string
+  node: number
+  shard?: number
+  /** Bytes of the snapshot. */
+  bytes: number
+  run: () => Promise<void>
+  /** Whether a recovery whose answer was lost has brought the data back. */
+  isDone: () => Promise<boolean>
+}
+
+/**
+ * Retries for as long as a node may take to restart. No recovery is repeated, and none is given up,
+ * while the node may still be at the one before.
+ */
+export async function retryRecovery(attempt: RecoveryAttempt, context: RunContext): Promise<void> {
+  const { signal, log, time, reporter } = context.tools
+  const { collection, node, shard } = attempt
+  const fields = { collection, node, ...(shard !== undefined && { shard }) }
+  for (const delay of [...RETRIES_MS, undefined]) {
+    try {
+      await attempt.run()
+      return
+    } catch (error) {
+      signal.throwIfAborted()
+      if (await hasCompleted(attempt, context)) {
+        log.info(fields, 'the recovery whose answer was lost has succeeded')
+        return
+      }
+      if (!isTransient(error) || delay === undefined) throw error
+      log.warn({ ...fields, reason: error.message, seconds: delay / 1000 }, 'retrying recovery')
+      await time.sleep(delay, signal)
+      await reporter.verifyOwnership()
+    }
+  }
+}
+
+/** Waits for a recovery without an answer, and then looks at what it has left. */
+async function hasCompleted(attempt: RecoveryAttempt, context: RunContext): Promise<boolean> {
+  const { collection, node, shard, bytes, isDone } = attempt
+  const recovery = { node, ...(shard !== undefined && { shard }) }
+  if (!context.progress.mayBeRunning(recovery)) return false
+  await waitForRecoveryEnd(collection, recovery, longCallTimeoutMs(bytes), context)
+  return isDone()
+}
+
+/**
+ * What an earlier pod of this restore may have left running on the nodes is over after this, and so is
+ * every other recovery of this collection.
+ */
+export async function waitForEarlierRecoveries(
+  item: RestoreItem,
+  { running }: Pick<Checkpoint, 'running'>,
+  context: RunContext,
+): Promise<void> {
+  const { name, method } = item
+  if (running !== 'unknown') {
+    const limitMs = longCallTimeoutMs(snapshotBytes(item.source))
+    await Promise.all(
+      running.map((recovery) => waitForRecoveryEnd(name, recovery, limitMs, context)),
+    )
+  }
+  const isKnown = await waitForIdle(item, context)
+  if (running !== 'unknown' || (method === 'Node' && isKnown)) return
+  throw new EngineError(
+    `an earlier release of the operator began to restore ${name}, and the engine does not tell whether a node is still at it: restart the pods of the target, which ends that, and create the VecRestore again`,
+    { status: 409 },
+  )
+}
+
+/** Waits until no node recovers a snapshot of this collection; false where the engine does not tell. */
+export async function waitForIdle(
+  { name, source }: Pick<RestoreItem, 'name' | 'source'>,
+  context: RunContext,
+  nodes: readonly number[] = ordinals(context),
+): Promise<boolean> {
+  const limitMs = longCallTimeoutMs(snapshotBytes(source))
+  const checks = nodes.map((node) => waitForNodeIdle({ name, node, limitMs, idleMs: 0 }, context))
+  return (await Promise.all(checks)).every(Boolean)
+}
+
+/** Waits until this recovery, of which no answer has come, cannot change anything any more. */
+async function waitForRecoveryEnd(
+  name: string,
+  recovery: Recovery,
+  limitMs: number,
+  context: RunContext,
+): Promise<void> {
+  const { node } = recovery
+  if (!(await waitForNodeIdle({ name, node, limitMs, idleMs: IN_TRANSIT_MS }, context))) {
+    throw new EngineError(
+      `no answer came from node ${node} whether it has recovered its snapshot of ${name}, and engines before 1.16 do not tell whether they are still at it: restart the pod, which ends that, and create the VecRestore again`,
+      { status: 409 },
+    )
+  }
+  context.progress.recoveryEnded(recovery)
+}
+
+interface IdleCheck {
+  name: string
+  node: number
+  /** How long a recovery is waited for. */
+  limitMs: number
+  /** For how long the node must be seen idle, unless a recovery was seen to end. */
+  idleMs: number
+}
+
+/** False where the engine does not tell. */
+async function waitForNodeIdle(
+  { name, node, limitMs, idleMs }: IdleCheck,
+  context: RunContext,
+): Promise<boolean> {
+  const { time, log, signal } = context.tools
+  const now = () => time.now().getTime()
+  const startedAt = now()
+  let idleSince: number | undefined
+  for (let wasRunning = false; ;) {
+    const readRunning = () => recoveryOn(context, node).runningRecoveries(name, signal)
+    const running = await retryTransient(context, readRunning)
+    if (running === undefined) return false
+    if (running > 0) {
+      wasRunning = true
+      idleSince = undefined
+    } else {
+      idleSince ??= now()
+      if (wasRunning || now() - idleSince >= idleMs) return true
+    }
+    if (now() - startedAt >= limitMs + idleMs) {
+      const hours = Math.round((limitMs + idleMs) / 3_600_000)
+      throw new EngineError(
+        `node ${node} has been recovering a snapshot of ${name} for ${hours} h and is still at it: restart the pod, which ends that, and create the VecRestore again`,
+        { status: 409 },
+      )
+    }
+    log.info({ collection: name, node, running }, 'waiting for the recovery on that node')
+    context.progress.report()
+    await time.sleep(POLL_MS, signal)
+    await context.progress.reported()
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * Each shard on the one node that takes its snapshot, before any is taken: the engine spreads new shards
+ * by their number, and what stands there already may have more copies than one.
+ */
+import { EngineError } from '../../crds/contract/errors.ts'
+import { isTransient, retryTransient } from '../retry.ts'
+import { collectionsOn, recoveryOn, targetTopology, type RunContext } from './context.ts'
+import {
+  planPlacement,
+  recordedFactor,
+  replicasOnFirstNode,
+  targetFactor,
+  type Placement,
+  type ReplicaStates,
+  type ShardView,
+} from './placement.ts'
+import { forgetLoweredFactor } from './prepare-collection.ts'
+import type { RestoreItem, ShardItem } from './restore-item.ts'
+import { waitForShards } from './wait-for-shards.ts'
+
+/** Costs little where the collection was just made: there is nothing in its shards. */
+export async function moveShards({ name }: ShardItem, context: RunContext): Promise<void> {
+  const placement = context.placements.get(name) ?? new Map<number, number[]>()
+  context.progress.step('places its shards')
+  await rebalance(
+    name,
+    {
+      findMissing: (replicas) => firstMisplaced(placement, replicas),
+      start: (view) => startChanges(name, plannedMoves(placement, view), context),
+    },
+    context,
+  )
+}
+
+/** A way to the node that is to have it, or a copy that is dropped: by peer ids. */
+export type ShardChange =
+  { shard: number; from: number; to: number } | { shard: number; drop: number }
+
+/** What is still to be done; a copy beside one that is on its way is dropped once that has arrived. */
+export function plannedMoves(placement: Placement, view: ShardView): ShardChange[] {
+  const peer = (ordinal: number) => view.peers[ordinal] ?? ordinal
+  return [...replicasOnFirstNode(view)].flatMap(([shard, states]): ShardChange[] => {
+    const [primary] = placement.get(shard) ?? []
+    const [holder, ...others] = [...states.keys()]
+    if (primary === undefined || holder === undefined) return []
+    if (!states.has(primary)) return [{ shard, from: peer(holder), to: peer(primary) }]
+    return [holder, ...others]
+      .filter((ordinal) => ordinal !== primary)
+      .map((ordinal) => ({ shard, drop: peer(ordinal) }))
+  })
+}
+
+/** The first shard that is not alone on the node that takes its snapshot. */
+export function firstMisplaced(placement: Placement, replicas: ReplicaStates): string | undefined {
+  for (const [shard, [primary]] of placement) {
+    const holders = [...(replicas.get(shard)?.keys() ?? [])]
+    if (primary === undefined || (holders.length === 1 && holders[0] === primary)) continue
+    return `shard ${shard} is on nodes ${holders.join(', ')}, not on node ${primary} alone`
+  }
+  return undefined
+}
+
+async function startChanges(
+  name: string,
+  changes: ShardChange[],
+  context: RunContext,
+): Promise<void> {
+  const engine = recoveryOn(context, 0)
+  const { signal } = context.tools
+  for (const change of changes) {
+    const { shard: shard_id } = change
+    const call = () =>
+      'drop' in change
+        ? engine.dropReplica(name, { shard_id, peer_id: change.drop }, signal)
+        : engine.moveShard(
+            name,
+            { shard_id, from_peer_id: change.from, to_peer_id: change.to },
+            signal,
+          )
+    await startTransfer({ collection: name, shard: shard_id }, call, context)
+  }
+}
+
+/** A copy that fails on its way is started again. */
+const MAX_ROUNDS = 3
+
+export interface Rebalance {
+  /** The first thing that is not as it should be. */
+  findMissing: (replicas: ReplicaStates) => string | undefined
+  /** Starts all that is missing. */
+  start: (view: ShardView) => Promise<void>
+}
+
+/** Until nothing is lacking, and all nodes agree on that. */
+export async function rebalance(
+  name: string,
+  { findMissing, start }: Rebalance,
+  context: RunContext,
+): Promise<void> {
+  for (let round = 1; ; round += 1) {
+    const view = await waitForShards(name, context)
+    if (findMissing(replicasOnFirstNode(view)) === undefined) return
+    await start(view)
+    try {
+      await waitForShards(name, context, findMissing)
+      return
+    } catch (error) {
+      if (!isTransient(error) || round === MAX_ROUNDS) throw error
+      context.tools.log.warn({ collection: name, round, reason: error.message }, 'copies again')
+    }
+  }
+}
+
+/** What does not start may be on its way already, or is started in the next round. */
+export async function startTransfer(
+  { collection, shard }: { collection: string; shard: number },
+  call: () => Promise<void>,
+  { tools }: Pick<RunContext, 'tools'>,
+): Promise<void> {
+  try {
+    await call()
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    tools.log.info({ collection, shard, reason: error.message }, 'copy not started')
+  }
+}
+
+export async function replicateShards(item: RestoreItem, context: RunContext): Promise<void> {
+  const { name } = item
+  const target = targetTopology(context)
+  const factor = targetFactor(item, target)
+  noteFewerReplicas(item, factor, context)
+  if (factor > 1) {
+    const body = { params: { replication_factor: factor } }
+    const { signal } = context.tools
+    await retryTransient(context, () =>
+      collectionsOn(context, 0).patchCollection(name, body, signal),
+    )
+  }
+  forgetLoweredFactor(name, context)
+  const view = await waitForShards(name, context)
+  const placement = planPlacement(item, { view, planned: context.placements.get(name) }, target)
+  if ([...placement.values()].every((nodes) => nodes.length <= 1)) return
+  context.progress.step('makes the other copies of its shards')
+  await rebalance(
+    name,
+    {
+      findMissing: (replicas) => firstMissing(placement, replicas),
+      start: (current) => startTransfers(name, missingReplicas(placement, current), context),
+    },
+    context,
+  )
+}
+
+/** Fewer nodes than copies are wanted: what there is room for is made. */
+function noteFewerReplicas(
+  item: RestoreItem,
+  factor: number,
+  { replicationFactor, progress }: RunContext,
+): void {
+  const requested = replicationFactor ?? recordedFactor(item)
+  if (factor >= requested) return
+  const { name } = item
+  progress.note(
+    `${name} has ${factor} copies of each shard, not ${requested}: there are ${factor} nodes`,
+  )
+}
+
+interface ReplicaTransfer {
+  shard_id: number
+  from_peer_id: number
+  to_peer_id: number
+}
+
+/** From a node that holds the shard to each that is to hold it too. */
+export function missingReplicas(placement: Placement, view: ShardView): ReplicaTransfer[] {
+  const replicas = replicasOnFirstNode(view)
+  return [...placement].flatMap(([shardId, nodes]) => {
+    const holders = replicas.get(shardId) ?? new Map<number, string>()
+    const [holder] = holders.keys()
+    const from = holder === undefined ? undefined : view.peers[holder]
+    return nodes.flatMap((node) => {
+      const to = view.peers[node]
+      if (holders.has(node) || from === undefined || to === undefined) return []
+      return [{ shard_id: shardId, from_peer_id: from, to_peer_id: to }]
+    })
+  })
+}
+
+/** The first copy that is not where it is to be. */
+export function firstMissing(placement: Placement, replicas: ReplicaStates): string | undefined {
+  for (const [shardId, nodes] of placement) {
+    const node = nodes.find((ordinal) => !(replicas.get(shardId)?.has(ordinal) ?? false))
+    if (node !== undefined) return `shard ${shardId} has no copy on node ${node}`
+  }
+  return undefined
+}
+
+async function startTransfers(
+  name: string,
+  transfers: ReplicaTransfer[],
+  context: RunContext,
+): Promise<void> {
+  for (const transfer of transfers) {
+    const call = () => recoveryOn(context, 0).replicateShard(name, transfer, context.tools.signal)
+    await startTransfer({ collection: name, shard: transfer.shard_id }, call, context)
+  }
+}

@@ -1,0 +1,108 @@
+/** What proves a collection, and what makes it whole again: fan-out, colour, counts, configuration. */
+import { EngineError } from '../../crds/contract/errors.ts'
+import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import { fanOutBody } from '../recreate-collection.ts'
+import { isReportable, retryTransient } from '../retry.ts'
+import { noteDifferences } from './config.ts'
+import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import { verifyPointCount, type CountResult } from './point-count.ts'
+import type { RestoreItem } from './restore-item.ts'
+
+/** Most collections are green at once or nearly, and a whole pause would be the longest part of it. */
+const FIRST_PAUSES_MS = [25, 50, 100, 250, 500, 1_000, 2_000]
+const PAUSE_MS = GREEN_POLL_SECONDS * 1000
+/** Idle at so many looks although there is something to optimise: it waits for an update. */
+const GREY_POLLS = 3
+
+export interface VerificationResult {
+  points: number | undefined
+  /** Why it is not complete although all was done: each step is taken, whatever became of the others. */
+  failures: string[]
+}
+
+/** Throws only where the Job must stop. */
+export async function verifyCollection(
+  item: RestoreItem,
+  context: RunContext,
+): Promise<VerificationResult> {
+  const { source, name } = item
+  const { progress } = context
+  const failures: string[] = []
+  const body = fanOutBody(source.config)
+  await recordFailure(failures, async () => body && patchCollection(name, body, context), context)
+  if (context.waitForIndexing) progress.step('waits until it is green')
+  await recordFailure(failures, () => waitForGreen(name, context), context)
+  progress.step('counts its points')
+  const { points, loss } = await countPointsOrNote(item, context)
+  if (loss !== undefined) failures.push(loss)
+  await recordFailure(failures, () => noteDifferences(item, context), context)
+  return { points, failures }
+}
+
+async function recordFailure(
+  failures: string[],
+  step: () => Promise<unknown>,
+  { tools }: RunContext,
+): Promise<void> {
+  try {
+    await step()
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    if (!isReportable(error)) throw error
+    failures.push(error.message)
+  }
+}
+
+/** What cannot be counted is not known, and nothing has failed by that. */
+async function countPointsOrNote(item: RestoreItem, context: RunContext): Promise<CountResult> {
+  try {
+    return await verifyPointCount(item, context)
+  } catch (error) {
+    context.tools.signal.throwIfAborted()
+    if (!(error instanceof EngineError)) throw error
+    context.progress.note(`points of ${item.name} were not counted: ${error.message}`)
+    return { points: undefined }
+  }
+}
+
+async function waitForGreen(name: string, context: RunContext): Promise<void> {
+  const { time, signal } = context.tools
+  for (let polls = 0, waitedMs = 0; ; polls += 1) {
+    const live = await retryTransient(context, () =>
+      recoveryOn(context, 0).collection(name, signal),
+    )
+    if (live === undefined)
+      throw new EngineError(`collection ${name} was deleted during the restore`)
+    if (live.status === 'red') throw new EngineError(`${name} is red: ${optimizerError(live)}`)
+    if (live.status === 'green' || !context.waitForIndexing) return
+    const extraPolls = polls - FIRST_PAUSES_MS.length
+    if (live.status === 'grey' && extraPolls > 0 && extraPolls % GREY_POLLS === 0) {
+      context.tools.log.info({ collection: name }, 'wakes the optimisers')
+      await patchCollection(name, { optimizers_config: {} }, context)
+    }
+    if (waitedMs >= GREEN_TIMEOUT_SECONDS * 1000)
+      throw new EngineError('Collection did not turn green in time')
+    context.progress.report()
+    const pause = FIRST_PAUSES_MS[polls] ?? PAUSE_MS
+    await time.sleep(pause, signal)
+    waitedMs += pause
+    await context.progress.reported()
+  }
+}
+
+/** The engine's own words. */
+function optimizerError({ optimizer_status }: RestoreCollectionInfo): string {
+  const { error } = Object(optimizer_status) as { error?: unknown }
+  return typeof error === 'string' ? error : JSON.stringify(optimizer_status)
+}
+
+async function patchCollection(
+  name: string,
+  body: Record<string, unknown>,
+  context: RunContext,
+): Promise<void> {
+  await retryTransient(context, () =>
+    collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
+  )
+}

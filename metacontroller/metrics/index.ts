@@ -1,0 +1,177 @@
+/**
+ * What the service counts, for Prometheus: hook calls, calls to the outside, what Jobs reported, how
+ * resources are, and the process itself. Labels come from closed sets; where a resource is named, only
+ * so many are (census.ts).
+ */
+import { STATUS_CODES } from 'node:http'
+import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { RESOURCES } from '../../crds/crd.ts'
+import type { HookMetrics } from '../../hooks/server.ts'
+import { Inventory, registerInventory } from './inventory.ts'
+import { JobResults, OUTCOMES } from './job-results.ts'
+
+/** Outside systems that the service itself calls. */
+export type ExternalSystem = 'engine' | 'bucket' | 'kubernetes'
+
+/** A call to the outside; without a status it got no answer. */
+export interface ClientCall {
+  method: string
+  status: number | undefined
+  seconds: number
+}
+
+export interface ServiceMetrics extends HookMetrics {
+  recordCall(system: ExternalSystem, call: ClientCall): void
+}
+
+/** From a hundredth of a hook's usual time to Metacontroller's time-out. */
+const HOOK_BUCKETS = [
+  ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05],
+  ...[0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+]
+/** To the time-out of a short call. */
+const CLIENT_CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+/** What Jobs do for a resource of each kind; what else a label or a report says counts as `other`. */
+const JOB_VERBS: Record<string, readonly string[]> = {
+  VecCluster: ['upgrade', 'uninstall'],
+  VecBackup: ['run'],
+  VecRestore: ['run'],
+  VecMigration: ['run'],
+}
+
+export function serviceMetrics(version: string, now: () => Date): ServiceMetrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const inventory = new Inventory(now)
+  registerInventory(inventory, version, registry)
+  const jobResults = new JobResults(jobCounters(registry), now())
+  const recordCall = callCounters(registry)
+  return {
+    contentType: registry.contentType,
+    ...hookCounters(registry),
+    recordCall,
+    recordDecision(request, answer) {
+      inventory.record(request, answer)
+      if (answer.finalized === true) jobResults.remove(request.parent.metadata.uid)
+      else jobResults.record(request, now())
+    },
+    text: () => registry.metrics(),
+  }
+}
+
+function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'answerRejected'> {
+  const record = timedCounter(registry, ['kind', 'hook'], {
+    total: {
+      name: 'vec_operator_hook_requests_total',
+      help: 'Hook calls answered, by kind, hook and HTTP status.',
+    },
+    duration: {
+      name: 'vec_operator_hook_duration_seconds',
+      help: 'Time from a hook call to its answer.',
+      buckets: HOOK_BUCKETS,
+    },
+  })
+  const invalidAnswers = new Counter({
+    name: 'vec_operator_guard_refusals_total',
+    help: 'Answers the guard kept from the wire; each one is a defect.',
+    labelNames: ['route'],
+    registers: [registry],
+  })
+  for (const { plural } of RESOURCES) {
+    for (const hook of ['sync', 'finalize']) invalidAnswers.inc({ route: `/${plural}/${hook}` }, 0)
+  }
+  return {
+    observe: (kind, hook, code, seconds) => {
+      record({ kind, hook }, code, seconds)
+    },
+    answerRejected: (route) => {
+      invalidAnswers.inc({ route })
+    },
+  }
+}
+
+function callCounters(registry: Registry): ServiceMetrics['recordCall'] {
+  const record = timedCounter(registry, ['system', 'method'], {
+    total: {
+      name: 'vec_operator_outside_calls_total',
+      help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" got no answer.',
+    },
+    duration: {
+      name: 'vec_operator_outside_call_duration_seconds',
+      help: 'Time from a call to the outside to its answer.',
+      buckets: CLIENT_CALL_BUCKETS,
+    },
+  })
+  return (system, { method, status, seconds }) => {
+    record({ system, method }, statusLabel(status), seconds)
+  }
+}
+
+/** An engine or a store may answer any number: of those without a meaning only the first digit counts. */
+function statusLabel(status: number | undefined): string {
+  if (status === undefined) return 'none'
+  return STATUS_CODES[status] === undefined ? `${Math.floor(status / 100)}xx` : String(status)
+}
+
+interface MetricName {
+  name: string
+  help: string
+}
+
+/** Calls of one sort, counted by their labels and their code, and how long they took by their labels. */
+function timedCounter<Label extends string>(
+  registry: Registry,
+  labelNames: Label[],
+  { total, duration }: { total: MetricName; duration: MetricName & { buckets: number[] } },
+) {
+  const registers = [registry]
+  const calls = new Counter({ ...total, labelNames: [...labelNames, 'code'], registers })
+  const times = new Histogram({ ...duration, labelNames, registers })
+  return (labels: Record<Label, string>, code: string | number, seconds: number): void => {
+    calls.inc({ ...labels, code })
+    times.observe(labels, seconds)
+  }
+}
+
+function jobCounters(registry: Registry): ConstructorParameters<typeof JobResults>[0] {
+  const registers = [registry]
+  const runs = new Counter({
+    name: 'vec_operator_job_runs_total',
+    help: 'Runs of Jobs that ended, by kind of the resource, verb and outcome: Done, Failed, Refused or Crashed.',
+    labelNames: ['kind', 'verb', 'outcome'],
+    registers,
+  })
+  const bytes = new Counter({
+    name: 'vec_operator_transferred_bytes_total',
+    help: 'Bytes of snapshots that Jobs reported as moved, by kind of the resource.',
+    labelNames: ['kind'],
+    registers,
+  })
+  const points = new Counter({
+    name: 'vec_operator_copied_points_total',
+    help: 'Points that Jobs reported as copied, by kind of the resource.',
+    labelNames: ['kind'],
+    registers,
+  })
+  // Prometheus sees no increase in a series that starts with its first count.
+  for (const [kind, verbs] of Object.entries(JOB_VERBS)) {
+    for (const verb of verbs) {
+      for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
+    }
+  }
+  for (const kind of ['VecBackup', 'VecRestore']) bytes.inc({ kind }, 0)
+  points.inc({ kind: 'VecMigration' }, 0)
+  return {
+    jobEnded: (run) => {
+      const isKnown = JOB_VERBS[run.kind]?.includes(run.verb) === true
+      runs.inc({ ...run, verb: isKnown ? run.verb : 'other' })
+    },
+    bytesMoved: (kind, count) => {
+      bytes.inc({ kind }, count)
+    },
+    pointsCopied: (kind, count) => {
+      points.inc({ kind }, count)
+    },
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * All resources as the hooks were last shown them. Nothing is asked of the API for it; a resource is
+ * forgotten when it is gone, or when others were shown long after it.
+ */
+import { Gauge, type Registry } from 'prom-client'
+import type { AnyParent } from '../../hooks/kind-hooks.ts'
+import type { HookAnswer, HookRequest } from '../../hooks/protocol.ts'
+import { sampleOf, type ResourceSample } from './resource-sample.ts'
+
+/** Three of the periods in which Metacontroller shows each resource again. */
+const STALE_AFTER_MS = 900_000
+/** Of resources with a name of their own in the metrics, so many of each sort. */
+const MAX_PER_KIND = 100
+
+export class Inventory {
+  readonly #now: () => Date
+  /** By uid; the one shown last stands last. */
+  readonly #samples = new Map<string, ResourceSample & { at: number }>()
+
+  constructor(now: () => Date) {
+    this.#now = now
+  }
+
+  /** Takes note of one answer. */
+  record(request: HookRequest<AnyParent>, answer: HookAnswer): void {
+    const { uid } = request.parent.metadata
+    const now = this.#now()
+    this.#samples.delete(uid)
+    if (answer.finalized === true) return
+    this.#samples.set(uid, { ...sampleOf(request, answer, now), at: now.getTime() })
+    this.#removeStale(now.getTime())
+  }
+
+  /** Resources by kind and phase. */
+  phases(): { kind: string; phase: string; count: number }[] {
+    const counts = new Map<string, { kind: string; phase: string; count: number }>()
+    for (const { kind, phase } of this.#samples.values()) {
+      const counted = counts.get(`${kind}/${phase}`) ?? { kind, phase, count: 0 }
+      counts.set(`${kind}/${phase}`, { ...counted, count: counted.count + 1 })
+    }
+    return [...counts.values()]
+  }
+
+  /** Of each kind those in trouble, the latest first. */
+  unhealthy(): (ResourceSample & { trouble: NonNullable<ResourceSample['trouble']> })[] {
+    const byKind = Map.groupBy(this.#with('trouble'), ({ kind }) => kind)
+    return [...byKind.values()].flatMap((seen) =>
+      seen.toSorted((a, b) => b.trouble.since - a.trouble.since).slice(0, MAX_PER_KIND),
+    )
+  }
+
+  /** Of each kind those with conditions that mean danger; which, when they are many, is left open. */
+  critical(): (ResourceSample & { dangers: NonNullable<ResourceSample['dangers']> })[] {
+    const byKind = Map.groupBy(this.#with('dangers'), ({ kind }) => kind)
+    return [...byKind.values()].flatMap((seen) => seen.slice(0, MAX_PER_KIND))
+  }
+
+  /** Schedules, those whose newest backup is oldest first. */
+  schedules(): (ResourceSample & { schedule: NonNullable<ResourceSample['schedule']> })[] {
+    const age = ({ schedule }: { schedule: NonNullable<ResourceSample['schedule']> }) =>
+      schedule.completedAt ?? schedule.createdAt
+    return this.#with('schedule')
+      .sort((a, b) => age(a) - age(b))
+      .slice(0, MAX_PER_KIND)
+  }
+
+  /** Access keys, those to be renewed next first. */
+  upcomingRenewals(): (ResourceSample & { renewAt: number })[] {
+    return this.#with('renewAt')
+      .sort((a, b) => a.renewAt - b.renewAt)
+      .slice(0, MAX_PER_KIND)
+  }
+
+  #with<Field extends 'trouble' | 'dangers' | 'schedule' | 'renewAt'>(field: Field) {
+    type WithField = ResourceSample & { [Key in Field]-?: NonNullable<ResourceSample[Key]> }
+    return [...this.#samples.values()].filter(
+      (seen): seen is WithField & { at: number } => field in seen,
+    )
+  }
+
+  /** Told by what is shown, not by the clock: when Metacontroller is silent, nothing has gone. */
+  #removeStale(now: number): void {
+    for (const [uid, { at }] of this.#samples) {
+      if (now - at < STALE_AFTER_MS) return
+      this.#samples.delete(uid)
+    }
+  }
+}
+
+interface GaugeSample {
+  labels: Record<string, string>
+  /** Nothing is shown where there is none. */
+  value: number | undefined
+}
+
+interface GaugeDefinition {
+  name: string
+  help: string
+  labels: string[]
+  samples: (inventory: Inventory) => GaugeSample[]
+}
+
+const NAME_LABELS = ['namespace', 'name']
+
+const GAUGES: readonly GaugeDefinition[] = [
+  {
+    name: 'vec_operator_resources',
+    help: 'Resources by kind and phase, as the hooks were last shown them.',
+    labels: ['kind', 'phase'],
+    samples: (inventory) =>
+      inventory.phases().map(({ count, ...labels }) => ({ labels, value: count })),
+  },
+  {
+    name: 'vec_operator_resource_unready_timestamp_seconds',
+    help: 'Since when a resource is not Ready, waits for its start or has Failed; of each kind the latest 100.',
+    labels: ['kind', ...NAME_LABELS, 'reason'],
+    samples: (inventory) =>
+      inventory.unhealthy().map(({ kind, namespace, name, trouble: { since, reason } }) => ({
+        labels: { kind, namespace, name, reason },
+        value: toSeconds(since),
+      })),
+  },
+  {
+    name: 'vec_operator_resource_danger',
+    help: '1 for each condition of a resource that means danger: Consensus or Replicated False, Stalled, a silent Job; 100 resources of each kind.',
+    labels: ['kind', ...NAME_LABELS, 'type', 'reason'],
+    samples: (inventory) =>
+      inventory.critical().flatMap(({ kind, namespace, name, dangers }) =>
+        dangers.map((condition) => ({
+          labels: { kind, namespace, name, ...condition },
+          value: 1,
+        })),
+      ),
+  },
+  {
+    name: 'vec_operator_backup_schedule_created_timestamp_seconds',
+    help: 'When a schedule was created; of the 100 whose newest backup is oldest.',
+    labels: NAME_LABELS,
+    samples: scheduleSamples(({ createdAt }) => createdAt),
+  },
+  {
+    name: 'vec_operator_backup_schedule_last_completed_timestamp_seconds',
+    help: 'When the newest Completed backup of a schedule ended; absent before the first.',
+    labels: NAME_LABELS,
+    samples: scheduleSamples(({ completedAt }) => completedAt),
+  },
+  {
+    name: 'vec_operator_backup_schedule_interval_seconds',
+    help: 'Time from the latest slot of a schedule to the next; absent while it is suspended.',
+    labels: NAME_LABELS,
+    samples: scheduleSamples(({ intervalMs }) => intervalMs),
+  },
+  {
+    name: 'vec_operator_access_key_renewal_timestamp_seconds',
+    help: 'When the token of an access key is to be renewed; of the 100 that are next.',
+    labels: NAME_LABELS,
+    samples: (inventory) =>
+      inventory.upcomingRenewals().map(({ namespace, name, renewAt }) => ({
+        labels: { namespace, name },
+        value: toSeconds(renewAt),
+      })),
+  },
+]
+
+export function registerInventory(inventory: Inventory, version: string, registry: Registry): void {
+  for (const { name, help, labels, samples } of GAUGES) {
+    registry.registerMetric(
+      new Gauge({
+        ...{ name, help, labelNames: labels, registers: [] },
+        collect() {
+          this.reset()
+          for (const { labels: labelValues, value } of samples(inventory)) {
+            if (value !== undefined) this.set(labelValues, value)
+          }
+        },
+      }),
+    )
+  }
+  const build = new Gauge({
+    name: 'vec_operator_build_info',
+    help: 'Always 1; the label is the release that runs.',
+    labelNames: ['version'],
+    registers: [registry],
+  })
+  build.set({ version }, 1)
+}
+
+type Schedule = ReturnType<Inventory['schedules']>[number]['schedule']
+
+function scheduleSamples(
+  time: (schedule: Schedule) => number | undefined,
+): GaugeDefinition['samples'] {
+  return (inventory) =>
+    inventory.schedules().map(({ namespace, name, schedule }) => ({
+      labels: { namespace, name },
+      value: toSeconds(time(schedule)),
+    }))
+}
+
+function toSeconds(milliseconds: number): number
+function toSeconds(milliseconds: number | undefined): number | undefined
+function toSeconds(milliseconds: number | undefined): number | undefined {
+  return milliseconds === undefined ? undefined : milliseconds / 1000
+}

@@ -1,0 +1,119 @@
+/**
+ * What Jobs have reported on their resources, as counts: runs that ended, bytes and points that were
+ * moved. A report is seen many times and counted once, and not by the service that is started after it.
+ */
+import { parseProgress, type Progress } from '../../crds/contract/job.ts'
+import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
+import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { ANNOTATIONS, LABELS, shortHash } from '../../crds/contract/names.ts'
+import type { HookRequest } from '../../hooks/protocol.ts'
+import type { AnyParent } from '../../hooks/kind-hooks.ts'
+
+/** How a run ended; what ended without a word has crashed. */
+export const OUTCOMES = ['Done', 'Failed', 'Refused', 'Crashed'] as const
+export type Outcome = (typeof OUTCOMES)[number]
+
+export interface JobCounters {
+  jobEnded(run: { kind: string; verb: string; outcome: Outcome }): void
+  bytesMoved(kind: string, bytes: number): void
+  pointsCopied(kind: string, points: number): void
+}
+
+interface RecordedResults {
+  /** Hash of the report that was read last: the report itself may be long. */
+  report: string
+  bytes: number
+  points: number
+  /** uids of Jobs whose end was counted. */
+  countedJobs: Set<string>
+}
+
+export class JobResults {
+  readonly #counters: JobCounters
+  readonly #startedAt: number
+  readonly #recorded = new Map<string, RecordedResults>()
+
+  constructor(counters: JobCounters, startedAt: Date) {
+    this.#counters = counters
+    this.#startedAt = startedAt.getTime()
+  }
+
+  /** Looks at a resource as a hook was shown it. */
+  record({ parent, children }: HookRequest<AnyParent>, now: Date): void {
+    const { uid, annotations } = parent.metadata
+    const text = annotations?.[ANNOTATIONS.progress] ?? ''
+    const jobs = Object.values(children[JOB_CHILD_KIND] ?? {}) as Job[]
+    if (text === '' && jobs.length === 0) return
+    const recorded = this.#recorded.get(uid) ?? {
+      report: '',
+      bytes: 0,
+      points: 0,
+      countedJobs: new Set(),
+    }
+    this.#recorded.set(uid, recorded)
+    const progress = parseProgress(text, uid)
+    const report = shortHash(text)
+    if (progress !== undefined && recorded.report !== report)
+      this.#count(parent.kind, progress, recorded)
+    recorded.report = report
+    for (const job of jobs) this.#countCrash(parent.kind, job, { progress, recorded, now })
+    // A cluster has many Jobs in its life: only those that may be shown again are remembered.
+    const currentJobs = [progress?.job, ...jobs.map(({ metadata }) => metadata.uid)]
+    recorded.countedJobs = new Set(
+      [...recorded.countedJobs].filter((uid) => currentJobs.includes(uid)),
+    )
+  }
+
+  /** The resource is gone. */
+  remove(uid: string): void {
+    this.#recorded.delete(uid)
+  }
+
+  #count(kind: string, progress: Progress, recorded: RecordedResults): void {
+    const totals = progressTotals(progress)
+    const isSinceStart = recorded.report !== '' || Date.parse(progress.startedAt) >= this.#startedAt
+    if (isSinceStart && totals.bytes > recorded.bytes) {
+      this.#counters.bytesMoved(kind, totals.bytes - recorded.bytes)
+    }
+    if (isSinceStart && totals.points > recorded.points) {
+      this.#counters.pointsCopied(kind, totals.points - recorded.points)
+    }
+    Object.assign(recorded, totals)
+    const { state, verb, job, at } = progress
+    if (state === 'Started' || recorded.countedJobs.has(job)) return
+    recorded.countedJobs.add(job)
+    if (Date.parse(at) >= this.#startedAt) this.#counters.jobEnded({ kind, verb, outcome: state })
+  }
+
+  /** A Job that failed a while ago and whose resource has no end of its own to show. */
+  #countCrash(
+    kind: string,
+    job: Job,
+    {
+      progress,
+      recorded,
+      now,
+    }: { progress: Progress | undefined; recorded: RecordedResults; now: Date },
+  ): void {
+    const { uid = '', labels } = job.metadata
+    const finished = finishedCondition(job)
+    if (finished?.type !== 'Failed' || recorded.countedJobs.has(uid)) return
+    const at = Date.parse(finished.lastTransitionTime ?? '')
+    // The report may be on its way to us still.
+    if (now.getTime() - at < FINAL_REPORT_TIMEOUT_SECONDS * 1000) return
+    recorded.countedJobs.add(uid)
+    // Reports of later Jobs have taken the place of its own: how it ended is not known any more.
+    const isSuperseded = progress !== undefined && progress.job !== uid
+    if (isSuperseded || at < this.#startedAt) return
+    this.#counters.jobEnded({ kind, verb: labels?.[LABELS.verb] ?? '', outcome: 'Crashed' })
+  }
+}
+
+const JOB_CHILD_KIND = 'Job.batch/v1'
+
+function progressTotals({ backup, restore, migration }: Progress): {
+  bytes: number
+  points: number
+} {
+  return { bytes: backup?.bytes ?? restore?.bytes ?? 0, points: migration?.pointsCopied ?? 0 }
+}

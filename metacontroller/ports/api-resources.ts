@@ -1,0 +1,40 @@
+/** Where each kind of object stands in the API. Without a namespace, everywhere. */
+import { VecBackup } from '../../crds/backup.ts'
+import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { VecCollection } from '../../crds/collection.ts'
+import { VecMigration } from '../../crds/migration.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import type { ApiResource } from '../../jobs/clients/kubernetes/client.ts'
+
+export type ApiResourceFn = (namespace?: string) => ApiResource
+
+export const namespaces = apiResource('v1', 'namespaces')
+export const pods = apiResource('v1', 'pods')
+export const services = apiResource('v1', 'services')
+export const secrets = apiResource('v1', 'secrets')
+export const events = apiResource('v1', 'events')
+export const jobs = apiResource('batch/v1', 'jobs')
+export const statefulSets = apiResource('apps/v1', 'statefulsets')
+export const leases = apiResource('coordination.k8s.io/v1', 'leases')
+export const crds = apiResource('apiextensions.k8s.io/v1', 'customresourcedefinitions')
+export const compositeControllers = apiResource(
+  'metacontroller.k8s.io/v1alpha1',
+  'compositecontrollers',
+)
+export const clusters = apiResource(API_VERSION, VecCluster.plural)
+export const collections = apiResource(API_VERSION, VecCollection.plural)
+export const backups = apiResource(API_VERSION, VecBackup.plural)
+export const backupSchedules = apiResource(API_VERSION, VecBackupSchedule.plural)
+export const restores = apiResource(API_VERSION, VecRestore.plural)
+export const migrations = apiResource(API_VERSION, VecMigration.plural)
+
+/** The same kind in each of the namespaces served, or at once where all are. */
+export function inNamespaces(resource: ApiResourceFn, namespaces: string[]): ApiResource[] {
+  return namespaces.length === 0 ? [resource()] : namespaces.map((namespace) => resource(namespace))
+}
+
+function apiResource(apiVersion: string, plural: string): ApiResourceFn {
+  return (namespace) => ({ apiVersion, plural, ...(namespace !== undefined && { namespace }) })
+}

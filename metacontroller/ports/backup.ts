@@ -1,0 +1,204 @@
+/** What the VecBackup room reads and writes, by the real clients of jobs/clients. */
+import { Type, type Static } from '@sinclair/typebox'
+import type { Logger } from 'pino'
+import { backupFolder } from '../../crds/contract/backup-keys.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import { ANNOTATIONS, trimTrailing } from '../../crds/contract/names.ts'
+import { AnyObject, type Secret } from '../../crds/kubernetes.ts'
+import type { S3Target } from '../../crds/storage.ts'
+import type { SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
+import type {
+  BackupPorts,
+  BackupReader,
+  NamespacedName,
+  ObjectIdentity,
+} from '../../hooks/backup/observe.ts'
+import type { AddressGuard } from '../../jobs/clients/http/address-guard.ts'
+import { resourcePath, type Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import type { Bucket } from '../../jobs/clients/s3/bucket.ts'
+import { parseCredentials } from '../../jobs/clients/s3/credentials.ts'
+import type { Clock } from '../../jobs/clock.ts'
+import type { OnCall } from '../metrics/instrumented-clients.ts'
+import { backups, backupSchedules, inNamespaces, namespaces, restores } from './api-resources.ts'
+import { purge } from './backup-purge.ts'
+import { dataJobPorts, hasStatus, listOrEmpty } from './common.ts'
+import { activeHelmJobs } from './restore.ts'
+
+export interface BackupDependencies extends BucketDependencies {
+  kubernetes: Kubernetes
+  /** Those the service may read; empty means all. */
+  namespaces: string[]
+}
+
+/** No more than is asked for: one that an older CRD let in decides too. */
+const ScheduleWithPolicy = Type.Object({
+  ...AnyObject.properties,
+  spec: Type.Object({ deletionPolicy: Type.Optional(Type.String()) }),
+})
+
+async function readSchedulePolicy(
+  kubernetes: Kubernetes,
+  namespace: string,
+  name: string,
+): Promise<SchedulePolicy | undefined> {
+  const found = await kubernetes.get(backupSchedules(namespace), name, ScheduleWithPolicy)
+  if (found === undefined) return undefined
+  const { metadata, spec } = found
+  return {
+    uid: metadata.uid ?? '',
+    ...(metadata.annotations !== undefined && { annotations: metadata.annotations }),
+    ...(spec.deletionPolicy !== undefined && { deletionPolicy: spec.deletionPolicy }),
+  }
+}
+
+/** Any read tells it. */
+async function readApiTime(kubernetes: Kubernetes, namespace: string): Promise<Date | undefined> {
+  const { date = '' } = await kubernetes.call('GET', resourcePath(namespaces(), namespace))
+  const time = new Date(date)
+  return Number.isNaN(time.getTime()) ? undefined : time
+}
+
+async function patchProgress(
+  { kubernetes, log }: BackupDependencies,
+  { namespace, name, uid }: ObjectIdentity,
+  progress: Progress,
+): Promise<void> {
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(progress) }
+  try {
+    await kubernetes.patch(backups(namespace), name, { metadata: { uid, annotations } })
+  } catch (error) {
+    // It is written to save space: nothing waits for it, and the next sync tries again.
+    if (!(error instanceof KubernetesError)) throw error
+    if (hasStatus(error, 404, 409, 422)) return
+    log.warn({ err: error, parent: `VecBackup ${namespace}/${name}` }, 'report not shortened')
+  }
+}
+
+export function backupPorts(dependencies: BackupDependencies): BackupPorts {
+  const { kubernetes, namespaces, log } = dependencies
+  return {
+    ...dataJobPorts(dependencies),
+    deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
+      kubernetes.delete(backups(namespace), name, { uid }),
+    replaceReport: (backup, report) => patchProgress(dependencies, backup, report),
+    restoresReading: (backup: StoredBackup) => restoresReading(kubernetes, namespaces, backup),
+    apiTime: (namespace) => readApiTime(kubernetes, namespace),
+    helmJobsAt: (cluster) => activeHelmJobs(dependencies, cluster),
+    schedulePolicy: (namespace, name) => readSchedulePolicy(kubernetes, namespace, name),
+    async purge({ namespace, name, uid, storage, survey }, signal) {
+      const bucket = await openBucket(dependencies, namespace, storage)
+      try {
+        const target = { prefix: storage.prefix, name, uid }
+        return await purge(bucket, target, { signal, survey, now: dependencies.clock.now() })
+      } finally {
+        bucket.close()
+      }
+    },
+    warn: ({ namespace, name }, message) =>
+      log.warn({ parent: `VecBackup ${namespace}/${name}` }, message),
+  }
+}
+
+export interface BucketDependencies {
+  /** From a short memory. */
+  secret: (namespace: string, name: string) => Promise<Secret | undefined>
+  clock: Clock
+  log: Logger
+  called?: OnCall
+  /** Tenants choose the address, and the service is nobody's namespace. */
+  guard?: AddressGuard | undefined
+}
+
+/** A hook is asked again soon: it does not wait for a store that is down. */
+const MAX_ATTEMPTS = 2
+
+/** Whoever opens it closes it. */
+export async function openBucket(
+  { secret, clock, log, called, guard }: BucketDependencies,
+  namespace: string,
+  target: S3Target,
+): Promise<Bucket> {
+  // Only what touches a bucket pays for the SDK: 0.2 s, and 30 MB of memory.
+  const { Bucket: S3Bucket } = await import('../../jobs/clients/s3/bucket.ts')
+  const reference = target.credentialsSecretRef
+  const credentials = async () => {
+    const { data = {} } = (await secret(namespace, reference.name)) ?? {}
+    return parseCredentials(reference, (key) => decodeBase64(data[key]))
+  }
+  return new S3Bucket({
+    ...{ target, credentials, time: clock, log, guard, attempts: MAX_ATTEMPTS },
+    ...(called !== undefined && { onCall: called }),
+  })
+}
+
+function decodeBase64(value: string | undefined): string | undefined {
+  return value === undefined ? undefined : Buffer.from(value, 'base64').toString()
+}
+
+const OptionalString = Type.Optional(Type.String())
+
+/** No more than tells what it reads: one that an older CRD let in may be at work too. */
+const RestoreSource = Type.Object({
+  ...AnyObject.properties,
+  spec: Type.Object({
+    backupRef: Type.Optional(Type.Object({ name: Type.String(), namespace: OptionalString })),
+    source: Type.Optional(
+      Type.Object({
+        s3: Type.Object({ bucket: Type.String(), path: Type.String(), endpoint: OptionalString }),
+      }),
+    ),
+  }),
+})
+type RestoreSource = Static<typeof RestoreSource>
+
+export interface StoredBackup extends NamespacedName {
+  storage: S3Target
+}
+
+/** VecRestores of the namespaces served that read this backup, read live. */
+export async function restoresReading(
+  kubernetes: Kubernetes,
+  namespaces: string[],
+  backup: StoredBackup,
+): Promise<BackupReader[]> {
+  const all = await listOrEmpty(kubernetes, inNamespaces(restores, namespaces), RestoreSource)
+  return all.flatMap((restore) => {
+    const by = referenceKind(restore, backup)
+    return by === undefined ? [] : [{ ...objectIdentity(restore), by }]
+  })
+}
+
+function referenceKind(
+  { metadata, spec }: RestoreSource,
+  backup: StoredBackup,
+): BackupReader['by'] | undefined {
+  const { backupRef, source } = spec
+  if (source !== undefined) return isSameLocation(source.s3, backup) ? 'place' : undefined
+  const namespace = backupRef?.namespace ?? metadata.namespace
+  const isNamed = backupRef?.name === backup.name && namespace === backup.namespace
+  return isNamed ? 'name' : undefined
+}
+
+/** One store may have several addresses: a restore by another one records itself in the bucket. */
+function isSameLocation(
+  { bucket, path, endpoint }: NonNullable<RestoreSource['spec']['source']>['s3'],
+  { name, storage }: StoredBackup,
+): boolean {
+  return (
+    bucket === storage.bucket &&
+    backupFolder({ prefix: path, name: '' }) === backupFolder({ prefix: storage.prefix, name }) &&
+    normalizeEndpoint(endpoint) === normalizeEndpoint(storage.endpoint)
+  )
+}
+
+/** Without what makes no difference: the case of the host, and slashes at its end. */
+function normalizeEndpoint(endpoint: string | undefined): string {
+  return trimTrailing((endpoint ?? '').toLowerCase(), '/')
+}
+
+function objectIdentity({
+  metadata: { namespace = '', name, uid = '' },
+}: RestoreSource): ObjectIdentity {
+  return { namespace, name, uid }
+}

@@ -1,0 +1,165 @@
+/** What the VecCollection room reads and writes, by the real clients; one list of claims for all. */
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { VecCollection } from '../../crds/collection.ts'
+import { clusterNameOf, toClaim, type Claim } from '../../hooks/collection/ownership.ts'
+import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/ports.ts'
+import { currentHolder } from '../../hooks/lease.ts'
+import { EngineCollections } from '../../jobs/clients/engine/collections.ts'
+import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { delay, type Timers } from '../timers.ts'
+import { clusters, collections, inNamespaces } from './api-resources.ts'
+import { commonPorts, leasePorts, LenientCluster } from './common.ts'
+import { engineClient, type EngineDependencies } from './engine-client.ts'
+
+export interface CollectionDependencies extends EngineDependencies {
+  /** Those the service may read; empty means all. */
+  namespaces: string[]
+  /** Keys that sign our Jobs (hooks/job-signature.ts). */
+  jobKeys: () => readonly string[]
+  now: () => Date
+  timers: Timers
+  inFlightWrites: InFlightWrites
+}
+
+const CLAIMS_TTL_MS = 5_000
+/** A list may hold thousands, and is read again and again. */
+const isCollection = TypeCompiler.Compile(VecCollection.schema)
+
+export function collectionPorts(dependencies: CollectionDependencies): CollectionPorts {
+  const { kubernetes, namespaces, now, timers, inFlightWrites } = dependencies
+  const claimCache = new ClaimListCache(() => listClaims(kubernetes, namespaces), now)
+  return {
+    engine: (connection) =>
+      trackWrites(
+        new EngineCollections(engineClient(dependencies, connection)),
+        connection,
+        inFlightWrites,
+      ),
+    collectionsOf: async ({ namespace, name }, requester) =>
+      (await claimCache.including(requester)).filter((collection) => {
+        const cluster = clusterNameOf(collection)
+        return cluster.namespace === namespace && cluster.name === name
+      }),
+    cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, LenientCluster),
+    // From the question on: its answer may be older than a Lease that is taken meanwhile.
+    writeHolder: (cluster, isAllowed) =>
+      inFlightWrites.track(cluster, 'a write that is about to be made', () => {
+        const rules = { isAllowed, jobKeys: dependencies.jobKeys(), now: now() }
+        return currentHolder(cluster, 'write', leasePorts(kubernetes), rules)
+      }),
+    writeEvent: commonPorts(dependencies).writeEvent,
+    now,
+    wait: (milliseconds, signal) => delay(timers, milliseconds, signal),
+  }
+}
+
+/** One that an older CRD let in and ours cannot read must not stand in the way of all others. */
+async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise<Claim[]> {
+  const lists = inNamespaces(collections, namespaces).map((resource) =>
+    kubernetes.collect(resource, {}, (object: unknown) =>
+      isCollection.Check(object) ? toClaim(object) : undefined,
+    ),
+  )
+  return (await Promise.all(lists)).flat()
+}
+
+/** One list for all who ask within some seconds, unless it is older than who asks. */
+class ClaimListCache {
+  readonly #load: () => Promise<Claim[]>
+  readonly #now: () => Date
+  #list: { at: number; isLoaded: boolean; items: Promise<Claim[]> } | undefined
+
+  constructor(load: () => Promise<Claim[]>, now: () => Date) {
+    this.#load = load
+    this.#now = now
+  }
+
+  /**
+   * Two that are made within seconds of each other may want the same name: the list that shows the
+   * later one shows the earlier one too.
+   */
+  async including({ metadata: { uid, generation } }: VecCollection): Promise<Claim[]> {
+    const cached = this.#list
+    const isExpired =
+      cached?.isLoaded === true && this.#now().getTime() - cached.at >= CLAIMS_TTL_MS
+    // One that is being read is waited for, however long that takes: two at once would be twice the memory.
+    if (cached === undefined || isExpired) return this.#reload()
+    const items = await cached.items
+    const requested = items.find(({ metadata }) => metadata.uid === uid)
+    if (requested !== undefined && requested.metadata.generation >= generation) return items
+    // Another one may have read it anew meanwhile.
+    return this.#list === cached || this.#list === undefined ? this.#reload() : this.#list.items
+  }
+
+  #reload(): Promise<Claim[]> {
+    const list = { at: this.#now().getTime(), isLoaded: false, items: this.#load() }
+    this.#list = list
+    list.items.then(
+      () => (list.isLoaded = true),
+      () => {
+        if (this.#list === list) this.#list = undefined
+      },
+    )
+    return list.items
+  }
+}
+
+interface NamespacedName {
+  namespace: string
+  name: string
+}
+
+export class InFlightWrites {
+  readonly #byCluster = new Map<string, Set<{ what: string }>>()
+
+  /** Each as a restore that waits for it names it. */
+  list({ namespace, name }: NamespacedName): string[] {
+    return [...(this.#byCluster.get(`${namespace}/${name}`) ?? [])].map(({ what }) => what)
+  }
+
+  async track<T>(
+    { namespace, name }: NamespacedName,
+    what: string,
+    call: () => Promise<T>,
+  ): Promise<T> {
+    const key = `${namespace}/${name}`
+    const entries = this.#byCluster.get(key) ?? new Set()
+    const entry = { what }
+    this.#byCluster.set(key, entries.add(entry))
+    try {
+      return await call()
+    } finally {
+      entries.delete(entry)
+      if (entries.size === 0) this.#byCluster.delete(key)
+    }
+  }
+}
+
+/** The same engine; each of its writes is known as long as it is under way. */
+export function trackWrites(
+  engine: CollectionEngine,
+  cluster: NamespacedName,
+  inFlightWrites: InFlightWrites,
+): CollectionEngine {
+  const write = (collection: string, call: () => Promise<void>) =>
+    inFlightWrites.track(cluster, `a write to collection ${collection}`, call)
+  return {
+    readyz: (signal) => engine.readyz(signal),
+    version: (signal) => engine.version(signal),
+    aliases: (signal) => engine.aliases(signal),
+    collectionInfo: (name, signal) => engine.collectionInfo(name, signal),
+    collectionCluster: (name, signal) => engine.collectionCluster(name, signal),
+    createCollection: (name, body, signal) =>
+      write(name, () => engine.createCollection(name, body, signal)),
+    patchCollection: (name, body, signal) =>
+      write(name, () => engine.patchCollection(name, body, signal)),
+    deleteCollection: (name, signal) => write(name, () => engine.deleteCollection(name, signal)),
+    putIndex: (name, index, signal) => write(name, () => engine.putIndex(name, index, signal)),
+    deleteIndex: (name, field, signal) =>
+      write(name, () => engine.deleteIndex(name, field, signal)),
+    updateAliases: (actions, signal) =>
+      inFlightWrites.track(cluster, 'a change of aliases', () =>
+        engine.updateAliases(actions, signal),
+      ),
+  }
+}

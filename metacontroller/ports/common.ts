@@ -1,0 +1,179 @@
+/** What several rooms read and write outside of Metacontroller's requests, in the same way. */
+import type { Static, TSchema } from '@sinclair/typebox'
+import { VecBackup } from '../../crds/backup.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
+import {
+  AnyObject,
+  finishedCondition,
+  Job,
+  Lease,
+  Secret,
+  StatefulSet,
+} from '../../crds/kubernetes.ts'
+import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
+import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
+import type { ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
+import type { LeasePorts } from '../../hooks/lease.ts'
+import { lenientSchema } from '../../hooks/lenient-schema.ts'
+import type { ApiResource, Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import type { Log } from '../startup-upgrades.ts'
+import {
+  backups,
+  clusters,
+  jobs,
+  leases,
+  namespaces,
+  secrets,
+  statefulSets,
+  type ApiResourceFn,
+} from './api-resources.ts'
+import { createOrReplace, deleteExact } from './conditional-writes.ts'
+import { eventWriter } from './events.ts'
+
+export interface CommonDependencies {
+  kubernetes: Kubernetes
+  /** Those the service may read; empty means all. */
+  namespaces: string[]
+  log: Log
+}
+
+/** As another schema may have admitted them: they can be deleted, and their neighbours go on. */
+export const LenientCluster = lenientSchema(VecCluster.schema) as typeof VecCluster.schema
+export const LenientBackup = lenientSchema(VecBackup.schema) as typeof VecBackup.schema
+
+/** All of it live; what is gone, or whose kind is gone, is undefined. */
+export function commonPorts({
+  kubernetes,
+  namespaces: readableNamespaces,
+  log,
+}: CommonDependencies) {
+  // What stands where we may not read is not there for us: who names it waits, and says for what.
+  const read =
+    <Schema extends TSchema>(resource: ApiResourceFn, schema: Schema) =>
+    async (namespace: string, name: string): Promise<Static<Schema> | undefined> =>
+      readableNamespaces.length === 0 || readableNamespaces.includes(namespace)
+        ? kubernetes.get(resource(namespace), name, schema)
+        : undefined
+  return {
+    cluster: read(clusters, LenientCluster),
+    statefulSet: read(statefulSets, StatefulSet),
+    backup: read(backups, LenientBackup),
+    namespaceEnds: async (name: string) => {
+      const found = await kubernetes.get(namespaces(), name, AnyObject)
+      return found === undefined || found.metadata.deletionTimestamp !== undefined
+    },
+    // Foreground: the Job stays until its pods have ended, so that nothing starts beside them.
+    deleteJob: ({ namespace, name, uid }: { namespace: string; name: string; uid: string }) =>
+      kubernetes.delete(jobs(namespace), name, { uid, propagation: 'Foreground' }),
+    writeEvent: eventWriter({ kubernetes, log }),
+  }
+}
+
+/** Objects of several places; none where the kind is not installed, or gone. */
+export async function listOrEmpty<Schema extends TSchema>(
+  kubernetes: Kubernetes,
+  resources: ApiResource[],
+  schema: Schema,
+  selection: { labelSelector?: string } = {},
+): Promise<Static<Schema>[]> {
+  try {
+    const lists = resources.map((resource) => kubernetes.list(resource, schema, selection))
+    return (await Promise.all(lists)).flat()
+  } catch (error) {
+    if (hasStatus(error, 404)) return []
+    throw error
+  }
+}
+
+/** Whether the API refused a call with one of these. */
+export function hasStatus(error: unknown, ...statuses: number[]): boolean {
+  return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
+}
+
+export async function listActiveJobs(
+  kubernetes: Kubernetes,
+  resources: ApiResource[],
+  labels: Record<string, string>,
+): Promise<Job[]> {
+  const requiredLabels = Object.entries({ [LABELS.managedBy]: MANAGED_BY, ...labels })
+  const selection = {
+    labelSelector: requiredLabels.map(([label, value]) => `${label}=${value}`).join(','),
+    fieldSelector: 'status.successful=0',
+  }
+  const lists = resources.map((resource) => kubernetes.list(resource, Job, selection))
+  return (await Promise.all(lists)).flat().filter((job) => finishedCondition(job) === undefined)
+}
+
+export interface DataJobDependencies extends CommonDependencies {
+  /** From a short memory. */
+  secret: DataJobPorts['secret']
+}
+
+export function dataJobPorts({ secret, ...dependencies }: DataJobDependencies) {
+  const { kubernetes } = dependencies
+  return {
+    ...commonPorts(dependencies),
+    ...leasePorts(kubernetes),
+    ...secretCopyPorts(kubernetes),
+    secret,
+  }
+}
+
+export function leasePorts(kubernetes: Kubernetes): LeasePorts {
+  return {
+    lease: (namespace, name) => kubernetes.get(leases(namespace), name, Lease),
+    jobsOf: (namespace, parentUid) =>
+      kubernetes.list(jobs(namespace), Job, { labelSelector: `${LABELS.parent}=${parentUid}` }),
+    writeLease: (lease) => createOrReplace(kubernetes, leases(lease.metadata.namespace), lease),
+    deleteLease: (lease) => deleteExact(kubernetes, leases(lease.metadata.namespace), lease),
+  }
+}
+
+export function secretCopyPorts(kubernetes: Kubernetes): SecretCopyPorts {
+  const read = (namespace: string, name: string) => kubernetes.get(secrets(namespace), name, Secret)
+  return {
+    secretCopy: read,
+    async writeSecretCopy(copy) {
+      const { namespace = '', name, ownerReferences: [owner] = [] } = copy.metadata
+      const found = await read(namespace, name)
+      if (found !== undefined && !isOwned(found, owner?.uid)) return
+      const resourceVersion = found?.metadata.resourceVersion
+      const metadata = {
+        ...copy.metadata,
+        ...(resourceVersion !== undefined && { resourceVersion }),
+      }
+      // One that came too late is made up for in the next pass.
+      await createOrReplace(kubernetes, secrets(namespace), { ...copy, metadata })
+    },
+    async deleteSecretCopy({ namespace, name, ownerUid }) {
+      const found = await read(namespace, name)
+      if (found === undefined || !isOwned(found, ownerUid)) return
+      await deleteExact(kubernetes, secrets(namespace), found)
+    },
+  }
+}
+
+function isOwned({ metadata }: Secret, uid: string | undefined): boolean {
+  return metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
+}
+
+export interface ImagePullSecretDependencies {
+  kubernetes: Kubernetes
+  secret: ClusterPorts['secret']
+  ownNamespace: string
+  log: Log
+}
+
+export function imagePullSecretPorts(
+  dependencies: ImagePullSecretDependencies,
+): ImagePullSecretPorts {
+  const { kubernetes, secret, ownNamespace, log } = dependencies
+  return {
+    ...secretCopyPorts(kubernetes),
+    pullSecret: (name) => secret(ownNamespace, name),
+    warn: (err, message) => log.warn({ err }, message),
+  }
+}

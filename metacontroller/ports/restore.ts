@@ -1,0 +1,96 @@
+/** What the VecRestore room reads and writes, by the real clients of jobs/clients. */
+import { Type, type Static } from '@sinclair/typebox'
+import { LABELS, releaseName } from '../../crds/contract/names.ts'
+import { AnyObject } from '../../crds/kubernetes.ts'
+import { VecMigration } from '../../crds/migration.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { isBlockingJob, type BlockingRules } from '../../hooks/cross-namespace.ts'
+import type { RestorePorts } from '../../hooks/restore/observe.ts'
+import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { inNamespaces, jobs, migrations, restores } from './api-resources.ts'
+import type { InFlightWrites } from './collection.ts'
+import { dataJobPorts, listActiveJobs, listOrEmpty, type DataJobDependencies } from './common.ts'
+
+export function restorePorts(
+  dependencies: DataJobDependencies & ConflictingWorkDependencies,
+): RestorePorts {
+  const { kubernetes } = dependencies
+  return {
+    ...dataJobPorts(dependencies),
+    restore: (namespace, name) => kubernetes.get(restores(namespace), name, VecRestore.schema),
+    conflictingWork: othersAt(dependencies),
+  }
+}
+
+export interface ConflictingWorkDependencies {
+  kubernetes: Kubernetes
+  /** Those the service may read; empty means all. */
+  namespaces: string[]
+  inFlightWrites: InFlightWrites
+}
+
+interface NamespacedName {
+  namespace: string
+  name: string
+}
+
+export function othersAt(
+  dependencies: ConflictingWorkDependencies,
+): RestorePorts['conflictingWork'] {
+  return async (cluster, rules) => {
+    const [helmJobs, runningMigrations] = await Promise.all([
+      activeHelmJobs(dependencies, cluster),
+      activeMigrations(dependencies, cluster, rules),
+    ])
+    return [...helmJobs, ...runningMigrations, ...dependencies.inFlightWrites.list(cluster)]
+  }
+}
+
+/** helm Jobs of a cluster that have not ended. */
+export async function activeHelmJobs(
+  { kubernetes }: Pick<ConflictingWorkDependencies, 'kubernetes'>,
+  { namespace, name }: NamespacedName,
+): Promise<string[]> {
+  const labels = { [LABELS.component]: 'helm', [LABELS.release]: releaseName(name) }
+  const found = await listActiveJobs(kubernetes, [jobs(namespace)], labels)
+  return found.map(({ metadata }) => `helm Job ${metadata.name}`)
+}
+
+/** No more than tells what it touches: one that an older CRD let in may be at work too. */
+const { source, targetClusterRef } = VecMigration.schema.properties.spec.properties
+const MigrationRefs = Type.Object({
+  ...AnyObject.properties,
+  spec: Type.Object({ targetClusterRef, source: Type.Pick(source, ['clusterRef']) }),
+})
+type MigrationRefs = Static<typeof MigrationRefs>
+
+/** From it or to it, with a Job that others wait for. */
+async function activeMigrations(
+  { kubernetes, namespaces }: ConflictingWorkDependencies,
+  cluster: NamespacedName,
+  rules: BlockingRules,
+): Promise<string[]> {
+  const dataJobs = await listActiveJobs(kubernetes, inNamespaces(jobs, namespaces), {
+    [LABELS.component]: 'transfer',
+  })
+  const activeJobs = dataJobs.filter((job) => isBlockingJob(job, rules))
+  const parents = new Set(activeJobs.map(({ metadata }) => parentKey(metadata.namespace, metadata.labels?.[LABELS.parent]))) // prettier-ignore
+  if (parents.size === 0) return []
+  const all = await listOrEmpty(kubernetes, inNamespaces(migrations, namespaces), MigrationRefs)
+  return all
+    .filter(({ metadata }) => parents.has(parentKey(metadata.namespace, metadata.uid)))
+    .filter((migration) => involves(migration, cluster))
+    .map(({ metadata }) => `VecMigration ${metadata.namespace}/${metadata.name}`)
+}
+
+/** A Job counts for a migration of its own namespace only. */
+function parentKey(namespace = '', uid = ''): string {
+  return `${namespace}/${uid}`
+}
+
+function involves({ metadata, spec }: MigrationRefs, { namespace, name }: NamespacedName): boolean {
+  return [spec.source.clusterRef, spec.targetClusterRef].some(
+    (reference) =>
+      reference?.name === name && (reference.namespace ?? metadata.namespace) === namespace,
+  )
+}

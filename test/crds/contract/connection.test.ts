@@ -1,0 +1,66 @@
+import { Value } from '@sinclair/typebox/value'
+import t from 'tap'
+import {
+  Connection,
+  clusterConnection,
+  serviceUrl,
+  requiresApiKey,
+  podUrl,
+} from '../../../crds/contract/connection.ts'
+import { customResourceDefinition } from '../../../crds/crd.ts'
+import { VecCluster } from '../../../crds/cluster.ts'
+import { admit } from '../../world/admission/admit.ts'
+import { object, type Fields } from '../corpus/case.ts'
+
+function cluster(spec: Fields): VecCluster {
+  const created = object('VecCluster', { version: '1.16.0', ...spec }, 'main')
+  const { metadata, ...rest } = admit(customResourceDefinition(VecCluster, '1.0.0'), created)
+  return { ...rest, metadata: { ...metadata, namespace: 'search' } } as unknown as VecCluster
+}
+
+const certificate = { secretRef: { name: 'certificate' } }
+
+t.test('a cluster without an apiKey is open and speaks http', async (t) => {
+  const connection = clusterConnection(cluster({ replicas: 3 }))
+  t.strictSame(connection, { namespace: 'search', name: 'main', replicas: 3, tls: false })
+  t.equal(serviceUrl(connection), 'http://vec-main.search.svc.cluster.local:6333')
+  t.equal(
+    podUrl(connection, 0),
+    'http://vec-main-0.vec-main-headless.search.svc.cluster.local:6333',
+  )
+})
+
+t.test('the endpoint is https when tls.enabled, and ca.crt is looked for', async (t) => {
+  const connection = clusterConnection(cluster({ tls: { enabled: true, ...certificate } }))
+  t.match(connection, { tls: true, caSecret: 'certificate' })
+  t.equal(serviceUrl(connection), 'https://vec-main.search.svc.cluster.local:6333')
+  t.equal(
+    podUrl(connection, 1),
+    'https://vec-main-1.vec-main-headless.search.svc.cluster.local:6333',
+  )
+})
+
+t.test('a certificate that is not enabled is not used', async (t) => {
+  const connection = clusterConnection(cluster({ tls: certificate }))
+  t.match(connection, { tls: false })
+  t.notOk('caSecret' in connection)
+})
+
+t.test('the key is that of the generated Secret, whatever its source', async (t) => {
+  const key = { secret: 'vec-main-apikey', key: 'api-key' }
+  for (const apiKey of [{ autoGenerate: true }, { secretRef: { name: 'own', key: 'k' } }]) {
+    t.match(clusterConnection(cluster({ apiKey })), { key })
+  }
+})
+
+t.test('a plan is read back only with a whole connection in it', async (t) => {
+  const connection = clusterConnection(cluster({ apiKey: { autoGenerate: true } }))
+  t.ok(Value.Check(Connection, connection))
+  t.notOk(Value.Check(Connection, {}))
+  t.notOk(Value.Check(Connection, { ...connection, replicas: '3' }))
+  t.notOk(Value.Check(Connection, { ...connection, key: { secret: 'x' } }))
+})
+
+t.test('an apiKey without a source is no key', async (t) => {
+  t.notOk(requiresApiKey(cluster({ apiKey: {} }).spec))
+})

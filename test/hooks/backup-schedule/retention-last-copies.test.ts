@@ -1,0 +1,203 @@
+/** Retention never deletes the last backup that has a collection. */
+import fc from 'fast-check'
+import t from 'tap'
+import type { VecBackup } from '../../../crds/backup.ts'
+import { hashNames, nameHash } from '../../../crds/contract/names.ts'
+import {
+  backupContents,
+  findLastCopies,
+  lastCopiesMessage,
+  retainedNames,
+} from '../../../hooks/backup-schedule/retention.ts'
+import { backup, prunedNames, schedule, tick, type ScheduleFixture } from './stage.ts'
+
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 1000)
+
+interface Content {
+  has: string[]
+  failed?: string[]
+  clusterUid?: string
+  /** Its list has room for so many. */
+  listed?: number
+  phase?: 'Completed' | 'Failed'
+}
+
+/** The backup of a day in March. */
+function backupOf(
+  day: number,
+  { has, failed = [], clusterUid, listed, phase }: Content,
+): VecBackup {
+  const slot = `2026-03-${String(day).padStart(2, '0')}T03:00:00Z`
+  const one = backup(slot, { phase: phase ?? 'Completed' })
+  const shown = has.slice(0, listed ?? has.length)
+  const collections = [
+    ...shown.map((name) => ({ name, status: 'Completed' as const })),
+    ...failed.map((name) => ({ name, status: 'Failed' as const })),
+  ]
+  const hashes = hashNames(has)
+  return {
+    ...one,
+    status: {
+      ...one.status,
+      collections,
+      ...(clusterUid !== undefined && { clusterUid }),
+      ...(listed !== undefined && hashes !== undefined && { collectionHashes: hashes }),
+    },
+  }
+}
+
+function stageOf(contents: Content[], keepLast = 1): ScheduleFixture {
+  const children = contents.map((content, index) => backupOf(index + 1, content))
+  const last = `2026-03-${String(contents.length).padStart(2, '0')}T03:00:00Z`
+  const spec = { retentionPolicy: { keepLast } }
+  return { schedule: schedule({ spec, status: { lastScheduleTime: last } }), children }
+}
+
+const DAYS = ['01', '02', '03', '04', '05'].map((day) => `nightly-202603${day}-030000`)
+
+const cases: [title: string, contents: Content[], dropped: string[]][] = [
+  ['all have the same', [{ has: ['a'] }, { has: ['a'] }, { has: ['a'] }], ['01', '02']],
+  ['the newest has more', [{ has: ['a'] }, { has: ['a', 'b'] }], ['01']],
+  [
+    'the newest are empty',
+    [{ has: ['a'] }, { has: ['a'] }, { has: [] }, { has: [] }],
+    ['01', '03'],
+  ],
+  [
+    'one collection is missing since',
+    [{ has: ['a', 'b'] }, { has: ['a'] }, { has: ['a'] }],
+    ['02'],
+  ],
+  ['each loses one', [{ has: ['a', 'b', 'c'] }, { has: ['a', 'b'] }, { has: ['a'] }], []],
+  [
+    'a failed backup is no last copy',
+    [{ has: ['a'] }, { has: ['a'], phase: 'Failed' }, { has: [] }],
+    ['02'],
+  ],
+  [
+    'what failed in it is not in it',
+    [{ has: ['a'] }, { has: [], failed: ['a'] }, { has: [] }],
+    ['02'],
+  ],
+  [
+    'a cluster that was recreated has other collections of the same names',
+    [
+      { has: ['a'], clusterUid: 'old' },
+      { has: ['a'], clusterUid: 'old' },
+      { has: ['a'], clusterUid: 'new' },
+    ],
+    ['01'],
+  ],
+  [
+    'a backup of an older release is of the cluster that was backed up next',
+    [{ has: ['a'] }, { has: ['a'], clusterUid: 'one' }],
+    ['01'],
+  ],
+  [
+    'names that have no room in the list count by their hashes',
+    [
+      { has: ['a', 'b', 'c'], listed: 1 },
+      { has: ['a', 'b', 'c'], listed: 0 },
+      { has: ['a', 'b'], listed: 1 },
+    ],
+    ['01'],
+  ],
+]
+
+for (const [title, contents, dropped] of cases) {
+  t.test(`retention, where ${title}`, async (t) => {
+    const desired = await tick(stageOf(contents), '2026-03-10T02:00:00Z')
+    const due = dropped.map((day) => `nightly-202603${day}-030000`)
+    t.strictSame(prunedNames(desired), due)
+  })
+}
+
+t.test('the condition and an Event say which is kept, why, and how to release it', async (t) => {
+  const stage = stageOf([{ has: ['docs', 'logs'] }, { has: ['logs'] }])
+  const desired = await tick(stage, '2026-03-10T02:00:00Z')
+  const held = {
+    ...{ type: 'RetentionApplied', status: 'False', reason: 'LastCopyKept' },
+    message: `no rule of spec.retentionPolicy keeps these backups, but they are not deleted, because no newer one has what they have: ${DAYS[0]} (docs). To release one, delete it by hand: kubectl delete qb/${DAYS[0]}`,
+  }
+  t.match(desired.status.conditions?.[1], held)
+  const events = desired.events?.filter(({ reason }) => reason === 'LastCopyKept')
+  t.match(events, [{ type: 'Warning', message: held.message }])
+  const again: ScheduleFixture = {
+    ...stage,
+    schedule: { ...stage.schedule, status: desired.status },
+  }
+  const second = await tick(again, '2026-03-10T02:01:00Z')
+  t.match(second.status.conditions?.[1], held)
+  t.notOk(
+    second.events?.some(({ reason }) => reason === 'LastCopyKept'),
+    'once',
+  )
+  const released: ScheduleFixture = { ...again, children: again.children.slice(1) }
+  const third = await tick(released, '2026-03-10T02:02:00Z')
+  t.equal(third.status.conditions?.length, 1, 'nothing is held back any more')
+})
+
+t.test('a message names three of many', async (t) => {
+  const collections = ['a', 'b', 'c', 'd']
+  const one = { collections, count: 9, isFormerCluster: false }
+  const held = ['1', '2', '3', '4', '5'].map((name) => ({ ...one, name }))
+  t.match(
+    lastCopiesMessage(held),
+    /: 1 \(a, b, c, 6 more\); 2 .*; 3 .*; and 2 more backups\. To release/,
+  )
+  const former = { name: 'x', collections: [], count: 2, isFormerCluster: true }
+  t.match(lastCopiesMessage([former]), /: x \(2 collections of a former cluster\)\. To release/)
+})
+
+t.test('hashes tell names apart, and are none for more than a thousand', async (t) => {
+  const names = Array.from({ length: 1000 }, (_, index) => `collection ${index}`)
+  t.equal(hashNames(names)?.length, 8000)
+  t.equal(new Set(names.map(nameHash)).size, 1000)
+  t.equal(hashNames([...names, 'one more']), undefined)
+  const none = backupContents({ ...backup('2026-03-01T03:00:00Z'), status: {} })
+  t.equal(none.collections.size, 0)
+  const status = { collectionHashes: 'cut' }
+  t.equal(backupContents({ ...backup('2026-03-01T03:00:00Z'), status }).collections.size, 0)
+})
+
+const histories = fc.array(
+  fc.record({
+    has: fc.subarray(['a', 'b', 'c', 'd']),
+    clusterUid: fc.constantFrom('one', 'two'),
+    phase: fc.constantFrom('Completed' as const, 'Completed' as const, 'Failed' as const),
+  }),
+  { minLength: 1, maxLength: 12 },
+)
+
+t.test(
+  'whatever comes and goes, every collection once backed up is in a backup that stays',
+  async () => {
+    fc.assert(
+      fc.property(histories, fc.integer({ min: 1, max: 4 }), (history, keepLast) => {
+        const all = history.map((content, index) => backupOf(index + 1, content))
+        const finished = all.map((one, index) => ({
+          name: one.metadata.name,
+          slot: new Date(one.metadata.creationTimestamp),
+          phase: history[index]?.phase ?? ('Failed' as const),
+        }))
+        const completed = all.filter(({ status }) => status?.phase === 'Completed').toReversed()
+        const kept = retainedNames(finished, { keepLast })
+        const held = findLastCopies(completed.map(backupContents), kept)
+        const stay = new Set([...kept, ...held.map(({ name }) => name)])
+        const keys = (backups: VecBackup[]) =>
+          new Set(
+            backups.flatMap(({ status }) =>
+              (status?.collections ?? []).map(({ name }) => `${status?.clusterUid}/${name}`),
+            ),
+          )
+        const left = keys(completed.filter(({ metadata }) => stay.has(metadata.name)))
+        for (const key of keys(completed)) {
+          if (!left.has(key)) throw new Error(`no backup of ${key} is left`)
+        }
+        if (held.length > left.size)
+          throw new Error('more are held back than there are collections')
+      }),
+      { numRuns: RUNS },
+    )
+  },
+)

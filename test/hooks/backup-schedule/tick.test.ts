@@ -1,0 +1,187 @@
+/** What a schedule decides, and in which words: the whole decision, case by case. */
+import t from 'tap'
+import {
+  decide,
+  existingBackups,
+  isActive,
+  type Decision,
+  type Observed,
+} from '../../../hooks/backup-schedule/tick.ts'
+import { backup, schedule, type ScheduleOverrides } from './stage.ts'
+
+const NOON = new Date('2026-03-01T12:00:00Z')
+const hourly = { schedule: '0 * * * *' }
+const SCHEDULED = {
+  ...{ type: 'Ready', status: 'True', reason: 'Scheduled' },
+  message: 'backups are made as scheduled',
+} as const
+
+function observed(parts: ScheduleOverrides, more: Partial<Observed> = {}): Observed {
+  const { spec, ...rest } = parts
+  return { schedule: schedule({ spec: { ...hourly, ...spec }, ...rest }), children: [], ...more }
+}
+
+function ready({ ready: { status, reason, message } }: Decision): string[] {
+  return [status, reason, message]
+}
+
+t.test(
+  'what Metacontroller shows of a schedule that has changed since is not acted on',
+  async (t) => {
+    const shown = observed({}, { children: [backup('2026-03-01T10:00:00Z')] })
+    const { schedule: before } = shown
+    const changed = { ...before, metadata: { ...before.metadata, generation: 2 } }
+    const deleted = schedule({ spec: hourly, deletionTimestamp: '2026-03-01T11:00:00Z' })
+    const made = { ...before, metadata: { ...before.metadata, uid: 'uid-of-another' } }
+    for (const now of [changed, deleted, made, undefined]) {
+      const live = { backups: [], ...(now !== undefined && { schedule: now }) }
+      const nothing = { drop: [], mark: [], held: [] }
+      t.strictSame(decide({ ...shown, live }, NOON), {
+        ...nothing,
+        isEarly: true,
+        ready: SCHEDULED,
+      })
+    }
+  },
+)
+
+t.test(
+  'the next slot is the one after the last that was done, also where the clock is behind',
+  async (t) => {
+    const next = (lastSlot: string) =>
+      decide(observed({}, { lastSlot: new Date(lastSlot) }), NOON).nextSlot?.toISOString()
+    t.equal(next('2026-03-01T11:00:00Z'), '2026-03-01T13:00:00.000Z')
+    t.equal(next('2026-03-01T12:00:00Z'), '2026-03-01T13:00:00.000Z')
+    t.equal(next('2026-03-01T14:00:00Z'), '2026-03-01T15:00:00.000Z')
+    t.equal(decide(observed({}), NOON).nextSlot?.toISOString(), '2026-03-01T13:00:00.000Z')
+  },
+)
+
+t.test('a clock that is behind the last slot by more than a minute is told of', async (t) => {
+  const at = (lastSlot: string) =>
+    ready(decide(observed({}, { lastSlot: new Date(lastSlot) }), NOON))
+  t.strictSame(at('2026-03-01T12:01:00Z')[1], 'Scheduled')
+  t.strictSame(at('2026-03-01T12:01:01Z'), [
+    ...['False', 'ClockBehind'],
+    'the last slot 2026-03-01T12:01:01Z lies ahead of the clock; slots up to it are done',
+  ])
+})
+
+t.test('every reason not to make a backup is told in words', async (t) => {
+  const last = { lastSlot: new Date('2026-03-01T11:00:00Z') }
+  const running = backup('2026-03-01T11:00:00Z', { phase: 'InProgress' })
+  const taken = backup('2026-03-01T12:00:00Z')
+  const suspended = decide(observed({ spec: { suspend: true } }, last), NOON)
+  t.strictSame(ready(suspended), [
+    ...['True', 'Suspended', 'no backup is made while spec.suspend is true'],
+  ])
+  const late = new Date('2026-03-01T12:10:01Z')
+  t.strictSame(ready(decide(observed({ spec: { startingDeadlineSeconds: 600 } }, last), late)), [
+    ...['True', 'SlotMissed'],
+    'the slot 2026-03-01T12:00:00Z was skipped: it was missed by more than spec.startingDeadlineSeconds',
+  ])
+  const waits = decide(observed({}, { ...last, children: [running] }), NOON)
+  t.strictSame(ready(waits), [
+    ...['True', 'BackupAlreadyActive'],
+    `the slot 2026-03-01T12:00:00Z waits for backup ${running.metadata.name}: concurrencyPolicy is Forbid`,
+  ])
+  const { schedule: same } = observed({})
+  const live = { schedule: same, backups: [], namesake: taken }
+  t.strictSame(ready(decide(observed({}, { ...last, live }), NOON)), [
+    ...['False', 'BackupNameTaken'],
+    `VecBackup ${taken.metadata.name} is there already and does not belong to this schedule`,
+  ])
+})
+
+t.test(
+  'an expression that never fires is told of, and what retention drops goes all the same',
+  async (t) => {
+    const backups = ['09', '10'].map((hour) => backup(`2026-03-01T${hour}:00:00Z`))
+    const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+    const spec = { schedule: '0 0 30 2 *', retentionPolicy: { keepLast: 1 } }
+    const decision = decide(observed({ spec, status }, { children: backups }), NOON)
+    t.strictSame(ready(decision).slice(0, 2), ['False', 'InvalidSchedule'])
+    t.match(decision.ready.message, /^spec\.schedule: ./)
+    t.strictSame(
+      decision.prune.map(({ name }) => name),
+      [backups[0]?.metadata.name],
+    )
+  },
+)
+
+t.test('Replace says for which slot the running one goes', async (t) => {
+  const running = backup('2026-03-01T11:00:00Z', { phase: 'InProgress' })
+  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+  const parts = { spec: { concurrencyPolicy: 'Replace' as const }, status }
+  const done = { lastSlot: new Date('2026-03-01T11:00:00Z'), children: [running] }
+  const { create, prune: drop } = decide(observed(parts, done), NOON)
+  t.equal(create?.toISOString(), NOON.toISOString())
+  t.strictSame(drop, [
+    {
+      ...{ kind: 'VecBackup', name: running.metadata.name },
+      reason: 'replaced at the slot 2026-03-01T12:00:00Z',
+    },
+  ])
+})
+
+t.test('a backup of another name is none of the schedule, whoever owns it', async (t) => {
+  const own = [backup('2026-03-01T10:00:00Z'), backup('2026-03-01T11:00:00Z')]
+  const stranger = { ...backup('2026-03-01T09:00:00Z') }
+  stranger.metadata = { ...stranger.metadata, name: 'by-hand' }
+  for (const shown of [own, own.toReversed()]) {
+    const all = existingBackups(observed({}), [...shown, stranger])
+    t.strictSame(
+      all.map(({ metadata }) => metadata.name),
+      own.map(({ metadata }) => metadata.name).toReversed(),
+      'the newest first, in whatever order they are shown',
+    )
+  }
+  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+  const spec = { retentionPolicy: { keepLast: 1 } }
+  const { prune: drop } = decide(observed({ spec, status }, { children: [...own, stranger] }), NOON)
+  t.strictSame(drop, [
+    {
+      ...{ kind: 'VecBackup', name: own[0]?.metadata.name },
+      reason: 'no rule of spec.retentionPolicy keeps it',
+    },
+  ])
+})
+
+t.test('a backup that runs is left alone by retention, however old it is', async (t) => {
+  const [running, ...finished] = [
+    backup('2026-03-01T09:00:00Z', { phase: 'InProgress' }),
+    backup('2026-03-01T10:00:00Z'),
+    backup('2026-03-01T11:00:00Z'),
+  ]
+  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+  const spec = { retentionPolicy: { keepLast: 1 } }
+  const { prune: drop } = decide(
+    observed({ spec, status }, { children: [running, ...finished] }),
+    NOON,
+  )
+  t.strictSame(
+    drop.map(({ name }) => name),
+    ['nightly-20260301-100000'],
+  )
+})
+
+t.test('a failed backup is not kept as if it had completed', async (t) => {
+  const failed = backup('2026-03-01T11:00:00Z', { phase: 'Failed' })
+  const done = backup('2026-03-01T10:00:00Z')
+  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+  const spec = { retentionPolicy: { keepLast: 1 } }
+  const { prune: drop } = decide(observed({ spec, status }, { children: [failed, done] }), NOON)
+  t.notOk(
+    drop.some(({ name }) => name === done.metadata.name),
+    'the newest completed one stays',
+  )
+})
+
+t.test('a backup is active until it is Completed or Failed', async (t) => {
+  const phases = ['Pending', 'InProgress', 'Completed', 'Failed'] as const
+  t.strictSame(
+    phases.map((phase) => isActive(backup('2026-03-01T11:00:00Z', { phase }))),
+    [true, true, false, false],
+  )
+  t.ok(isActive(backup('2026-03-01T11:00:00Z', {})), 'nobody has looked at it yet')
+})

@@ -1,0 +1,160 @@
+/** What becomes of the objects of a backup that is deleted: by whom, and what the policies say. */
+import t from 'tap'
+import type { VecBackup } from '../../../crds/backup.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import {
+  deletionActionFor,
+  type DeletionAction,
+  type SchedulePolicy,
+} from '../../../hooks/backup/deletion-policy.ts'
+import { ago } from '../../builders.ts'
+import { hookRequest } from '../request.ts'
+import { callHook } from './call-hook.ts'
+import { backup, bucketKeys } from './objects.ts'
+
+type Policy = 'Delete' | 'Retain' | undefined
+const RETAIN = { [ANNOTATIONS.retainObjects]: 'true' }
+
+interface Case {
+  by: 'user' | 'retention' | 'retentionDays'
+  own: Policy
+  /** Of its schedule; null: it has none any more, or never had one. */
+  schedule: Policy | null
+  annotated: 'backup' | 'schedule' | 'none'
+  namespaceEnds: boolean
+}
+
+/** As the documentation says it, in another order than the code. */
+function expected({ by, own, schedule, annotated, namespaceEnds }: Case): DeletionAction {
+  const isByUser = by === 'user'
+  if (annotated === 'backup' || (annotated === 'schedule' && schedule !== null)) return 'retain'
+  if (!isByUser) return 'delete'
+  if (own === 'Retain' || schedule === 'Retain') return 'retain'
+  if (own === 'Delete' || schedule === 'Delete') return 'delete'
+  return namespaceEnds ? 'retain in a deleted namespace' : 'delete'
+}
+
+function deleted({ by, own, annotated }: Case): VecBackup {
+  const expired = {
+    ...{ type: 'Expired', status: 'True' as const, reason: 'RetentionDaysPassed' },
+    ...{ message: 'x', lastTransitionTime: ago(5) },
+  }
+  return backup({
+    ...(own !== undefined && { spec: { deletionPolicy: own } }),
+    status: { phase: 'Completed', ...(by === 'retentionDays' && { conditions: [expired] }) },
+    annotations: {
+      ...(by === 'retention' && { [ANNOTATIONS.pruned]: 'no rule keeps it' }),
+      ...(annotated === 'backup' && RETAIN),
+    },
+  })
+}
+
+function policyOf({ schedule, annotated }: Case): SchedulePolicy | undefined {
+  if (schedule === null) return undefined
+  return {
+    uid: 'uid-nightly',
+    ...(annotated === 'schedule' && { annotations: RETAIN }),
+    ...(schedule !== undefined && { deletionPolicy: schedule }),
+  }
+}
+
+t.test('every case of who deletes it, policies, annotations and namespace', async (t) => {
+  const policies = [undefined, 'Delete', 'Retain'] as const
+  for (const by of ['user', 'retention', 'retentionDays'] as const) {
+    for (const own of policies) {
+      for (const schedule of [null, ...policies]) {
+        for (const annotated of ['none', 'backup', 'schedule'] as const) {
+          for (const namespaceEnds of [false, true]) {
+            const one: Case = { by, own, schedule, annotated, namespaceEnds }
+            const found = deletionActionFor(deleted(one), {
+              schedule: policyOf(one),
+              isNamespaceTerminating: namespaceEnds,
+            })
+            t.equal(found, expected(one), JSON.stringify(one))
+          }
+        }
+      }
+    }
+  }
+})
+
+t.test('an annotation that does not say true keeps nothing', async (t) => {
+  const annotations = { [ANNOTATIONS.retainObjects]: 'false' }
+  const found = deletionActionFor(backup({ annotations }), { isNamespaceTerminating: false })
+  t.equal(found, 'delete')
+})
+
+/** Started once, and being deleted. */
+function ending(parts: Parameters<typeof backup>[0] = {}) {
+  const status = { phase: 'Completed', startTime: ago(900) } as const
+  return backup({ deletionTimestamp: ago(5), status, ...parts })
+}
+
+function madeBySchedule(uid = 'uid-nightly'): VecBackup {
+  const made = ending()
+  const owner = { apiVersion: made.apiVersion, kind: 'VecBackupSchedule', name: 'nightly', uid }
+  made.metadata.ownerReferences = [{ ...owner, controller: true }]
+  return made
+}
+
+async function purgesOf(parent: VecBackup, answers: Parameters<typeof callHook>[2] = {}) {
+  let purges = 0
+  const { desired, written } = await callHook('finalize', hookRequest(parent), {
+    secret: async () => bucketKeys,
+    async purge() {
+      purges += 1
+      return { done: true }
+    },
+    ...answers,
+  })
+  t.equal(desired.finalized, true)
+  return { purges, written }
+}
+
+t.test(
+  'deletionPolicy Retain: the resource goes without a word and its objects stay',
+  async (t) => {
+    const retained = ending({ spec: { deletionPolicy: 'Retain' } })
+    t.strictSame(await purgesOf(retained), { purges: 0, written: [] })
+    t.equal((await purgesOf(ending({ spec: { deletionPolicy: 'Delete' } }))).purges, 1)
+    t.equal((await purgesOf(ending())).purges, 1, 'absent means Delete')
+  },
+)
+
+t.test('a policy that its schedule has, and the backup not yet, holds (M8)', async (t) => {
+  const asked: string[] = []
+  const says = (policy: Omit<SchedulePolicy, 'uid'>) => ({
+    async schedulePolicy(namespace: string, name: string) {
+      asked.push(`${namespace}/${name}`)
+      return { uid: 'uid-nightly', ...policy }
+    },
+  })
+  t.equal((await purgesOf(madeBySchedule(), says({ annotations: RETAIN }))).purges, 0)
+  t.equal((await purgesOf(madeBySchedule(), says({ deletionPolicy: 'Retain' }))).purges, 0)
+  t.equal((await purgesOf(madeBySchedule(), says({}))).purges, 1)
+  t.strictSame(asked, ['ns/nightly', 'ns/nightly', 'ns/nightly'])
+  const other = madeBySchedule('uid-former')
+  t.equal((await purgesOf(other, says({ deletionPolicy: 'Retain' }))).purges, 1, 'a namesake')
+  t.equal((await purgesOf(ending(), says({ deletionPolicy: 'Retain' }))).purges, 1, 'by hand')
+})
+
+t.test('a schedule that cannot be read is no schedule that deletes', async (t) => {
+  const purge = async () => t.fail('purged') as never
+  const schedulePolicy = async () => Promise.reject(new Error('no answer'))
+  const answers = { secret: async () => bucketKeys, purge, schedulePolicy }
+  await t.rejects(callHook('finalize', hookRequest(madeBySchedule()), answers), {
+    message: 'no answer',
+  })
+})
+
+t.test('a namespace that is deleted empties a bucket only where that was asked for', async (t) => {
+  const namespaceEnds = async () => true
+  const stays =
+    'namespace ns is deleted and spec.deletionPolicy is not Delete: the objects in s3://store/daily/b stay'
+  t.strictSame(await purgesOf(ending(), { namespaceEnds }), {
+    purges: 0,
+    written: ['event ObjectsRetained', `warn ${stays}`],
+  })
+  const asked = ending({ spec: { deletionPolicy: 'Delete' } })
+  t.equal((await purgesOf(asked, { namespaceEnds })).purges, 1)
+})

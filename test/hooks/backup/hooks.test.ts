@@ -1,0 +1,271 @@
+/** The VecBackup room, from a request to what it answers and writes. */
+import t from 'tap'
+import { desiredPlan } from '../../../hooks/backup/job.ts'
+import { backupHooks } from '../../../hooks/backup/index.ts'
+import type { BackupPorts } from '../../../hooks/backup/observe.ts'
+import { BackupPlan, decodePlan } from '../../../crds/contract/job.ts'
+import { ago, secret, statefulSet } from '../../builders.ts'
+import {
+  OWN_HOLDER,
+  backup,
+  bucketKeys,
+  keySecret,
+  result,
+  runningCluster,
+  dataJob,
+} from './objects.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+import { fakePorts } from './ports.ts'
+import { hookRequest } from '../request.ts'
+import { rbac, callHook, withProgress } from './call-hook.ts'
+import { jobPod } from '../decisions.ts'
+
+/** Nothing is missing. */
+const whole: Partial<BackupPorts> = {
+  cluster: async () => runningCluster(),
+  secret: async () => bucketKeys,
+}
+
+t.test('customize shows the VecCluster, by name and namespace', async (t) => {
+  const room = backupHooks(fakePorts().ports)
+  const rule = { apiVersion: 'vec-operator.dev/v1alpha1', resource: 'vecclusters', names: ['a'] }
+  t.strictSame(room.customize(backup()), [{ ...rule, namespace: 'ns' }])
+  const far = backup({ spec: { clusterRef: { name: 'a', namespace: 'far' } } })
+  t.strictSame(room.customize(far), [{ ...rule, namespace: 'far' }])
+  t.strictSame(room.customize(backup({ status: { phase: 'Completed' } })), [], 'it has ended')
+})
+
+t.test('Leases, live Jobs and the live cluster are read only where a Job may be due', async (t) => {
+  const read: string[] = []
+  const noted =
+    <T>(name: string, value: T) =>
+    async () => {
+      read.push(name)
+      return value
+    }
+  const answers = {
+    lease: noted('lease', undefined),
+    jobsOf: noted('jobsOf', []),
+    cluster: noted('cluster', runningCluster()),
+  }
+  await callHook('sync', hookRequest(backup({ status: { phase: 'Completed' } })), answers)
+  const jobs = [dataJob()]
+  await callHook('sync', hookRequest(withProgress({}), [...rbac, ...jobs]), answers)
+  await callHook('sync', hookRequest(withProgress({ state: 'Done' }), rbac), answers)
+  t.strictSame(read, [])
+  await callHook('sync', hookRequest(backup(), rbac), answers)
+  t.strictSame(read, ['cluster', 'lease', 'lease', 'jobsOf'])
+  await callHook('sync', hookRequest(backup(), rbac), {
+    ...answers,
+    cluster: async () => undefined,
+  })
+  t.equal(read.length, 4, 'no cluster, no Leases')
+})
+
+t.test('the Leases that are looked at are both of the cluster', async (t) => {
+  const read: string[] = []
+  const lease: BackupPorts['lease'] = async (namespace, name) => {
+    read.push(`${namespace}/${name}`)
+    return undefined
+  }
+  const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
+  await callHook('sync', hookRequest(far), { ...whole, lease })
+  t.strictSame(read, ['ns/vec-a-write', 'ns/vec-a-backup'])
+})
+
+t.test(
+  'the backup itself is read live where its Job ended without a word, or none runs',
+  async (t) => {
+    const reads: string[] = []
+    const answers: Partial<BackupPorts> = {
+      ...whole,
+      backup: async (namespace, name) => void reads.push(`${namespace}/${name}`),
+    }
+    const crashed = dataJob({ ended: ['Failed', 60] })
+    const failed = backup({ status: { phase: 'Failed' } })
+    await callHook('sync', hookRequest(failed, [...rbac, crashed]), answers)
+    await callHook('sync', hookRequest(backup(), [...rbac, dataJob()]), answers)
+    t.strictSame(reads, [])
+    await callHook('sync', hookRequest(backup(), rbac), answers)
+    t.strictSame(reads, ['ns/b'])
+    await callHook('sync', hookRequest(backup(), [...rbac, crashed]), answers)
+    t.strictSame(reads, ['ns/b', 'ns/b'])
+  },
+)
+
+t.test('a backup that has ended after what the cache shows stays so', async (t) => {
+  const live = backup({ status: { phase: 'Failed', error: 'it was refused' } })
+  const { desired } = await callHook('sync', hookRequest(backup(), rbac), {
+    ...whole,
+    backup: async () => live,
+  })
+  t.strictSame(desired.status, live.status)
+  const namesake = { ...live, metadata: { ...live.metadata, uid: 'another' } }
+  const other = await callHook('sync', hookRequest(backup(), rbac), {
+    ...whole,
+    backup: async () => namesake,
+  })
+  t.match(other.desired.status, { phase: 'Pending' }, 'the end of another backup is not its own')
+})
+
+t.test('the nodes there are, not those that are wanted, are backed up', async (t) => {
+  const lease = async (_: string, name: string) =>
+    name === 'vec-a-backup' ? leaseOf('backup', OWN_HOLDER) : undefined
+  const answers: Partial<BackupPorts> = {
+    ...whole,
+    lease,
+    cluster: async () => runningCluster({ spec: { replicas: 5 } }),
+    statefulSet: async (namespace, name) =>
+      namespace === 'ns' && name === 'vec-a' ? statefulSet(3) : undefined,
+  }
+  const replicas = async (parts: Partial<BackupPorts>) => {
+    const { desired } = await callHook('sync', hookRequest(backup(), rbac), parts)
+    const { env } = jobPod(desired).container
+    const plan = env.find(({ name }) => name === 'PLAN')?.value ?? ''
+    return decodePlan(BackupPlan, plan).cluster.replicas
+  }
+  t.equal(await replicas(answers), 3)
+  t.equal(await replicas({ ...answers, statefulSet: async () => undefined }), 5)
+})
+
+t.test('a Job that has not told of itself yet gets its copies as any other', async (t) => {
+  const apiKey = { autoGenerate: true, jwtRbac: false }
+  const keyed = runningCluster({ spec: { apiKey } })
+  const spec = { clusterRef: { name: 'a', namespace: 'ns' } }
+  const far = backup({ namespace: 'far', spec })
+  const job = dataJob({ namespace: 'far', plan: desiredPlan(far, keyed, undefined).hash })
+  const answers: Partial<BackupPorts> = {
+    cluster: async () => keyed,
+    secret: async () => keySecret(),
+    lease: async () => leaseOf('backup', 'VecBackup/far/b/uid-b'),
+  }
+  const { written } = await callHook('sync', hookRequest(far, [job]), answers)
+  t.strictSame(written, [`copy ${job.metadata.name}-engine`])
+  const there = await callHook('sync', hookRequest(far, [job]), {
+    ...answers,
+    secretCopy: async () => keySecret(),
+  })
+  t.strictSame(there.written, [], 'one that is equal to its source is not written again')
+})
+
+t.test('a backup takes its Lease, and makes its Job once it sees it held', async (t) => {
+  const first = await callHook('sync', hookRequest(backup(), rbac), whole)
+  t.strictSame(first.written, ['take vec-a-backup'])
+  t.notOk(first.desired.children.some(({ kind }) => kind === 'Job'))
+  const lease: BackupPorts['lease'] = async (_, name) =>
+    name === 'vec-a-backup' ? leaseOf('backup', OWN_HOLDER) : undefined
+  const second = await callHook('sync', hookRequest(backup(), rbac), { ...whole, lease })
+  t.strictSame(second.written, [])
+  t.ok(second.desired.children.some(({ kind }) => kind === 'Job'))
+})
+
+t.test(
+  'the Leases are those of the cluster that lives, not of the one the cache shows',
+  async (t) => {
+    const gone = { ...whole, cluster: async () => undefined }
+    const { desired } = await callHook(
+      'sync',
+      hookRequest(backup(), rbac, [runningCluster()]),
+      gone,
+    )
+    t.equal(desired.status.conditions?.[0]?.reason, 'ClusterNotFound')
+  },
+)
+
+t.test(
+  'the key of the cluster is read in its namespace, the credentials in that of the backup',
+  async (t) => {
+    const read: string[] = []
+    const far = backup({ spec: { clusterRef: { name: 'a', namespace: 'ns' } }, namespace: 'far' })
+    const apiKey = { autoGenerate: true, jwtRbac: false }
+    const tls = { enabled: true, secretRef: { name: 'cert' } }
+    const answers: Partial<BackupPorts> = {
+      cluster: async () => runningCluster({ spec: { apiKey, tls } }),
+      secret: async (namespace, name) => {
+        read.push(`${namespace}/${name}`)
+        return { ...bucketKeys, ...keySecret(), data: { ...bucketKeys.data, ...keySecret().data } }
+      },
+    }
+    await callHook('sync', hookRequest(far), answers)
+    t.strictSame(read, ['far/s3', 'ns/vec-a-apikey', 'ns/cert'])
+  },
+)
+
+t.test('copies are read and written while a Job runs, and deleted when it has ended', async (t) => {
+  const apiKey = { autoGenerate: true, jwtRbac: false }
+  const spec = { clusterRef: { name: 'a', namespace: 'ns' } }
+  const jobs = [dataJob({ namespace: 'far' })]
+  const { name } = dataJob().metadata
+  const clusters = [runningCluster({ spec: { apiKey } })]
+  const running = hookRequest(withProgress({}, { namespace: 'far', spec }), jobs, clusters)
+  const answers = { secret: async () => keySecret() }
+  t.strictSame((await callHook('sync', running, answers)).written, [
+    `copy ${name}-engine`,
+    'event BackupStarted',
+  ])
+  const same = { ...answers, copy: async () => secret({ 'api-key': 'k' }) }
+  t.strictSame((await callHook('sync', running, same)).written, ['event BackupStarted'])
+  const ended = hookRequest(
+    withProgress({ state: 'Done' }, { namespace: 'far', spec }),
+    jobs,
+    clusters,
+  )
+  t.strictSame((await callHook('sync', ended, answers)).written, [
+    `delete copy ${name}-engine`,
+    `delete copy ${name}-tls`,
+    'event BackupCompleted',
+  ])
+})
+
+t.test(
+  'after 30 s without an end report the resource is read live before a crash is called',
+  async (t) => {
+    const jobs = [dataJob({ ended: ['Complete', 31] })]
+    const asked = hookRequest(withProgress({}), [...rbac, ...jobs])
+    const live = withProgress({ state: 'Done', backup: result({ completed: 2 }) })
+    const told = await callHook('sync', asked, { backup: async () => live })
+    t.equal(told.desired.status.phase, 'Completed')
+    const crashed = await callHook('sync', asked)
+    t.match(crashed.desired.status, { phase: 'Failed', error: 'Job crashed 1 times' })
+  },
+)
+
+t.test('a progress annotation of another uid is ignored', async (t) => {
+  const asked = hookRequest(withProgress({ uid: 'namesake', state: 'Done' }), rbac)
+  t.equal((await callHook('sync', asked, whole)).desired.status.phase, 'Pending')
+})
+
+t.test('a clock that is ahead deletes no backup', async (t) => {
+  const status = { phase: 'Completed', expiresAt: ago(1) } as const
+  const at = (seconds: number) => ({ apiTime: async () => new Date(ago(seconds)) })
+  const { written, desired } = await callHook('sync', hookRequest(backup({ status })), at(2))
+  t.strictSame(written, ['event ClockAhead'])
+  t.strictSame(desired.status, status)
+  t.equal(desired.resyncAfterSeconds, 300)
+  const due = await callHook('sync', hookRequest(backup({ status })), at(1))
+  t.match(due.desired.status.conditions?.at(-1), { type: 'Expired', status: 'True' })
+  let asked = 0
+  const young = backup({ status: { phase: 'Completed', expiresAt: ago(-1) } })
+  await callHook('sync', hookRequest(young), {
+    apiTime: async () => {
+      asked += 1
+      return undefined
+    },
+  })
+  t.equal(asked, 0, 'it is asked only where something would be deleted')
+})
+
+t.test('an expired backup deletes itself, by its uid', async (t) => {
+  const status = { phase: 'Completed', expiresAt: ago(1) } as const
+  const first = await callHook('sync', hookRequest(backup({ status })))
+  t.strictSame(first.written, [], 'not before it is recorded that it expired')
+  t.equal(first.desired.resyncAfterSeconds, 2)
+  const second = await callHook('sync', hookRequest(backup({ status: first.desired.status })))
+  t.strictSame(second.written, ['expire b uid-b'])
+})
+
+t.test('a silent Job is stopped', async (t) => {
+  const jobs = [dataJob({ createdAgo: 700 })]
+  const { written } = await callHook('sync', hookRequest(backup(), [...rbac, ...jobs]), whole)
+  t.strictSame(written, [`stop ${dataJob().metadata.name}`, 'event JobNotStarted'])
+})

@@ -1,0 +1,79 @@
+/** Which VecRestores a purge waits for: nobody who may not read the backup keeps its objects. */
+import t from 'tap'
+import type { Job } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
+import type { BackupReader } from '../../../hooks/backup/observe.ts'
+import { activeReader } from '../../../hooks/backup/purge.ts'
+import { signJob } from '../../../hooks/job-signature.ts'
+import { ago, context, settings } from '../../builders.ts'
+import { backup } from './objects.ts'
+
+const DELETED = 3600
+
+interface Case {
+  by?: BackupReader['by']
+  namespace?: string
+  /** Namespaces that the backup allows. */
+  allowed?: string
+  /** Whether the operator created the Job. */
+  isOurs?: boolean
+  /** Seconds before now. */
+  created?: number
+  deleted?: number
+}
+
+async function waitsFor({
+  by = 'name',
+  namespace = 'far',
+  allowed = '',
+  isOurs = true,
+  created = 2 * DELETED,
+  deleted = DELETED,
+}: Case): Promise<string | undefined> {
+  const restore: BackupReader = { namespace, name: 'r', uid: 'uid-r', by }
+  const identity = { namespace, name: 'restore-run-x-1', parentUid: restore.uid }
+  const job: Job = {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name: identity.name,
+      namespace,
+      uid: 'uid-job',
+      creationTimestamp: ago(created),
+      labels: { [LABELS.parent]: restore.uid },
+      annotations: isOurs ? { [ANNOTATIONS.signature]: signJob(identity, settings.jobKeys) } : {},
+    },
+  }
+  const ports = { restoresReading: async () => [restore], jobsOf: async () => [job] }
+  const parent = backup({
+    deletionTimestamp: ago(deleted),
+    annotations: { [ANNOTATIONS.allowFrom]: allowed },
+  })
+  return activeReader(parent, ports, context)
+}
+
+const WAITS = 'VecRestore far/r'
+
+t.test('a restore that names the backup is waited for where the backup allows it', async (t) => {
+  t.equal(await waitsFor({ namespace: 'ns', isOurs: false }), 'VecRestore ns/r')
+  t.equal(await waitsFor({ allowed: 'far', isOurs: false }), WAITS)
+  t.equal(await waitsFor({ isOurs: false }), undefined, 'a Job that somebody labelled')
+  t.equal(await waitsFor({}), WAITS, 'allowed when its Job was made')
+})
+
+t.test('a restore by place of another namespace must have begun before the deletion', async (t) => {
+  const by = 'place'
+  t.equal(await waitsFor({ by }), WAITS)
+  t.equal(await waitsFor({ by, created: DELETED }), WAITS)
+  t.equal(await waitsFor({ by, created: DELETED - 1 }), undefined)
+  t.equal(await waitsFor({ by, created: DELETED - 1, allowed: 'far' }), WAITS)
+  t.equal(await waitsFor({ by, isOurs: false }), undefined)
+  t.equal(await waitsFor({ by, created: 9, namespace: 'ns' }), 'VecRestore ns/r')
+})
+
+t.test('and it is waited for six hours', async (t) => {
+  const [by, created] = ['place', 90_000] as const
+  t.equal(await waitsFor({ by, created, deleted: 21_599 }), WAITS)
+  t.equal(await waitsFor({ by, created, deleted: 21_600 }), undefined)
+  t.equal(await waitsFor({ created, deleted: 86_400 }), WAITS, 'by name as long as it runs')
+})

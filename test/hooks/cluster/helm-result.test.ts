@@ -1,0 +1,91 @@
+/** How a helm run that failed is told, and for how long. */
+import t from 'tap'
+import { lastFailure, previousFailure, reportsEndOf } from '../../../hooks/cluster/helm-result.ts'
+import {
+  ago,
+  cluster,
+  context,
+  helmJob,
+  observed,
+  progress,
+  type JobOverrides,
+} from '../../builders.ts'
+
+const started = progress({ state: 'Started' })
+
+function failureWith(job: JobOverrides, report: ReturnType<typeof progress> = started) {
+  return lastFailure(observed({ jobs: [helmJob(job)], progress: report }), context)
+}
+
+t.test('a Job that ended without a word has crashed once 30 s are over', async (t) => {
+  t.equal(failureWith({ ended: ['Failed', 29] }), 'unknown')
+  t.strictSame(failureWith({ ended: ['Failed', 30], plan: 'p', failed: 3 }), {
+    reason: 'JobCrashed',
+    message: 'Job crashed 3 times',
+    plan: 'p',
+    at: ago(30),
+    refused: false,
+  })
+  t.match(failureWith({ ended: ['Complete', 30] }), { message: 'Job crashed 1 times' })
+})
+
+t.test('a Job that still runs has not failed, and no Job is no failure', async (t) => {
+  t.equal(failureWith({}), undefined)
+  t.equal(lastFailure(observed(), context), undefined)
+})
+
+t.test('what a report tells of a failure is told on; what it leaves out has words', async (t) => {
+  const report = { run: 1, plan: 'p', at: ago(7) }
+  const told = { ...report, reason: 'NoChart', message: 'no such chart' }
+  const job = { ended: ['Failed', 5] } satisfies JobOverrides
+  t.strictSame(failureWith(job, progress({ ...told, state: 'Refused' })), {
+    ...{ reason: 'NoChart', message: 'no such chart', plan: 'p', at: ago(7) },
+    refused: true,
+  })
+  t.strictSame(failureWith(job, progress({ ...report, state: 'Failed' })), {
+    ...{ reason: 'HelmFailed', message: 'the helm run failed', plan: 'p', at: ago(7) },
+    refused: false,
+  })
+  t.equal(failureWith(job, progress({ ...told, state: 'Done' })), undefined)
+})
+
+t.test('a report tells of the end of its own Job, and of all before it', async (t) => {
+  const job = helmJob({ run: 2 })
+  t.ok(reportsEndOf(progress({ run: 2, state: 'Failed' }), job))
+  t.notOk(reportsEndOf(progress({ run: 2, state: 'Started' }), job), 'it told of its start')
+  t.ok(reportsEndOf(progress({ run: 3, state: 'Started' }), job), 'a later Job has started')
+  t.notOk(reportsEndOf(progress({ run: 2, job: 'another' }), job), 'a Job of the same number')
+  t.notOk(reportsEndOf(progress({ run: 1 }), job), 'an earlier Job')
+  t.notOk(reportsEndOf(undefined, job), 'nobody')
+})
+
+/** A cluster whose condition Applied says so. */
+function reporting(
+  reason: string,
+  { status = 'False', generation = 1 }: { status?: 'True' | 'False'; generation?: number } = {},
+) {
+  const words = { reason, message: 'so it was', lastTransitionTime: ago(60) }
+  const other = { type: 'Ready', status: 'False' as const, ...words, reason: 'Other' }
+  const applied = { type: 'Applied', status, ...words }
+  const conditions = [other, applied].map((one) => ({ ...one, observedGeneration: generation }))
+  return cluster({ status: { conditions } })
+}
+
+t.test('what stood in the way is shown until a run has succeeded', async (t) => {
+  t.strictSame(previousFailure(reporting('HelmFailed')), {
+    reason: 'HelmFailed',
+    message: 'so it was',
+  })
+  t.equal(previousFailure(reporting('UpToDate', { status: 'True' })), undefined)
+  t.equal(previousFailure(cluster()), undefined)
+})
+
+t.test('what stood in the way of another generation is not shown for this one', async (t) => {
+  t.equal(previousFailure(reporting('HelmFailed', { generation: 0 })), undefined)
+})
+
+for (const reason of ['HelmRunning', 'HelmStarting', 'WaitingForTurn']) {
+  t.test(`${reason} only means that the work is under way: it is not shown again`, async (t) => {
+    t.equal(previousFailure(reporting(reason)), undefined)
+  })
+}

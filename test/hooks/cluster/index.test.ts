@@ -1,0 +1,198 @@
+import t from 'tap'
+import type { ClusterStatus, VecCluster } from '../../../crds/cluster.ts'
+import { ANNOTATIONS, releaseName } from '../../../crds/contract/names.ts'
+import { clusterHooks } from '../../../hooks/cluster/index.ts'
+import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
+import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import {
+  ago,
+  applied,
+  cluster,
+  context,
+  helmJob,
+  observed,
+  progress,
+  settings,
+  statefulSet,
+} from '../../builders.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+import { hookRequest } from '../request.ts'
+import { fakePorts } from './ports.ts'
+
+/** A cluster whose wanted run was applied, with its annotation. */
+function appliedCluster(status: ClusterStatus): VecCluster {
+  const { hash: planHash } = desiredRun(observed(), settings)
+  const report = progress({ applied: applied({ planHash }) })
+  return cluster({ status, annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) } })
+}
+
+function statusOf(desired: Desired<unknown>): ClusterStatus {
+  return desired.status as ClusterStatus
+}
+
+const rights = clusterRbac(cluster())
+
+t.test('live Jobs and turns are read only where a Job may be due', async (t) => {
+  const read: string[] = []
+  const spied: Partial<ClusterPorts> = {
+    jobsOf: async () => {
+      read.push('jobsOf')
+      return []
+    },
+    unfinishedHelmJobs: async () => {
+      read.push('unfinishedHelmJobs')
+      return 0
+    },
+  }
+  const room = clusterHooks(fakePorts(spied).ports)
+  const settled = appliedCluster({ phase: 'Running', appliedRun: 1 })
+  await room.sync(hookRequest(settled, rights, [statefulSet()]), context)
+  t.strictSame(read, [])
+  await room.sync(hookRequest(cluster(), rights), context)
+  t.strictSame(read, ['unfinishedHelmJobs', 'jobsOf'])
+})
+
+t.test('who waits for a slot reads no more than whether there is one', async (t) => {
+  const read: string[] = []
+  const noted =
+    <T>(name: string, value: T) =>
+    async () => {
+      read.push(name)
+      return value
+    }
+  let running = 10
+  const { ports } = fakePorts({
+    jobsOf: noted('jobsOf', []),
+    lease: noted('lease', undefined),
+    unfinishedHelmJobs: async () => running,
+  })
+  const room = clusterHooks(ports)
+  const first = await room.sync(hookRequest(cluster(), rights), context)
+  t.strictSame(read.splice(0), ['jobsOf', 'lease', 'lease'], 'its own Lease must be given back')
+  const waiting = cluster({ status: statusOf(first) })
+  const second = await room.sync(hookRequest(waiting, rights), context)
+  t.strictSame(read, [])
+  t.strictSame(statusOf(second), statusOf(first))
+  running = 9
+  await room.sync(hookRequest(waiting, rights), context)
+  t.strictSame(read, ['jobsOf', 'lease', 'lease'])
+})
+
+t.test('Leases are read where a helm run may be due, and written before its Job', async (t) => {
+  const asked: string[] = []
+  const lease = async (_: string, name: string) => {
+    asked.push(name)
+    return name === 'vec-a-write' ? leaseOf('write', 'VecRestore/far/into-a/uid-r', 5) : undefined
+  }
+  const request = hookRequest(cluster(), rights, [statefulSet()])
+  const { ports } = fakePorts({ lease })
+  const desired = await clusterHooks(ports).sync(request, context)
+  t.strictSame(asked.toSorted(), ['vec-a-backup', 'vec-a-write'])
+  t.notOk(desired.children.some(({ kind }) => kind === 'Job'))
+  const applied = statusOf(desired).conditions?.find(({ type }) => type === 'Applied')
+  t.equal(applied?.message, 'waits for VecRestore far/into-a')
+  const free = fakePorts()
+  await clusterHooks(free.ports).sync(request, context)
+  t.strictSame(free.writes.leases, ['take vec-a-backup'])
+})
+
+t.test('customize shows the StatefulSet, by name and namespace', async (t) => {
+  t.strictSame(clusterHooks(fakePorts().ports).customize(cluster()), [
+    { apiVersion: 'apps/v1', resource: 'statefulsets', namespace: 'ns', names: [releaseName('a')] },
+  ])
+})
+
+t.test('a progress annotation of another uid is ignored', async (t) => {
+  const report = { ...progress({ applied: applied() }), uid: 'namesake' }
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+  const desired = await clusterHooks(fakePorts().ports).sync(
+    hookRequest(cluster({ annotations }), rights),
+    context,
+  )
+  t.equal(statusOf(desired).appliedRun, undefined)
+})
+
+for (const text of ['{', '[]', '{"uid":"uid-a"}', 'null', '']) {
+  t.test(`a progress annotation that does not read is ignored: ${text}`, async (t) => {
+    const annotations = { [ANNOTATIONS.progress]: text }
+    const room = clusterHooks(fakePorts().ports)
+    const desired = await room.sync(hookRequest(cluster({ annotations }), rights), context)
+    t.ok(desired.children.some(({ kind }) => kind === 'Job'))
+  })
+}
+
+t.test(
+  'after 30 s without an end report the resource is read live before a crash is called',
+  async (t) => {
+    const live = appliedCluster({})
+    const { ports } = fakePorts({ cluster: async () => live })
+    const jobs = [helmJob({ ended: ['Complete', 31] })]
+    const desired = await clusterHooks(ports).sync(
+      hookRequest(cluster(), [...rights, ...jobs], [statefulSet()]),
+      context,
+    )
+    t.equal(statusOf(desired).appliedRun, 1)
+    t.equal(statusOf(desired).conditions?.find(({ type }) => type === 'Applied')?.status, 'True')
+  },
+)
+
+t.test('two clusters of one pass do not take the same turn', async (t) => {
+  const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
+  const room = clusterHooks(fakePorts().ports)
+  const makesJob = ({ children }: Desired<unknown>) => children.some(({ kind }) => kind === 'Job')
+  const other = cluster({ name: 'b' })
+  t.ok(makesJob(await room.sync(hookRequest(cluster(), rights), one)))
+  t.notOk(makesJob(await room.sync(hookRequest(other, clusterRbac(other)), one)))
+})
+
+t.test('finalize of a running install deletes the Job with its pods', async (t) => {
+  const jobs = [helmJob()]
+  const { ports, writes: written } = fakePorts({ jobsOf: async () => jobs })
+  const parent = cluster({ deletionTimestamp: ago(1) })
+  const room = clusterHooks(ports)
+  const desired = await room.finalize?.(hookRequest(parent, [...rights, ...jobs]), context)
+  t.strictSame(written.deleted, [jobs[0]?.metadata.name])
+  t.match(desired, { finalized: undefined, children: Array })
+})
+
+t.test('a Helm error is an Event, written once for the same words', async (t) => {
+  const { ports, writes: written } = fakePorts()
+  const room = clusterHooks(ports)
+  const { hash: plan } = desiredRun(observed(), settings)
+  const report = progress({
+    state: 'Failed',
+    reason: 'HelmFailed',
+    message: 'no chart',
+    plan,
+    at: ago(5),
+  })
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+  const jobs = [helmJob({ plan, ended: ['Failed', 5] })]
+  const first = await room.sync(
+    hookRequest(cluster({ annotations }), [...rights, ...jobs]),
+    context,
+  )
+  t.match(written.events, [{ reason: 'HelmFailed', message: 'no chart', type: 'Warning' }])
+  const status = statusOf(first)
+  await room.sync(hookRequest(cluster({ annotations, status }), [...rights, ...jobs]), context)
+  t.equal(written.events.length, 1)
+})
+
+t.test('the same hook request delivered twice at once makes one Job, by its name', async (t) => {
+  const room = clusterHooks(fakePorts().ports)
+  const twice = [hookRequest(cluster(), rights), hookRequest(cluster(), rights)]
+  const answers = await Promise.all(twice.map((one) => room.sync(one, context)))
+  const names = answers.flatMap(({ children }) =>
+    children.filter(({ kind }) => kind === 'Job').map(({ metadata }) => metadata.name),
+  )
+  t.equal(new Set(names).size, 1)
+})
+
+t.test('an old parent after a newer one makes no second Job', async (t) => {
+  // The cache shows neither the Job nor its report; the live list does.
+  const { ports } = fakePorts({ jobsOf: async () => [helmJob({ ended: ['Complete', 1] })] })
+  const desired = await clusterHooks(ports).sync(hookRequest(cluster(), rights), context)
+  const made = desired.children.find(({ kind }) => kind === 'Job')
+  t.match(made?.metadata.name, /-2$/)
+})

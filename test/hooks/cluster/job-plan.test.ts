@@ -1,0 +1,51 @@
+/** What the plan of a helm run holds of its cluster. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { uninstallRun, desiredRun } from '../../../hooks/cluster/job.ts'
+import { cluster, observed, secret, settings, type ClusterOverrides } from '../../builders.ts'
+
+function planOf(parts: ClusterOverrides, data: Record<string, string> = {}) {
+  const secrets = new Map([['cert', secret(data, 'kubernetes.io/tls')]])
+  return desiredRun(observed({ cluster: cluster(parts), secrets }), settings)
+}
+
+const tls = { enabled: true, secretRef: { name: 'cert' } }
+
+t.test('nodes trust the authority of their certificates, where the Secret has one', async (t) => {
+  const authority = (data: Record<string, string>) =>
+    (planOf({ spec: { tls } }, data).values['config'] as { tls: { ca_cert: string } }).tls.ca_cert
+  const pair = { 'tls.crt': 'c', 'tls.key': 'k' }
+  t.equal(authority({ ...pair, 'ca.crt': 'a' }), '/qdrant/tls/ca.crt')
+  t.equal(authority(pair), '/qdrant/tls/tls.crt')
+})
+
+t.test('a Secret without data has no authority', async (t) => {
+  const empty = secret({}, 'kubernetes.io/tls')
+  delete empty.data
+  const secrets = new Map([['cert', empty]])
+  const { values } = desiredRun(
+    observed({ cluster: cluster({ spec: { tls } }), secrets }),
+    settings,
+  )
+  t.match(values, { config: { tls: { ca_cert: '/qdrant/tls/tls.crt' } } })
+})
+
+t.test('only the v that a version begins with is left out', async (t) => {
+  t.equal(planOf({ spec: { version: 'v1.19.0-dev' } }).version, '1.19.0-dev')
+  t.equal(planOf({ spec: { version: '1.19.0-dev' } }).version, '1.19.0-dev')
+})
+
+t.test('of the risks a person accepts, those that there are count', async (t) => {
+  const annotations = { [ANNOTATIONS.acceptRisk]: 'nonsense , shard-loss' }
+  t.strictSame(planOf({ annotations }).acceptedRisks, ['shard-loss'])
+  t.strictSame(planOf({}).acceptedRisks, [])
+})
+
+t.test('every plan names its resource; that of an uninstall needs no more', async (t) => {
+  const named = { resource: 'vecclusters', namespace: 'ns', name: 'a', uid: 'uid-a' }
+  t.match(planOf({}), named)
+  const { hash, ...plan } = uninstallRun(cluster())
+  t.strictSame(plan, { ...named, release: 'vec-a' })
+  t.not(hash, uninstallRun(cluster({ name: 'b' })).hash)
+  t.equal(hash, uninstallRun(cluster({ generation: 2 })).hash)
+})

@@ -1,0 +1,184 @@
+/** Helm runs of a VecCluster that fail or are refused, and what starts the next. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { desiredRun } from '../../../hooks/cluster/job.ts'
+import {
+  ago,
+  applied,
+  cluster,
+  context,
+  helmJob,
+  progress,
+  secret,
+  settings,
+} from '../../builders.ts'
+import { createdJob } from '../decisions.ts'
+import { sync, ready, running, condition, upgradePlan } from './decisions.ts'
+
+t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t) => {
+  const { hash: plan } = desiredRun(ready(), settings)
+  const jobs = [helmJob({ plan, ended: ['Failed', 10] })]
+  const failed = { state: 'Failed', reason: 'HelmFailed', message: 'no chart', plan } as const
+  const early = sync(ready({ jobs, progress: progress({ ...failed, at: ago(10) }) }), context)
+  t.equal(createdJob(early), undefined)
+  t.equal(early.status.phase, 'Pending')
+  t.strictSame(condition(early, 'Applied'), ['False', 'HelmFailed', 'no chart'])
+  t.equal(early.resyncAfterSeconds, 20)
+  t.match(early.events, [{ type: 'Warning', reason: 'HelmFailed', message: 'no chart' }])
+  const late = sync(ready({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
+  t.equal(upgradePlan(late).run, 2)
+  t.strictSame(condition(late, 'Applied'), ['False', 'HelmFailed', 'no chart'])
+  const due = sync(ready({ jobs, progress: progress({ ...failed, at: ago(30) }) }), context)
+  t.equal(upgradePlan(due).run, 2)
+})
+
+t.test('a changed spec does not wait for the pause after a Helm error', async (t) => {
+  const jobs = [helmJob({ plan: 'older', ended: ['Failed', 1] })]
+  const report = progress({ state: 'Failed', plan: 'older', at: ago(1) })
+  t.ok(createdJob(sync(ready({ jobs, progress: report }), context)))
+})
+
+t.test('a refusal is final for its plan and asked again after 10 minutes', async (t) => {
+  const { hash: plan } = desiredRun(ready(), settings)
+  const jobs = [helmJob({ plan, ended: ['Failed', 500] })]
+  const refused = {
+    state: 'Refused',
+    reason: 'ShardsWouldBeLost',
+    message: 'node 2',
+    plan,
+  } as const
+  const early = sync(ready({ jobs, progress: progress({ ...refused, at: ago(500) }) }), context)
+  t.equal(createdJob(early), undefined)
+  t.strictSame(condition(early, 'Applied'), ['False', 'ShardsWouldBeLost', 'node 2'])
+  const late = sync(ready({ jobs, progress: progress({ ...refused, at: ago(601) }) }), context)
+  t.ok(createdJob(late))
+})
+
+t.test('an annotation that accepts the risk asks a refused plan again at once', async (t) => {
+  const { hash: plan } = desiredRun(ready(), settings)
+  const annotations = { [ANNOTATIONS.acceptRisk]: 'shard-loss, nonsense' }
+  const desired = sync(
+    ready({
+      cluster: cluster({ annotations }),
+      jobs: [helmJob({ plan, ended: ['Failed', 1] })],
+      progress: progress({ state: 'Refused', plan, at: ago(1) }),
+    }),
+    context,
+  )
+  t.strictSame(upgradePlan(desired).acceptedRisks, ['shard-loss'])
+})
+
+t.test('a Job that ended without an end report is looked at again in 2 s', async (t) => {
+  const jobs = [helmJob({ ended: ['Failed', 5] })]
+  const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
+  t.equal(desired.resyncAfterSeconds, 2)
+  t.equal(createdJob(desired), undefined)
+})
+
+t.test('a Job that crashed is a failed run: Job crashed n times', async (t) => {
+  const { hash: plan } = desiredRun(ready(), settings)
+  const jobs = [helmJob({ plan, ended: ['Failed', 40], failed: 7 })]
+  const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
+  t.equal(upgradePlan(desired).run, 2)
+  t.strictSame(condition(desired, 'Applied'), ['False', 'JobCrashed', 'Job crashed 7 times'])
+})
+
+t.test('an obstacle in the spec stops helm with a condition naming the field', async (t) => {
+  const spec = { config: { cluster: { enabled: false } } }
+  const desired = sync(ready({ cluster: cluster({ spec }) }), context)
+  t.equal(createdJob(desired), undefined)
+  t.strictSame(condition(desired, 'Applied'), [
+    'False',
+    'SpecRefused',
+    'spec.config.cluster.enabled is false, but spec.cluster.enabled has true: remove the entry',
+  ])
+  t.equal(desired.resyncAfterSeconds, 30)
+})
+
+t.test('a missing key Secret installs nothing; the condition names Secret and key', async (t) => {
+  const secretRef = { name: 'key', key: 'api' }
+  const spec = { apiKey: { autoGenerate: false, jwtRbac: false, secretRef } }
+  const desired = sync(ready({ cluster: cluster({ spec }) }), context)
+  t.equal(createdJob(desired), undefined)
+  t.strictSame(condition(desired, 'Applied'), [
+    'False',
+    'SecretNotUsable',
+    'spec.apiKey.secretRef: Secret key does not exist',
+  ])
+})
+
+t.test('an upgrade when a used Secret changes', async (t) => {
+  const secretRef = { name: 'key', key: 'api' }
+  const spec = { apiKey: { autoGenerate: false, jwtRbac: false, secretRef } }
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const secrets = new Map([['key', secret({ api: 'one' })]])
+  const before = running({ cluster: cluster({ spec, status }), secrets })
+  t.equal(createdJob(sync(before, context)), undefined)
+  const changed = { ...before, secrets: new Map([['key', secret({ api: 'two' })]]) }
+  t.ok(createdJob(sync(changed, context)))
+})
+
+t.test('operator start: one helm upgrade per cluster, asked for by the start mark', async (t) => {
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const before = running()
+  const annotations = { [ANNOTATIONS.startMark]: '2026-03-01T11:00:00Z' }
+  const desired = sync({ ...before, cluster: cluster({ status, annotations }) }, context)
+  t.equal(upgradePlan(desired).startMark, '2026-03-01T11:00:00Z')
+})
+
+t.test('a plan over 96 KiB is refused naming the field', async (t) => {
+  const noise = Array.from({ length: 40_000 }, (_, index) => Math.sin(index).toString(36))
+  const desired = sync(ready({ cluster: cluster({ spec: { config: { noise } } }) }), context)
+  t.equal(condition(desired, 'Applied')?.[1], 'SpecRefused')
+  t.match(condition(desired, 'Applied')?.[2], /^spec\.config is too large: \d+ of 98304 bytes/)
+})
+
+t.test('finished Jobs stay for their history time, and the last three failed runs', async (t) => {
+  const jobs = [
+    ...[1, 2, 3, 4].map((run) => helmJob({ run, ended: ['Failed', 1000 - run] })),
+    helmJob({ run: 5, ended: ['Complete', 90_000] }),
+    helmJob({ run: 6, ended: ['Complete', 80_000] }),
+  ]
+  const found = cluster({ status: { phase: 'Running', appliedRun: 6 } })
+  const { hash: planHash } = desiredRun(ready(), settings)
+  const report = progress({ run: 6, applied: applied({ planHash, run: 6 }) })
+  const desired = sync(running({ cluster: found, jobs, progress: report }), context)
+  t.strictSame(
+    desired.pruned?.map(({ name, reason }) => [name.at(-1), reason]),
+    [
+      ['1', 'newer runs are kept'],
+      ['5', 'its history time is over'],
+    ],
+  )
+  t.equal(desired.children.filter(({ kind }) => kind === 'Job').length, 4)
+})
+
+t.test('a finished Job whose result the status does not show yet is never dropped', async (t) => {
+  const jobs = [1, 2].map((run) => helmJob({ run, ended: ['Complete', 90_000] }))
+  const { hash: planHash } = desiredRun(ready(), settings)
+  const report = progress({ run: 2, applied: applied({ planHash, run: 2 }) })
+  const dropped = (appliedRun?: number) => {
+    const status = { phase: 'Running' as const, ...(appliedRun !== undefined && { appliedRun }) }
+    const found = running({ cluster: cluster({ status }), jobs, progress: report })
+    return sync(found, context).pruned?.map(({ name }) => name.at(-1))
+  }
+  t.strictSame(dropped(), ['1'], 'an earlier one is not the only witness')
+  t.strictSame(dropped(1), ['1'])
+  t.strictSame(dropped(2), ['1', '2'])
+})
+
+t.test('a decision by which no child goes names none', async (t) => {
+  t.notOk('pruned' in sync(running(), context))
+  const jobs = [helmJob({ ended: ['Complete', 60] })]
+  t.notOk('pruned' in sync(running({ jobs }), context), 'its history time is not over')
+})
+
+t.test('the same pass twice gives the same answer', async (t) => {
+  t.strictSame(sync(ready(), context), sync(ready(), context))
+  const first = sync(running(), context)
+  const again = running({ cluster: cluster({ status: first.status }) })
+  t.strictSame(
+    sync(again, { ...context, now: new Date('2026-03-02T12:00:00Z') }).status,
+    first.status,
+  )
+})

@@ -1,0 +1,263 @@
+/** What all collections of a cluster share: answers for ten seconds, and turns of passes. */
+import { getEventListeners } from 'node:events'
+import t, { type Test } from 'tap'
+import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
+import { EngineCache, EngineCaches } from '../../../hooks/collection/engine-cache.ts'
+import { NOW } from '../../builders.ts'
+
+/** A shared engine with a clock that stands until moved; `answer` is what it says to every question. */
+function stage(answer: () => Promise<unknown> = async () => 'answer') {
+  let time = NOW.getTime()
+  const asked: string[] = []
+  const says = (question: string) => async () => {
+    asked.push(question)
+    return answer()
+  }
+  const engine = { readyz: says('readyz'), version: says('version'), aliases: says('aliases') }
+  const now = () => new Date(time)
+  return {
+    shared: new EngineCache(engine as unknown as CollectionEngine, now),
+    asked,
+    now,
+    later: (milliseconds: number) => void (time += milliseconds),
+  }
+}
+
+const signal = new AbortController().signal
+
+/** Lets everything that is ready to go on do so. */
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+t.test('each question is asked once in ten seconds, whoever wants to know', async (t) => {
+  const { shared, asked, later } = stage()
+  await Promise.all([shared.version(signal), shared.version(signal)])
+  t.equal(await shared.version(signal), 'answer')
+  await shared.aliases(signal)
+  await shared.readyz(signal)
+  t.strictSame(asked, ['version', 'aliases', 'readyz'])
+  later(9_999)
+  await shared.version(signal)
+  t.equal(asked.length, 3)
+  later(1)
+  await shared.version(signal)
+  t.equal(asked.length, 4)
+})
+
+t.test('aliases that are about to be changed are asked anew', async (t) => {
+  const { shared, asked } = stage()
+  await shared.aliases(signal)
+  await shared.version(signal)
+  shared.invalidateAliases()
+  await shared.aliases(signal)
+  await shared.version(signal)
+  t.strictSame(asked, ['aliases', 'version', 'aliases'])
+})
+
+t.test('a failure is not remembered', async (t) => {
+  let answers = 0
+  const { shared, asked } = stage(async () => {
+    answers += 1
+    if (answers === 1) throw new Error('no answer')
+    return 'answer'
+  })
+  await t.rejects(shared.version(signal), { message: 'no answer' })
+  t.equal(await shared.version(signal), 'answer')
+  t.equal(asked.length, 2)
+})
+
+t.test('a failure of an older question takes nothing from a newer answer', async (t) => {
+  const fails: ((error: Error) => void)[] = []
+  const { shared, asked } = stage(() => new Promise((_resolve, reject) => void fails.push(reject)))
+  const first = shared.aliases(signal)
+  shared.invalidateAliases()
+  const second = shared.aliases(signal)
+  fails[0]?.(new Error('late'))
+  await t.rejects(first, { message: 'late' })
+  const third = shared.aliases(signal)
+  t.equal(asked.length, 2, 'the second question is still under way')
+  fails[1]?.(new Error('too'))
+  await t.rejects(second, { message: 'too' })
+  await t.rejects(third, { message: 'too' })
+})
+
+t.test('an engine that did not answer is left alone for 30 s', async (t) => {
+  const { shared, asked, later } = stage(async () => true)
+  shared.backOff()
+  later(29_999)
+  t.equal(await shared.readyz(signal), false)
+  t.strictSame(asked, [])
+  later(1)
+  t.equal(await shared.readyz(signal), true)
+})
+
+t.test('the end of one pass does not end the question for the others', async (t) => {
+  let say: (answer: string) => void = () => undefined
+  const { shared, asked } = stage(() => new Promise((resolve) => void (say = resolve)))
+  const ended = new AbortController()
+  const [one, other] = [shared.version(ended.signal), shared.version(signal)]
+  ended.abort()
+  await t.rejects(one, { message: 'the pass was ended' })
+  await t.rejects(shared.version(AbortSignal.abort()), { message: 'the pass was ended' })
+  say('1.18.3')
+  t.equal(await other, '1.18.3')
+  t.equal(asked.length, 1)
+})
+
+t.test(
+  'an answer that is there is nothing to wait for, also where the pass was ended',
+  async (t) => {
+    const { shared, asked } = stage()
+    await shared.version(signal)
+    t.equal(await shared.version(AbortSignal.abort()), 'answer')
+    t.equal(asked.length, 1)
+  },
+)
+
+t.test('who has its answer does not listen for the end of its pass any more', async (t) => {
+  const { shared } = stage()
+  const pass = new AbortController()
+  const answer = shared.version(pass.signal)
+  t.equal(getEventListeners(pass.signal, 'abort').length, 1)
+  await answer
+  await settled()
+  t.strictSame(getEventListeners(pass.signal, 'abort'), [])
+})
+
+/** Work that ends when it is told to, in the order of its numbers. */
+function works(shared: EngineCache, count: number, signals: AbortSignal[] = []) {
+  const begun: number[] = []
+  const end: (() => void)[] = []
+  const done = Array.from({ length: count }, (_, index) =>
+    shared.runLimited(() => {
+      begun.push(index)
+      return new Promise<number>((resolve) => void (end[index] = () => resolve(index)))
+    }, signals[index] ?? signal),
+  )
+  return { begun, end, done }
+}
+
+/** The same, of which one has left the line because its pass was ended. */
+async function worksBut(t: Test, left: number, count: number) {
+  const ended = new AbortController()
+  const signals: AbortSignal[] = []
+  signals[left] = ended.signal
+  const { done, ...rest } = works(stage().shared, count, signals)
+  ended.abort()
+  await t.rejects(done[left] as Promise<number>, { message: 'the pass was ended' })
+  return { ...rest, done: done.toSpliced(left, 1) }
+}
+
+t.test('at most eight passes are under way; the others come in the order they came', async (t) => {
+  const { shared } = stage()
+  const { begun, end, done } = works(shared, 11)
+  await settled()
+  t.strictSame(begun, [0, 1, 2, 3, 4, 5, 6, 7])
+  end[3]?.()
+  t.equal(await done[3], 3)
+  await settled()
+  t.equal(begun.at(-1), 8)
+  end[0]?.()
+  end[1]?.()
+  await settled()
+  t.strictSame(begun.slice(8), [8, 9, 10])
+  for (const index of [2, 4, 5, 6, 7, 8, 9, 10]) end[index]?.()
+  await Promise.all(done)
+  const again = works(shared, 9)
+  await settled()
+  t.equal(again.begun.length, 8, 'eight are free again, and no more')
+  again.end.forEach((one) => one())
+  await settled()
+  again.end[8]?.()
+  await Promise.all(again.done)
+})
+
+t.test('a pass that fails gives its turn on', async (t) => {
+  const { shared } = stage()
+  const fails = Array.from({ length: 8 }, () =>
+    shared.runLimited(async () => {
+      await settled()
+      throw new Error('no')
+    }, signal),
+  )
+  const next = shared.runLimited(async () => 'done', signal)
+  for (const one of fails) await t.rejects(one, { message: 'no' })
+  t.equal(await next, 'done')
+})
+
+t.test(
+  'a pass that is ended while it waits leaves the line, and nobody waits for it',
+  async (t) => {
+    const { begun, end, done } = await worksBut(t, 8, 10)
+    end[0]?.()
+    await settled()
+    t.strictSame(begun, [0, 1, 2, 3, 4, 5, 6, 7, 9])
+    for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
+    await Promise.all(done)
+  },
+)
+
+t.test('a pass that leaves the line from behind others gives them no turn too many', async (t) => {
+  const { begun, end, done } = await worksBut(t, 9, 11)
+  await settled()
+  t.equal(begun.length, 8)
+  for (const index of [0, 1]) end[index]?.()
+  await settled()
+  if (!t.strictSame(begun.slice(8), [8, 10])) return
+  for (const index of [2, 3, 4, 5, 6, 7, 8, 10]) end[index]?.()
+  await Promise.all(done)
+})
+
+t.test('a turn that comes in the moment its pass is ended goes to the next in line', async (t) => {
+  let lost = 0
+  for (let steps = 0; steps < 12; steps += 1) {
+    const { shared } = stage()
+    const ended = new AbortController()
+    const signals: AbortSignal[] = []
+    signals[8] = ended.signal
+    const { begun, end, done } = works(shared, 10, signals)
+    const fate = done[8]?.catch(() => (lost += 1))
+    end[0]?.()
+    for (let step = 0; step < steps; step += 1) await Promise.resolve()
+    ended.abort()
+    await settled()
+    end[8]?.()
+    await fate
+    await settled()
+    // Else the rest of this would wait for ever.
+    if (!t.equal(begun.at(-1), 9, `ended after ${steps} steps`)) return
+    for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
+    await Promise.all(done.toSpliced(8, 1))
+    const again = works(shared, 9)
+    await settled()
+    t.equal(again.begun.length, 8, 'eight are free again, and no more')
+    again.end.forEach((one) => one())
+    await settled()
+    again.end[8]?.()
+    await Promise.all(again.done)
+  }
+  t.ok(lost > 0 && lost < 12, 'some were ended before their turn, some after')
+})
+
+t.test(
+  'an engine is known by its connection, and forgotten ten minutes after its last use',
+  async (t) => {
+    const { now, later } = stage()
+    const engines = new EngineCaches(now)
+    let made = 0
+    const engine = () => {
+      made += 1
+      return {} as CollectionEngine
+    }
+    const one = engines.get('a', engine)
+    t.equal(engines.get('a', engine), one)
+    t.not(engines.get('b', engine), one)
+    t.equal(made, 2)
+    later(600_000)
+    t.equal(engines.get('a', engine), one)
+    later(600_000)
+    t.equal(engines.get('a', engine), one, 'each use counts')
+    later(600_001)
+    t.not(engines.get('a', engine), one)
+    t.equal(made, 3)
+  },
+)

@@ -1,0 +1,54 @@
+/** A collection that is deleted with its resource: looked for until it is gone. */
+import t from 'tap'
+import { CollectionHarness, collection } from './stage.ts'
+
+async function created(): Promise<CollectionHarness> {
+  const stage = new CollectionHarness(collection({ deletionPolicy: 'Delete' }))
+  await stage.syncUntilStable()
+  stage.engine.writes.length = 0
+  stage.waits.length = 0
+  return stage
+}
+
+async function deletionMessage(stage: CollectionHarness) {
+  const { finalized, status } = await stage.finalize()
+  return { finalized, message: status.conditions?.[0]?.message }
+}
+
+t.test('what is not there is not deleted', async (t) => {
+  const stage = await created()
+  stage.engine.collections.clear()
+  t.equal((await deletionMessage(stage)).finalized, true)
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test('a collection that is gone at once is not looked for any longer', async (t) => {
+  const stage = await created()
+  t.equal((await deletionMessage(stage)).finalized, true)
+  t.strictSame(stage.waits, [])
+})
+
+t.test('a collection that stays is looked for, and then said to be still there', async (t) => {
+  const stage = await created()
+  const stored = stage.engine.collections.get('docs')
+  stage.engine.beforeCall = (name) => {
+    if (name === 'collectionInfo' && stored !== undefined) {
+      stage.engine.collections.set('docs', stored)
+    }
+  }
+  t.strictSame(await deletionMessage(stage), {
+    finalized: undefined,
+    message: 'collection docs cannot be deleted yet: collection docs is still there',
+  })
+  t.ok(stage.waits.length > 1)
+})
+
+t.test('a defect is no word about the collection: it is asked again', async (t) => {
+  const stage = await created()
+  stage.engine.faults.set('collectionInfo', { error: new TypeError('a defect') })
+  t.strictSame(await deletionMessage(stage), {
+    finalized: undefined,
+    message:
+      'collection docs cannot be deleted yet: internal error: TypeError; the log of the service has it',
+  })
+})

@@ -1,0 +1,141 @@
+/** The VecCollection room and what an engine does in its own way: reads that lag, fields it ignores. */
+import t from 'tap'
+import { engineError } from './engine-config.ts'
+import { CollectionHarness, collection, keywordIndex, writeNames, vector } from './stage.ts'
+
+t.test('a value is polled after a PATCH, for a read may still show the old one', async (t) => {
+  const stage = new CollectionHarness(collection({ hnsw: { m: 32 } }))
+  await stage.syncUntilStable()
+  stage.engine.liveInfo('docs').config.hnsw_config['m'] = 8
+  stage.engine.staleReads = 5
+  stage.engine.writes.length = 0
+  t.match(await stage.syncNextInterval(), { phase: 'Ready', ignored: undefined })
+  t.strictSame(stage.engine.writes, [['patchCollection', 'docs', { hnsw_config: { m: 32 } }]])
+})
+
+t.test('readFanOutFactor is patched right after the collection is made', async (t) => {
+  const stage = new CollectionHarness(collection({ readFanOutFactor: 0 }))
+  t.equal((await stage.syncUntilStable()).phase, 'Ready')
+  t.strictSame(stage.engine.writes.at(-1), [
+    'patchCollection',
+    'docs',
+    { params: { read_fan_out_factor: 0 } },
+  ])
+})
+
+t.test(
+  'a leaf silently ignored by the engine is found and named, and not patched again',
+  async (t) => {
+    const stage = new CollectionHarness(
+      collection({
+        hnsw: { m: 32, mm: 1 },
+        quantization: { binary: { foo: 2 } },
+        vectors: [{ ...vector, hnsw: { foo: 1 } }],
+        payloadIndexes: [{ ...keywordIndex('a'), params: { is_tenant: true, bar: 2 } }],
+      }),
+    )
+    const status = await stage.syncUntilStable()
+    const paths = [
+      'hnsw.mm',
+      'payloadIndexes[a].params.bar',
+      'quantization.binary.foo',
+      'vectors[0].hnsw.foo',
+    ]
+    t.match(status, {
+      phase: 'Failed',
+      error: `engine 1.18.3 ignores ${paths.join(', ')}`,
+      ignored: { generation: 1, engineVersion: '1.18.3', paths },
+    })
+    stage.engine.writes.length = 0
+    t.strictSame((await stage.syncNextInterval()).ignored, status.ignored)
+    t.strictSame(stage.engine.writes, [], 'the same spec and engine')
+    stage.engine.engineVersion = '1.19.0'
+    t.match((await stage.syncNextInterval()).ignored, { engineVersion: '1.19.0' })
+    t.ok(writeNames(stage.engine.writes).includes('patchCollection'), 'another engine')
+    stage.applySpec({
+      hnsw: { m: 32 },
+      quantization: {},
+      vectors: [vector],
+      payloadIndexes: [keywordIndex('a')],
+    })
+    t.match(await stage.syncUntilStable(), { phase: 'Ready', ignored: undefined, error: undefined })
+  },
+)
+
+t.test('a value beside one that the engine ignores is patched, and looked for', async (t) => {
+  const stage = new CollectionHarness(
+    collection({ quantization: { binary: { foo: 2, encoding: 'two_bits' } } }),
+  )
+  await stage.syncUntilStable()
+  stage.engine.liveInfo('docs').config.quantization_config = { binary: { encoding: 'one_bit' } }
+  stage.engine.staleReads = 2
+  stage.waits.length = 0
+  const { ignored } = await stage.syncNextInterval()
+  t.strictSame(stage.engine.liveInfo('docs').config.quantization_config, {
+    binary: { encoding: 'two_bits' },
+  })
+  t.strictSame(stage.waits, [10, 20], 'until the value shows, and not for the other one')
+  t.strictSame(ignored?.paths, ['quantization.binary.foo'])
+})
+
+t.test('a value that is not sent, for the call would hang, is not looked for', async (t) => {
+  const vectors = [{ ...vector, hnsw: { foo: 1 } }]
+  const stage = new CollectionHarness(collection({ vectors, readFanOutFactor: 0 }))
+  stage.engine.staleReads = 0
+  const { ignored } = (await stage.sync()).status
+  t.strictSame(writeNames(stage.engine.writes), ['createCollection', 'patchCollection'])
+  t.strictSame(ignored?.paths, ['vectors[0].hnsw.foo'])
+  t.strictSame(stage.waits, [])
+})
+
+t.test('what the engine ignores is known also when a later call of the pass fails', async (t) => {
+  const stage = new CollectionHarness(collection({ hnsw: { mm: 1 }, replicationFactor: 1 }))
+  stage.engine.faults.set('collectionCluster', {
+    error: engineError(500, 'no replica'),
+    persists: true,
+  })
+  t.match((await stage.sync()).status, { phase: 'Pending', ignored: { paths: ['hnsw.mm'] } })
+  stage.engine.writes.length = 0
+  stage.advance(30)
+  await stage.sync()
+  t.strictSame(stage.engine.writes, [])
+})
+
+t.test(
+  'Degraded names every differing path with wanted and live value; nothing is touched',
+  async (t) => {
+    const stage = new CollectionHarness(
+      collection({ aliases: ['live'], payloadIndexes: [keywordIndex('a')], replicationFactor: 1 }),
+    )
+    await stage.syncUntilStable()
+    stage.engine.writes.length = 0
+    stage.engine.replicas = { local_shards: [], remote_shards: [{ shard_id: 0, state: 'Dead' }] }
+    stage.applySpec({
+      vectors: [{ ...vector, size: 8 }],
+      shardNumber: 3,
+      aliases: [],
+      payloadIndexes: [],
+      hnsw: { m: 5 },
+    })
+    const error = 'vectors[0].size: wanted 8, live 4; shardNumber: wanted 3, live 1'
+    t.match(await stage.syncUntilStable(), {
+      phase: 'Degraded',
+      error,
+      payloadIndexes: ['a'],
+      aliases: ['live'],
+      conditions: [
+        { reason: 'ImmutableFieldMismatch', message: error },
+        {
+          type: 'Replicated',
+          status: 'False',
+          reason: 'ReplicasMissing',
+          message: '0 of 1 replicas are Active',
+        },
+      ],
+    })
+    t.strictSame(stage.engine.writes, [])
+    stage.applySpec({ vectors: [vector], aliases: ['live'], hnsw: {} })
+    stage.parent.spec = { ...stage.parent.spec, shardNumber: 1 }
+    t.match(await stage.syncUntilStable(), { phase: 'Ready', error: undefined, payloadIndexes: [] })
+  },
+)

@@ -1,0 +1,284 @@
+/** The VecCollection room on bad days: no cluster, an engine that refuses or does not answer. */
+import t from 'tap'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { cluster, settings } from '../../builders.ts'
+import { engineError } from './engine-config.ts'
+import { CollectionHarness, collection } from './stage.ts'
+
+const timeout = (applied = false, stays = false) => ({
+  error: engineError(500, 'Waiting for consensus operation commit failed'),
+  applied,
+  stays,
+})
+
+t.test('cluster not found: retried in 30 s, no phase change', async (t) => {
+  const stage = new CollectionHarness()
+  stage.cluster = undefined
+  const first = await stage.sync()
+  t.equal(first.resyncAfterSeconds, 30)
+  t.match(first.status, {
+    phase: 'Pending',
+    conditions: [{ status: 'False', reason: 'ClusterNotFound', message: 'cluster ns/a not found' }],
+  })
+  stage.cluster = cluster()
+  await stage.syncUntilStable()
+  stage.cluster = undefined
+  t.match((await stage.sync()).status, { phase: 'Ready', health: 'green' })
+})
+
+t.test('a cluster in a namespace that is not served: Pending, and nothing is asked', async (t) => {
+  const stage = new CollectionHarness(
+    collection({ clusterRef: { name: 'a', namespace: 'elsewhere' } }),
+  )
+  stage.cluster = cluster({ namespace: 'elsewhere' })
+  stage.settings = { ...settings, namespaces: ['ns'] }
+  const answer = await stage.sync()
+  t.equal(answer.resyncAfterSeconds, 30)
+  t.match(answer.status, {
+    phase: 'Pending',
+    conditions: [
+      {
+        reason: 'ClusterNotServed',
+        message: 'cluster elsewhere/a is in a namespace that this operator does not serve',
+      },
+    ],
+  })
+  t.strictSame(stage.engine.calls, [])
+})
+
+t.test(
+  'cluster not ready: /readyz did not answer 200; retried in 30 s, no phase change',
+  async (t) => {
+    const stage = new CollectionHarness()
+    stage.engine.isReady = false
+    const answer = await stage.sync()
+    t.equal(answer.resyncAfterSeconds, 30)
+    t.match(answer.status, {
+      phase: 'Pending',
+      conditions: [{ reason: 'ClusterNotReady', message: 'cluster ns/a not ready' }],
+    })
+    t.strictSame(stage.engine.calls, ['readyz'])
+    stage.engine.isReady = true
+    t.equal((await stage.syncNextInterval()).phase, 'Ready')
+  },
+)
+
+t.test('who waits for a cluster looks again as soon as the cluster says it is ready', async (t) => {
+  const stage = new CollectionHarness()
+  stage.engine.isReady = false
+  await stage.sync()
+  stage.engine.isReady = true
+  stage.advance(11)
+  const ready = {
+    type: 'Ready',
+    status: 'True',
+    reason: 'AllReplicasReady',
+    message: '1/1',
+  } as const
+  stage.cluster = cluster({
+    status: { conditions: [{ ...ready, lastTransitionTime: '2026-03-01T12:00:00Z' }] },
+  })
+  t.equal((await stage.sync()).status.phase, 'Ready')
+})
+
+const condition = (type: string, status: 'True' | 'False') => {
+  const lastTransitionTime = '2026-03-01T12:00:00Z'
+  return { type, status, reason: 'AsItIs', message: 'as it is', lastTransitionTime }
+}
+
+t.test('of what a cluster says of itself only its readiness brings another look', async (t) => {
+  const stage = new CollectionHarness()
+  const says = (other: 'True' | 'False', ready: 'True' | 'False') =>
+    cluster({ status: { conditions: [condition('Other', other), condition('Ready', ready)] } })
+  stage.cluster = says('False', 'False')
+  stage.engine.isReady = false
+  await stage.sync()
+  stage.engine.isReady = true
+  stage.advance(11)
+  stage.engine.calls.length = 0
+  stage.cluster = says('True', 'False')
+  await stage.sync()
+  t.strictSame(stage.engine.calls, [])
+  stage.cluster = says('True', 'True')
+  t.equal((await stage.sync()).status.phase, 'Ready')
+})
+
+t.test('a cluster that has said nothing of itself yet is asked like any other', async (t) => {
+  const stage = new CollectionHarness()
+  stage.cluster = cluster({ status: {} })
+  t.equal((await stage.sync()).status.phase, 'Ready')
+})
+
+t.test('Failed with an HTTP error: the message carries the response of the engine', async (t) => {
+  const stage = new CollectionHarness(collection({ quantization: { scalr: {} } }))
+  t.match(await stage.syncUntilStable(), {
+    phase: 'Failed',
+    error: /answered 400: data did not match any variant/,
+    conditions: [{ reason: 'EngineRefused' }],
+  })
+  t.match(stage.events, [{ type: 'Warning', reason: 'EngineRefused' }])
+  stage.applySpec({ quantization: {} })
+  t.equal((await stage.syncUntilStable()).phase, 'Ready')
+})
+
+for (const [title, error] of [
+  [
+    'no answer',
+    new EngineError('GET /collections/docs got no answer', { cause: new Error('reset') }),
+  ],
+  ['half JSON', new EngineError('GET /collections/docs answered without a valid JSON body')],
+  ['429', engineError(429, 'rate limit')],
+  ['503', engineError(503, 'shard unavailable')],
+  ['500', engineError(500, 'leader is not established')],
+] as const) {
+  t.test(
+    `a transient problem is retried in 30 s with the reason, no phase change: ${title}`,
+    async (t) => {
+      const stage = new CollectionHarness()
+      await stage.syncUntilStable()
+      stage.engine.faults.set('collectionInfo', { error })
+      stage.advance(60)
+      const { status, resyncAfterSeconds } = await stage.sync()
+      t.equal(resyncAfterSeconds, 30)
+      t.match(status, {
+        phase: 'Ready',
+        health: 'green',
+        conditions: [{ status: 'False', reason: 'EngineNotAnswering', message: error.message }],
+      })
+      stage.advance(30)
+      t.match((await stage.sync()).status, { phase: 'Ready', conditions: [{ status: 'True' }] })
+    },
+  )
+}
+
+for (const [asked, heeded] of [
+  [60, 60],
+  [0, 5],
+  [86_400, 300],
+] as const) {
+  t.test(`a Retry-After of ${asked} s is heeded: looked at again in ${heeded} s`, async (t) => {
+    const stage = new CollectionHarness()
+    await stage.syncUntilStable()
+    const error = new EngineError('too many', { status: 429, retryAfterSeconds: asked })
+    stage.engine.faults.set('collectionInfo', { error })
+    stage.advance(60)
+    t.equal((await stage.sync()).resyncAfterSeconds, heeded)
+    stage.engine.calls.length = 0
+    stage.advance(heeded - 1)
+    await stage.sync()
+    t.strictSame(stage.engine.calls, [])
+    stage.advance(1)
+    t.match((await stage.sync()).status, { phase: 'Ready', conditions: [{ status: 'True' }] })
+  })
+}
+
+for (const status of [401, 403]) {
+  t.test(`${status} means the operator's key does not match: Failed`, async (t) => {
+    const stage = new CollectionHarness()
+    stage.engine.faults.set('aliases', { error: engineError(status, 'Invalid API key') })
+    t.match(await stage.syncUntilStable(), { phase: 'Failed', error: /Invalid API key/ })
+  })
+}
+
+t.test('a cluster that did not answer is left alone for 30 s by all its collections', async (t) => {
+  const stage = new CollectionHarness()
+  const error = new EngineError('got no answer', { cause: new Error('timeout') })
+  stage.engine.faults.set('collectionInfo', { error, persists: true })
+  await stage.sync()
+  stage.engine.calls.length = 0
+  const other = collection({}, { name: 'other' })
+  t.match((await stage.sync(other)).status.conditions, [{ reason: 'ClusterNotReady' }])
+  t.strictSame(stage.engine.calls, [])
+})
+
+for (const applied of [true, false]) {
+  const what = applied ? 'applied after all' : 'lost'
+  t.test(`a time-out of a write is followed by a read, not by a verdict: ${what}`, async (t) => {
+    const stage = new CollectionHarness(collection({ hnsw: { m: 32 }, aliases: ['live'] }))
+    stage.engine.faults.set('createCollection', timeout(applied))
+    const first = await stage.sync()
+    t.equal(first.status.phase, applied ? 'Ready' : 'Pending')
+    t.equal((await stage.syncNextInterval()).phase, 'Ready')
+    stage.engine.liveInfo('docs').config.hnsw_config['m'] = 8
+    stage.engine.faults.set('patchCollection', timeout(applied))
+    stage.advance(60)
+    const second = await stage.sync()
+    t.match(second.status, {
+      phase: 'Ready',
+      ignored: undefined,
+      conditions: [{ reason: applied ? 'CollectionReady' : 'EngineNotAnswering' }],
+    })
+    t.equal((await stage.syncNextInterval()).phase, 'Ready')
+    stage.engine.aliasTargets.clear()
+    stage.engine.faults.set('updateAliases', timeout(applied))
+    stage.advance(60)
+    t.match((await stage.sync()).status.conditions, [{ status: applied ? 'True' : 'False' }])
+    t.equal(stage.engine.liveInfo('docs').config.hnsw_config['m'], 32)
+  })
+}
+
+t.test('a collection deleted by hand while it is patched is made again', async (t) => {
+  const stage = new CollectionHarness(collection({ hnsw: { m: 32 } }))
+  await stage.syncUntilStable()
+  stage.engine.liveInfo('docs').config.hnsw_config['m'] = 8
+  stage.engine.beforeCall = (name) => {
+    if (name === 'patchCollection') stage.engine.collections.delete('docs')
+  }
+  t.equal((await stage.sync()).status.phase, 'Ready')
+  stage.advance(60)
+  const gone = await stage.sync()
+  t.match(gone.status, {
+    phase: 'Ready',
+    conditions: [
+      { status: 'False', reason: 'Waiting', message: 'collection docs was deleted meanwhile' },
+    ],
+  })
+  stage.engine.beforeCall = () => undefined
+  t.equal((await stage.syncNextInterval()).phase, 'Ready')
+})
+
+t.test('a collection with points that is gone is said, and not created empty', async (t) => {
+  const stage = new CollectionHarness()
+  await stage.syncUntilStable()
+  Object.assign(stage.parent.status ?? {}, { pointsCount: 242 })
+  stage.engine.collections.clear()
+  stage.time += 120_000
+  const { status, events = [] } = await stage.sync()
+  t.match(status, {
+    phase: 'Failed',
+    pointsCount: 242,
+    conditions: [{ type: 'Ready', status: 'False', reason: 'CollectionMissing' }],
+  })
+  t.match(status.error, /is gone from the engine; it had 242 points/)
+  t.match(
+    events.map(({ reason }) => reason),
+    ['CollectionMissing'],
+  )
+  t.equal(stage.engine.collections.size, 0)
+})
+
+t.test('an empty collection that is gone is created again, with a Warning', async (t) => {
+  const recreated = async (pointsCount: number, annotations: Record<string, string>) => {
+    const stage = new CollectionHarness(collection({}, { annotations }))
+    await stage.syncUntilStable()
+    Object.assign(stage.parent.status ?? {}, { pointsCount })
+    stage.engine.collections.clear()
+    stage.time += 120_000
+    const { status, events = [] } = await stage.sync()
+    return [status.phase, stage.engine.collections.size, ...events.map(({ reason }) => reason)]
+  }
+  const again = ['Ready', 1, 'CollectionRecreated']
+  t.strictSame(await recreated(0, {}), again)
+  const accepted = { 'vec-operator.dev/accept-risk': 'x, empty-collection' }
+  t.strictSame(await recreated(5, accepted), again, 'where the loss is accepted')
+})
+
+t.test('while a restore holds the cluster a missing collection is waited for', async (t) => {
+  const stage = new CollectionHarness()
+  await stage.syncUntilStable()
+  Object.assign(stage.parent.status ?? {}, { pointsCount: 242 })
+  stage.engine.collections.clear()
+  stage.holder = 'VecRestore ns/r'
+  stage.time += 120_000
+  t.match((await stage.sync()).status, { phase: 'Ready', conditions: [{ reason: 'Waiting' }] })
+})

@@ -1,0 +1,69 @@
+/** Which aliases are pointed at a collection, which are released, and which stay where they are. */
+import t from 'tap'
+import { aliasPlan } from '../../../hooks/collection/ownership.ts'
+
+const noClaim = () => undefined
+const claimBy = (isOlder: boolean) => () => ({ name: 'VecCollection ns/other', isOlder })
+const live = (target: string) => [{ alias_name: 'live', collection_name: target }]
+const input = { collection: 'docs', desired: ['live'], managed: [] as string[] }
+const pointed = { create_alias: { collection_name: 'docs', alias_name: 'live' } }
+const released = { delete_alias: { alias_name: 'live' } }
+
+t.test('an alias that is declared is pointed here, wherever it points', async (t) => {
+  const plan = { actions: [pointed], conflicts: [], managed: ['live'] }
+  t.strictSame(aliasPlan(input, [], noClaim), plan)
+  t.strictSame(aliasPlan(input, live('older'), noClaim), plan)
+})
+
+t.test('one that points here is ours already, whoever else would like to have it', async (t) => {
+  t.strictSame(aliasPlan(input, live('docs'), claimBy(true)), {
+    ...{ actions: [], conflicts: [], managed: ['live'] },
+  })
+})
+
+t.test('one that another resource claims stays where it points, and is named', async (t) => {
+  for (const isOlder of [true, false]) {
+    t.strictSame(aliasPlan(input, live('theirs'), claimBy(isOlder)), {
+      actions: [],
+      conflicts: [
+        'alias live is claimed by VecCollection ns/other and points at collection theirs',
+      ],
+      managed: [],
+    })
+  }
+})
+
+t.test('one that points nowhere is for the older of two', async (t) => {
+  t.strictSame(aliasPlan(input, [], claimBy(true)), {
+    ...{ actions: [], conflicts: ['alias live is claimed by VecCollection ns/other'], managed: [] },
+  })
+  t.strictSame(aliasPlan(input, [], claimBy(false)).actions, [pointed])
+})
+
+const dropped = { collection: 'docs', desired: [], managed: ['live'] }
+
+t.test('one that was dropped is released, if it still points here', async (t) => {
+  t.strictSame(aliasPlan(dropped, live('docs'), noClaim), {
+    ...{ actions: [released], conflicts: [], managed: [] },
+  })
+  t.strictSame(aliasPlan(dropped, live('theirs'), noClaim).actions, [])
+  t.strictSame(aliasPlan(dropped, [], noClaim).actions, [])
+  t.strictSame(aliasPlan({ ...input, managed: ['live'] }, live('docs'), noClaim).actions, [])
+})
+
+t.test('one that was dropped and is claimed is left for who takes it, without a gap', async (t) => {
+  t.strictSame(aliasPlan(dropped, live('docs'), claimBy(false)).actions, [])
+})
+
+t.test('all that is to be done is one call, and a conflict hinders no other', async (t) => {
+  const both = { ...input, desired: ['taken', 'live'], managed: ['old'] }
+  const now = [
+    { alias_name: 'taken', collection_name: 'theirs' },
+    { alias_name: 'old', collection_name: 'docs' },
+  ]
+  const claims = (alias: string) => (alias === 'taken' ? claimBy(true)() : undefined)
+  const plan = aliasPlan(both, now, claims)
+  t.strictSame(plan.actions, [pointed, { delete_alias: { alias_name: 'old' } }])
+  t.strictSame(plan.managed, ['live'])
+  t.equal(plan.conflicts.length, 1)
+})

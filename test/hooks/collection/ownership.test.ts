@@ -1,0 +1,77 @@
+/** Who of several VecCollections has a name or an alias. */
+import t from 'tap'
+import type { VecCollection } from '../../../crds/collection.ts'
+import { conflictingClaim, clusterNameOf, findOwner } from '../../../hooks/collection/ownership.ts'
+import { ago } from '../../builders.ts'
+import { collection } from './stage.ts'
+
+/** One that wants the collection `docs`, made so many seconds ago. */
+function claimant(
+  name: string,
+  seconds: number,
+  parts: { aliases?: string[]; knows?: boolean } = {},
+): VecCollection {
+  const { aliases, knows = false } = parts
+  return collection(
+    { collectionName: 'docs', ...(aliases !== undefined && { aliases }) },
+    { name, creationTimestamp: ago(seconds) },
+    knows ? { health: 'green' } : undefined,
+  )
+}
+
+const own = claimant('me', 60)
+
+t.test('a name belongs to who had it first', async (t) => {
+  t.equal(findOwner(own, [own, claimant('older', 61)]), 'VecCollection ns/older')
+  t.equal(findOwner(own, [own, claimant('younger', 59)]), undefined)
+  t.equal(findOwner(own, [own]), undefined, 'it is no rival of its own')
+  const [first, second] = [claimant('first', 90), claimant('second', 80)]
+  const both = [first, second]
+  for (const others of [both, both.toReversed()]) {
+    t.equal(findOwner(own, others), 'VecCollection ns/first')
+  }
+})
+
+t.test('who wants another name is no rival', async (t) => {
+  const other = claimant('older', 61)
+  other.spec.collectionName = 'other'
+  t.equal(findOwner(own, [other]), undefined)
+  const unnamed = collection({}, { name: 'docs' })
+  t.equal(findOwner(unnamed, [claimant('older', 3600)]), 'VecCollection ns/older')
+})
+
+t.test(
+  'of two made in one second it belongs to who adopted it, else to the lower uid',
+  async (t) => {
+    const [above, below] = [claimant('a', 60), claimant('z', 60)]
+    t.equal(findOwner(own, [above]), 'VecCollection ns/a')
+    t.equal(findOwner(own, [below]), undefined)
+    t.equal(findOwner(own, [claimant('z', 60, { knows: true })]), 'VecCollection ns/z')
+    const adopted = claimant('me', 60, { knows: true })
+    t.equal(findOwner(adopted, [above]), undefined)
+    t.equal(findOwner(adopted, [claimant('a', 60, { knows: true })]), 'VecCollection ns/a')
+    t.equal(findOwner(own, [claimant('z', 59, { knows: true })]), undefined, 'a second is a second')
+  },
+)
+
+t.test('an alias is claimed by who declares it, of several by the oldest', async (t) => {
+  const aliases = ['live']
+  t.equal(conflictingClaim(own, [claimant('a', 90)], 'live'), undefined)
+  t.strictSame(conflictingClaim(own, [claimant('a', 90, { aliases }), own], 'live'), {
+    ...{ name: 'VecCollection ns/a', isOlder: true },
+  })
+  t.strictSame(conflictingClaim(own, [claimant('b', 50, { aliases })], 'live'), {
+    ...{ name: 'VecCollection ns/b', isOlder: false },
+  })
+  t.equal(conflictingClaim(own, [claimant('a', 90, { aliases })], 'other'), undefined)
+  const both = [claimant('b', 50, { aliases }), claimant('a', 90, { aliases })]
+  for (const others of [both, both.toReversed()]) {
+    t.equal(conflictingClaim(own, others, 'live')?.name, 'VecCollection ns/a')
+  }
+})
+
+t.test('the cluster is that of the own namespace unless another is named', async (t) => {
+  t.strictSame(clusterNameOf(own), { namespace: 'ns', name: 'a' })
+  const far = collection({ clusterRef: { name: 'b', namespace: 'far' } })
+  t.strictSame(clusterNameOf(far), { namespace: 'far', name: 'b' })
+})

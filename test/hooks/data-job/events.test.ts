@@ -1,0 +1,62 @@
+import t from 'tap'
+import type { Condition } from '../../../crds/schema.ts'
+import { dataJobEvents } from '../../../hooks/data-job/status.ts'
+import { ago, NOW } from '../../builders.ts'
+
+const story = {
+  started: { reason: 'BackupStarted', message: 'it begins' },
+  completed: { reason: 'Backed', suffix: ', 3 collections' },
+  failed: 'BackupFailed',
+}
+const silent = { ...story, started: false as const }
+
+function complete(reason: string): Condition {
+  const times = { lastTransitionTime: ago(60), observedGeneration: 1 }
+  return { type: 'Complete', status: 'True', reason, message: 'it is so', ...times }
+}
+
+function resource(...conditions: Condition[]) {
+  return {
+    ...{ apiVersion: 'vec-operator.dev/v1alpha1', kind: 'VecBackup' },
+    metadata: { name: 'one', namespace: 'ns', uid: 'uid-one', generation: 1 },
+    status: { conditions },
+  }
+}
+
+function told(
+  before: Condition[],
+  status: { conditions?: Condition[]; error?: string },
+  about = silent as typeof story | typeof silent,
+) {
+  const events = dataJobEvents({ resource: resource(...before), status, now: NOW }, about)
+  return events.map(({ type, reason, message }) => [type, reason, message])
+}
+
+t.test('the start of the work is told once, whatever else there is to tell', async (t) => {
+  t.strictSame(told([], {}, story), [['Normal', 'BackupStarted', 'it begins']])
+  t.strictSame(told([], { conditions: [complete('Backed')] }, story), [
+    ['Normal', 'BackupStarted', 'it begins'],
+    ['Normal', 'Backed', 'it is so, 3 collections'],
+  ])
+  t.strictSame(told([], {}), [])
+})
+
+t.test('an end is told with its error, where there is one', async (t) => {
+  for (const reason of ['BackupFailed', 'JobNotStarted']) {
+    const conditions = [complete(reason)]
+    t.strictSame(told([], { conditions }), [['Warning', reason, 'it is so']])
+    t.strictSame(told([], { conditions, error: 'no room' }), [
+      ['Warning', reason, 'it is so: no room'],
+    ])
+  }
+})
+
+t.test('what was told before is not told again, and what is on its way is no end', async (t) => {
+  const conditions = [complete('Backed')]
+  t.strictSame(told([complete('Backed')], { conditions }), [])
+  t.strictSame(told([complete('Waiting')], { conditions })[0]?.[1], 'Backed')
+  t.strictSame(told([], { conditions: [complete('InProgress')] }), [])
+  t.strictSame(told([], { conditions: [] }), [])
+  const other = { ...complete('Backed'), type: 'Lease' }
+  t.strictSame(told([], { conditions: [other] }), [], 'another condition')
+})

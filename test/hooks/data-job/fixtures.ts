@@ -1,0 +1,78 @@
+/** What the tests of the rooms with Jobs that move data share: such a Job, what it tells, Leases, and the ports of all of them. */
+import type { Progress } from '../../../crds/contract/job.ts'
+import type { Job, Lease } from '../../../crds/kubernetes.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import type { DataJobPorts } from '../../../hooks/data-job/observe.ts'
+import { ago, newJob, progress, type JobOverrides } from '../../builders.ts'
+
+/** Whose Job it is; `plan` is the hash of the one that is wanted. */
+export interface DataJobIdentity {
+  kind: string
+  uid: string
+  plan: string
+}
+
+export function dataJobOf({ kind, uid, plan }: DataJobIdentity, overrides: JobOverrides = {}): Job {
+  return newJob({ kind, verb: 'run', uid }, { plan, ...overrides })
+}
+
+/** What such a Job tells while it works. */
+export function progressReport(
+  { uid, plan }: DataJobIdentity,
+  overrides: Partial<Progress> = {},
+): Progress {
+  const times = { at: ago(30), startedAt: ago(200) }
+  return progress({ uid, plan, verb: 'run', state: 'Started', ...times, ...overrides })
+}
+
+/** A Lease of cluster `a`, in the hands of `Kind/namespace/name/uid`. */
+export function leaseOf(kind: string, holder: string, secondsAgo = 5, owner = 'uid-a'): Lease {
+  return {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: {
+      name: `vec-a-${kind}`,
+      namespace: 'ns',
+      uid: 'uid-lease',
+      resourceVersion: '7',
+      ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name: 'a', uid: owner }],
+    },
+    spec: { holderIdentity: holder, acquireTime: ago(secondsAgo) },
+  }
+}
+
+/** Ports that find nothing, and note what is written through them. */
+export function fakeDataJobPorts(writes: string[]): DataJobPorts {
+  return {
+    lease: async () => undefined,
+    jobsOf: async () => [],
+    writeLease: async ({ metadata }) => writes.push(`take ${metadata.name}`) > 0,
+    deleteLease: async ({ metadata }) => writes.push(`drop ${metadata.name}`) > 0,
+    secret: async () => undefined,
+    secretCopy: async () => undefined,
+    writeSecretCopy: async ({ metadata }) => void writes.push(`copy ${metadata.name}`),
+    deleteSecretCopy: async ({ name }) => void writes.push(`delete copy ${name}`),
+    cluster: async () => undefined,
+    deleteJob: async ({ name }) => void writes.push(`stop ${name}`),
+    writeEvent: async ({ reason }) => void writes.push(`event ${reason}`),
+  }
+}
+
+/** The same ports, and what each of them was asked: `<port> <namespace>/<name>`. */
+export function recordCalls<Ports extends object>(ports: Ports): { ports: Ports; calls: string[] } {
+  const calls: string[] = []
+  const recorded = Object.entries(ports).map(([port, call]) => [
+    port,
+    (...args: unknown[]) => {
+      calls.push(`${port} ${formatTarget(args)}`)
+      return (call as (...args: unknown[]) => unknown)(...args)
+    },
+  ])
+  return { ports: Object.fromEntries(recorded) as Ports, calls }
+}
+
+function formatTarget([first, second]: unknown[]): string {
+  if (typeof first === 'string') return `${first}/${String(second)}`
+  const { namespace, name } = first as { namespace: string; name: string }
+  return `${namespace}/${name}`
+}

@@ -1,0 +1,37 @@
+/** What a Job waits for before it can start. */
+import t from 'tap'
+import { bucketBlocker, secretBlocker } from '../../../hooks/data-job/preconditions.ts'
+import { secret } from '../../builders.ts'
+
+t.test('a Secret serves only with a value in each of the keys', async (t) => {
+  const lack = (found: ReturnType<typeof secret> | undefined) =>
+    secretBlocker({ namespace: 'ns', name: 's' }, ['one', 'other'], found)
+  t.equal(lack(secret({ one: '1', other: '2' })), undefined)
+  t.strictSame(lack(undefined), {
+    reason: 'SecretNotFound',
+    message: 'Secret ns/s not found',
+  })
+  const without = (key: string) => ({
+    reason: 'SecretNotUsable',
+    message: `Secret ns/s has no value in key ${key}`,
+  })
+  t.strictSame(lack(secret({ one: '1' })), without('other'))
+  t.strictSame(lack(secret({ one: '', other: '2' })), without('one'))
+  const bare = secret({})
+  delete bare.data
+  t.strictSame(lack(bare), without('one'), 'one without data has none')
+})
+
+t.test('a session token that is named must be in the Secret; by default it may be', async (t) => {
+  const reference = { name: 's', accessKeyIdKey: 'id', secretAccessKeyKey: 'secret' }
+  const lack = (sessionTokenKey: string | undefined, data: Record<string, string>) => {
+    const named = { ...reference, ...(sessionTokenKey !== undefined && { sessionTokenKey }) }
+    return bucketBlocker({ credentialsSecretRef: named }, 'ns', secret(data))
+  }
+  t.equal(lack(undefined, { id: '1', secret: '2' }), undefined)
+  t.equal(lack('token', { id: '1', secret: '2', token: '3' }), undefined)
+  t.strictSame(lack('token', { id: '1', secret: '2' }), {
+    reason: 'SecretNotUsable',
+    message: 'Secret ns/s has no value in key token',
+  })
+})

@@ -1,0 +1,100 @@
+import t from 'tap'
+import { ANNOTATIONS, API_KEY_SECRET_KEY } from '../../../crds/contract/names.ts'
+import {
+  clusterCopySources,
+  secretCopyRefs,
+  secretCopiesToWrite,
+  availableCredentials,
+  readSecretCopies,
+} from '../../../hooks/data-job/secret-copies.ts'
+import { cluster, secret } from '../../builders.ts'
+import { dataJobOf } from './fixtures.ts'
+
+const job = dataJobOf({ kind: 'backup', uid: 'uid-b', plan: 'wanted' })
+const keyed = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } })
+const engine = secret({ [API_KEY_SECRET_KEY]: 'key' })
+const tls = secret({ 'ca.crt': 'authority', 'tls.key': 'private' })
+const names = (secrets: { metadata: { name: string } }[]) =>
+  secrets.map(({ metadata }) => metadata.name)
+
+const OPEN = { from: 'elsewhere', settings: { crossNamespace: 'open' } } as const
+
+t.test('a cluster has the credentials that it asks for and that are there', async (t) => {
+  t.strictSame(availableCredentials(keyed, { engine, tls }), ['engine', 'tls'])
+  t.strictSame(availableCredentials(cluster(), { engine }), [], 'a key that it does not ask for')
+  t.strictSame(availableCredentials(keyed, {}), [], 'none of them is there')
+  t.strictSame(availableCredentials(keyed, { tls: secret({ 'tls.key': 'private' }) }), [])
+  const empty = secret({})
+  delete empty.data
+  t.strictSame(availableCredentials(keyed, { tls: empty }), [], 'a Secret without data')
+})
+
+t.test('a copy holds what is read of its source, and nothing private besides', async (t) => {
+  const [first, second, ...more] = secretCopiesToWrite(
+    clusterCopySources(keyed, { engine, tls }, OPEN),
+    {},
+    job,
+  )
+  t.strictSame(more, [])
+  t.strictSame(first?.data, engine.data)
+  t.strictSame(Object.keys(second?.data ?? {}), ['ca.crt'])
+  const { apiVersion, kind, metadata } = job
+  t.strictSame(first?.metadata.ownerReferences, [
+    { apiVersion, kind, name: metadata.name, uid: metadata.uid },
+  ])
+  t.equal(first?.metadata.namespace, 'ns')
+})
+
+t.test('credentials are lent only to a namespace that the cluster allows now', async (t) => {
+  const lent = (from: string, crossNamespace: 'open' | 'closed', allowFrom?: string) => {
+    const annotations = allowFrom === undefined ? {} : { [ANNOTATIONS.allowFrom]: allowFrom }
+    const owner = { ...keyed, metadata: { ...keyed.metadata, annotations } }
+    return clusterCopySources(owner, { engine, tls }, { from, settings: { crossNamespace } }).length
+  }
+  t.equal(lent('far', 'open'), 2)
+  t.equal(lent('far', 'closed'), 0)
+  t.equal(lent('ns', 'closed'), 2, 'its own namespace')
+  t.equal(lent('far', 'closed', 'other, far'), 2)
+  t.equal(lent('far', 'open', 'other'), 0, 'a list is all there is')
+  t.equal(lent('far', 'open', ''), 0)
+  t.equal(lent('far', 'closed', '*'), 2)
+})
+
+t.test('a copy of a Secret that holds nothing holds nothing', async (t) => {
+  const empty = secret({})
+  delete empty.data
+  const [copy, ...more] = secretCopiesToWrite(
+    clusterCopySources(keyed, { engine: empty }, OPEN),
+    {},
+    job,
+  )
+  t.strictSame([copy?.data, more], [{}, []])
+})
+
+t.test('a copy that is as its source is not written again; one that differs is', async (t) => {
+  const originals = clusterCopySources(keyed, { engine, tls }, OPEN)
+  const [one, other] = secretCopiesToWrite(originals, {}, job)
+  const there = { ...(one && { engine: one }), ...(other && { tls: other }) }
+  t.strictSame(secretCopiesToWrite(originals, there, job), [])
+  const rotated = clusterCopySources(
+    keyed,
+    { engine: secret({ [API_KEY_SECRET_KEY]: 'new' }), tls },
+    OPEN,
+  )
+  t.strictSame(names(secretCopiesToWrite(rotated, there, job)), names(one ? [one] : []))
+})
+
+t.test('the copies of a Job are read and deleted by its name, each with its owner', async (t) => {
+  const [one, other] = secretCopyRefs(['engine', 'tls'], job)
+  t.strictSame([one?.namespace, one?.ownerUid], ['ns', job.metadata.uid])
+  t.not(one?.name, other?.name)
+  const asked: string[] = []
+  const copies = await readSecretCopies(['engine', 'tls'], job, {
+    async secretCopy(namespace, name) {
+      asked.push(`${namespace}/${name}`)
+      return name === other?.name ? tls : undefined
+    },
+  })
+  t.strictSame(asked, [`ns/${one?.name ?? ''}`, `ns/${other?.name ?? ''}`])
+  t.strictSame(copies, { tls }, 'one that is not there is none')
+})

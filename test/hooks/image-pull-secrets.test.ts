@@ -1,0 +1,168 @@
+/** Image pull Secrets: each Job that runs has copies, one that has ended has none. */
+import t from 'tap'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { Job, Secret } from '../../crds/kubernetes.ts'
+import {
+  ANNOTATIONS,
+  LABELS,
+  secretCopyName,
+  pullSecretCredential,
+} from '../../crds/contract/names.ts'
+import { withImagePullSecrets, type ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
+import { kindHooks } from '../../hooks/kind-hooks.ts'
+import { signJob } from '../../hooks/job-signature.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { cluster, context, settings } from '../builders.ts'
+
+const JOB = 'cluster-upgrade-1'
+const COPY = secretCopyName(JOB, pullSecretCredential('registry'))
+const REGISTRY: Secret = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'registry', namespace: 'vec-system' },
+  type: 'kubernetes.io/dockerconfigjson',
+  data: { '.dockerconfigjson': 'e30=' },
+}
+
+function job(end?: 'Complete' | 'Failed', deletionTimestamp?: string): Job {
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      ...{ name: JOB, namespace: 'ns', uid: 'uid-job' },
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      labels: { [LABELS.parent]: 'uid-a' },
+      annotations: {
+        [ANNOTATIONS.signature]: signJob(
+          { namespace: 'ns', name: JOB, parentUid: 'uid-a' },
+          settings.jobKeys,
+        ),
+      },
+    },
+    ...(end !== undefined && { status: { conditions: [{ type: end, status: 'True' }] } }),
+  }
+}
+
+/** A room that decides nothing, and the Secrets around it. */
+function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
+  const originals = new Map([['registry', REGISTRY]])
+  const copies = new Map<string, Secret>()
+  const calls: string[] = []
+  const warnings: string[] = []
+  const ports: ImagePullSecretPorts = {
+    pullSecret: async (name) => originals.get(name),
+    secretCopy: async (namespace, name) => copies.get(`${namespace}/${name}`),
+    writeSecretCopy: async (copy) => {
+      calls.push(`write ${copy.metadata.name}`)
+      copies.set(`${copy.metadata.namespace}/${copy.metadata.name}`, copy)
+    },
+    deleteSecretCopy: async ({ namespace, name, ownerUid }) => {
+      calls.push(`delete ${name} of ${ownerUid}`)
+      copies.delete(`${namespace}/${name}`)
+    },
+    warn: (error, message) => warnings.push(`${message}: ${error.message}`),
+  }
+  const decide = async () => ({ status: {}, children: [], ...(finalized && { finalized }) })
+  const plain = kindHooks({
+    resource: VecCluster,
+    childKinds,
+    finalizeReads: [],
+    customize: () => [],
+    sync: decide,
+    finalize: decide,
+  })
+  const wrapped = withImagePullSecrets(plain, ports)
+  const given = { ...context, settings: { ...settings, imagePullSecrets: ['registry'] } }
+  const show = (shown: Job, hook: 'sync' | 'finalize' = 'sync') =>
+    wrapped[hook]?.(
+      {
+        parent: cluster(),
+        children: { 'Job.batch/v1': { [`ns/${JOB}`]: shown } },
+        related: {},
+        finalizing: hook === 'finalize',
+      },
+      given,
+    )
+  return { plain, wrapped, ports, originals, copies, calls, warnings, show }
+}
+
+t.test('a Job that runs has a copy of its own, of the same type and content', async (t) => {
+  const { show, copies, calls } = stage()
+  await show(job())
+  t.match(copies.get(`ns/${COPY}`), {
+    type: 'kubernetes.io/dockerconfigjson',
+    data: REGISTRY.data,
+    metadata: { ownerReferences: [{ kind: 'Job', name: JOB, uid: 'uid-job' }] },
+  })
+  await show(job())
+  t.strictSame(calls, [`write ${COPY}`], 'and it is not written again')
+})
+
+t.test('the copy follows its source while the Job runs', async (t) => {
+  const { show, originals, copies } = stage()
+  await show(job())
+  originals.set('registry', { ...REGISTRY, data: { '.dockerconfigjson': 'eyJ9' } })
+  await show(job(), 'finalize')
+  t.match(copies.get(`ns/${COPY}`)?.data, { '.dockerconfigjson': 'eyJ9' })
+})
+
+for (const end of ['Complete', 'Failed'] as const) {
+  t.test(`a Job that is ${end} leaves no copy, and is not looked at again`, async (t) => {
+    const { show, copies, calls } = stage()
+    await show(job())
+    await show(job(end))
+    t.equal(copies.size, 0, 'at once')
+    await show(job(end))
+    t.strictSame(calls, [`write ${COPY}`, `delete ${COPY} of uid-job`])
+  })
+}
+
+t.test('what was remembered of a resource goes with it', async (t) => {
+  const { show, calls } = stage({ finalized: true })
+  await show(job('Complete'), 'finalize')
+  await show(job('Complete'))
+  t.equal(calls.length, 2)
+})
+
+t.test('a Job that this operator did not create is given nothing', async (t) => {
+  const { show, calls } = stage()
+  const forged = job()
+  forged.metadata.annotations = {}
+  await show(forged)
+  t.strictSame(calls, [])
+})
+
+t.test('a Job on its way out is given nothing any more', async (t) => {
+  const { show, calls } = stage()
+  await show(job(undefined, '2026-03-01T12:00:00Z'))
+  t.strictSame(calls, [])
+})
+
+t.test('a source that is not there keeps nobody from going on', async (t) => {
+  const { show, originals, calls } = stage()
+  originals.clear()
+  t.match(await show(job()), { status: {}, children: [] })
+  t.strictSame(calls, [])
+})
+
+t.test('a copy that cannot be made is a warning; the room decides all the same', async (t) => {
+  const { show, ports, warnings } = stage()
+  ports.writeSecretCopy = async () => {
+    throw new KubernetesError('POST answered 403: the namespace is being terminated')
+  }
+  t.match(await show(job()), { status: {} })
+  t.match(warnings, [/could not be copied: POST answered 403/])
+})
+
+t.test('a defect is none of that', async (t) => {
+  const { show, ports } = stage()
+  ports.pullSecret = async () => {
+    throw new TypeError('a defect')
+  }
+  await t.rejects(Promise.resolve(show(job())), { message: 'a defect' })
+})
+
+t.test('a room without Jobs stays as it is', async (t) => {
+  const { plain, wrapped } = stage({ childKinds: ['Secret.v1'] })
+  t.equal(wrapped, plain)
+})

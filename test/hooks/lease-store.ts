@@ -1,0 +1,199 @@
+/**
+ * Leases and Jobs as an API server keeps them, and claimants whose passes are cut into steps: what one
+ * has read may be old when it writes, and others step in between.
+ */
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { LEASE_MARGIN_SECONDS } from '../../crds/contract/limits.ts'
+import type { Job, Lease, LeaseHolder } from '../../crds/kubernetes.ts'
+import {
+  claim,
+  readLease,
+  writeLeases,
+  type LeaseKind,
+  type LeasePorts,
+  type LeaseWrite,
+  type ObservedLease,
+} from '../../hooks/lease.ts'
+import { allAllowed } from '../builders.ts'
+
+export const CLUSTER = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
+
+export class LeaseStore implements LeasePorts {
+  readonly leases = new Map<string, Lease>()
+  readonly jobs = new Map<string, Job[]>()
+  now = new Date('2026-03-01T12:00:00Z')
+  #version = 0
+
+  advance(seconds: number): void {
+    this.now = new Date(this.now.getTime() + seconds * 1000)
+  }
+
+  async lease(_: string, name: string): Promise<Lease | undefined> {
+    return this.leases.get(name)
+  }
+
+  async jobsOf(_: string, parentUid: string): Promise<Job[]> {
+    return this.jobs.get(parentUid) ?? []
+  }
+
+  async writeLease(lease: Lease): Promise<boolean> {
+    const { name, resourceVersion } = lease.metadata
+    if (this.leases.get(name)?.metadata.resourceVersion !== resourceVersion) return false
+    this.#version += 1
+    const metadata = { ...lease.metadata, resourceVersion: String(this.#version) }
+    this.leases.set(name, { ...lease, metadata })
+    return true
+  }
+
+  async deleteLease({ metadata }: Lease): Promise<boolean> {
+    const found = this.leases.get(metadata.name)
+    if (found?.metadata.resourceVersion !== metadata.resourceVersion) return false
+    return this.leases.delete(metadata.name)
+  }
+}
+
+export function newJob(name: string, isFinished = false): Job {
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name, namespace: 'ns' },
+    ...(isFinished && { status: { conditions: [{ type: 'Complete', status: 'True' }] } }),
+  }
+}
+
+/** A backup or a restore, from its first pass to the end of its Job. */
+export class Claimant {
+  readonly holder: LeaseHolder
+  isDone = false
+  /** Whom it found before it, at last. */
+  blockedBy: string | undefined
+  readonly #store: LeaseStore
+  readonly #kinds: LeaseKind[]
+  /** Helm runs to come; a backup or a restore has one Job, whatever its name. */
+  readonly #runs: number
+  #run = 1
+  #observed:
+    { leases: ObservedLease[]; free: ObservedLease[]; hasJob: boolean; at: Date } | undefined
+  #writes: LeaseWrite[] = []
+  /** A Job that was answered, and is on its way to the API server. */
+  #answeredAt: Date | undefined
+
+  constructor(name: string, kinds: LeaseKind[], store: LeaseStore, runs = 0) {
+    this.#store = store
+    this.#kinds = kinds
+    this.#runs = runs
+    const kind = runs > 0 ? 'VecCluster' : 'VecBackup'
+    this.holder = { kind, namespace: 'ns', name, uid: `uid-${name}` }
+  }
+
+  get hasActiveJob(): boolean {
+    return this.#jobs.some((job) => job.status === undefined)
+  }
+
+  /** Metacontroller asks again only after it has done what was answered. */
+  async observe(
+    beforeRead: () => Promise<void> = async () => undefined,
+    fails = false,
+  ): Promise<void> {
+    if (this.#answeredAt !== undefined || this.isDone) return
+    const store = this.#store
+    const at = store.now
+    const leases: ObservedLease[] = []
+    const free: ObservedLease[] = []
+    for (const kind of ['backup', 'write'] as const) {
+      const jobsOf = async (namespace: string, uid: string) => {
+        await beforeRead()
+        if (fails) throw new KubernetesError('no answer')
+        return store.jobsOf(namespace, uid)
+      }
+      const lease = (namespace: string, name: string) => store.lease(namespace, name)
+      const observed = await readLease(CLUSTER.metadata, kind, { lease, jobsOf }, allAllowed)
+      if (this.#kinds.includes(kind)) leases.push(observed)
+      else free.push(observed)
+    }
+    this.#observed = { leases, free, hasJob: this.hasActiveJob, at }
+  }
+
+  decide(): void {
+    if (this.#observed === undefined) return
+    const { leases, free, hasJob, at } = this.#observed
+    this.#observed = undefined
+    if (hasJob) return
+    const run = this.#runs > 0 ? { run: this.#run } : {}
+    const claimResult = claim(leases, this.holder, { cluster: CLUSTER, now: at, free, ...run })
+    if (claimResult.state === 'waiting') this.blockedBy = claimResult.holder.name
+    if (claimResult.state === 'held') this.#answeredAt = at
+    else this.#writes = claimResult.writes
+  }
+
+  async write(): Promise<void> {
+    const [next, ...rest] = this.#writes
+    if (next === undefined) return
+    const store = this.#store
+    const results: boolean[] = []
+    const recorded = async (write: Promise<boolean>) => {
+      const isDone = await write
+      results.push(isDone)
+      return isDone
+    }
+    await writeLeases([next], {
+      writeLease: (lease) => recorded(store.writeLease(lease)),
+      deleteLease: (lease) => recorded(store.deleteLease(lease)),
+    })
+    this.#writes = results.includes(false) ? [] : rest
+  }
+
+  /** An answer that took longer than the margin has timed out on its way. */
+  arrive(): void {
+    if (this.#answeredAt === undefined) return
+    const seconds = (this.#store.now.getTime() - this.#answeredAt.getTime()) / 1000
+    this.#answeredAt = undefined
+    if (seconds < LEASE_MARGIN_SECONDS) this.#jobs = [...this.#jobs, newJob(this.#jobName)]
+  }
+
+  /** The API server takes no Job of it. */
+  rejectAnswer(): void {
+    this.#answeredAt = undefined
+  }
+
+  /** The service ends in mid-pass; what it has answered may still arrive. */
+  crash(): void {
+    this.#observed = undefined
+    this.#writes = []
+  }
+
+  /** A Job that said nothing was deleted. */
+  lose(): void {
+    this.#jobs = this.#jobs.filter((job) => job.status !== undefined)
+  }
+
+  /** Jobs of earlier runs are kept for their logs. */
+  end(): void {
+    if (!this.hasActiveJob) return
+    this.#jobs = [
+      ...this.#jobs.filter((job) => job.status !== undefined),
+      newJob(this.#jobName, true),
+    ]
+    this.#run += 1
+    this.isDone = this.#run > this.#runs
+  }
+
+  get #jobName(): string {
+    return `${this.holder.name}-${this.#run}`
+  }
+
+  async pass(): Promise<void> {
+    this.arrive()
+    await this.observe()
+    this.decide()
+    while (this.#writes.length > 0) await this.write()
+  }
+
+  get #jobs(): Job[] {
+    return this.#store.jobs.get(this.holder.uid) ?? []
+  }
+
+  set #jobs(jobs: Job[]) {
+    this.#store.jobs.set(this.holder.uid, jobs)
+  }
+}

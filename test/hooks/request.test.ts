@@ -1,0 +1,32 @@
+import t from 'tap'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { refreshProgress, type ProgressOwner, type ObservedJobs } from '../../hooks/request.ts'
+import { progressReport, dataJobOf } from './data-job/fixtures.ts'
+
+const transfer = { kind: 'backup', uid: 'uid-b', plan: 'wanted' }
+const job = dataJobOf(transfer)
+const named = { metadata: { namespace: 'ns', name: 'b', uid: 'uid-b' } }
+
+function live(uid: string, said?: object): () => Promise<ProgressOwner> {
+  const annotations = said === undefined ? {} : { [ANNOTATIONS.progress]: JSON.stringify(said) }
+  return async () => ({ metadata: { uid, annotations } })
+}
+
+t.test('the newest report is that of the resource itself, not of a namesake', async (t) => {
+  const report = progressReport(transfer, { state: 'Done' })
+  const older = progressReport(transfer)
+  const read = async (from: () => Promise<ProgressOwner>) => {
+    const shown: ObservedJobs = { children: [], jobs: [job], progress: older }
+    await refreshProgress(shown, named, from)
+    return shown.progress
+  }
+  t.strictSame(await read(live('uid-b', report)), report)
+  t.strictSame(await read(live('uid-of-another', report)), older)
+  t.strictSame(await read(live('uid-b')), older, 'nothing is told there')
+})
+
+t.test('what was told is not forgotten because the resource is gone', async (t) => {
+  const shown: ObservedJobs = { children: [], jobs: [], progress: progressReport(transfer) }
+  await refreshProgress(shown, named, async () => undefined)
+  t.strictSame(shown.progress, progressReport(transfer))
+})

@@ -1,0 +1,148 @@
+/** A Job that is ended and started again, and engines that are: what is whole in the bucket is not moved twice. */
+import { once } from 'node:events'
+import t from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { systemClock } from '../../../jobs/clock.ts'
+import type { S3Call } from '../../doubles/bucket/operations.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import { startEngineNode } from '../../doubles/engine/node.ts'
+import { setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { instantClock } from '../job-world.ts'
+import { MIB, backupFixture, type BackupFixture } from './fixture.ts'
+
+const isSnapshotCreation = ({ method, path }: EngineRequest) =>
+  method === 'POST' && path[2] === 'snapshots'
+const isSnapshotDownload = ({ method, path }: EngineRequest) =>
+  method === 'GET' && path[3] !== undefined
+
+/** A call that never ends, and a promise of its beginning. */
+function gate() {
+  const reached = Promise.withResolvers<undefined>()
+  const never = Promise.withResolvers<undefined>()
+  return {
+    reached: reached.promise,
+    hold: () => {
+      reached.resolve(undefined)
+      return { after: never.promise }
+    },
+    open: () => never.resolve(undefined),
+  }
+}
+
+type OnBucket = (call: Pick<S3Call, 'operation' | 'key'>) => boolean
+
+/** Starts a pod, lets it come to a call of the bucket, and ends it there. */
+async function killAt({ world, s3 }: BackupFixture, signal: NodeJS.Signals, isThere: OnBucket) {
+  const { reached, hold, open } = gate()
+  s3.misbehave((call) => (isThere(call) ? hold() : undefined))
+  const { child } = world.start()
+  await Promise.race([reached, once(child, 'close')])
+  child.kill(signal)
+  const [code] = (await once(child, 'close')) as [number | null]
+  open()
+  s3.misbehave()
+  return code
+}
+
+async function assertComplete(t: Tap, fixture: BackupFixture) {
+  const { engine, store, world } = fixture
+  t.equal(store().uploads.size, 0, 'no upload is left open')
+  t.equal(snapshotFiles(engine).size, 0, 'the engine keeps no file')
+  t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done, 'every object is whole')
+  const named = fixture.manifest().collections.flatMap(({ snapshots }) => snapshots)
+  t.strictSame(
+    fixture.keys().filter((key) => key.endsWith('.snapshot')),
+    named.map(({ key }) => key).sort(),
+    'and there are no others',
+  )
+}
+
+type Tap = Parameters<typeof backupFixture>[0]
+
+t.test('retried six times: each pod goes on where the last one was killed', async (t) => {
+  const fixture = await backupFixture(t, { engineCollections: ['a', 'b'], snapshotBytes: 9 * MIB })
+  const { s3, world } = fixture
+  const places: OnBucket[] = [
+    ({ key }) => key.endsWith('/owner.json'),
+    ({ operation, key }) => operation === 'UploadPart' && key.includes('/a/node-0/'),
+    ({ operation, key }) => operation === 'CompleteMultipartUpload' && key.includes('/a/node-0/'),
+    ({ operation, key }) => operation === 'PutObject' && key.endsWith('/a/collection.json'),
+    ({ operation, key }) => operation === 'HeadObject' && key.includes('/b/node-1/'),
+    ({ operation, key }) => operation === 'PutObject' && key.endsWith('/manifest.json'),
+  ]
+  for (const place of places) t.equal(await killAt(fixture, 'SIGKILL', place), null)
+  const { code, log } = await world.run({}, { pod: 'pod-7', time: systemClock })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /collection b is in the bucket already/)
+  const begun = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
+  // Four snapshots, and three that were under way when their pod was killed.
+  t.ok(begun.length <= 7, `${begun.length} uploads`)
+  t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
+  await assertComplete(t, fixture)
+})
+
+t.test('a drained node: the pod cleans up in its time, and another one goes on', async (t) => {
+  const fixture = await backupFixture(t, { engineCollections: ['a', 'b'], snapshotBytes: 9 * MIB })
+  const { engine, store, s3, world } = fixture
+  const code = await killAt(
+    fixture,
+    'SIGTERM',
+    ({ operation, key }) => operation === 'UploadPart' && key.includes('/b/'),
+  )
+  t.equal(code, EXIT.crash)
+  t.equal(store().uploads.size, 0)
+  t.equal(snapshotFiles(engine).size, 0)
+  s3.calls.length = 0
+  t.equal((await world.run({}, { pod: 'pod-2', time: systemClock })).code, EXIT.done)
+  const moved = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
+  t.ok(moved.length > 0 && moved.every(({ key }) => key.includes('/b/')))
+  await assertComplete(t, fixture)
+})
+
+for (const [when, isThere] of [
+  ['made', isSnapshotCreation],
+  ['streamed', isSnapshotDownload],
+] as const) {
+  t.test(
+    `an engine node killed while its snapshot is ${when} comes back, and the backup is whole`,
+    async (t) => {
+      const fixture = await backupFixture(t, { snapshotBytes: 9 * MIB })
+      const { engine, nodes, world } = fixture
+      const [node] = nodes
+      let killed = 0
+      // No file comes of what a node was making when it was killed.
+      const restarted = Promise.withResolvers<undefined>()
+      setMaking(engine, {
+        until: () => (when === 'made' && killed < 2 ? restarted.promise : undefined),
+      })
+      node?.misbehave((request) => {
+        if (!isThere(request)) return undefined
+        if (killed++ === 0) setImmediate(() => void node.close())
+        return { cut: 'within' }
+      })
+      const time = instantClock(async () => {
+        if (killed !== 1) return
+        killed += 1
+        const port = node?.port ?? 0
+        const again = await startEngineNode({ ordinal: 0, cluster: engine, port })
+        t.teardown(() => again.close())
+        restarted.resolve(undefined)
+      })
+      const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.match(log, /tries again/)
+      await assertComplete(t, fixture)
+    },
+  )
+}
+
+t.test('a snapshot that vanished once is made again', async (t) => {
+  const fixture = await backupFixture(t)
+  let asked = 0
+  fixture.nodes[0]?.misbehave((request) => {
+    if (isSnapshotDownload(request) && asked++ === 0) snapshotFiles(fixture.engine).clear()
+    return undefined
+  })
+  t.equal((await fixture.world.run()).code, EXIT.done)
+  await assertComplete(t, fixture)
+})

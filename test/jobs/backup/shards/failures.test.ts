@@ -1,0 +1,236 @@
+/** `backup run` by shard on bad days: streams that break, copies that die, shards that move, stores that stall. */
+import t from 'tap'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
+import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
+import { tarOf } from '../../../doubles/engine/tar.ts'
+import { instantClock } from '../../job-world.ts'
+import {
+  assertComplete,
+  onStream,
+  shardFixture,
+  streamedShard,
+  type ShardFixture,
+} from './fixture.ts'
+import { MIB } from '../fixture.ts'
+
+/** What befalls the first stream of shard 1; then all is well. */
+const TRANSIENT: [string, Misbehaviour, RegExp][] = [
+  ['a stream that breaks', { cut: 'within' }, /stream of shard 1 of node \d broke off/],
+  [
+    'a stream that ends early, as if it were whole',
+    { cut: 'short' },
+    /stream of shard 1 of node \d ended early, after \d+ bytes/,
+  ],
+  [
+    'a stream of something else',
+    { status: 200, body: 'x'.repeat(1024), headers: { 'content-type': 'text/plain' } },
+    /stream of shard 1 of node \d is no archive/,
+  ],
+  ['a node that answers 500', { status: 500, body: 'no' }, /answered 500: no/],
+]
+
+for (const [what, bad, words] of TRANSIENT) {
+  t.test(`${what} is fetched again, and the backup is whole`, async (t) => {
+    const fixture = await shardFixture(t, { nodes: 2, snapshotBytes: 9 * MIB })
+    let times = 0
+    onStream(fixture, (shard) => (shard === 1 && times++ === 0 ? bad : undefined))
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, words)
+    t.match(log, /tries again/)
+    await assertComplete(t, fixture)
+  })
+}
+
+t.test(
+  'a stream that never holds fails that collection, says so, and leaves nothing open',
+  async (t) => {
+    const fixture = await shardFixture(t, {
+      engineCollections: ['a', 'docs'],
+      snapshotBytes: 9 * MIB,
+    })
+    for (const node of fixture.nodes) {
+      node.misbehave((request) =>
+        streamedShard(request) === 1 && request.path[1] === 'docs' ? { cut: 'short' } : undefined,
+      )
+    }
+    const { code } = await fixture.world.run()
+    t.equal(code, EXIT.failed)
+    t.match(await fixture.result(), {
+      completed: 1,
+      failed: 1,
+      error: /^stream of shard 1 of node 1 ended early/,
+    })
+    t.strictSame(
+      fixture.manifest().collections.map(({ name }) => name),
+      ['a'],
+    )
+    t.equal(fixture.store().uploads.size, 0)
+  },
+)
+
+t.test(
+  'a replica that turns Dead in mid-stream is left, and another one is streamed',
+  async (t) => {
+    const fixture = await shardFixture(t, {
+      nodes: 3,
+      replicationFactor: 2,
+      snapshotBytes: 9 * MIB,
+    })
+    const shard = fixture.engine.collections.get('docs')?.shards[1]
+    const sources: number[] = []
+    onStream(fixture, (id, node) => {
+      if (id !== 1 || shard === undefined) return undefined
+      sources.push(node)
+      if (sources.length === 1) shard.states = { [fixture.engine.peer(node).id]: 'Dead' }
+      return undefined
+    })
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /shard 1 on node \d did not stay Active until the end of its stream/)
+    t.equal(new Set(sources).size, 2, 'from another pod')
+    t.equal(fixture.manifest().collections[0]?.snapshots[1]?.nodeIndex, sources[1])
+    await assertComplete(t, fixture)
+  },
+)
+
+/** What becomes of shard 1 while shard 0 is streamed, from one pod after the other. */
+const SHARD_MOVES: [string, (fixture: ShardFixture) => void][] = [
+  ['moved', ({ engine }) => setPlacement(engine, [engine.peer(0).id])],
+  ['replicated away', ({ engine }) => setPlacement(engine, [engine.peer(2).id, engine.peer(0).id])],
+]
+
+function setPlacement(engine: ShardFixture['engine'], peers: number[]): void {
+  const shard = engine.collections.get('docs')?.shards[1]
+  if (shard !== undefined) shard.peers = peers
+}
+
+for (const [how, reshuffle] of SHARD_MOVES) {
+  t.test(`a shard that is ${how} meanwhile is streamed from where it is`, async (t) => {
+    const fixture = await shardFixture(t, { nodes: 3, parallelism: 1 })
+    onStream(fixture, (id) => {
+      if (id === 0) reshuffle(fixture)
+      return undefined
+    })
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.not(fixture.manifest().collections[0]?.snapshots[1]?.nodeIndex, 1)
+    await assertComplete(t, fixture)
+  })
+}
+
+t.test('a shard that leaves the pod just as it is asked for is found again', async (t) => {
+  const fixture = await shardFixture(t, { nodes: 2 })
+  onStream(fixture, (id, node) => {
+    if (id === 1 && node === 1) setPlacement(fixture.engine, [fixture.engine.peer(0).id])
+    return undefined
+  })
+  const { code, log } = await fixture.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /answered 400: Wrong input: Shard 1 is not a local or queue proxy shard/)
+  t.equal(fixture.manifest().collections[0]?.snapshots[1]?.nodeIndex, 0)
+})
+
+t.test(
+  'a shard key that is made meanwhile: the collection is looked at anew, whole shards stay',
+  async (t) => {
+    const fixture = await shardFixture(t, { nodes: 2 })
+    const docs = fixture.engine.collections.get('docs')
+    if (docs === undefined) throw new Error('there is no collection')
+    docs.config.params['sharding_method'] = 'custom'
+    const [first, second] = [fixture.engine.peer(0).id, fixture.engine.peer(1).id]
+    docs.shards = [
+      { id: 1, key: 'a', peers: [first] },
+      { id: 2, key: 'b', peers: [second] },
+    ]
+    const streams: number[] = []
+    onStream(fixture, (id) => {
+      streams.push(id)
+      if (id !== 1) return undefined
+      docs.shards = docs.shards
+        .filter(({ key }) => key !== 'b')
+        .concat({ id: 3, key: 'c', peers: [second] })
+      return undefined
+    })
+    const { code, log } = await fixture.world.run({ parallelism: 1 })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /changed under way: looks again/)
+    t.strictSame(
+      streams.filter((id) => id === 1),
+      [1],
+    )
+    t.match(fixture.manifest().collections[0], {
+      shardKeys: [{ key: 'a' }, { key: 'c' }],
+      snapshots: [{ shardId: 1 }, { shardId: 3 }],
+    })
+    await assertComplete(t, fixture)
+  },
+)
+
+t.test(
+  'a bucket that takes nothing for over five minutes: the engine left, and it is said',
+  async (t) => {
+    let now = 0
+    const cut = tarOf({ shard: Buffer.alloc(4096) }).subarray(0, 1024)
+    const bytes = verifiedBytes(chunked(cut), {
+      ...{
+        description: 'stream of shard 0',
+        digest: { sha256: '' },
+        onBytes: () => undefined,
+        now: () => now,
+      },
+    })
+    await t.rejects(
+      async () => {
+        for await (const chunk of bytes) now += chunk.length * 800
+      },
+      {
+        message:
+          'stream of shard 0 ended early, after 1024 bytes: the bucket took nothing for 410 s, and the engine waits for 300 s',
+      },
+    )
+  },
+)
+
+async function* chunked(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += 512) yield bytes.subarray(at, at + 512)
+}
+
+for (const state of ['Dead', 'Partial', 'Recovery']) {
+  t.test(`a copy that is ${state} before the first stream fails that collection`, async (t) => {
+    const fixture = await shardFixture(t, { nodes: 2, replicationFactor: 2 })
+    const shard = fixture.engine.collections.get('docs')?.shards[0]
+    if (shard !== undefined) shard.states = { [fixture.engine.peer(1).id]: state }
+    t.equal((await fixture.world.run()).code, EXIT.failed)
+    t.match(await fixture.result(), { error: new RegExp(`shard 0 on node 1 is ${state}`) })
+  })
+}
+
+t.test('a transfer that is under way before the first stream is waited for', async (t) => {
+  const fixture = await shardFixture(t, { nodes: 2 })
+  const { engine } = fixture
+  const shard = engine.collections.get('docs')?.shards[0]
+  const [from, to] = [engine.peer(0).id, engine.peer(1).id]
+  if (shard !== undefined) shard.arriving = [{ from, to, until: Date.now() + 1e9 }]
+  const time = instantClock(() => {
+    if (shard !== undefined) shard.arriving = []
+  })
+  const { code, log } = await fixture.world.run({}, { time })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /waits until every copy is Active .*reason=shard 0/)
+})
+
+t.test('a node that is killed in mid-stream: its shards come from those that live', async (t) => {
+  const fixture = await shardFixture(t, { nodes: 3, replicationFactor: 2, snapshotBytes: 9 * MIB })
+  let killed = false
+  onStream(fixture, (id, node) => {
+    if (id !== 1 || killed) return undefined
+    killed = true
+    setImmediate(() => void fixture.nodes[node]?.close())
+    return { cut: 'within' }
+  })
+  const { code, log } = await fixture.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  await assertComplete(t, fixture)
+})

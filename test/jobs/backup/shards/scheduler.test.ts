@@ -1,0 +1,90 @@
+/** Which shard is streamed next, and from which pod. */
+import fc from 'fast-check'
+import t from 'tap'
+import { ShardScheduler, type ActiveReplicas } from '../../../../jobs/backup/shards/scheduler.ts'
+
+t.test('the least busy pod is next, and never one that streams already', async (t) => {
+  const holders: ActiveReplicas = new Map([
+    [0, [0, 1]],
+    [1, [0, 1]],
+    [2, [0, 1]],
+  ])
+  const turns = new ShardScheduler([0, 1, 2])
+  const first = turns.next(holders)
+  const second = turns.next(holders)
+  t.strictSame(
+    [first, second],
+    [
+      { shardId: 0, node: 0 },
+      { shardId: 1, node: 1 },
+    ],
+  )
+  t.equal(turns.next(holders), undefined, 'both stream')
+  if (second !== undefined) turns.release(second)
+  t.strictSame(turns.next(holders), { shardId: 2, node: 1 })
+  t.strictSame(turns.pending(), [])
+})
+
+t.test('a shard that has one holder does not wait for those that have more', async (t) => {
+  const holders: ActiveReplicas = new Map([
+    [0, [0, 1]],
+    [1, [0]],
+  ])
+  t.strictSame(new ShardScheduler([0, 1]).next(holders), { shardId: 1, node: 0 })
+})
+
+t.test('a shard that broke off comes from another pod, where there is one', async (t) => {
+  const holders: ActiveReplicas = new Map([[0, [0, 1]]])
+  const turns = new ShardScheduler([0])
+  const first = turns.next(holders)
+  if (first === undefined) throw new Error('nothing was taken')
+  turns.release(first)
+  turns.requeue(first)
+  t.strictSame([first.node, turns.next(holders)?.node], [0, 1])
+})
+
+t.test('whoever waits for a pod is told when one becomes idle', async (t) => {
+  const turns = new ShardScheduler([0])
+  const turn = turns.next(new Map([[0, [2]]]))
+  if (turn === undefined) throw new Error('nothing was taken')
+  t.notOk(turns.isIdle())
+  const told = turns.waitForRelease()
+  turns.release(turn)
+  await told
+  t.ok(turns.isIdle())
+})
+
+t.test(
+  'wherever shards are: each is taken once, from a holder, and pods share the work',
+  async (t) => {
+    const cluster = fc.integer({ min: 1, max: 6 }).chain((nodes) =>
+      fc.array(fc.uniqueArray(fc.integer({ min: 0, max: nodes - 1 }), { minLength: 1 }), {
+        maxLength: 20,
+      }),
+    )
+    fc.assert(
+      fc.property(cluster, fc.integer({ min: 1, max: 8 }), (shards, parallelism) => {
+        const holders: ActiveReplicas = new Map(shards.map((nodes, id) => [id, nodes]))
+        const turns = new ShardScheduler(holders.keys())
+        const running: { shardId: number; node: number }[] = []
+        const taken: number[] = []
+        while (turns.pending().length > 0 || running.length > 0) {
+          const turn = running.length < parallelism ? turns.next(holders) : undefined
+          if (turn === undefined) {
+            const [done] = running.splice(0, 1)
+            // Where nothing runs, every waiting shard has an idle holder.
+            if (done === undefined) return false
+            turns.release(done)
+            continue
+          }
+          if (holders.get(turn.shardId)?.includes(turn.node) !== true) return false
+          if (running.some(({ node }) => node === turn.node)) return false
+          running.push(turn)
+          taken.push(turn.shardId)
+        }
+        return taken.length === shards.length && new Set(taken).size === taken.length
+      }),
+    )
+    t.pass('no counter-example')
+  },
+)

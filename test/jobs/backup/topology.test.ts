@@ -1,0 +1,352 @@
+/** `backup run` while nodes disagree: on who is in the cluster, on which copies are whole, on what the collection is. */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { ownerKey } from '../../../crds/contract/backup-keys.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import { newConfig } from '../../doubles/engine/collection.ts'
+import { setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { instantClock } from '../job-world.ts'
+import { backupFixture, type BackupFixture } from './fixture.ts'
+
+const isSnapshotCreation = ({ method, path }: EngineRequest) =>
+  method === 'POST' && path[2] === 'snapshots'
+const isShardStream = ({ method, path }: EngineRequest) =>
+  method === 'GET' && path[4] === 'snapshot'
+
+const json = (result: object) => ({ status: 200, body: JSON.stringify({ result }) })
+
+/** As a pod that lost its volume: it answers, is ready, and knows of nobody and nothing. */
+function isolate({ engine, nodes }: BackupFixture, until: () => boolean) {
+  const { id, uri } = engine.peer(0)
+  nodes[0]?.misbehave(({ path }) => {
+    if (until()) return undefined
+    if (path.join('/') === 'collections') return json({ collections: [] })
+    if (path.join('/') !== 'cluster') return undefined
+    return json({
+      ...{ status: 'enabled', peer_id: id, peers: { [id]: { uri } } },
+      raft_info: { leader: id },
+      consensus_thread_status: { consensus_thread_status: 'working' },
+    })
+  })
+}
+
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `${method}: a cluster in two parts is not backed up, and the message says who sees what`,
+    async (t) => {
+      const fixture = await backupFixture(t, { nodes: 3, method })
+      isolate(fixture, () => false)
+      t.equal((await fixture.world.run()).code, EXIT.failed)
+      t.match(await fixture.world.progress(), {
+        state: 'Failed',
+        message:
+          'the nodes do not see one cluster: node 0 sees node 0, with 0 collections; nodes 1, 2 see',
+      })
+      t.notOk(fixture.keys().includes('nightly/b/manifest.json'))
+    },
+  )
+
+  t.test(`${method}: nodes that agree in time are waited for`, async (t) => {
+    const fixture = await backupFixture(t, { nodes: 3, method })
+    let slept = 0
+    isolate(fixture, () => slept > 3)
+    const time = instantClock((count) => (slept = count))
+    const { code, log } = await fixture.world.run({}, { time })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /waits for the engine .*the nodes do not see one cluster/)
+    t.strictSame(
+      fixture.manifest().collections.map(({ name }) => name),
+      ['docs'],
+    )
+  })
+}
+
+function shardOf({ engine }: BackupFixture, id: number) {
+  const shard = engine.collections.get('docs')?.shards[id]
+  if (shard === undefined) throw new Error('there is no such shard')
+  return shard
+}
+
+t.test(
+  'after a failure a node that others call Dead is not asked again before all call it Active',
+  async (t) => {
+    const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
+    const { engine, nodes, world } = fixture
+    const shard = shardOf(fixture, 0)
+    const peer = engine.peer(1).id
+    const asked: boolean[] = []
+    nodes[1]?.misbehave((request) => {
+      if (!isSnapshotCreation(request)) return undefined
+      asked.push(shard.told !== undefined)
+      if (asked.length > 1) return undefined
+      // It is restarted: node 0 knows what it missed, while it calls itself Active.
+      shard.told = { 0: { [peer]: 'Dead' } }
+      return { cut: 'before' }
+    })
+    const time = instantClock((slept) => {
+      if (slept > 40) delete shard.told
+    })
+    const { code, log } = await world.run({}, { time })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /waits until every copy is Active .*reason=shard 0 on node 1 is Dead/)
+    t.strictSame(asked, [false, false], 'nobody doubted its copies when it was asked')
+  },
+)
+
+t.test('a snapshot does not count of a copy that was called Dead while it was made', async (t) => {
+  const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
+  const { engine, world } = fixture
+  const shard = shardOf(fixture, 1)
+  const peer = engine.peer(1).id
+  let made = 0
+  setMaking(engine, {
+    until: async (node) => {
+      if (node === 1 && ++made === 1) shard.told = { 0: { [peer]: 'Recovery' } }
+    },
+  })
+  const time = instantClock((slept) => {
+    if (slept > 40) delete shard.told
+  })
+  const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /snapshot docs-.* of node 1 does not count: shard 1 on node 1 is Recovery/)
+  t.equal(made, 2)
+  t.equal(snapshotFiles(engine).size, 0)
+  t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+})
+
+t.test('nothing is used of a round in which a shard moved', async (t) => {
+  const fixture = await backupFixture(t, { nodes: 2 })
+  const { engine, nodes, world, manifest } = fixture
+  const made = [0, 0]
+  nodes.forEach((node, ordinal) => {
+    node.misbehave((request) => {
+      if (!isSnapshotCreation(request)) return undefined
+      made[ordinal] = (made[ordinal] ?? 0) + 1
+      if (ordinal === 1 && made[1] === 1) shardOf(fixture, 1).peers = [engine.peer(0).id]
+      return undefined
+    })
+  })
+  // Names of files are of seconds: those of the second round are others.
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /changed under way: looks again/)
+  t.strictSame(made, [2, 2])
+  t.match(manifest().collections[0]?.snapshots, [
+    { localShards: [{ shardId: 0 }, { shardId: 1 }] },
+    { localShards: [] },
+  ])
+})
+
+t.test('nothing is used of a round in which a copy was Dead in the end', async (t) => {
+  const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
+  const { engine, nodes, s3, world } = fixture
+  const shard = shardOf(fixture, 0)
+  const made = [0, 0]
+  nodes.forEach((node, ordinal) => {
+    node.misbehave((request) => {
+      if (isSnapshotCreation(request)) made[ordinal] = (made[ordinal] ?? 0) + 1
+      return undefined
+    })
+  })
+  // While the last snapshot is uploaded; its own copies were Active when it was made.
+  s3.misbehave(({ operation, key }) => {
+    const isLast = operation === 'PutObject' && /node-1.*\.snapshot$/.test(key)
+    if (isLast && made[1] === 1) shard.told = { 1: { [engine.peer(0).id]: 'Dead' } }
+    return undefined
+  })
+  const time = instantClock((slept) => {
+    if (slept > 40) delete shard.told
+  })
+  const { code, log } = await world.run({}, { time })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /changed under way: looks again/)
+  t.strictSame(made, [2, 2], 'those that were whole are made again as well')
+})
+
+/** What becomes of a collection in the middle of its backup, without its shards moving. */
+const CHANGES: [string, (fixture: BackupFixture) => void][] = [
+  [
+    'is dropped and created again',
+    ({ engine }) => {
+      const docs = engine.collections.get('docs')
+      if (docs !== undefined) docs.uuid = 'another'
+    },
+  ],
+  [
+    'gets a payload index',
+    ({ engine }) => {
+      const docs = engine.collections.get('docs')
+      if (docs !== undefined) docs.payloadSchema = { city: { data_type: 'keyword', points: 0 } }
+    },
+  ],
+  [
+    'gets other HNSW parameters',
+    ({ engine }) => {
+      const docs = engine.collections.get('docs')
+      if (docs !== undefined) docs.config.hnsw_config['m'] = 32
+    },
+  ],
+  [
+    'is quantized',
+    ({ engine }) => {
+      const docs = engine.collections.get('docs')
+      if (docs === undefined) return
+      docs.config = { ...newConfig({}, 2), ...docs.config, quantization_config: { scalar: {} } }
+    },
+  ],
+  ['is on nodes that are upgraded', (fixture) => setVersion(fixture, '1.18.4')],
+]
+
+/** GET / of every node; what else is misbehaved stays. */
+const versions = new WeakMap<BackupFixture['engine'], string>()
+
+function setVersion({ engine }: BackupFixture, version: string): void {
+  versions.set(engine, version)
+}
+
+function changeDuring(
+  fixture: BackupFixture,
+  isMoment: (request: EngineRequest, node: number) => boolean,
+  change: () => void,
+) {
+  let isChanged = false
+  const calls: number[] = []
+  fixture.nodes.forEach((node, ordinal) => {
+    node.misbehave((request) => {
+      const version = versions.get(fixture.engine)
+      if (version !== undefined && request.path.join('/') === '') {
+        return { status: 200, body: JSON.stringify({ title: 'engine', version }) }
+      }
+      if (isSnapshotCreation(request) || isShardStream(request)) calls.push(ordinal)
+      if (!isChanged && isMoment(request, ordinal)) {
+        isChanged = true
+        change()
+      }
+      return undefined
+    })
+  })
+  return calls
+}
+
+for (const [what, change] of CHANGES) {
+  t.test(
+    `Node: a collection that ${what} between two snapshots is taken again whole`,
+    async (t) => {
+      const fixture = await backupFixture(t, { nodes: 2 })
+      const calls = changeDuring(
+        fixture,
+        (request, node) => isSnapshotCreation(request) && node === 1,
+        () => change(fixture),
+      )
+      await assertRetaken(t, fixture, calls)
+    },
+  )
+
+  t.test(`Shard: a collection that ${what} between two streams is taken again whole`, async (t) => {
+    const fixture = await backupFixture(t, { nodes: 2, method: 'Shard', parallelism: 1 })
+    const isSecond = (request: EngineRequest) => isShardStream(request) && request.path[3] === '1'
+    const calls = changeDuring(fixture, isSecond, () => change(fixture))
+    await assertRetaken(t, fixture, calls)
+  })
+}
+
+async function assertRetaken(t: Test, fixture: BackupFixture, calls: number[]) {
+  const { code, log } = await fixture.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /changed under way: looks again/)
+  t.strictSame(calls.toSorted(), [0, 0, 1, 1])
+  t.match(fixture.manifest().collections[0], {
+    config: fixture.engine.collections.get('docs')?.config ?? {},
+    engineVersion: versions.get(fixture.engine) ?? '1.18.3',
+  })
+}
+
+t.test(
+  'each collection has the version it was taken from, and the manifest the newest',
+  async (t) => {
+    const fixture = await backupFixture(t, { engineCollections: ['a', 'b'], nodes: 2 })
+    setVersion(fixture, '1.9.2')
+    changeDuring(
+      fixture,
+      ({ path }) => path[1] === 'b' && path[2] === 'cluster',
+      () => setVersion(fixture, '1.10.0'),
+    )
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(fixture.manifest(), {
+      engineVersion: '1.10.0',
+      collections: [
+        { name: 'a', engineVersion: '1.9.2' },
+        { name: 'b', engineVersion: '1.10.0' },
+      ],
+    })
+  },
+)
+
+t.test('a backup that no restore would bring into several nodes says so at its end', async (t) => {
+  const CASES: [version: string, nodes: number, isSaid: boolean][] = [
+    ['1.15.4', 2, true],
+    ['1.15.4', 1, false],
+    ['1.16.0', 2, false],
+  ]
+  for (const [version, nodes, isSaid] of CASES) {
+    const fixture = await backupFixture(t, { nodes })
+    setVersion(fixture, version)
+    changeDuring(
+      fixture,
+      () => false,
+      () => undefined,
+    )
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    const { message = '' } = (await fixture.world.progress()) ?? {}
+    const words = `no VecRestore brings a backup of engine ${version} into several nodes`
+    t.equal(message.includes(words), isSaid, `${version} on ${nodes} nodes: ${message}`)
+  }
+})
+
+t.test('a node with another collection of the same name is not backed up', async (t) => {
+  const fixture = await backupFixture(t, { nodes: 2 })
+  fixture.nodes[1]?.misbehave(({ path }) =>
+    path.join('/') === 'telemetry'
+      ? json({
+          app: {},
+          collections: { collections: [{ id: 'docs', config: { uuid: 'old' }, shards: [] }] },
+        })
+      : undefined,
+  )
+  t.equal((await fixture.world.run()).code, EXIT.failed)
+  t.match(await fixture.result(), {
+    error: /^the nodes do not hold the same collection: its uuid is on node 0 .*, on node 1 old /,
+  })
+})
+
+/** What others have written into owner.json while a pod was away, and what is backed up. */
+const OWNERS: [string, string[] | undefined, string[], string[]][] = [
+  ['more than the spec names', ['public'], ['public', 'payroll', '..'], ['public']],
+  ['less than the spec names', ['public', 'payroll'], [], ['public', 'payroll']],
+  ['less than there is', undefined, [], ['payroll', 'public']],
+]
+for (const [what, asked, listed, taken] of OWNERS) {
+  t.test(`an owner.json that lists ${what} does not decide what is backed up`, async (t) => {
+    const fixture = await backupFixture(t, {
+      engineCollections: ['payroll', 'public'],
+      nodes: 1,
+      ...(asked !== undefined && { collections: asked }),
+    })
+    const { world, store } = fixture
+    const owner = {
+      ...{ uid: world.uid, namespace: 'ns', name: 'b', collections: listed },
+      ...{ cluster: { namespace: 'other', name: 'other' }, startedAt: '2030-01-01T00:00:00Z' },
+    }
+    store().put(ownerKey(world.folder), Buffer.from(JSON.stringify(owner)))
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(fixture.manifest(), {
+      cluster: { namespace: 'ns', name: 'a' },
+      collections: taken.map((name) => ({ name })),
+    })
+    t.equal(fixture.manifest().collections.length, taken.length)
+  })
+}

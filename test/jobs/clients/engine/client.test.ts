@@ -1,0 +1,285 @@
+/** The engine client, on both of its routes, against the engine double. */
+import { text } from 'node:stream/consumers'
+import { Type } from '@sinclair/typebox'
+import t, { type Test } from 'tap'
+import type { Connection } from '../../../../crds/contract/connection.ts'
+import type { EngineError } from '../../../../crds/contract/errors.ts'
+import { mountedEngineCredentials } from '../../../../jobs/clients/engine/credentials.ts'
+import {
+  EngineConnections,
+  dnsTransport,
+  apiProxyTransport,
+  urlTransport,
+} from '../../../../jobs/clients/engine/transport.ts'
+import { Engine, type EngineCredentials } from '../../../../jobs/clients/engine/client.ts'
+import { Kubernetes, inClusterAccess } from '../../../../jobs/clients/kubernetes/client.ts'
+import { jobLog } from '../../../../jobs/log.ts'
+import { EngineCluster } from '../../../doubles/engine/cluster.ts'
+import { TOO_MANY } from '../../../doubles/engine/misbehaviour.ts'
+import { startEngineNode, type EngineNodeOptions } from '../../../doubles/engine/node.ts'
+import { startScriptedApi, type ScriptedAnswer } from '../../../doubles/scripted-api.ts'
+import { EXPIRED } from '../../../metacontroller/certificates.ts'
+import { jobWorld } from '../../job-world.ts'
+
+const log = jobLog({ LOG_LEVEL: 'ERROR' })
+const CONNECTION: Connection = { namespace: 'ns', name: 'a', replicas: 3, tls: false }
+
+function connections(t: Test): EngineConnections {
+  const made = new EngineConnections()
+  t.teardown(() => made.close())
+  return made
+}
+
+function engineAt(t: Test, url: string, credentials: EngineCredentials = {}): Engine {
+  const route = urlTransport(url, connections(t))
+  return new Engine({ transport: route, log, credentials: async () => credentials })
+}
+
+async function node(t: Test, options: Partial<EngineNodeOptions> = {}) {
+  const cluster = options.cluster ?? new EngineCluster({ name: 'vec-a' })
+  const started = await startEngineNode({ ordinal: 0, cluster, ...options })
+  t.teardown(() => started.close())
+  return { ...started, cluster, url: `http://127.0.0.1:${started.port}` }
+}
+
+t.test('a node that answers /readyz with 200 is ready', async (t) => {
+  const ready = await node(t)
+  const engine = engineAt(t, ready.url)
+  t.equal(await engine.readyz(), true)
+  ready.setReady(false)
+  t.equal(await engine.readyz(), false)
+  await ready.close()
+  t.equal(await engine.readyz(), false)
+  await t.rejects(engine.readyz(AbortSignal.abort(new Error('over'))), { message: 'over' })
+})
+
+t.test('every request is logged at level DEBUG, also one that gets no answer', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const write = (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>)
+  const own = await node(t)
+  const debug = jobLog({ LOG_LEVEL: 'DEBUG' }, { write })
+  const credentials = async () => ({ key: 'secret-key' })
+  const engine = new Engine({
+    transport: urlTransport(own.url, connections(t)),
+    log: debug,
+    credentials,
+  })
+  await engine.version()
+  await own.close()
+  await t.rejects(engine.collections())
+  await t.rejects(engine.bytes('GET', '/collections/docs', {}))
+  await t.rejects(engine.open('/collections/docs/snapshots/s', 1000))
+  t.match(lines, [
+    { level: 'DEBUG', node: own.url, call: 'GET /', status: 200, msg: 'engine call' },
+    ...['GET /collections', 'GET /collections/docs', 'GET /collections/docs/snapshots/s'].map(
+      (call) => ({ level: 'DEBUG', call, reason: /ECONNREFUSED/, msg: 'engine call failed' }),
+    ),
+  ])
+  t.equal(lines.length, 4)
+  t.notMatch(JSON.stringify(lines), /secret-key/)
+})
+
+t.test('a certificate that has expired is named, and nothing is sent', async (t) => {
+  const expired = await node(t, { tls: EXPIRED })
+  const engine = engineAt(t, expired.url.replace('http:', 'https:'), { ca: EXPIRED.cert })
+  await t.rejects(engine.collections(), {
+    code: 'EngineError',
+    message: /got no answer: TLS verification failed: certificate has expired$/,
+  })
+})
+
+t.test('a node tells its version', async (t) => {
+  const { url } = await node(t, { cluster: new EngineCluster({ version: '1.19.0' }) })
+  t.equal(await engineAt(t, url).version(), '1.19.0')
+})
+
+t.test('a node tells its peers and the state of its consensus thread', async (t) => {
+  const { url, cluster } = await node(t)
+  cluster.join(1)
+  const engine = engineAt(t, url)
+  const [first, second] = cluster.peers()
+  t.match(await engine.cluster(), {
+    status: 'enabled',
+    peer_id: first?.id,
+    peers: { [String(second?.id)]: { uri: 'http://vec-a-1.vec-a-headless:6335/' } },
+    consensus_thread_status: { consensus_thread_status: 'working' },
+  })
+  cluster.stopConsensus(0, 'entry 7 failed')
+  t.match(await engine.cluster(), {
+    consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err: 'entry 7 failed' },
+  })
+})
+
+t.test('a node that runs alone says so', async (t) => {
+  const { url } = await node(t, { cluster: new EngineCluster({ enabled: false }) })
+  t.strictSame(await engineAt(t, url).cluster(), { status: 'disabled' })
+})
+
+t.test('collections and the places of their shards are read', async (t) => {
+  const { url, cluster } = await node(t)
+  cluster.join(1)
+  cluster.createCollection('a b', 2)
+  const engine = engineAt(t, url)
+  t.strictSame(await engine.collections(), ['a b'])
+  const [, second] = cluster.peers()
+  t.match(await engine.collectionCluster('a b'), {
+    shard_count: 2,
+    local_shards: [{ shard_id: 0, state: 'Active' }],
+    remote_shards: [{ shard_id: 1, peer_id: second?.id, state: 'Active' }],
+  })
+  await t.rejects(engine.collectionCluster('none'), {
+    code: 'EngineError',
+    status: 404,
+    message: `GET /collections/none/cluster on ${url} answered 404: Not found: Collection \`none\` doesn't exist!`,
+  })
+})
+
+t.test('a key that was rotated is used at the next call', async (t) => {
+  const config = { service: { api_key: 'new' } }
+  const { url } = await node(t, { config })
+  const credentials = { key: 'old' }
+  const engine = engineAt(t, url, credentials)
+  await t.rejects(engine.collections(), {
+    status: 401,
+    message: `GET /collections on ${url} answered 401: Invalid API key or JWT`,
+  })
+  t.equal(await engine.version(), '1.18.3', 'the version asks for no key')
+  credentials.key = 'new'
+  t.strictSame(await engine.collections(), [])
+  await t.rejects(engineAt(t, url).collections(), { message: /Must provide an API key/ })
+})
+
+t.test('keys and certificate authority are read from the files that are mounted', async (t) => {
+  const folder = t.testdir({ engine: { 'api-key': 'k\n' }, tls: { 'ca.crt': 'pem' } })
+  t.strictSame(await mountedEngineCredentials({ VEC_CREDENTIALS: folder })(), {
+    key: 'k',
+    ca: 'pem',
+  })
+  t.strictSame(await mountedEngineCredentials({ VEC_CREDENTIALS: t.testdir({}) })(), {
+    key: undefined,
+    ca: undefined,
+  })
+  const odd = t.testdir({ engine: { 'api-key': { folder: '' } } })
+  await t.rejects(mountedEngineCredentials({ VEC_CREDENTIALS: odd })(), { code: 'EISDIR' })
+})
+
+const ANSWERS: [string, ScriptedAnswer, RegExp][] = [
+  [
+    'another shape',
+    { status: 200, body: { result: { collections: [{}] } } },
+    /without a valid \/collections\/0\/name/,
+  ],
+  ['no envelope', { status: 200, body: {} }, /without a valid \/result/],
+  ['no JSON', { status: 200, body: 'hello' }, /without a valid JSON body/],
+  ['an unknown route', { status: 404, body: '' }, /answered 404: no such route/],
+  [
+    'an API server that cannot reach the pod',
+    { status: 503, body: { kind: 'Status', message: 'dial tcp: refused' } },
+    /answered 503: dial tcp: refused/,
+  ],
+]
+for (const [what, answer, message] of ANSWERS) {
+  t.test(`an answer with ${what} is an EngineError that names the call`, async (t) => {
+    const api = await startScriptedApi(() => answer)
+    t.teardown(() => api.close())
+    await t.rejects(engineAt(t, api.url).collections(), { code: 'EngineError', message })
+  })
+}
+
+t.test('no answer is an EngineError without a status', async (t) => {
+  const api = await startScriptedApi(() => undefined)
+  t.teardown(() => api.close())
+  await t.rejects(engineAt(t, api.url).collections(), {
+    code: 'EngineError',
+    status: undefined,
+    message: new RegExp(`^GET ${api.url}/collections got no answer: `),
+  })
+})
+
+t.test('a call that takes longer than its limit is an EngineError that says so', async (t) => {
+  const slow = await node(t)
+  slow.misbehave(() => ({ delayMs: 60_000 }))
+  const call = engineAt(t, slow.url).call('GET', '/collections', Type.Unknown(), { timeoutMs: 20 })
+  await t.rejects(call, {
+    code: 'EngineError',
+    status: undefined,
+    message: /^GET http.*\/collections got no answer: The operation was aborted due to timeout$/,
+  })
+})
+
+t.test('a download that stops coming is ended, and one that is broken off fails', async (t) => {
+  const bad = await node(t)
+  bad.cluster.createCollection('docs')
+  const route = urlTransport(bad.url, connections(t))
+  const read = async () => {
+    const call = {
+      method: 'GET',
+      path: '/collections/docs',
+      headers: {},
+      timeoutMs: 60_000,
+    } as const
+    const { body } = await route.open({ ...call, stallMs: 100 }, undefined)
+    return text(body)
+  }
+  t.match(await read(), /"result"/)
+  bad.misbehave(() => ({ cut: 'silent' }))
+  await t.rejects(read(), { message: 'Body Timeout Error' })
+  bad.misbehave(() => ({ cut: 'within' }))
+  await t.rejects(read(), { message: 'other side closed' })
+})
+
+t.test('an EngineError carries Retry-After, on both routes', async (t) => {
+  const bad = await node(t)
+  // As the API server's proxy passes an answer on.
+  const kubernetes = new Kubernetes(inClusterAccess({ VEC_API_SERVER: bad.url }), log)
+  const route = apiProxyTransport(kubernetes, CONNECTION)
+  const proxied = new Engine({ transport: route, log, credentials: async () => ({}) })
+  const askedBy = async (header?: string) => {
+    bad.misbehave(() => ({ ...TOO_MANY, headers: header ? { 'retry-after': header } : {} }))
+    const errors = [engineAt(t, bad.url), proxied].map((engine) =>
+      engine.collections().catch((error: unknown) => error),
+    )
+    return (await Promise.all(errors)).map((error) => (error as EngineError).retryAfterSeconds)
+  }
+  t.strictSame(await askedBy('60'), [60, 60])
+  t.strictSame(await askedBy(new Date().toUTCString()), [0, 0])
+  t.strictSame(await askedBy('soon'), [undefined, undefined])
+  t.strictSame(await askedBy(), [undefined, undefined])
+})
+
+t.test('inside the cluster a pod and the Service are reached by their host names', async (t) => {
+  const pool = connections(t)
+  t.equal(
+    dnsTransport(pool, CONNECTION, 2).node,
+    'http://vec-a-2.vec-a-headless.ns.svc.cluster.local:6333',
+  )
+  t.equal(
+    dnsTransport(pool, { ...CONNECTION, tls: true }).node,
+    'https://vec-a.ns.svc.cluster.local:6333',
+  )
+  t.equal(pool.pool('pem'), pool.pool('pem'), 'one pool for each certificate authority')
+  t.not(pool.pool('pem'), pool.pool(undefined))
+})
+
+t.test("outside the cluster a pod is reached through the API server's proxy", async (t) => {
+  const world = await jobWorld(t)
+  const engine = await world.startEngine(2)
+  engine.createCollection('docs')
+  const kubernetes = new Kubernetes(inClusterAccess(world.env), log)
+  const route = apiProxyTransport(kubernetes, CONNECTION, 1)
+  t.equal(route.node, 'vec-a-1.ns')
+  const client = new Engine({ transport: route, log, credentials: async () => ({}) })
+  t.equal(await client.readyz(), true)
+  t.match(await client.cluster(), { peer_id: engine.peer(1).id })
+  t.strictSame(await client.collections(), ['docs'])
+  await world.nodes.get('vec-a-1')?.close()
+  t.equal(await client.readyz(), false)
+  await t.rejects(client.collections(), { code: 'EngineError', status: 503 })
+  const nobody = new Kubernetes(inClusterAccess({ VEC_API_SERVER: 'http://127.0.0.1:1' }), log)
+  const lost = new Engine({
+    transport: apiProxyTransport(nobody, CONNECTION),
+    log,
+    credentials: async () => ({}),
+  })
+  await t.rejects(lost.collections(), { code: 'EngineError', message: /got no answer/ })
+})

@@ -1,0 +1,122 @@
+/** What the engine clients send, as it is on the wire: parameters on which the safety of data depends. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { EngineCollections } from '../../../../jobs/clients/engine/collections.ts'
+import { EngineRecovery } from '../../../../jobs/clients/engine/recovery.ts'
+import {
+  EngineConnections,
+  urlTransport,
+  type EngineCall,
+} from '../../../../jobs/clients/engine/transport.ts'
+import { Engine } from '../../../../jobs/clients/engine/client.ts'
+import { jobLog } from '../../../../jobs/log.ts'
+
+const log = jobLog({ LOG_LEVEL: 'ERROR' })
+const MOVE = { shard_id: 1, from_peer_id: 2, to_peer_id: 3 }
+
+/** An engine that accepts all calls, and what it was sent. */
+function recorded() {
+  const calls: (EngineCall & { sent: string })[] = []
+  const route = {
+    node: 'node 0',
+    async send(call: EngineCall) {
+      const sent = call.body instanceof Readable ? await text(call.body) : (call.body ?? '')
+      calls.push({ ...call, sent })
+      return { status: 200, text: '{"result":true,"status":"ok"}', headers: {} }
+    },
+    open: () => Promise.reject(new Error('no stream is asked for')),
+  }
+  const engine = new Engine({ transport: route, log, credentials: async () => ({}) })
+  return { calls, engine }
+}
+
+t.test('calls that all nodes have to agree on wait longer than the engine itself', async (t) => {
+  const { calls, engine } = recorded()
+  const recovery = new EngineRecovery(engine)
+  const collections = new EngineCollections(engine)
+  await recovery.createShardKey('docs', { key: 'a', shards: 1 })
+  await recovery.deleteShardKey('docs', 'a')
+  await recovery.moveShard('docs', MOVE)
+  await recovery.replicateShard('docs', MOVE)
+  await recovery.dropReplica('docs', { shard_id: 1, peer_id: 2 })
+  await collections.createCollection('docs', {})
+  await collections.patchCollection('docs', {})
+  await collections.deleteCollection('docs')
+  await collections.updateAliases([])
+  t.equal(calls.length, 9)
+  for (const { path, timeoutMs } of calls) {
+    const seconds = Number(new URL(path, 'http://engine').searchParams.get('timeout'))
+    t.ok(seconds > 0, `${path} tells the engine how long it may take`)
+    t.ok(timeoutMs > seconds * 1000, `${path} is not given up before`)
+  }
+})
+
+t.test('a node answers once it has taken a snapshot, not before', async (t) => {
+  const { calls, engine } = recorded()
+  const recovery = new EngineRecovery(engine)
+  const source = Readable.from([Buffer.from('bytes')])
+  const download = {
+    url: 'http://store/x',
+    priority: 'snapshot',
+    size: 5,
+    checksum: undefined,
+  } as const
+  await recovery.recover({ collection: 'docs' }, download)
+  await recovery.upload(
+    { collection: 'docs', shard: 1 },
+    { file: 'x.snapshot', source, size: 5, priority: 'snapshot', beforeEnd: async () => undefined },
+  )
+  t.equal(calls.length, 2)
+  for (const { path } of calls) {
+    const { searchParams } = new URL(path, 'http://engine')
+    t.equal(searchParams.get('wait'), 'true', path)
+  }
+})
+
+/** A server on loopback, with every connection that was made to it. */
+async function serverOf(t: Test, headers: Record<string, string> = {}) {
+  const requests: IncomingMessage[] = []
+  const server = createServer((request, response) => {
+    requests.push(request)
+    response.writeHead(200, headers).end('{"result":{},"status":"ok"}')
+  })
+  server.keepAliveTimeout = 0
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const connections = new EngineConnections()
+  t.teardown(async () => {
+    await connections.close()
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const route = urlTransport(`http://127.0.0.1:${port}`, connections)
+  const engine = new Engine({ transport: route, log, credentials: async () => ({}) })
+  return { engine, requests }
+}
+
+t.test('a download is asked for as it is stored, not compressed', async (t) => {
+  const { engine, requests } = await serverOf(t)
+  const body = await engine.open('/collections/docs/snapshots/x', 10_000)
+  await text(body)
+  t.equal(requests[0]?.headers['accept-encoding'], 'identity')
+})
+
+t.test('an idle connection is closed by the client, before the engine does it', async (t) => {
+  const { engine, requests } = await serverOf(t)
+  await engine.readyz()
+  const socket = requests[0]?.socket
+  if (socket === undefined) throw new Error('nothing was asked')
+  let isClosedByEngine = false
+  // As the engine does, which announces it in no header.
+  const closing = setTimeout(() => {
+    isClosedByEngine = true
+    socket.destroy()
+  }, 5_000)
+  await once(socket, 'close')
+  clearTimeout(closing)
+  t.notOk(isClosedByEngine)
+})

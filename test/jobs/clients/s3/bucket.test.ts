@@ -1,0 +1,141 @@
+/** The way to a bucket: how long a store is waited for, by which names and which certificates it is reached. */
+import { HeadBucketCommand, UploadPartCommand, type S3Client } from '@aws-sdk/client-s3'
+import t, { type Test } from 'tap'
+import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
+import { S3Connection, type S3CallOptions } from '../../../../jobs/clients/s3/connection.ts'
+import { jobLog } from '../../../../jobs/log.ts'
+import { startBucketServer } from '../../../doubles/bucket/server.ts'
+import { instantClock } from '../../job-world.ts'
+
+const MIB = 1024 * 1024
+const PART = {
+  ...{ Bucket: 'backups', Key: 'k', UploadId: 'u', PartNumber: 1 },
+  Body: Buffer.alloc(MIB / 4),
+}
+
+async function stage(t: Test, attempts = 2) {
+  const s3 = await startBucketServer()
+  const connection = new S3Connection({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    time: instantClock(),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+    attempts,
+  })
+  t.teardown(async () => {
+    connection.close()
+    await s3.close()
+  })
+  const putPart = (options: S3CallOptions) =>
+    connection.call('PUT PART 1', { key: 'k', ...options }, (client, abortSignal) =>
+      client.send(new UploadPartCommand(PART), { abortSignal }),
+    )
+  return { s3, connection, putPart }
+}
+
+t.test('slow to a trickle: a part ends at its limit, is tried again, and is named', async (t) => {
+  const { s3, putPart } = await stage(t)
+  s3.misbehave(() => ({ trickle: 512 }))
+  await t.rejects(putPart({ timeoutMs: 1_000 }), {
+    code: 'StorageError',
+    message: 'PUT PART 1 s3://backups/k got no answer: not done within 1 s',
+  })
+  t.equal(s3.calls.length, 2)
+})
+
+t.test(
+  'a store that is silent for its time is taken for dead, and said to be silent',
+  async (t) => {
+    const { s3, putPart } = await stage(t)
+    const never = Promise.withResolvers<undefined>()
+    t.teardown(() => never.resolve(undefined))
+    s3.misbehave(() => ({ after: never.promise }))
+    await t.rejects(putPart({ idleMs: 100 }), {
+      code: 'StorageError',
+      message: 'PUT PART 1 s3://backups/k got no answer: the store was silent for 0.1 s',
+    })
+    t.equal(s3.calls.length, 2)
+  },
+)
+
+t.test('how long a store may be silent is a matter of the call', async (t) => {
+  const { s3, connection } = await stage(t, 1)
+  s3.misbehave(() => ({ after: new Promise((resolve) => setTimeout(resolve, 300)) }))
+  const head = (client: S3Client, abortSignal: AbortSignal) =>
+    client.send(new HeadBucketCommand({ Bucket: 'backups' }), { abortSignal })
+  await t.rejects(connection.call('HEAD', { idleMs: 50 }, head), { message: /was silent/ })
+  await t.resolves(connection.call('HEAD', { idleMs: 30_000 }, head))
+})
+
+async function bucketStage(t: Test) {
+  const s3 = await startBucketServer()
+  const bucket = new Bucket({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
+    time: instantClock(),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+  })
+  t.teardown(async () => {
+    bucket.close()
+    await s3.close()
+  })
+  const store = s3.buckets.get('backups')
+  if (store === undefined) throw new Error('there is no bucket')
+  return { s3, bucket, store }
+}
+
+t.test('a deletion that is refused for one object names it, and takes the others', async (t) => {
+  const { bucket, store } = await bucketStage(t)
+  for (const key of ['a', 'b', 'c']) store.put(key, Buffer.from('x'))
+  store.undeletable.set('b', 'AccessDenied')
+  await t.rejects(bucket.delete(['a', 'b', 'c']), {
+    code: 'StorageError',
+    reason: 'AccessDenied',
+    message: /^DELETE s3:\/\/backups\/b was refused: AccessDenied/,
+  })
+  t.strictSame(store.keys(), ['b'])
+})
+
+t.test('an object that may only be new: whoever comes second is answered false', async (t) => {
+  const { s3, bucket } = await bucketStage(t)
+  t.equal(await bucket.putJson('k', { by: 1 }, { onlyNew: true }), true)
+  t.equal(await bucket.putJson('k', { by: 2 }, { onlyNew: true }), false)
+  t.strictSame(await bucket.getJson('k'), { by: 1 })
+  // Two that write at the same moment are told by some stores in other words.
+  for (const code of ['ConditionalRequestConflict', 'OperationAborted']) {
+    s3.misbehave(() => ({ status: 409, code }))
+    t.equal(await bucket.putJson('other', { by: 3 }, { onlyNew: true }), false, code)
+  }
+  s3.misbehave()
+  t.equal(await bucket.getJson('other'), undefined)
+})
+
+t.test('a store that knows no conditions is written without one', async (t) => {
+  const { s3, bucket } = await bucketStage(t)
+  let refused = 0
+  s3.misbehave(({ operation }) =>
+    operation === 'PutObject' && refused++ === 0
+      ? { status: 501, code: 'NotImplemented' }
+      : undefined,
+  )
+  t.equal(await bucket.putJson('k', { by: 1 }, { onlyNew: true }), true)
+  t.strictSame(await bucket.getJson('k'), { by: 1 })
+})
+
+t.test('objects and open uploads are found on every page of a listing', async (t) => {
+  const { bucket, store } = await bucketStage(t)
+  store.pageSize = 2
+  const keys = ['p/a', 'p/b', 'p/c', 'p/d', 'p/e']
+  for (const key of keys) {
+    store.put(key, Buffer.from('x'))
+    store.begin(key)
+    store.begin(key)
+  }
+  store.begin('q/a')
+  const objects = []
+  for await (const { key } of bucket.listAll('p/')) objects.push(key)
+  t.strictSame(objects, keys)
+  const uploads = await bucket.openUploads('p/')
+  t.equal(new Set(uploads.map(({ uploadId }) => uploadId)).size, 10)
+  t.ok(uploads.every(({ key }) => keys.includes(key)))
+})

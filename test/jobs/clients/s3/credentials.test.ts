@@ -1,0 +1,106 @@
+/** Credentials of a bucket: where they are found in a Secret, and that temporary ones work and are renewed. */
+import t, { type Test } from 'tap'
+import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
+import {
+  parseCredentials,
+  type BucketCredentials,
+} from '../../../../jobs/clients/s3/credentials.ts'
+import { jobLog } from '../../../../jobs/log.ts'
+import { startBucketServer } from '../../../doubles/bucket/server.ts'
+import { instantClock } from '../../job-world.ts'
+
+const DEFAULTS = {
+  name: 'keys',
+  accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+  secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+}
+const CLOUD = { CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: 'secret' }
+const AWS = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret' }
+const OWN = { ...DEFAULTS, accessKeyIdKey: 'own-id', secretAccessKeyKey: 'own-secret' }
+const OWN_DATA = { 'own-id': 'id', 'own-secret': 'secret', 'own-token': 'token' }
+
+const FOUND: [string, Parameters<typeof parseCredentials>[0], Record<string, string>, string?][] = [
+  ['no token', DEFAULTS, CLOUD],
+  ['the token beside its own keys', DEFAULTS, { ...CLOUD, CLOUD_SESSION_TOKEN: 'c' }, 'c'],
+  ['the token of the second choice', DEFAULTS, { ...AWS, AWS_SESSION_TOKEN: 'a\n' }, 'a'],
+  ['no token of other keys', DEFAULTS, { ...CLOUD, AWS_SESSION_TOKEN: 'a' }],
+  ['an empty token as none', DEFAULTS, { ...AWS, AWS_SESSION_TOKEN: '' }],
+  ['no default token beside own keys', OWN, { ...OWN_DATA, AWS_SESSION_TOKEN: 'a' }],
+  ['the token that is named', { ...OWN, sessionTokenKey: 'own-token' }, OWN_DATA, 'token'],
+]
+for (const [what, reference, data, sessionToken] of FOUND) {
+  t.test(`a Secret gives ${what}`, async (t) => {
+    t.strictSame(await parseCredentials(reference, (key) => data[key]), {
+      ...{ accessKeyId: 'id', secretAccessKey: 'secret', ca: undefined },
+      ...(sessionToken !== undefined && { sessionToken }),
+    })
+  })
+}
+
+t.test('a token that is named and missing is refused by its name', async (t) => {
+  const reference = { ...DEFAULTS, sessionTokenKey: 'token' }
+  await t.rejects(
+    parseCredentials(reference, (key) => ({ ...CLOUD })[key as keyof typeof CLOUD]),
+    { message: 'Secret keys has no token', reason: 'MissingCredentials' },
+  )
+})
+
+async function stage(t: Test) {
+  const s3 = await startBucketServer()
+  s3.tokens.set('id', 'first')
+  const present: { credentials: BucketCredentials } = {
+    credentials: { accessKeyId: 'id', secretAccessKey: 'secretsecret', sessionToken: 'first' },
+  }
+  const bucket = new Bucket({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => present.credentials,
+    time: instantClock(async () => renew.now()),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+    rotationMs: 60_000,
+  })
+  const renew = { now: () => undefined as unknown }
+  t.teardown(async () => {
+    bucket.close()
+    await s3.close()
+  })
+  return { s3, bucket, present, renew }
+}
+
+t.test('temporary credentials read, write, upload and presign', async (t) => {
+  const { s3, bucket } = await stage(t)
+  t.equal(await bucket.putJson('a.json', { n: 1 }), true)
+  t.strictSame(await bucket.getJson('a.json'), { n: 1 })
+  async function* bytes() {
+    yield Buffer.alloc(9 * 1024 * 1024, 1)
+  }
+  await bucket.upload({ key: 'large', source: bytes() })
+  const answer = await fetch(await bucket.presignedUrl('a.json'))
+  t.equal(await answer.text(), '{"n":1}')
+  t.equal(s3.buckets.get('backups')?.objects.size, 2)
+})
+
+for (const sessionToken of [undefined, 'another'] as const) {
+  t.test(`a temporary key with the token ${sessionToken} is refused at once`, async (t) => {
+    const { bucket, present } = await stage(t)
+    const { accessKeyId, secretAccessKey } = present.credentials
+    present.credentials = { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) }
+    await t.rejects(bucket.getJson('a.json'), {
+      message: /40[03] Invalid(AccessKeyId|Token).*check the credentials/,
+    })
+  })
+}
+
+t.test('a token that expires is waited for, as a key that is rotated is', async (t) => {
+  const { s3, bucket, present, renew } = await stage(t)
+  await bucket.putJson('a.json', {})
+  s3.expired.add('first')
+  let waits = 0
+  renew.now = () => {
+    waits += 1
+    s3.tokens.set('id', 'second')
+    present.credentials = { ...present.credentials, sessionToken: 'second' }
+  }
+  await bucket.putJson('b.json', {})
+  t.ok(waits > 0)
+  t.strictSame(s3.buckets.get('backups')?.keys(), ['a.json', 'b.json'])
+})

@@ -1,0 +1,74 @@
+/** `cluster uninstall`, through the real CLI, an API server, and a helm on PATH. */
+import t from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { LABELS } from '../../../crds/contract/names.ts'
+import { jobWorld, podOf, type JobWorld } from '../job-world.ts'
+
+function uninstallPlan({ uid }: JobWorld, run: number) {
+  const subject = { resource: 'vecclusters', namespace: 'ns', name: 'a', uid }
+  return { ...subject, run, hash: 'hash-u', release: 'vec-a' }
+}
+
+async function revisions({ api }: JobWorld) {
+  const { items } = await api.list('v1', 'Secret', { labelSelector: 'owner=helm' })
+  return items.map(({ metadata }) => metadata.labels?.['status'])
+}
+
+t.test('the release goes with all its objects, and the volumes stay', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const claim = { name: 'qdrant-storage-vec-a-0', namespace: 'ns' }
+  await world.api.create({ apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: claim })
+  const { code, log } = await world.run('uninstall', uninstallPlan(world, 2))
+  t.equal(code, EXIT.done, log)
+  t.match(log, /command=helm uninstall vec-a --namespace ns --wait --timeout 600s\n/)
+  t.match(log, /release "vec-a" uninstalled/)
+  t.equal(await world.object('apps/v1', 'StatefulSet', 'vec-a'), undefined)
+  t.equal(await world.object('v1', 'Service', 'vec-a-headless'), undefined)
+  t.ok(await world.object('v1', 'PersistentVolumeClaim', claim.name))
+  t.strictSame(await revisions(world), [])
+  t.match(await world.progress(), { verb: 'uninstall', state: 'Done', run: 2 })
+})
+
+t.test('a release that is not there is done', async (t) => {
+  const world = await jobWorld(t)
+  const { code, log } = await world.run('uninstall', uninstallPlan(world, 1))
+  t.equal(code, EXIT.done)
+  t.match(log, /release vec-a is not there/)
+  t.match(await world.progress(), { state: 'Done' })
+})
+
+t.test('a release that an earlier helm left half removed is removed', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const end = new AbortController()
+  world.hold.set()
+  world.helm({ holdAt: 'uninstalling', hold: world.hold.file })
+  const first = world.run('uninstall', uninstallPlan(world, 2), { signal: end.signal })
+  while (!(await revisions(world)).includes('uninstalling')) await new Promise(setImmediate)
+  end.abort(new Error('SIGTERM'))
+  t.equal((await first).code, EXIT.crash)
+  t.strictSame(await revisions(world), ['uninstalling'])
+
+  world.hold.release()
+  t.equal((await world.run('uninstall', uninstallPlan(world, 2))).code, EXIT.done)
+  t.strictSame(await revisions(world), [])
+})
+
+t.test('it waits for a helm that still works on the release', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
+  const { code, log } = await world.run('uninstall', uninstallPlan(world, 2))
+  t.equal(code, EXIT.crash)
+  t.match(log, /waits for other pods of this release/)
+  t.strictSame(await revisions(world), ['deployed'])
+})
+
+t.test('a Helm error is reported, to be tried again', async (t) => {
+  const world = await jobWorld(t)
+  const plan = uninstallPlan(world, 1)
+  const broken = { ...plan, namespace: 'ns', release: '--nonsense' }
+  t.equal((await world.run('uninstall', broken)).code, EXIT.failed)
+  t.match(await world.progress(), { state: 'Failed', reason: 'HelmFailed', message: /--nonsense/ })
+})

@@ -1,0 +1,214 @@
+/** `cluster upgrade`, through the real CLI, an API server, and a helm on PATH. */
+import t from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
+import { clusterSpec } from '../../builders.ts'
+import { JOB, RUNNER, START } from '../job-fixture.ts'
+import { instantClock, jobWorld, podOf } from '../job-world.ts'
+
+t.test('the first run installs the release and reports what was applied', async (t) => {
+  const world = await jobWorld(t)
+  const plan = world.plan({ secretFingerprints: { s: 'f' }, startMark: 'm' })
+  const { code, log } = await world.run('upgrade', plan)
+  t.equal(code, EXIT.done, log)
+  const statefulSet = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+  t.equal(statefulSet?.metadata.labels?.['app.kubernetes.io/version'], 'v1.18.3')
+  t.strictSame(await world.progress(), {
+    uid: world.uid,
+    verb: 'upgrade',
+    run: 1,
+    job: JOB,
+    runner: RUNNER,
+    plan: 'hash-1',
+    state: 'Done',
+    at: START.toISOString(),
+    startedAt: START.toISOString(),
+    applied: {
+      planHash: 'hash-1',
+      generation: 1,
+      secretFingerprints: { s: 'f' },
+      startMark: 'm',
+      version: '1.18.3',
+      run: 1,
+      at: START.toISOString(),
+      statefulSetGeneration: 1,
+    },
+  })
+  const parent = await world.object('vec-operator.dev/v1alpha1', 'VecCluster', 'a')
+  t.strictSame(
+    JSON.parse(parent?.metadata.annotations?.[ANNOTATIONS.lastAppliedSpec] ?? ''),
+    plan.spec,
+  )
+  t.match(
+    log,
+    /helm runs command=helm upgrade --install vec-a qdrant --repo https:\/\/charts\.example\/engine --version 1\.18\.3 --namespace ns --timeout 600s --values -\n/,
+  )
+  t.match(log, /Release "vec-a" does not exist\. Installing it now\./)
+  t.match(log, /upgrade has ended outcome=Done/)
+})
+
+t.test('a spec change re-runs helm; the revision before is superseded', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const spec = clusterSpec({ replicas: 3 })
+  const { code, log } = await world.run('upgrade', world.plan({ spec, run: 2, generation: 2 }))
+  t.equal(code, EXIT.done, log)
+  const { items } = await world.api.list('v1', 'Secret', { labelSelector: 'owner=helm' })
+  t.strictSame(
+    items.map(({ metadata }) => [metadata.name, metadata.labels?.['status']]),
+    [
+      ['sh.helm.release.v1.vec-a.v1', 'superseded'],
+      ['sh.helm.release.v1.vec-a.v2', 'deployed'],
+    ],
+  )
+  t.match(await world.progress(), { state: 'Done', applied: { statefulSetGeneration: 2, run: 2 } })
+})
+
+t.test(
+  "a Helm error is reported in helm's words, and what was applied is carried over",
+  async (t) => {
+    const world = await jobWorld(t)
+    await world.run('upgrade', world.plan())
+    const plan = world.plan({
+      version: '9.9.9',
+      run: 2,
+      hash: 'hash-2',
+      acceptedRisks: ['version-skip'],
+    })
+    const { code, log } = await world.run('upgrade', plan)
+    t.equal(code, EXIT.failed)
+    t.match(await world.progress(), {
+      state: 'Failed',
+      run: 2,
+      plan: 'hash-2',
+      reason: 'HelmFailed',
+      message:
+        'chart "qdrant" version "9.9.9" not found in https://charts.example/engine repository',
+      applied: { planHash: 'hash-1', run: 1 },
+    })
+    t.match(
+      log,
+      /ERROR attempt failed .*reason=HelmFailed message=chart "qdrant" version "9\.9\.9" not found/,
+    )
+  },
+)
+
+const BAD_VALUES = {
+  'config that the chart rejects': [
+    { config: { cluster: { p2p: 5 } } },
+    /^template: qdrant.*can't evaluate field enable_tls/s,
+  ],
+  'a ServiceMonitor without its CRD': [
+    { metrics: { serviceMonitor: { enabled: true } } },
+    /no matches for kind "ServiceMonitor" in version "monitoring\.coreos\.com\/v1"/,
+  ],
+} as const
+for (const [what, [values, message]] of Object.entries(BAD_VALUES)) {
+  t.test(`${what} ends the attempt with the reason`, async (t) => {
+    const world = await jobWorld(t)
+    const { code } = await world.run('upgrade', world.plan({ values: { ...values } }))
+    t.equal(code, EXIT.failed)
+    t.match(await world.progress(), { state: 'Failed', reason: 'HelmFailed', message })
+    t.equal(await world.object('apps/v1', 'StatefulSet', 'vec-a'), undefined)
+  })
+}
+
+t.test('objects of somebody else are not taken over', async (t) => {
+  const world = await jobWorld(t)
+  await world.api.create({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'vec-a', namespace: 'ns' },
+    spec: {},
+  })
+  const { code } = await world.run('upgrade', world.plan({ values: { fullnameOverride: 'vec-a' } }))
+  t.equal(code, EXIT.failed)
+  t.match(await world.progress(), {
+    state: 'Failed',
+    message:
+      /^Unable to continue with install: Service "vec-a" in namespace "ns" exists and cannot be imported/,
+  })
+})
+
+t.test(
+  'a changed snapshotPersistence makes the upgrade fail, and the next valid one works',
+  async (t) => {
+    const world = await jobWorld(t)
+    await world.run('upgrade', world.plan())
+    const values = { fullnameOverride: 'vec-a', snapshotPersistence: { enabled: true } }
+    t.equal((await world.run('upgrade', world.plan({ values, run: 2 }))).code, EXIT.failed)
+    t.match(await world.progress(), {
+      state: 'Failed',
+      message:
+        /^UPGRADE FAILED: cannot patch "vec-a" with kind StatefulSet: .* Forbidden: updates to statefulset spec/,
+    })
+    t.equal((await world.run('upgrade', world.plan({ run: 3 }))).code, EXIT.done)
+  },
+)
+
+t.test('a release that a killed helm left pending is healed when nobody works on it', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  await pendingRevision(world.api, 2)
+  const { code, log } = await world.run('upgrade', world.plan({ run: 2 }))
+  t.equal(code, EXIT.done, log)
+  t.match(
+    log,
+    /WARNING an earlier helm was killed: its pending revision is deleted release=vec-a secret=sh\.helm\.release\.v1\.vec-a\.v2 status=pending-upgrade/,
+  )
+})
+
+t.test('a pending release is left alone while another pod of it lives', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  await pendingRevision(world.api, 2)
+  await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
+  const { code, log } = await world.run('upgrade', world.plan({ run: 2 }))
+  t.equal(code, EXIT.crash)
+  t.match(log, /waits for other pods of this release release=vec-a pods=\["other"\]/)
+  t.match(log, /other still works on release vec-a/)
+  t.ok(await world.object('v1', 'Secret', 'sh.helm.release.v1.vec-a.v2'))
+  t.match(await world.progress(), { state: 'Started', run: 2 })
+})
+
+t.test('it waits for the other pod and goes on once that one has ended', async (t) => {
+  const world = await jobWorld(t)
+  await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
+  const time = instantClock(() =>
+    world.api.patch(
+      { apiVersion: 'v1', kind: 'Pod', namespace: 'ns', name: 'other' },
+      { status: { phase: 'Failed' } },
+      { subresource: 'status' },
+    ),
+  )
+  t.equal((await world.run('upgrade', world.plan(), { time })).code, EXIT.done)
+})
+
+t.test('a chart that is a path has no repository on the command line', async (t) => {
+  const world = await jobWorld(t)
+  const { log } = await world.run(
+    'upgrade',
+    world.plan({ repository: '', chart: '/charts/engine' }),
+  )
+  t.match(
+    log,
+    /command=helm upgrade --install vec-a \/charts\/engine --version 1\.18\.3 --namespace ns --timeout/,
+  )
+})
+
+/** What a helm that was killed between its first and its last write has left. */
+async function pendingRevision(api: { create(object: object): Promise<unknown> }, version: number) {
+  const labels = {
+    owner: 'helm',
+    name: 'vec-a',
+    status: 'pending-upgrade',
+    version: String(version),
+  }
+  await api.create({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: `sh.helm.release.v1.vec-a.v${version}`, namespace: 'ns', labels },
+    type: 'helm.sh/release.v1',
+    data: {},
+  })
+}

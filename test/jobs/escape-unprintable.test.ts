@@ -1,0 +1,31 @@
+/** Text of others where people read it: no line, colour or direction of theirs. */
+import t from 'tap'
+import { formatColumns, oneLine } from '../../jobs/kubectl/table.ts'
+import { escapeUnprintable, jobLog } from '../../jobs/log.ts'
+
+const HOSTILE = 'a\u001b[2Jb\u009b1mc\u202ed\u2066e\u0000f'
+const SHOWN = 'a\\u{1b}[2Jb\\u{9b}1mc\\u{202e}d\\u{2066}e\\u{0}f'
+
+t.test('control characters and changes of direction are written out', async (t) => {
+  t.equal(escapeUnprintable(HOSTILE), SHOWN)
+  t.equal(escapeUnprintable('grün, 中文, emoji 🎉'), 'grün, 中文, emoji 🎉')
+})
+
+t.test('a table and a message on one line show them as text', async (t) => {
+  t.equal(formatColumns([[HOSTILE, 'x']]), `${SHOWN}  x\n`)
+  t.equal(formatColumns([['a\nb', 'x']]), 'a\\u{a}b  x\n')
+  t.equal(oneLine(`one\n two ${HOSTILE}`), `one two ${SHOWN}`)
+})
+
+t.test('a log of text has one line for one call, whatever is in it', async (t) => {
+  const lines: string[] = []
+  const output = { write: (line: string) => void lines.push(line) }
+  const log = jobLog({ LOG_FORMAT: 'text' }, output)
+  const forged = 'x\n2026-01-01T00:00:00Z INFO backup completed'
+  log.warn({ reason: forged }, `refused: ${forged}`)
+  log.error({ err: new Error(forged) }, 'failed')
+  t.equal(lines.length, 2)
+  t.match(lines[0], /^\S+ WARNING refused: x\\u\{a\}2026.* reason=x\\u\{a\}2026.*\n$/)
+  const stack = lines[1]?.trimEnd().split('\n').slice(1) ?? []
+  t.ok(stack.length > 1 && stack.every((line) => line.startsWith('  ')))
+})

@@ -1,0 +1,53 @@
+/** A person at a terminal: a kubeconfig for the embedded API, and a run of the CLI in this process. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { main } from '../../../jobs/main.ts'
+import { jobLog } from '../../../jobs/log.ts'
+import type { EmbeddedApi } from '../../world/api/server.ts'
+import { instantClock } from '../job-world.ts'
+
+export interface CliOutput {
+  code: number
+  /** Standard output. */
+  out: string
+  /** Standard error. */
+  err: string
+}
+
+/** Without a cluster: for commands that need none. */
+export async function runCommand(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<CliOutput> {
+  let [out, err] = ['', '']
+  const code = await main({
+    arguments: [...args],
+    env,
+    log: jobLog({ LOG_LEVEL: 'INFO', LOG_FORMAT: 'text' }, { write: (line) => (out += line) }),
+    time: instantClock(),
+    signal: new AbortController().signal,
+    print: (text) => (out += text),
+    printError: (text) => (err += text),
+  })
+  return { code, out, err }
+}
+
+/** A person whose kubeconfig names this API, in a namespace of it. */
+export function cliFor(t: Test, api: EmbeddedApi, namespace: string) {
+  const file = join(t.testdir({}), 'kubeconfig')
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'here',
+    contexts: [
+      { name: 'here', context: { cluster: 'a', user: 'a', namespace } },
+      { name: 'elsewhere', context: { cluster: 'a', user: 'a', namespace: 'elsewhere' } },
+    ],
+    // client-node takes plain HTTP only together with this.
+    clusters: [{ name: 'a', cluster: { server: api.url, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'a', user: { token: api.token } }],
+  }
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 })
+  return (...args: string[]) => runCommand(args, { KUBECONFIG: file })
+}

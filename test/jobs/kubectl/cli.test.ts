@@ -1,0 +1,174 @@
+/** The command line for people: what it says of itself, and what it answers where nothing is reached. */
+import { spawnSync } from 'node:child_process'
+import { chmodSync, statSync, symlinkSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import t from 'tap'
+import { REASONS } from '../../../crds/reasons/index.ts'
+import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { COMMANDS } from '../../../jobs/kubectl/cli.ts'
+import { findReasons } from '../../../jobs/kubectl/explain.ts'
+import { CLI } from '../job-fixture.ts'
+import { runCommand } from './cli-user.ts'
+
+for (const args of [[], ['--help'], ['help']]) {
+  t.test(`"${args.join(' ')}" shows every command`, async (t) => {
+    const { code, out } = await runCommand(args)
+    t.equal(code, EXIT_CODES.success)
+    for (const { name, summary } of COMMANDS) {
+      t.ok(out.includes(`  ${name}`), name)
+      t.ok(out.includes(summary), summary)
+    }
+  })
+}
+
+t.test('help with a command is the help of that command', async (t) => {
+  for (const { name } of COMMANDS) {
+    const words = name.split(' ')
+    t.strictSame(await runCommand(['help', ...words]), await runCommand([...words, '--help']))
+  }
+})
+
+for (const { name, flags } of COMMANDS) {
+  t.test(`${name} --help names its flags and the exit codes`, async (t) => {
+    const { code, out } = await runCommand([...name.split(' '), '--help'])
+    t.equal(code, EXIT_CODES.success)
+    t.match(out, `Usage: vec-operator ${name}`)
+    t.match(out, /Exit codes: 0 fine; 1 /)
+    for (const flag of Object.keys(flags)) t.match(out, `--${flag}`)
+  })
+
+  t.test(`${name} with a flag it does not know is not understood`, async (t) => {
+    const { code, out, err } = await runCommand([...name.split(' '), '--frobnicate'])
+    t.strictSame({ code, out }, { code: EXIT_CODES.usage, out: '' })
+    t.match(err, /Unknown option '--frobnicate'.*usage: vec-operator/s)
+  })
+}
+
+t.test('--version tells the release', async (t) => {
+  t.match(await runCommand(['--version']), {
+    code: EXIT_CODES.success,
+    out: /^vec-operator \d+\.\d+\.\d+/,
+  })
+})
+
+for (const args of [['dance'], ['backup'], ['backup', 'dance'], ['cluster', 'dance', 'ns/a']]) {
+  t.test(`"${args.join(' ')}" is no command`, async (t) => {
+    const { code, err } = await runCommand(args)
+    t.equal(code, EXIT_CODES.usage)
+    t.match(err, /is no command.*\nusage: vec-operator --help/)
+  })
+}
+
+t.test('half a command is told which whole ones there are', async (t) => {
+  const { err } = await runCommand(['backup'])
+  t.match(err, 'backup is no command; there is backup now and backup verify\n')
+})
+
+t.test('a kubeconfig that is not there is told, without a stack', async (t) => {
+  const { code, out, err } = await runCommand(['status'], { KUBECONFIG: '/does/not/exist' })
+  t.strictSame({ code, out }, { code: EXIT_CODES.failure, out: '' })
+  t.match(err, /^vec-operator: no kubeconfig that can be used: .*\n$/)
+})
+
+for (const shell of ['bash', 'zsh']) {
+  t.test(`the completion for ${shell} offers commands, kinds and flags`, async (t) => {
+    const { code, out } = await runCommand(['completion', shell])
+    t.equal(code, EXIT_CODES.success)
+    // zsh reads the script by its emulation of bash.
+    const script = `${out.replace(/^autoload.*\n/, '')}
+      ask() { COMP_WORDS=(vec-operator "$@"); COMP_CWORD=$#; _vec_operator; echo "\${COMPREPLY[*]}"; }
+      ask ''; ask backup ''; ask status ''; ask backup now nightly --`
+    const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
+    t.strictSame(stdout.split('\n').slice(0, 2), [
+      'status doctor explain backup restore completion --help --version',
+      'now verify',
+    ])
+    t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)
+    t.match(stdout.split('\n')[3], /^--kubeconfig .*--dry-run/)
+  })
+}
+
+t.test('a completion for another shell is not understood', async (t) => {
+  t.match(await runCommand(['completion', 'fish']), {
+    code: EXIT_CODES.usage,
+    err: /neither bash nor zsh/,
+  })
+})
+
+t.test('kubectl finds the CLI by the name kubectl-vec_operator', async (t) => {
+  const folder = t.testdir({})
+  symlinkSync(CLI, join(folder, 'kubectl-vec_operator'))
+  if ((statSync(CLI).mode & 0o100) === 0) chmodSync(CLI, 0o755)
+  const path = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter)
+  const { status, stdout } = spawnSync('kubectl-vec_operator', ['explain', 'UpToDate'], {
+    encoding: 'utf8',
+    env: { PATH: path },
+  })
+  t.equal(status, EXIT_CODES.success)
+  t.match(stdout, /^UpToDate \(VecCluster: Applied=True\)/)
+})
+
+t.test('explain knows a reason in whatever case, and says why and what to do', async (t) => {
+  const { code, out } = await runCommand(['explain', 'shardswouldbelost'])
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, /^ShardsWouldBeLost \(VecCluster: Applied=False, Warning Event\)\n/)
+  t.match(out, /\n {2}why .*\n {2}do .*accept/)
+})
+
+t.test('explain finds a message by its form, also with the reason before it', async (t) => {
+  for (const words of ['', 'ClusterNotReady ']) {
+    const [one, ...more] = findReasons(`${words}cluster prod/docs is Upgrading, not Running`)
+    t.match(one, { kind: 'VecBackup', reason: 'ClusterNotReady' })
+    t.ok(more.every(({ reason }) => reason === 'ClusterNotReady'))
+  }
+})
+
+t.test('of several forms the one that says most of a message explains it', async (t) => {
+  for (const [message, reason] of [
+    ['collection 3 of 7 (books), 1 of 3 nodes done: waits; 3 MiB of 4 MiB', 'RestoreRunning'],
+    ['collection 2 of 7 (books): 100 of 7000 points, 20 points/s', 'MigrationRunning'],
+    ['Backed up 1/2 collections: prefix holds another backup', 'BackupFailed'],
+    ['vectors.size: wanted 512, live 384', 'ImmutableFieldMismatch'],
+  ] as const) {
+    const like = findReasons(message).filter(({ condition }) => condition !== undefined)
+    t.strictSame([...new Set(like.map((one) => one.reason))], [reason], message)
+  }
+})
+
+t.test('explain finds every reason that there is', async (t) => {
+  for (const [kind, reasons] of Object.entries(REASONS)) {
+    for (const { reason } of reasons) {
+      t.ok(
+        findReasons(reason).some((one) => one.kind === kind),
+        `${kind} ${reason}`,
+      )
+    }
+  }
+})
+
+t.test(
+  'explain knows the error of what has Failed, also behind the words of its Event',
+  async (t) => {
+    const error = 'GET s3://b/k answered 404 NoSuchBucket: The specified bucket does not exist'
+    t.match(findReasons(error), [{ kind: 'VecBackup', cure: /^make the bucket/ }])
+    t.match(findReasons(`Backed up 0/1 collections: ${error}`), [
+      { reason: 'BackupFailed', cure: /^Mend what status\.error names/ },
+      { kind: 'VecBackup', cure: /^make the bucket/ },
+    ])
+    t.match(
+      findReasons('Backup was taken from 3 nodes but target cluster has 2; make one by shard'),
+      [{ kind: 'VecRestore', cause: 'each node gets the snapshot of the node with its ordinal' }],
+    )
+  },
+)
+
+t.test('explain of what nothing says is not there', async (t) => {
+  t.match(await runCommand(['explain', 'the', 'moon', 'is', 'full']), {
+    code: EXIT_CODES.failure,
+    out: /Nothing known says this/,
+  })
+  t.match(await runCommand(['explain', 'moon', '--json']), {
+    code: EXIT_CODES.failure,
+    out: '[]\n',
+  })
+})

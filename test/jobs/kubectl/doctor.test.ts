@@ -1,0 +1,286 @@
+/** `doctor`: what it finds in a cluster where everything is there, and in one where something is not. */
+import t from 'tap'
+import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../../../crds/contract/names.ts'
+import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { cliVersion } from '../../../jobs/kubectl/version.ts'
+import { PLURALS } from '../../../metacontroller/controllers.ts'
+import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { referenceOf, type ApiObject } from '../../world/client.ts'
+import { compositeControllerCrd } from '../../world/composite-controllers.ts'
+import { START } from '../job-fixture.ts'
+import { COMPLETE, WORKLOAD, installOperator, type Installation } from './installation.ts'
+
+t.test('doctor with everything there says so on one page, and ends with 0', async (t) => {
+  const { type } = await installOperator(t)
+  const { code, out, err } = await type('doctor')
+  t.equal(code, EXIT_CODES.success, out + err)
+  t.equal(
+    out,
+    `
+ok  Kubernetes            v1.34.4
+ok  CRDs                  all 7 are of ${cliVersion()} or newer
+ok  Metacontroller        metacontroller/metacontroller: 4.17.2
+ok                        --client-go-qps 100, needed here: 1
+ok  CompositeControllers  served: ${PLURALS.toSorted().join(', ')}
+ok  hook service          vec-system/vec-operator answers
+ok  your rights           enough for every command
+ok  cluster ns/docs       Running, its engine is ready
+ok  Leases                0 Leases, none without a holder
+
+0 wrong, 0 to look at, 9 fine
+`.trimStart(),
+  )
+})
+
+const TROUBLES: [string, Installation, RegExp, number][] = [
+  [
+    'a Metacontroller that is too old',
+    { metacontroller: { version: 'v4.11.0', args: ['--client-go-qps=100'] } },
+    /^x .*4\.11\.0 is older than 4\.17\.2$/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'too few API calls, by a flag of two words',
+    { metacontroller: { version: 'v4.17.2', args: ['--client-go-qps', '0'] } },
+    /^x .*--client-go-qps is 0; the resources here need 1: syncs come late$/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'a Metacontroller without the flag, which has 5',
+    { metacontroller: { version: 'v4.17.2', args: [] } },
+    /^ok .*--client-go-qps 5, needed here: 1$/m,
+    EXIT_CODES.success,
+  ],
+  [
+    'a Metacontroller whose pod is not ready',
+    { metacontroller: { version: 'v4.17.2', args: [], ready: false } },
+    /^x .*metacontroller\/metacontroller: no pod is ready$/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'an image that names no version',
+    { metacontroller: { version: 'latest', args: [] } },
+    /^! .*names no version$/m,
+    EXIT_CODES.success,
+  ],
+  [
+    'no CompositeControllers',
+    { kinds: [] },
+    /there are none: nothing is reconciled$/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'kinds that are not served',
+    { kinds: PLURALS.slice(0, 3) },
+    /^! .*not served: vecbackups, vecbackupschedules, vecrestores, vecmigrations$/m,
+    EXIT_CODES.success,
+  ],
+  [
+    'CRDs and hooks of another release',
+    { release: '0.0.1' },
+    /^x .*vecclusters\.vec-operator\.dev is of release 0\.0\.1.*\n(.*\n)*!.*calls hooks of 0\.0\.1/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'an engine that is not ready',
+    { readyz: 503 },
+    /^x .*Running; its engine \/readyz answered 503/m,
+    EXIT_CODES.failure,
+  ],
+]
+for (const [what, parts, words, code] of TROUBLES) {
+  t.test(`doctor finds ${what}`, async (t) => {
+    const { type } = await installOperator(t, { ...COMPLETE, ...parts })
+    const found = await type('doctor')
+    t.match(found.out, words)
+    t.equal(found.code, code)
+  })
+}
+
+t.test('doctor finds a hook service and an engine behind which there is no pod', async (t) => {
+  const { metacontroller = { version: '', args: [] }, kinds = [] } = COMPLETE
+  const { type } = await installOperator(t, { metacontroller, kinds })
+  const { code, out } = await type('doctor')
+  t.equal(code, EXIT_CODES.failure)
+  t.match(out, /^x +hook service +vec-system\/vec-operator \/healthz answered 503$/m)
+  t.match(out, /^x +cluster ns\/docs +Running; its engine \/readyz answered 503$/m)
+})
+
+t.test('doctor says why a cluster is not installed, and asks no engine', async (t) => {
+  const { type, api, cluster } = await installOperator(t, { ...COMPLETE, readyz: 503 })
+  const message = 'spec.apiKey.secretRef: Secret none does not exist'
+  const applied = { type: 'Applied', status: 'False', reason: 'SecretNotUsable', message }
+  const conditions = [{ ...applied, lastTransitionTime: START.toISOString() }]
+  await api.patch(cluster, { status: { phase: null, conditions } }, { subresource: 'status' })
+  const { code, out } = await type('doctor')
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, `!   cluster ns/docs       not installed: ${message}\n`)
+})
+
+t.test('doctor without Metacontroller says so', async (t) => {
+  const { type, api } = await installOperator(t)
+  await api.delete(referenceOf(compositeControllerCrd()))
+  await api.delete({ ...WORKLOAD, namespace: 'metacontroller', name: 'metacontroller' })
+  const { code, out } = await type('doctor')
+  t.equal(code, EXIT_CODES.failure)
+  t.match(out, /^! +Metacontroller +no StatefulSet or Deployment is labelled/m)
+  t.match(out, /^x +CompositeControllers +no such kind: Metacontroller is not installed$/m)
+  t.match(out, /^! +hook service +no CompositeController calls it/m)
+})
+
+t.test('doctor names what the caller may not do, and what needs it', async (t) => {
+  const { type, server } = await installOperator(t)
+  server.refused.add('get pods/proxy')
+  const { code, out } = await type('doctor', '-n', 'ns')
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, /^! +your rights +you may not get pods\/proxy: needed for the shards of status$/m)
+})
+
+t.test('doctor finds Leases whose holder is gone, with and without a Job', async (t) => {
+  const { type, api } = await installOperator(t)
+  await api.create(lease('backup', 'VecBackup/ns/nobody/uid-1'))
+  await api.create(lease('write', 'VecRestore/ns/gone/uid-2'))
+  const labels = { [LABELS.parent]: 'uid-2' }
+  const metadata = { name: 'restore-run-x-1', namespace: 'ns', labels }
+  const pod = { restartPolicy: 'Never', containers: [{ name: 'restore', image: 'x' }] }
+  await api.create({
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata,
+    spec: { template: { spec: pod } },
+  })
+  const { code, out } = await type('doctor')
+  t.equal(code, EXIT_CODES.success)
+  t.match(
+    out,
+    /ns\/vec-docs-backup: its holder VecBackup ns\/nobody is gone; the next one takes it/,
+  )
+  t.match(
+    out,
+    /ns\/vec-docs-write: its holder VecRestore ns\/gone is gone, and its Job restore-run-x-1 still runs/,
+  )
+})
+
+t.test('doctor finds a Lease whose holder is in a namespace that is not served', async (t) => {
+  const service = ['metacontroller/serve.js', '--namespace', 'one', '--namespace=two']
+  const { type, api, cluster } = await installOperator(t, { ...COMPLETE, service })
+  const { metadata } = (await api.get(cluster)) ?? {}
+  await api.create(lease('backup', `VecCluster/ns/docs/${metadata?.uid ?? ''}`))
+  await api.create(lease('write', 'somebody-else'))
+  const { out } = await type('doctor')
+  t.match(out, /its holder VecCluster ns\/docs is in a namespace that is not served/)
+  t.match(out, /ns\/vec-docs-write is held by somebody-else, which is not of this operator/)
+})
+
+t.test('a Lease that was given back, and stays for its queue, is no finding', async (t) => {
+  const { type, api } = await installOperator(t)
+  const { spec: _, ...vacated } = lease('backup', '')
+  await api.create({ ...vacated, spec: {} })
+  const { out } = await type('doctor')
+  t.match(out, /^ok +Leases +1 Lease, none without a holder$/m)
+})
+
+const BUCKETS: [string, object, RegExp, number][] = [
+  ['answers', {}, /^ok +bucket backups +read with Secret ns\/keys$/m, EXIT_CODES.success],
+  [
+    'is missing',
+    { bucket: 'nowhere' },
+    /^x +bucket nowhere +LIST s3:\/\/nowhere\S* answered 404 NoSuchBucket/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'has no Secret',
+    { credentialsSecretRef: { name: 'none' } },
+    /^x +bucket backups +Secret ns\/none not found$/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'names a Secret of Helm',
+    { credentialsSecretRef: { name: 'release' } },
+    /^x +bucket backups +Secret ns\/release is of type helm\.sh\/release\.v1, which is not used as credentials$/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'takes other keys',
+    { credentialsSecretRef: { name: 'wrong' } },
+    /^x +bucket backups +LIST .* answered 403/m,
+    EXIT_CODES.failure,
+  ],
+  [
+    'has no address here',
+    { endpoint: 'http://127.0.0.1:9' },
+    /^! +bucket backups +.*\(from here\)$/m,
+    EXIT_CODES.success,
+  ],
+]
+for (const [what, changes, words, code] of BUCKETS) {
+  t.test(`doctor tells of a bucket that ${what}, and prints no key`, async (t) => {
+    const { type, api } = await installOperator(t)
+    const store = await startBucketServer({ now: () => START })
+    t.teardown(() => store.close())
+    for (const [name, secret, secretType] of [
+      ['keys', 'secretsecret', 'Opaque'],
+      ['wrong', 'anothersecret', 'Opaque'],
+      ['release', 'secretsecret', 'helm.sh/release.v1'],
+    ] as const) {
+      const stringData = { CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: secret }
+      const metadata = { name, namespace: 'ns' }
+      await api.create({ apiVersion: 'v1', kind: 'Secret', metadata, type: secretType, stringData })
+    }
+    const s3 = {
+      ...{ bucket: 'backups', endpoint: store.url, forcePathStyle: true },
+      ...{ credentialsSecretRef: { name: 'keys' }, ...changes },
+    }
+    for (const name of ['one', 'two']) {
+      await api.create({
+        apiVersion: API_VERSION,
+        kind: 'VecBackup',
+        metadata: { name, namespace: 'ns' },
+        spec: { clusterRef: { name: 'docs' }, storage: { s3 } },
+      })
+    }
+    const quiet = await type('doctor')
+    t.equal(store.calls.length, 0, 'nothing is sent unless it is asked for')
+    const found = await type('doctor', '--buckets')
+    t.match(found.out, words)
+    t.equal(found.code, code, found.out)
+    t.equal(found.out.match(/^\S+ +bucket /gm)?.length, 1, 'each bucket once')
+    const named = `not called: --buckets reads it at ${s3.endpoint} with Secret ns/`
+    const isNeverSent = /Secret ns\/\S+ (not found|is of type)/.test(found.out)
+    if (isNeverSent) t.match(quiet.out, words)
+    else t.ok(quiet.out.includes(named), quiet.out)
+    t.notMatch(found.out + found.err, /secretsecret|anothersecret/)
+  })
+}
+
+t.test('doctor --json tells the same to programs', async (t) => {
+  const { type } = await installOperator(t, { ...COMPLETE, readyz: 503 })
+  const { code, out } = await type('doctor', '--json')
+  t.equal(code, EXIT_CODES.failure)
+  const findings = JSON.parse(out) as { about: string; level: string }[]
+  t.match(findings[0], { about: 'Kubernetes', level: 'fine', says: /^v1/ })
+  t.match(
+    findings.filter(({ level }) => level === 'wrong'),
+    [{ about: 'cluster ns/docs' }],
+  )
+})
+
+t.test('doctor says what is wrong when the API does not take the caller', async (t) => {
+  const { type, server } = await installOperator(t)
+  await server.close()
+  t.match(await type('doctor'), {
+    code: EXIT_CODES.failure,
+    out: '',
+    err: /GET \/version got no answer/,
+  })
+})
+
+function lease(kind: 'backup' | 'write', holderIdentity: string): ApiObject {
+  const labels = { [LABELS.managedBy]: MANAGED_BY }
+  return {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { name: leaseName('docs', kind), namespace: 'ns', labels },
+    spec: { holderIdentity },
+  }
+}

@@ -1,0 +1,161 @@
+/** `status` in a world where things are as a person finds them. */
+import t from 'tap'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { backupResource } from '../../scenarios/backup-parts.ts'
+import {
+  clusterManifest,
+  clusterReference,
+  running,
+  untilReason,
+} from '../../scenarios/scenario.ts'
+import { startEmbeddedWorld } from '../../world/embedded.ts'
+import { cliFor } from './cli-user.ts'
+
+const world = await startEmbeddedWorld()
+t.teardown(() => world.close())
+const namespace = await world.namespace('people')
+const bucket = await world.bucket(namespace)
+const type = cliFor(t, world.api, namespace)
+const KEY = 'the-key-that-nobody-may-see-1234567890'
+
+await world.apply({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'own-key', namespace },
+  stringData: { key: KEY },
+})
+await running(world, namespace, 'docs', {
+  replicas: 2,
+  apiKey: { secretRef: { name: 'own-key', key: 'key' } },
+})
+const books = { apiVersion: API_VERSION, kind: 'VecCollection', namespace, name: 'books' }
+await world.apply({
+  apiVersion: API_VERSION,
+  kind: 'VecCollection',
+  metadata: { name: 'books', namespace },
+  spec: { clusterRef: { name: 'docs' }, vectors: [{ size: 4, distance: 'Dot' }], shardNumber: 2 },
+})
+await world.waitFor(books, 'Ready', (object) => phaseOf(object) === 'Ready')
+
+t.test('status shows every resource of a namespace with its phase and its words', async (t) => {
+  const { code, out } = await type('status')
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, /^RESOURCE +PHASE +AGE +MESSAGE\n/)
+  t.match(out, /\nVecCluster\/docs +Running +\S+ +2\/2 replicas ready\n/)
+  t.match(out, /\nVecCollection\/books +Ready +\S+ +collection, indexes and aliases match spec\n/)
+})
+
+t.test('what has Failed says why, in the list and whole in its drawing', async (t) => {
+  const { reference, of } = backupResource('VecBackup', { namespace, name: 'bad' }, bucket)
+  const { spec } = of({ clusterRef: { name: 'docs' } }) as { spec: { storage: { s3: object } } }
+  const s3 = { ...spec.storage.s3, bucket: 'nowhere' }
+  await world.apply({ ...of(), spec: { ...spec, storage: { s3 } } })
+  await world.waitFor(reference, 'Failed', (object) => phaseOf(object) === 'Failed', 300)
+  const listed = await type('status')
+  t.match(
+    listed.out,
+    /\nVecBackup\/bad +Failed +\S+ +Backed up 0\/0 collections: GET s3:\/\/nowhere\//,
+  )
+  const { out } = await type('status', 'qb/bad')
+  t.match(out, / \(there is no bucket nowhere at this endpoint\)\n/)
+  t.match(out, /\nBackupFailed: Mend what status\.error names and make another VecBackup/)
+  t.match(out, /\nFailed: make the bucket; /)
+  await world.delete(reference)
+})
+
+t.test('what waits for a person says what to do about it', async (t) => {
+  const secretRef = { name: 'none', key: 'key' }
+  await world.apply(
+    clusterManifest(namespace, 'stuck', { version: world.versions.newer, apiKey: { secretRef } }),
+  )
+  const stuck = clusterReference(namespace, 'stuck')
+  await untilReason(world, stuck, 'SecretNotUsable')
+  const { out } = await type('status', 'qc/stuck')
+  t.match(out, new RegExp(`^VecCluster ${namespace}/stuck {2}Pending {2}\\(\\S+ old\\)\\n`))
+  t.match(out, /\nSecretNotUsable: /)
+  t.notMatch((await type('status', 'qc/docs')).out, /\nUpToDate: /, 'nothing is to be done')
+  await world.delete(stuck)
+})
+
+t.test('status -A has a column for the namespace, -n another one', async (t) => {
+  t.match((await type('status', '-A')).out, new RegExp(`\\n${namespace} +VecCluster/docs `))
+  t.equal((await type('status', '-n', 'default')).out, 'No resources in namespace default.\n')
+})
+
+for (const name of ['VecCluster/docs', 'vecclusters/docs', 'qc/docs', 'qc docs']) {
+  t.test(`status ${name} draws the cluster with its nodes, shards and Jobs`, async (t) => {
+    const { code, out, err } = await type('status', ...name.split(' '))
+    t.equal(code, EXIT_CODES.success, err)
+    t.match(out, new RegExp(`^VecCluster ${namespace}/docs {2}Running `))
+    t.match(out, /\n {2}Applied=True +UpToDate +generation 1 is applied\n/)
+    t.match(out, /\nNODE +READY +VERSION +PEER +CONSENSUS\n/)
+    t.match(out, /\nvec-docs-0 +yes +1\.18\.3 +\d+ leader +working\n/)
+    t.match(out, /\nvec-docs-1 +yes +1\.18\.3 +\d+ +working\n/)
+    t.match(out, /\nCOLLECTION +SHARD +VEC-DOCS-0 +VEC-DOCS-1\nbooks +0 .*Active/)
+    t.match(out, /\ncluster-upgrade-\S+ +upgrade +Complete +\S+ +Done/)
+  })
+}
+
+t.test('status of a collection shows its cluster, and its own shards only', async (t) => {
+  const { code, out } = await type('status', 'qcol/books')
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, new RegExp(`\\nVecCluster ${namespace}/docs {2}Running `))
+  t.match(out, /\nCOLLECTION +SHARD/)
+  t.match(out, /\n  pointsCount +0\n/)
+  t.notMatch(out, /\nJOB/)
+})
+
+t.test('status --json is what the drawing is made from', async (t) => {
+  const { out } = await type('status', 'qc/docs', '--json')
+  t.match(JSON.parse(out), {
+    resource: {
+      ...{ kind: 'VecCluster', namespace, name: 'docs', phase: 'Running' },
+      facts: { version: '1.18.3', endpoint: `http://vec-docs.${namespace}.svc.cluster.local:6333` },
+    },
+    engine: {
+      nodes: [{ pod: 'vec-docs-0', ready: true }, { pod: 'vec-docs-1' }],
+      shards: [
+        { collection: 'books', shard: 0 },
+        { collection: 'books', shard: 1 },
+      ],
+    },
+    jobs: [{ verb: 'upgrade', state: 'Complete' }],
+  })
+})
+
+t.test('no command prints a key', async (t) => {
+  for (const args of [['status'], ['status', 'qc/docs'], ['status', 'qc/docs', '--json']]) {
+    const { out, err } = await type(...args)
+    t.notMatch(out + err, KEY)
+    t.notMatch(out + err, Buffer.from(KEY).toString('base64'))
+  }
+})
+
+t.test('status of what is not there, or of no kind of ours, says so', async (t) => {
+  t.match(await type('status', 'qc/none'), {
+    code: EXIT_CODES.failure,
+    err: `vec-operator: VecCluster ${namespace}/none not found\n`,
+  })
+  t.match(await type('status', 'pod/x'), {
+    code: EXIT_CODES.usage,
+    err: /pod is none of veccluster \(qc\)/,
+  })
+  t.match(await type('status', 'qc'), { code: EXIT_CODES.usage, err: /the name is missing/ })
+})
+
+t.test(
+  'where the key of the cluster is gone, its nodes are shown with what they say',
+  async (t) => {
+    const secret = { apiVersion: 'v1', kind: 'Secret', namespace, name: 'vec-docs-apikey' }
+    await world.client.delete(secret)
+    const { code, out } = await type('status', 'qc/docs')
+    t.equal(code, EXIT_CODES.success)
+    t.match(out, /\nvec-docs-1 +yes +- +- +GET \/cluster on vec-docs-1\.\S+ answered 401: /)
+    t.notMatch(out, /COLLECTION/)
+  },
+)
+
+function phaseOf(object: unknown): string | undefined {
+  return (object as { status?: { phase?: string } } | undefined)?.status?.phase
+}

@@ -1,0 +1,179 @@
+/** What `migration run` changes on the target for the copy: it is put back, whatever becomes of its pods. */
+import t from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import { instantClock } from '../job-world.ts'
+import {
+  SMALL,
+  createCollection,
+  isScroll,
+  isUpsert,
+  manyPoints,
+  startEnginePair,
+  type EnginePair,
+} from './engine-pair.ts'
+
+const THRESHOLD = 7
+const STRICT = { enabled: true, max_query_limit: 100 }
+const BODY = {
+  ...SMALL,
+  strict_mode_config: STRICT,
+  optimizers_config: { indexing_threshold: THRESHOLD },
+}
+const SPEC = { batchSize: 5 }
+
+function settingsOf({ target }: EnginePair) {
+  const { optimizer_config: optimizers, strict_mode_config: strict } =
+    target.engine.find('docs')?.config ?? {}
+  return { indexing_threshold: optimizers?.['indexing_threshold'], strict }
+}
+
+function isPatch({ method, path }: EngineRequest): boolean {
+  return method === 'PATCH' && path.length === 2
+}
+
+/** Settings of the target at the calls that are meant. */
+function watched(scene: EnginePair, isMeant: (request: EngineRequest) => boolean): Set<string> {
+  const seen = new Set<string>()
+  scene.target.node.misbehave((request) => {
+    if (isMeant(request)) seen.add(JSON.stringify(settingsOf(scene)))
+    return undefined
+  })
+  return seen
+}
+
+const HELD = JSON.stringify({ indexing_threshold: 0, strict: STRICT })
+const BACK = JSON.stringify({ indexing_threshold: THRESHOLD, strict: STRICT })
+
+/** The first pod ends in the middle of the copy, and the target does not hear what it puts back. */
+async function killed(scene: EnginePair): Promise<void> {
+  const { target, world } = scene
+  const stop = new AbortController()
+  let upserts = 0
+  target.node.misbehave((request) => {
+    if (isPatch(request)) return { status: 503, body: 'gone', headers: {} }
+    if (isUpsert(request) && (upserts += 1) === 5) stop.abort(new Error('SIGTERM'))
+    return undefined
+  })
+  await world.run({ signal: stop.signal })
+  target.node.misbehave()
+}
+
+t.test('no index is built during the copy, and strict mode applies from the start', async (t) => {
+  for (const [isMeant, settings] of [
+    [isUpsert, HELD],
+    [isScroll, BACK],
+  ] as const) {
+    const scene = await startEnginePair(t, { spec: SPEC })
+    await createCollection(scene.source, 'docs', manyPoints(100), BODY)
+    const seen = watched(scene, isMeant)
+    const { code, log } = await scene.world.run()
+    t.equal(code, EXIT.done, log)
+    t.strictSame([...seen], [settings])
+    t.equal(JSON.stringify(settingsOf(scene)), BACK)
+  }
+})
+
+t.test('a copy that fails or is ended puts indexing back', async (t) => {
+  for (const way of ['fails', 'is ended'] as const) {
+    const scene = await startEnginePair(t, { spec: SPEC })
+    const { source, target, world } = scene
+    await createCollection(source, 'docs', manyPoints(100), BODY)
+    const stop = new AbortController()
+    let upserts = 0
+    target.node.misbehave((request) => {
+      if (!isUpsert(request) || (upserts += 1) < 5) return undefined
+      if (way === 'is ended') stop.abort(new Error('SIGTERM'))
+      return { status: 403, body: 'no', headers: {} }
+    })
+    const { code, log } = await world.run({ signal: stop.signal })
+    t.equal(code, way === 'fails' ? EXIT.failed : EXIT.crash, log)
+    t.equal(JSON.stringify(settingsOf(scene)), BACK, way)
+  }
+})
+
+t.test(
+  'what a killed pod could not put back is put back by the next, which changes nothing',
+  async (t) => {
+    const scene = await startEnginePair(t, { spec: SPEC })
+    const { source, target, world } = scene
+    await createCollection(source, 'docs', manyPoints(100), BODY)
+    await killed(scene)
+    t.equal(JSON.stringify(settingsOf(scene)), HELD)
+    t.match((await world.result()).position, { indexingThreshold: THRESHOLD })
+    const seen = watched(scene, isUpsert)
+    const { code, log } = await world.run({ pod: 'pod-2' })
+    t.equal(code, EXIT.done, log)
+    t.strictSame([...seen], [BACK], 'a pod that is killed now leaves nothing behind')
+    t.equal(
+      await target.points('docs', undefined, 100),
+      await source.points('docs', undefined, 100),
+    )
+    t.match((await world.result()).collections, [
+      { proof: /^100 points on both sides, each equal/ },
+    ])
+  },
+)
+
+t.test('it is put back also where the collection is gone from the source', async (t) => {
+  const scene = await startEnginePair(t, { spec: SPEC })
+  const { source, world } = scene
+  await createCollection(source, 'docs', manyPoints(100), BODY)
+  await killed(scene)
+  source.engine.removeCollection('docs')
+  t.equal((await world.run({ pod: 'pod-2' })).code, EXIT.failed)
+  t.equal(JSON.stringify(settingsOf(scene)), BACK)
+})
+
+t.test('a target that does not let it be put back is named with what to do', async (t) => {
+  const scene = await startEnginePair(t, { spec: SPEC })
+  const { source, target, world } = scene
+  await createCollection(source, 'docs', manyPoints(100), BODY)
+  target.node.misbehave((request) => {
+    const isOver = isPatch(request) || (isUpsert(request) && settingsOf(scene).strict !== undefined)
+    return isOver ? { status: 403, body: 'no', headers: {} } : undefined
+  })
+  t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
+  t.match(
+    (await world.result()).error,
+    /answered 403: no; indexing_threshold of docs is still 0 on the target: set it to 7$/,
+  )
+})
+
+t.test(
+  'a second kill forgets neither where the copy stood nor whose collection it is',
+  async (t) => {
+    const scene = await startEnginePair(t, { spec: SPEC })
+    const { source, target, world } = scene
+    await createCollection(source, 'docs', manyPoints(100), BODY)
+    await createCollection(source, 'z-last', manyPoints(3))
+    await killed(scene)
+    const { position } = await world.result()
+    t.match(position, { collection: 'docs', isOurs: true })
+    // Before it begins to copy, and with a collection before it in the list.
+    await createCollection(source, 'a-before', manyPoints(3))
+    const stop = new AbortController()
+    source.node.misbehave(({ method, path }) => {
+      if (method === 'GET' && path[1] === 'docs' && path.length === 2) {
+        void world.result().then((result) => {
+          if (result.total === 3) stop.abort(new Error('SIGTERM'))
+        })
+        return { delayMs: 30 }
+      }
+      return undefined
+    })
+    t.equal((await world.run({ pod: 'pod-2', signal: stop.signal })).code, EXIT.crash)
+    source.node.misbehave()
+    t.match((await world.result()).position, { collection: 'docs', isOurs: true, before: 0 })
+    const { code, log } = await world.run({ pod: 'pod-3' })
+    t.equal(code, EXIT.done, log)
+    t.equal(
+      await target.points('docs', undefined, 100),
+      await source.points('docs', undefined, 100),
+    )
+    t.match((await world.result()).collections, [
+      {},
+      { name: 'docs', proof: /^100 points on both sides, each equal/ },
+    ])
+  },
+)

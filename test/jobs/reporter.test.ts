@@ -1,0 +1,264 @@
+/** The reporter: what a Job writes on its resource, and when it must not go on. */
+import t, { type Test } from 'tap'
+import type { Progress } from '../../crds/contract/job.ts'
+import { MAX_PROGRESS_BYTES } from '../../crds/contract/limits.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { Kubernetes, inClusterAccess } from '../../jobs/clients/kubernetes/client.ts'
+import { jobLog } from '../../jobs/log.ts'
+import { Reporter } from '../../jobs/reporter.ts'
+import type { Clock } from '../../jobs/clock.ts'
+import {
+  startScriptedApi,
+  type ScriptedAnswer,
+  type ScriptedCall,
+} from '../doubles/scripted-api.ts'
+import { START } from './job-fixture.ts'
+import { instantClock } from './job-world.ts'
+
+interface Patch {
+  metadata: { uid: string; annotations: Record<string, string> }
+}
+
+/** An API server with one VecCluster, which `refuse` may answer for. */
+async function reporting(
+  t: Test,
+  { time = instantClock(), refuse = (): ScriptedAnswer | undefined => undefined } = {},
+) {
+  const resource: { metadata: { uid: string; annotations: Record<string, string> } } = {
+    metadata: { uid: 'u', annotations: {} },
+  }
+  const answer = ({ method, body }: ScriptedCall): ScriptedAnswer => {
+    const refusal = refuse()
+    if (refusal !== undefined) return refusal
+    if (method === 'PATCH') {
+      const { metadata } = JSON.parse(body) as Patch
+      Object.assign(resource.metadata.annotations, metadata.annotations)
+    }
+    return { status: 200, body: resource }
+  }
+  const api = await startScriptedApi(answer)
+  t.teardown(() => api.close())
+  const log = jobLog({ LOG_LEVEL: 'ERROR' })
+  const kubernetes = new Kubernetes(inClusterAccess({ VEC_API_SERVER: api.url }), log)
+  const reporterOf = (runner: string, run = 1, clock: Clock = time) =>
+    new Reporter({
+      kubernetes,
+      target: { resource: 'vecclusters', namespace: 'ns', name: 'a', uid: 'u', run, hash: 'h' },
+      verb: 'upgrade',
+      podUid: runner,
+      jobUid: `job-${run}`,
+      time: clock,
+      log,
+      signal: new AbortController().signal,
+    })
+  return {
+    api,
+    resource,
+    reporterOf,
+    progress: () =>
+      JSON.parse(resource.metadata.annotations[ANNOTATIONS.progress] ?? '{}') as Progress,
+    patches: () => api.calls.filter(({ method }) => method === 'PATCH'),
+  }
+}
+
+const APPLIED = {
+  planHash: 'h0',
+  generation: 1,
+  secretFingerprints: {},
+  version: '1.18.3',
+  run: 1,
+  at: START.toISOString(),
+}
+
+t.test('the first report takes the resource over for this pod', async (t) => {
+  const { reporterOf, progress, patches } = await reporting(t)
+  t.equal(await reporterOf('pod').start(), undefined)
+  t.strictSame(progress(), {
+    uid: 'u',
+    verb: 'upgrade',
+    run: 1,
+    job: 'job-1',
+    runner: 'pod',
+    plan: 'h',
+    at: START.toISOString(),
+    startedAt: START.toISOString(),
+    state: 'Started',
+  })
+  const [patch] = patches()
+  t.equal(patch?.path, '/apis/vec-operator.dev/v1alpha1/namespaces/ns/vecclusters/a')
+  t.equal(patch?.headers['content-type'], 'application/merge-patch+json')
+  t.equal((JSON.parse(patch?.body ?? '') as Patch).metadata.uid, 'u', 'not for a namesake')
+})
+
+t.test('what was applied is carried over by later reports', async (t) => {
+  const { reporterOf, progress } = await reporting(t)
+  await reporterOf('pod').finish({ state: 'Done', applied: APPLIED })
+  const next = reporterOf('pod', 2)
+  await next.start()
+  t.match(progress(), { run: 2, state: 'Started', applied: APPLIED })
+  await next.finish({ state: 'Failed', reason: 'HelmFailed', message: 'no' })
+  t.match(progress(), { state: 'Failed', applied: APPLIED })
+})
+
+t.test('a pod that reads another runner stops', async (t) => {
+  const { reporterOf, progress } = await reporting(t)
+  const old = reporterOf('old')
+  await old.start()
+  await reporterOf('new').start()
+  await t.rejects(old.finish({ state: 'Done' }), { code: 'Superseded' })
+  t.match(progress(), { runner: 'new', state: 'Started' })
+})
+
+t.test('a Job that reads a newer run stops before it has done anything', async (t) => {
+  const { reporterOf, progress } = await reporting(t)
+  await reporterOf('pod', 2).start()
+  await t.rejects(reporterOf('late', 1).start(), { code: 'Superseded' })
+  t.match(progress(), { run: 2, runner: 'pod' })
+})
+
+t.test('a resource that is gone ends the work', async (t) => {
+  const { reporterOf } = await reporting(t, { refuse: () => ({ status: 404, body: {} }) })
+  await t.rejects(reporterOf('pod').start(), { code: 'Gone' })
+})
+
+t.test('a namesake that was made later ends the work', async (t) => {
+  const { reporterOf, resource, patches } = await reporting(t)
+  const reporter = reporterOf('pod')
+  await reporter.start()
+  resource.metadata.uid = 'another'
+  await t.rejects(reporter.finish({ state: 'Done' }), { code: 'Gone' })
+  t.equal(patches().length, 1)
+})
+
+t.test('a refused report is repeated until it is accepted', async (t) => {
+  let refusals = 3
+  const { reporterOf, progress } = await reporting(t, {
+    refuse: () => (refusals-- > 0 ? { status: 409, body: { message: 'changed' } } : undefined),
+  })
+  await reporterOf('pod').start()
+  t.match(progress(), { state: 'Started' })
+})
+
+t.test('reports that are refused for ten minutes are given up', async (t) => {
+  const time = instantClock()
+  const { reporterOf } = await reporting(t, {
+    time,
+    refuse: () => ({ status: 403, body: { message: 'forbidden' } }),
+  })
+  await t.rejects(reporterOf('pod').start(), { code: 'Unreported' })
+  const waited = time.now().getTime() - START.getTime()
+  t.ok(waited > 560_000 && waited <= 600_000, `${waited} ms`)
+})
+
+t.test('reports on the way are throttled, and harmless when refused', async (t) => {
+  const time = instantClock()
+  let refused = false
+  const { reporterOf, progress, patches } = await reporting(t, {
+    time,
+    refuse: () => (refused ? { status: 500, body: 'broken' } : undefined),
+  })
+  const reporter = reporterOf('pod')
+  await reporter.start()
+  await reporter.progress('too early')
+  t.equal(patches().length, 1)
+  await time.sleep(5_000)
+  await reporter.progress('half')
+  t.match(progress(), { state: 'Started', message: 'half' })
+  refused = true
+  await time.sleep(5_000)
+  await reporter.progress('refused')
+  refused = false
+  await time.sleep(5_000)
+  await reporterOf('another').start()
+  await t.rejects(reporter.progress('more'), { code: 'Superseded' })
+})
+
+t.test('a report stays within its bounds', async (t) => {
+  const { reporterOf, progress, resource } = await reporting(t)
+  const reporter = reporterOf('pod')
+  const many = Array.from({ length: 2230 }, (_, i) => [`secret-${i}`, 'f'.repeat(12)])
+  const applied = {
+    ...APPLIED,
+    secretFingerprints: Object.fromEntries(many) as Record<string, string>,
+  }
+  await reporter.finish({ state: 'Failed', message: 'x'.repeat(100_000), applied })
+  t.notOk('message' in progress(), 'what was applied is worth more than a message')
+  const text = resource.metadata.annotations[ANNOTATIONS.progress] ?? ''
+  t.ok(Buffer.byteLength(text) <= MAX_PROGRESS_BYTES)
+  await reporter.finish({ state: 'Failed', message: 'x'.repeat(100_000), applied: APPLIED })
+  t.match(progress().message, /^x{2046} …$/)
+  await reporter.finish({ state: 'Done' }, { spec: 'y'.repeat(200_000) })
+  t.notOk('spec' in resource.metadata.annotations)
+})
+
+t.test('a heartbeat repeats the last report with the time of now', async (t) => {
+  const time = movable()
+  const { reporterOf, progress, patches } = await reporting(t, { time })
+  const reporter = reporterOf('pod')
+  await reporter.heartbeat()
+  t.equal(patches().length, 0, 'before it has taken over it says nothing')
+  await reporter.start()
+  const backup = { startedAt: START.toISOString(), total: 2, completed: 1, failed: 0, bytes: 7 }
+  const parts = { backup: { ...backup, collections: [], unlisted: NONE } }
+  time.advance(10_000)
+  await reporter.progress('half-way', parts)
+  const before = progress()
+  time.advance(20_000)
+  await reporter.heartbeat()
+  t.strictSame(progress(), before, 'the last report is recent')
+  time.advance(60_000)
+  await reporter.heartbeat()
+  t.strictSame(progress(), { ...before, at: time.now().toISOString() })
+})
+
+t.test('a report that somebody removed is written again, with what it carried over', async (t) => {
+  const time = movable()
+  const { reporterOf, progress, resource } = await reporting(t, { time })
+  const reporter = reporterOf('pod')
+  await reporter.start()
+  await reporter.checkpoint('half', { applied: APPLIED })
+  const before = progress()
+  resource.metadata.annotations = {}
+  time.advance(60_000)
+  await reporter.heartbeat()
+  t.strictSame(progress(), { ...before, at: time.now().toISOString() })
+  resource.metadata.annotations = {}
+  await reporter.finish({ state: 'Done', message: 'all' })
+  t.match(progress(), { state: 'Done', applied: APPLIED })
+})
+
+t.test('a heartbeat never follows the end, and one write waits for another', async (t) => {
+  const time = movable()
+  const { reporterOf, progress } = await reporting(t, { time })
+  const reporter = reporterOf('pod')
+  await reporter.start()
+  time.advance(120_000)
+  await Promise.all([reporter.finish({ state: 'Done', message: 'all' }), reporter.heartbeat()])
+  t.match(progress(), { state: 'Done', message: 'all' })
+  time.advance(120_000)
+  await reporter.heartbeat()
+  t.match(progress(), { state: 'Done', message: 'all' })
+})
+
+t.test('a heartbeat that the API refuses does no harm', async (t) => {
+  const time = movable()
+  let refused = false
+  const refuse = () => (refused ? { status: 500, body: {} } : undefined)
+  const { reporterOf } = await reporting(t, { time, refuse })
+  const reporter = reporterOf('pod')
+  await reporter.start()
+  refused = true
+  time.advance(120_000)
+  await reporter.heartbeat()
+})
+
+const NONE = { completed: 0, failed: 0, pending: 0 }
+
+function movable(): Clock & { advance(ms: number): void } {
+  let now = START.getTime()
+  return {
+    now: () => new Date(now),
+    advance: (ms) => void (now += ms),
+    sleep: async (ms) => void (now += ms),
+  }
+}

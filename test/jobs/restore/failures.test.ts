@@ -1,0 +1,175 @@
+/** Bad days of nodes and of the store while a restore is at work. */
+import t from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { run, restoreFixture } from './restore-fixture.ts'
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** An answer of the engine, in its envelope. */
+function answered(result: unknown) {
+  return { status: 200, body: JSON.stringify({ result, status: 'ok' }), headers: JSON_TYPE }
+}
+
+t.test('a recovery that still runs on a node is waited for, and not doubled', async (t) => {
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+  } = await restoreFixture(t)
+  lose('docs')
+  let looks = 0
+  nodes[1]?.misbehave(({ path }) => {
+    if (path[0] !== 'telemetry' || (looks += 1) < 2 || looks > 5) return undefined
+    const snapshots = [{ id: 'docs', running_snapshot_recovery: 1 }]
+    return answered({ app: {}, collections: { snapshots } })
+  })
+  const { code, log } = await run(await world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(log, /waiting for the recovery on that node/)
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test(
+  'what is sent is compared with the manifest, and what breaks off is sent again',
+  async (t) => {
+    const {
+      world,
+      deleteCollections: lose,
+      currentState: now,
+      stateBefore: before,
+      s3,
+    } = await restoreFixture(t, { snapshotBytes: 300_000 })
+    lose('docs')
+    let cuts = 1
+    s3.misbehave(({ query, operation, key }) => {
+      if (query.has('X-Amz-Signature')) return { status: 403, code: 'AccessDenied' }
+      const isRead = operation === 'GetObject' && key.includes('/node-1/')
+      return isRead && cuts-- > 0 ? { cut: 'out' } : undefined
+    })
+    const { code, log } = await run(await world.restore())
+    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    t.match(log, /retrying recovery.*node-1\/.* broke off/)
+    t.strictSame(await now('docs'), before('docs'))
+  },
+)
+
+t.test('altered bytes are not taken by a node that they are sent to', async (t) => {
+  const { world, deleteCollections: lose, s3, store, manifest, engine } = await restoreFixture(t)
+  lose('docs')
+  const key = manifest().collections[0]?.snapshots[0]?.key ?? ''
+  const bytes = Buffer.from(store().objects.get(key)?.body ?? '')
+  bytes[4] = 88
+  store().put(key, bytes)
+  s3.misbehave(({ query }) =>
+    query.has('X-Amz-Signature') ? { status: 403, code: 'AccessDenied' } : undefined,
+  )
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.failed)
+  t.match(await restore.result(), {
+    error: `${key} is not the object that was backed up: its bytes differ`,
+  })
+  t.equal(engine.collections.get('docs')?.points.length, 0)
+})
+
+t.test('a copy that is not made is made in another round', async (t) => {
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+  } = await restoreFixture(t)
+  lose('docs')
+  let refusals = 1
+  const words = 'Bad request: There is another transfer for shard 0'
+  const body = JSON.stringify({ status: { error: words } })
+  nodes[0]?.misbehave(({ method, path }) =>
+    method === 'POST' && path[2] === 'cluster' && refusals-- > 0
+      ? { status: 400, body, headers: JSON_TYPE }
+      : undefined,
+  )
+  const { code, log } = await run(await world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(log, /copies again/)
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test('where strict mode forbids an exact count, that is told', async (t) => {
+  const { world, deleteCollections: lose, nodes } = await restoreFixture(t)
+  lose('docs')
+  const body = JSON.stringify({ status: { error: 'Forbidden: Exact search is disabled' } })
+  nodes[0]?.misbehave(({ path }) =>
+    path.at(-1) === 'count' ? { status: 400, body, headers: JSON_TYPE } : undefined,
+  )
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.done)
+  t.match(await restore.result(), {
+    notes: ['points of docs were not counted: refused: Forbidden: Exact search is disabled'],
+  })
+})
+
+t.test('nodes in the middle of an upgrade, or without a leader, are waited for', async (t) => {
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+  } = await restoreFixture(t)
+  lose('docs')
+  let old = 1
+  let alone = 1
+  nodes[2]?.misbehave(({ path }) => {
+    if (path[0] === '' && old-- > 0) {
+      const body = '{"title":"qdrant - vector search engine","version":"1.18.2"}'
+      return { status: 200, body, headers: JSON_TYPE }
+    }
+    if (path[0] !== 'cluster' || alone-- <= 0) return undefined
+    return answered({
+      status: 'enabled',
+      peer_id: 1,
+      peers: { 1: { uri: 'http://vec-a-2:6335' } },
+      raft_info: { commit: 1, pending_operations: 0, leader: null },
+      consensus_thread_status: { consensus_thread_status: 'working' },
+    })
+  })
+  const { code, log } = await run(await world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(log, /the nodes run different versions: 1\.18\.3, 1\.18\.2/)
+  t.match(log, /the nodes do not see one cluster: .*; node 2 sees node 2, with 0 collections/)
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test('a collection that is made although its call was lost is not made twice', async (t) => {
+  const {
+    world,
+    deleteCollections: lose,
+    currentState: now,
+    stateBefore: before,
+    nodes,
+  } = await restoreFixture(t)
+  lose('docs')
+  let lost = 1
+  nodes[0]?.misbehave(({ method, path }) =>
+    method === 'PUT' && path.length === 2 && lost-- > 0 ? { cut: 'after' } : undefined,
+  )
+  const { code, log } = await run(await world.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.strictSame(await now('docs'), before('docs'))
+})
+
+t.test('a target whose consensus dies under way fails, and says on which node', async (t) => {
+  const { world, deleteCollections: lose, nodes, engine } = await restoreFixture(t)
+  lose('docs')
+  nodes[1]?.misbehave(({ path }) => {
+    if (path.at(-1) === 'recover') engine.stopConsensus(2, 'Failed to handle committed entries')
+    return undefined
+  })
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.failed)
+  t.match(await restore.result(), {
+    error: 'consensus is stopped_with_err on node 2: Failed to handle committed entries',
+  })
+})

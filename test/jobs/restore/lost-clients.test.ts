@@ -1,0 +1,286 @@
+/**
+ * Recoveries whose client has gone: a killed pod, a lost answer. A node goes on with them; none may change
+ * the target once a restore has ended, none is doubled, and none is repeated that has succeeded.
+ */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { startEngineNode, type EngineNode } from '../../doubles/engine/node.ts'
+import { holdRecoveries, recoveriesBegun, type Stage } from '../../doubles/engine/running.ts'
+import { ask } from './collection-state.ts'
+import { restoreWorld, type Restore } from './restore-world.ts'
+import { shardRestoreFixture } from './shard-restore-fixture.ts'
+import { isRecovery, run, restoreFixture } from './restore-fixture.ts'
+
+const WAITING = /waiting for the recovery on that node/
+
+/** A promise that a test ends. */
+function gate() {
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  return { promise, open: () => resolve(undefined) }
+}
+
+/** Shards and nodes whose data a node has begun to replace, or other stages of that. */
+function begun(engine: EngineCluster, what: Stage): string[] {
+  return recoveriesBegun(engine)
+    .filter((one) => one.stage === what)
+    .map(({ ordinal, shard }) => (shard === undefined ? `node ${ordinal}` : `shard ${shard}`))
+}
+
+/** Writes points that no backup has, and reads them again when everything has ended. */
+async function acknowledged(urls: string[], collection: string) {
+  const [url = ''] = urls
+  const points = [7001, 7002, 7003].map((id) => ({ id, vector: {}, payload: { late: true } }))
+  await ask(url, 'PUT', `/collections/${collection}/points?wait=true`, { points })
+  return async (t: Test) => {
+    for (const one of urls) {
+      const filter = { must: [{ key: 'late', match: { value: true } }] }
+      const count = await ask(one, 'POST', `/collections/${collection}/points/count`, { filter })
+      t.strictSame(count, { count: 3 }, 'acknowledged points are there')
+    }
+  }
+}
+
+t.test('killed while a shard is on its way: nothing of it comes later', async (t) => {
+  const stood = await shardRestoreFixture(t, { into: 2, snapshotBytes: 100_000 })
+  const restore = await stood.restore()
+  const controller = new AbortController()
+  const slow = gate()
+  let reads = 0
+  stood.s3.misbehave(({ operation, key }) => {
+    if (operation !== 'GetObject' || !key.includes('/shard-') || (reads += 1) > 1) return undefined
+    controller.abort(new Error('SIGTERM'))
+    return { after: slow.promise }
+  })
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  const { code, log } = await run(restore, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+  await stood.compare(t)
+  const stillThere = await acknowledged(stood.urls, 'docs')
+  slow.open()
+  await idle(stood.engine)
+  await stillThere(t)
+  t.strictSame(begun(stood.engine, 'fetch'), [], 'no node downloads a shard')
+  t.strictSame(begun(stood.engine, 'hash'), [], 'none is at work where telemetry does not tell')
+})
+
+/** What the double still does in the background has been done. */
+async function idle(engine: EngineCluster): Promise<void> {
+  for (let steps = recoveriesBegun(engine).length; ; steps = recoveriesBegun(engine).length) {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    if (recoveriesBegun(engine).length === steps) return
+  }
+}
+
+t.test('killed after the last byte of a shard: the node is waited for first', async (t) => {
+  const stood = await shardRestoreFixture(t, { into: 2 })
+  const restore = await stood.restore()
+  const controller = new AbortController()
+  const apply = gate()
+  holdRecoveries(stood.engine, ({ stage }) => {
+    if (stage !== 'apply') return undefined
+    controller.abort(new Error('SIGTERM'))
+    return apply.promise
+  })
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  const { current } = await restore.result()
+  const running = current?.running?.map(({ shard }) => `shard ${shard}`) ?? []
+  t.ok(running.length > 0, 'the report names what may be running')
+  t.strictSame(begun(stood.engine, 'apply').toSorted(), running.toSorted())
+  const before = begun(stood.engine, 'apply').length
+  let atWait = -1
+  const { code, log } = await run(restore, {
+    pod: 'pod-2',
+    onLine: (line) => {
+      if (!WAITING.test(line) || atWait !== -1) return
+      atWait = begun(stood.engine, 'apply').length
+      apply.open()
+    },
+  })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+  t.equal(atWait, before, 'nothing is sent while a node is at work')
+  await stood.compare(t)
+})
+
+/**
+ * Opens a gate once the Job has waited for longer than a request may be in transit: whoever takes a node
+ * that recovers for an idle one goes on before.
+ */
+function opensLate(apply: { open: () => void }): (line: string) => void {
+  let waits = 0
+  return (line) => {
+    if (WAITING.test(line) && (waits += 1) === 40) apply.open()
+  }
+}
+
+t.test('an answer that is lost: the shard is back, and is not sent again', async (t) => {
+  const stood = await shardRestoreFixture(t, { into: 2, replicationFactor: 1 })
+  const apply = gate()
+  let isCut = false
+  stood.nodes[0]?.misbehave(({ path }) => {
+    if (path[2] !== 'shards' || path.at(-1) !== 'upload' || isCut) return undefined
+    isCut = true
+    holdRecoveries(stood.engine, ({ ordinal }) => (ordinal === 0 ? apply.promise : undefined))
+    return { cut: 'meanwhile' }
+  })
+  const { code, log } = await run(await stood.restore(), { onLine: opensLate(apply) })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  t.match(log, /the recovery whose answer was lost has succeeded/)
+  t.strictSame(begun(stood.engine, 'apply').toSorted(), [
+    'shard 0',
+    'shard 1',
+    'shard 2',
+    'shard 3',
+  ])
+  await stood.compare(t)
+})
+
+t.test(
+  'a request that is lost is sent again, once the node was idle for long enough',
+  async (t) => {
+    const stood = await shardRestoreFixture(t, { into: 1, replicationFactor: 1 })
+    let cuts = 1
+    stood.nodes[0]?.misbehave(({ path }) =>
+      path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'before' } : undefined,
+    )
+    const { code, log } = await run(await stood.restore())
+    t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+    t.ok(log.split('waiting for the recovery on that node').length > 20, 'it was watched for 2 min')
+    await stood.compare(t)
+  },
+)
+
+t.test('a half-made collection is not deleted while a node recovers into it', async (t) => {
+  const stood = await restoreFixture(t)
+  stood.deleteCollections('docs')
+  const restore = await stood.world.restore()
+  const controller = new AbortController()
+  const apply = gate()
+  holdRecoveries(stood.engine, ({ stage }) => {
+    if (stage !== 'apply') return undefined
+    controller.abort(new Error('SIGTERM'))
+    return apply.promise
+  })
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  t.match(await restore.result(), {
+    current: { nodesDone: 0, isOurs: true, running: [{ node: 0 }] },
+  })
+  const { code, log } = await run(restore, {
+    pod: 'pod-2',
+    onLine: (line) => WAITING.test(line) && apply.open(),
+  })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+  t.match(log, WAITING)
+  t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change has to wait for it')
+  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+})
+
+/** Cuts the first recover call of node 1, and lets its download go on until the Job waits for it. */
+function loseAnswer(node: EngineNode | undefined) {
+  const calls = { count: 0 }
+  node?.misbehave((request) => {
+    if (!isRecovery(request)) return undefined
+    calls.count += 1
+    return calls.count === 1 ? { cut: 'meanwhile' } : undefined
+  })
+  return calls
+}
+
+t.test('an answer that is lost: the snapshot of a node is not recovered again', async (t) => {
+  const stood = await restoreFixture(t)
+  stood.deleteCollections('docs')
+  const fetch = gate()
+  holdRecoveries(stood.engine, ({ ordinal, stage }) =>
+    ordinal === 1 && stage === 'fetch' && calls.count > 0 ? fetch.promise : undefined,
+  )
+  const calls = loseAnswer(stood.nodes[1])
+  const { code, log } = await run(await stood.world.restore(), { onLine: opensLate(fetch) })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.match(log, /the recovery whose answer was lost has succeeded/)
+  t.equal(calls.count, 1)
+  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+})
+
+t.test('an answer that is lost of a recovery that then fails: it is made once more', async (t) => {
+  const stood = await restoreFixture(t)
+  stood.deleteCollections('docs')
+  const fetch = gate()
+  holdRecoveries(stood.engine, ({ ordinal, stage }) =>
+    ordinal === 1 && stage === 'fetch' && calls.count > 0 ? fetch.promise : undefined,
+  )
+  const calls = loseAnswer(stood.nodes[1])
+  stood.s3.misbehave(({ key, operation }) =>
+    operation === 'GetObject' && key.includes('/node-1/') && calls.count === 1
+      ? { status: 503, code: 'SlowDown' }
+      : undefined,
+  )
+  const { code, log } = await run(await stood.world.restore(), {
+    onLine: (line) => WAITING.test(line) && fetch.open(),
+  })
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  t.equal(calls.count, 2)
+  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+})
+
+t.test('an engine that does not tell: a lost answer is final, and says what to do', async (t) => {
+  const stood = await shardRestoreFixture(t, { into: 1, replicationFactor: 1 })
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0, version: '1.15.5' })
+  const node = await startEngineNode({ ordinal: 0, cluster: engine })
+  t.teardown(() => node.close())
+  stood.rewrite((manifest) => {
+    manifest.engineVersion = '1.15.5'
+    for (const collection of manifest.collections) collection.engineVersion = '1.15.5'
+  })
+  const world = await restoreWorld(t, { ports: [node.port], endpoint: stood.s3.url })
+  const { backup } = (await stood.restore()).plan
+  const restore = await world.restore({}, { ...(backup !== undefined && { backup }) })
+  let cuts = 1
+  node.misbehave(({ path }) =>
+    path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'meanwhile' } : undefined,
+  )
+  t.equal((await run(restore)).code, EXIT.failed)
+  t.match(await restore.result(), {
+    error: /^no answer came from node 0 .* engines before 1\.16 do not tell .* restart the pod/,
+  })
+  node.misbehave()
+  const again = await world.restore({}, { ...(backup !== undefined && { backup }) })
+  const { code, log } = await run(again)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+})
+
+/** As a release wrote it that recorded no recoveries. */
+async function forget(world: Awaited<ReturnType<typeof restoreWorld>>, restore: Restore) {
+  const { namespace, name } = restore.plan
+  const report = await restore.progress()
+  const current = report?.restore?.current
+  if (current === undefined) throw new Error('the report is of no collection')
+  delete current.running
+  // The report may be of the moment just before.
+  current.step = 'takes shards 1'
+  await world.api.patch(
+    { apiVersion: API_VERSION, kind: 'VecRestore', namespace, name },
+    { metadata: { annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) } } },
+  )
+}
+
+t.test(
+  'a report of an earlier release that may have left downloads of shards is refused',
+  async (t) => {
+    const stood = await shardRestoreFixture(t, { into: 2 })
+    const restore = await stood.restore()
+    const controller = new AbortController()
+    stood.nodes[1]?.misbehave(({ path }) => {
+      if (path.at(-1) === 'upload') controller.abort(new Error('SIGTERM'))
+      return undefined
+    })
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    await forget(stood.world, restore)
+    const sent = begun(stood.engine, 'apply').length
+    t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
+    t.match(await restore.result(), {
+      error: /^an earlier release of the operator began to restore docs, .* restart the pods/,
+    })
+    t.equal(begun(stood.engine, 'apply').length, sent, 'nothing is sent')
+  },
+)

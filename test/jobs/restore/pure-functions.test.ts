@@ -1,0 +1,238 @@
+/** The decisions of a restore, as functions. */
+import t from 'tap'
+import { recreateBody, recreateIndex, fanOutBody } from '../../../jobs/recreate-collection.ts'
+import { stripQuery } from '../../../jobs/clients/engine/recovery.ts'
+import { withHint } from '../../../jobs/retry.ts'
+import { firstMissing, missingReplicas } from '../../../jobs/restore/shard-transfers.ts'
+import { requireShards } from '../../../jobs/restore/prepare-collection.ts'
+import { misplacedOnNode } from '../../../jobs/restore/recover.ts'
+import { phantomReplicas } from '../../../jobs/restore/wait-for-shards.ts'
+import { disagreement, shardView, type ReplicaStates } from '../../../jobs/restore/placement.ts'
+import {
+  requireSupportedEngine,
+  requireCompatibleVersion,
+  recordedVersions,
+} from '../../../jobs/restore/target-checks.ts'
+
+/** Nodes of each shard, all Active. */
+function replicas(shards: Record<number, number[]>): ReplicaStates {
+  return new Map(
+    Object.entries(shards).map(([shard, nodes]) => [
+      Number(shard),
+      new Map(nodes.map((node) => [node, 'Active'])),
+    ]),
+  )
+}
+
+t.test('nothing is recovered into shards that are not those of the backup', async (t) => {
+  const source = {
+    shards: [
+      { shardId: 1, shardKey: 'a' },
+      { shardId: 2, shardKey: 7 },
+    ],
+  }
+  const check = (shards: Record<number, number[]>, keys: [number, string | number][]) => () => {
+    const view = { replicas: [replicas(shards)], keys: new Map(keys), peers: [10] }
+    requireShards({ source, name: 'docs' } as never, view)
+  }
+  const [a, seven] = [[1, 'a'] as [number, string], [2, 7] as [number, number]]
+  t.doesNotThrow(check({ 1: [0], 2: [0] }, [a, seven]))
+  t.throws(check({ 1: [0] }, [a]), { message: /was made without shard 2 of the backup$/ })
+  t.throws(check({ 1: [0], 2: [0] }, [a, [2, '7']]), { message: /was made without shard 2/ })
+  t.throws(check({ 1: [0], 2: [0], 3: [0] }, [a, seven]), {
+    message: /has shards that the backup has not: 3$/,
+  })
+})
+
+t.test('a node has its snapshot when each of its shards is on it alone', async (t) => {
+  const snapshot = { nodeIndex: 1, localShards: [{ shardId: 0 }, { shardId: 2 }] }
+  t.equal(misplacedOnNode(snapshot, replicas({ 0: [1], 1: [0], 2: [1] })), undefined)
+  t.equal(
+    misplacedOnNode(snapshot, replicas({ 0: [1], 2: [0, 1] })),
+    'shard 2 is on nodes 0, 1, not on node 1 alone',
+  )
+  t.equal(misplacedOnNode({ nodeIndex: 1, localShards: [] }, replicas({ 0: [0] })), undefined)
+})
+
+t.test('a copy that only some nodes know of is dropped through one that does', async (t) => {
+  t.strictSame(
+    phantomReplicas({
+      replicas: [replicas({ 2: [0] }), replicas({ 2: [0, 1] }), replicas({ 2: [0] })],
+    }),
+    [{ shard: 2, ordinal: 1, through: 1 }],
+  )
+  t.strictSame(phantomReplicas({ replicas: [replicas({ 2: [0] }), replicas({ 2: [0] })] }), [])
+  t.strictSame(
+    phantomReplicas({ replicas: [replicas({ 2: [0] }), replicas({ 2: [1] })] }),
+    [],
+    'where they agree on none, none is dropped: it may be the last',
+  )
+})
+
+t.test('copies are made from a node that holds the shard to each that held it', async (t) => {
+  const placement = new Map([
+    [0, [0, 2]],
+    [1, [1]],
+  ])
+  const view = { replicas: [replicas({ 0: [2], 1: [1] })], keys: new Map(), peers: [10, 11, 12] }
+  t.strictSame(missingReplicas(placement, view), [
+    { shard_id: 0, from_peer_id: 12, to_peer_id: 10 },
+  ])
+  t.equal(firstMissing(placement, replicas({ 0: [2], 1: [1] })), 'shard 0 has no copy on node 0')
+  t.equal(firstMissing(placement, replicas({ 0: [0, 2], 1: [1] })), undefined)
+})
+
+t.test('nodes are at rest when all have applied the same and nothing moves', async (t) => {
+  const view = (commit: number, pending = 0) => ({
+    status: 'enabled' as const,
+    peer_id: 1,
+    peers: {},
+    raft_info: { commit, pending_operations: pending, leader: 1 },
+    consensus_thread_status: { consensus_thread_status: 'working' },
+  })
+  const placement = (peer_id: number, transfers: object[] = []) => ({
+    peer_id,
+    shard_count: 1,
+    local_shards: peer_id === 10 ? [{ shard_id: 0, state: 'Active', points_count: 1 }] : [],
+    remote_shards: peer_id === 10 ? [] : [{ shard_id: 0, state: 'Active', peer_id: 10 }],
+    shard_transfers: transfers as never[],
+  })
+  const both = [placement(10), placement(11)]
+  const rest = shardView(both, [view(7), view(7)])
+  t.equal(rest.unrest, undefined)
+  t.equal(disagreement(rest), undefined)
+  t.equal(shardView(both, [view(7), view(8)]).unrest, 'the nodes have not applied the same')
+  t.match(shardView(both, [view(7), view(7, 1)]).unrest, /^node 1 has not applied all/)
+  const moving = [placement(10, [{ shard_id: 0, from: 10, to: 11, comment: '3 of 9' }]), both[1]]
+  t.equal(
+    shardView(moving as never, [view(7), view(7)]).unrest,
+    'shard 0 is on its way from node 0 to node 1 (3 of 9)',
+  )
+  const dead = {
+    ...view(7),
+    consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err: 'x' },
+  }
+  t.throws(() => shardView(both, [view(7), dead]), {
+    message: 'consensus is stopped_with_err on node 1: x',
+  })
+})
+
+const COLLECTION_OF_NONE = {
+  ...{ name: 'docs', config: { params: {} }, payloadIndexes: {}, aliases: [] },
+  ...{ shardKeys: [], shards: [] },
+}
+
+const VERSIONS: [string, string, number, boolean][] = [
+  ['1.18.3', '1.18.0', 3, true],
+  ['1.18.0', '1.18.3', 3, true],
+  ['1.18.3', '1.17.1', 3, true],
+  ['1.18.3', '1.16.9', 3, false],
+  ['1.17.9', '1.18.0', 3, false],
+  ['2.0.0', '1.18.0', 1, false],
+  ['1.17.0', '1.17.0', 3, false],
+  ['1.17.0', '1.17.0', 1, true],
+  ['1.16.3', '1.15.0', 1, true],
+  ['1.17.1', '1.17.1', 2, true],
+]
+
+for (const [target, taken, nodes, isFit] of VERSIONS) {
+  const verb = isFit ? 'takes' : 'refuses'
+  t.test(`engine ${target} on ${nodes} nodes ${verb} a backup of ${taken}`, async (t) => {
+    const check = () => {
+      requireSupportedEngine(target, nodes)
+      requireCompatibleVersion(target, taken)
+    }
+    if (isFit) t.doesNotThrow(check)
+    else t.throws(check, { code: 'Rejected' })
+  })
+}
+
+t.test('each collection that is restored counts by the version it was taken from', async (t) => {
+  const manifest = { engineVersion: '1.18.3' }
+  const source = { ...COLLECTION_OF_NONE, snapshots: [] }
+  const of = (engineVersion?: string) => ({
+    source: { ...source, ...(engineVersion !== undefined && { engineVersion }) },
+  })
+  t.strictSame(recordedVersions(manifest, [of('1.17.1'), of('1.18.3'), of('1.17.1')]), [
+    '1.17.1',
+    '1.18.3',
+  ])
+  t.strictSame(recordedVersions(manifest, [of()]), ['1.18.3'], 'one of an earlier release')
+  t.strictSame(recordedVersions(manifest, []), ['1.18.3'])
+})
+
+t.test('an address loses what stands behind its question mark, wherever it stands', async (t) => {
+  const url = 'https://s3.example.com:9000/b/k%20ey.snapshot'
+  for (const text of [
+    `Failed to download tar from ${url}?X-Amz-Signature=abc&x=y: status - 403 Forbidden`,
+    `error sending request for url (${url}?X-Amz-Credential=id%2F2026&X-Amz-Signature=abc)`,
+    `two: ${url}?a=1, ${url}?b=2`,
+  ]) {
+    const clean = stripQuery(text)
+    t.notMatch(clean, /X-Amz|abc|=1|=2/)
+    t.ok(clean.includes(url))
+  }
+  t.equal(stripQuery('why? because'), 'why? because')
+})
+
+t.test('a collection is made as it was, without what is unset', async (t) => {
+  const body = recreateBody(
+    {
+      params: {
+        vectors: {
+          a: { size: 4, distance: 'Dot', hnsw_config: {} },
+          size: { size: 2, distance: 'Dot' },
+        },
+        sparse_vectors: { text: {}, other: { index: {}, modifier: 'idf' } },
+        shard_number: 3,
+        replication_factor: 2,
+        read_fan_out_factor: 2,
+      },
+      hnsw_config: { m: 16, payload_m: null },
+      optimizer_config: { deleted_threshold: 0.2, max_segment_size: null },
+      quantization_config: null,
+      strict_mode_config: {},
+      metadata: { owner: null },
+    },
+    { replication_factor: 1 },
+  )
+  t.strictSame(body, {
+    vectors: { a: { size: 4, distance: 'Dot' }, size: { size: 2, distance: 'Dot' } },
+    sparse_vectors: { text: {}, other: { modifier: 'idf' } },
+    shard_number: 3,
+    replication_factor: 1,
+    hnsw_config: { m: 16 },
+    optimizers_config: { deleted_threshold: 0.2 },
+    metadata: { owner: null },
+  })
+  const only = recreateBody({ params: { vectors: {}, sparse_vectors: { text: {} } } })
+  t.strictSame(only, { sparse_vectors: { text: {} } })
+  t.strictSame(fanOutBody({ params: { read_fan_out_factor: 2, read_fan_out_delay_ms: null } }), {
+    params: { read_fan_out_factor: 2 },
+  })
+  t.equal(fanOutBody({ params: {} }), undefined)
+  t.strictSame(recreateIndex('n', { dataType: 'integer' }), {
+    field_name: 'n',
+    field_schema: 'integer',
+  })
+  t.strictSame(
+    recreateIndex('n', {
+      dataType: 'integer',
+      params: { type: 'integer', lookup: false, is_principal: null },
+    }),
+    { field_name: 'n', field_schema: { type: 'integer', lookup: false } },
+  )
+})
+
+t.test(
+  'a full volume is told with what to do, also where the engine does not name it',
+  async (t) => {
+    t.match(withHint('answered 500: No space left on device'), /the snapshot does not fit: enable/)
+    const unpacking = 'answered 500: Failed to unpack tar archive: failed to unpack `/q/0/x.tar`'
+    t.equal(withHint(unpacking), `${unpacking} (is the data volume of that node full?)`)
+    t.equal(
+      withHint('answered 400: Snapshot checksum mismatch'),
+      'answered 400: Snapshot checksum mismatch',
+    )
+  },
+)

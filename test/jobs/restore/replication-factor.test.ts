@@ -1,0 +1,105 @@
+/** The replication factor of a collection that is restored over, however the restore ends. */
+import t from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import type { RestoreResult } from '../../../crds/contract/restore-job.ts'
+import { run, isRecovery, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
+
+function factorOf({ engine }: RestoreFixture): unknown {
+  return engine.collections.get('docs')?.config.params['replication_factor']
+}
+
+/** Alters the last object, which is refused once the others have been taken. */
+function damage({ store, manifest }: RestoreFixture): void {
+  const key = manifest().collections[0]?.snapshots.at(-1)?.key ?? ''
+  const bytes = Buffer.from(store().objects.get(key)?.body ?? '')
+  bytes[4] = 88
+  store().put(key, bytes)
+}
+
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(`by ${method}: a restore that fails puts it back`, async (t) => {
+    const stood = await restoreFixture(t, { method, replicationFactor: 3 })
+    damage(stood)
+    const seen: unknown[] = []
+    for (const node of stood.nodes) {
+      node.misbehave((request) => {
+        if (isRecovery(request) || request.path.at(-1) === 'upload') seen.push(factorOf(stood))
+        return undefined
+      })
+    }
+    const restore = await stood.world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.match(await restore.result(), { failed: 1 })
+    t.ok(seen.length > 0)
+    t.ok(
+      seen.every((factor) => factor === 1),
+      'while snapshots are taken it is 1',
+    )
+    t.equal(factorOf(stood), 3)
+  })
+
+  t.test(
+    `by ${method}: a pod that is stopped puts it back, and the next one goes on`,
+    async (t) => {
+      const stood = await restoreFixture(t, { method, replicationFactor: 3 })
+      const restore = await stood.world.restore()
+      const controller = new AbortController()
+      const strike = (isKilled: boolean) => {
+        let recoveries = 0
+        for (const node of stood.nodes) {
+          node.misbehave((request) => {
+            const isRecovering = isRecovery(request) || request.path.at(-1) === 'upload'
+            if (isRecovering && (recoveries += 1) === 2) controller.abort(new Error('SIGTERM'))
+            return isKilled && controller.signal.aborted ? { cut: 'before' } : undefined
+          })
+        }
+      }
+      strike(false)
+      t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+      t.equal(factorOf(stood), 3)
+      t.match(await restore.result(), { current: { factor: 3, collection: 'docs' } })
+      for (const node of stood.nodes) node.misbehave()
+      const { code, log } = await run(restore, { pod: 'pod-2' })
+      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+    },
+  )
+}
+
+t.test('a pod that is killed leaves it to the next one, also where that one fails', async (t) => {
+  const stood = await restoreFixture(t, { replicationFactor: 3 })
+  const restore = await stood.world.restore()
+  const controller = new AbortController()
+  for (const node of stood.nodes) {
+    node.misbehave((request) => {
+      if (isRecovery(request)) controller.abort(new Error('SIGKILL'))
+      return controller.signal.aborted ? { cut: 'before' } : undefined
+    })
+  }
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  for (const node of stood.nodes) node.misbehave()
+  t.equal(factorOf(stood), 1, 'nobody could put it back')
+  stood.store().objects.delete('nightly/b/manifest.json')
+  t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
+  t.equal(factorOf(stood), 3)
+  const result: Partial<RestoreResult> = await restore.result()
+  t.match(result, { error: /there is no s3:/ })
+})
+
+t.test('where it cannot be put back, a note says so', async (t) => {
+  const stood = await restoreFixture(t, { replicationFactor: 3 })
+  damage(stood)
+  const body = JSON.stringify({ status: { error: 'Wrong input: no' } })
+  const headers = { 'content-type': 'application/json' }
+  let patches = 0
+  stood.nodes[0]?.misbehave(({ method, path }) =>
+    method === 'PATCH' && path.length === 2 && (patches += 1) > 1
+      ? { status: 400, body, headers }
+      : undefined,
+  )
+  const restore = await stood.world.restore()
+  t.equal((await run(restore)).code, EXIT.failed)
+  t.match(await restore.result(), {
+    notes: [/^docs was left at replication factor 1, not 3: .*Wrong input: no$/],
+  })
+})

@@ -1,0 +1,93 @@
+/** Snapshots as they may be in a bucket that others can write to: read, or refused with what is wrong. */
+import fc from 'fast-check'
+import t from 'tap'
+import { Rejected } from '../../../crds/contract/errors.ts'
+import { collectionFromSnapshots } from '../../../jobs/restore/snapshot-metadata.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { makeSnapshot } from '../../doubles/engine/snapshots.ts'
+import { tarOf } from '../../doubles/engine/tar.ts'
+
+const SIGNAL = new AbortController().signal
+const NODES = 2
+
+/** Snapshots of both nodes, and what a manifest says of them. */
+function backedUp(change: (bytes: Buffer, node: number) => Buffer = (bytes) => bytes) {
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  for (let node = 0; node < NODES; node += 1) engine.join(node)
+  engine.createCollection('docs', 3, NODES)
+  const objects = Array.from({ length: NODES }, (_, node) =>
+    change(Buffer.from(makeSnapshot(engine, node, 'docs').content), node),
+  )
+  const snapshots = objects.map(({ length }, nodeIndex) => ({
+    ...{ nodeIndex, key: String(nodeIndex), snapshotName: 'docs.snapshot', sizeBytes: length },
+  }))
+  let reads = 0
+  const bucket = {
+    name: 'backups',
+    bytes: async (key: string, { from, length }: { from: number; length: number }) => {
+      reads += 1
+      return (objects[Number(key)] ?? Buffer.alloc(0)).subarray(from, from + length)
+    },
+  }
+  const read = () => collectionFromSnapshots({ name: 'docs', snapshots }, bucket, SIGNAL)
+  return { read, reads: () => reads }
+}
+
+t.test('what the snapshots of all nodes say of a collection', async (t) => {
+  t.match(await backedUp().read(), {
+    name: 'docs',
+    config: { params: { shard_number: 3, replication_factor: 2 } },
+    shards: [0, 1, 2].map((shardId) => ({ shardId, nodes: [0, 1] })),
+    snapshots: [0, 1].map((nodeIndex) => ({
+      nodeIndex,
+      localShards: [{ shardId: 0 }, { shardId: 1 }, { shardId: 2 }],
+    })),
+  })
+})
+
+t.test('large files are passed over, and long names and folders are no obstacle', async (t) => {
+  const long = 'x'.repeat(150)
+  const { read, reads } = backedUp((bytes) => {
+    // A name of more than a hundred bytes comes as a file before the one that it names.
+    const before = tarOf({
+      '././@LongLink': Buffer.from(`${long}\0`),
+      [long.slice(0, 99)]: Buffer.alloc(3_000_000),
+    })
+    before.write('L', 156)
+    before.fill(' ', 148, 156)
+    const sum = before.subarray(0, 512).reduce((all, byte) => all + byte, 0)
+    before.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1')
+    return Buffer.concat([before.subarray(0, -1024), bytes])
+  })
+  t.match(await read(), { config: { params: { shard_number: 3 } } })
+  t.ok(reads() <= 6, `${reads()} reads`)
+})
+
+t.test('whatever bytes are changed, it is read or refused in words', async (t) => {
+  const byte = fc.record({ at: fc.nat({ max: 16_383 }), to: fc.nat({ max: 255 }) })
+  const cases = fc.record({
+    node: fc.nat({ max: NODES - 1 }),
+    bytes: fc.array(byte, { minLength: 1, maxLength: 20 }),
+    length: fc.option(fc.nat({ max: 16_384 }), { nil: undefined }),
+  })
+  const ends = { read: 0, refused: 0 }
+  await fc.assert(
+    fc.asyncProperty(cases, async ({ node, bytes, length }) => {
+      const { read, reads } = backedUp((archive, of) => {
+        if (of !== node) return archive
+        for (const { at, to } of bytes) archive[at % archive.length] = to
+        return length === undefined ? archive : archive.subarray(0, length)
+      })
+      try {
+        await read()
+        ends.read += 1
+      } catch (error) {
+        if (!(error instanceof Rejected)) throw error
+        ends.refused += 1
+      }
+      return reads() < 50
+    }),
+    { numRuns: 1_500 },
+  )
+  t.ok(ends.read > 0 && ends.refused > 0, JSON.stringify(ends))
+})

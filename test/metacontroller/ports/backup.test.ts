@@ -1,0 +1,294 @@
+/** What the VecBackup room is given: the real API client, and the real bucket client for the purge. */
+import t, { type Test } from 'tap'
+import { pino } from 'pino'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
+import type { S3Target } from '../../../crds/storage.ts'
+import { backupPorts } from '../../../metacontroller/ports/backup.ts'
+import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
+import { startBucketServer } from '../../doubles/bucket/server.ts'
+import type { ApiClient } from '../../world/client.ts'
+import { embeddedApi, installCrds } from '../embedded.ts'
+
+const BACKUP = { namespace: 'ns', name: 'b' }
+const REFERENCE = { apiVersion: API_VERSION, kind: 'VecBackup', ...BACKUP }
+const OWNER = {
+  ...BACKUP,
+  uid: 'uid-b',
+  cluster: { namespace: 'ns', name: 'a' },
+  startedAt: '2026-03-01T11:00:00Z',
+  collections: ['docs'],
+}
+const KEYS = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secretsecret' }
+
+function storage(endpoint?: string): S3Target {
+  return {
+    bucket: 'backups',
+    region: 'us-east-1',
+    forcePathStyle: true,
+    prefix: 'p',
+    ...(endpoint !== undefined && { endpoint }),
+    credentialsSecretRef: {
+      name: 'bucket',
+      accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+      secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+    },
+  }
+}
+
+async function stage(t: Test, { namespaces = [] as string[], crds = true } = {}) {
+  const embedded = await embeddedApi(t)
+  const { kubernetes, clock, api } = embedded
+  if (crds) await installCrds(api)
+  const lines: Record<string, unknown>[] = []
+  const write = (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>)
+  const sleeps: number[] = []
+  const statuses: (number | undefined)[] = []
+  const ports = backupPorts({
+    ...{ kubernetes, namespaces },
+    secret: cachedSecretReader(kubernetes, () => clock.now()),
+    clock: { now: () => clock.now(), sleep: async (ms) => void sleeps.push(ms) },
+    log: pino({ level: 'warn' }, { write }),
+    called: ({ status }) => statuses.push(status),
+  })
+  const makeSecret = (stringData: Record<string, string> = KEYS) =>
+    api.create({ apiVersion: 'v1', kind: 'Secret', metadata: metadataOf('bucket'), stringData })
+  return { ...embedded, ports, lines, sleeps, statuses, makeSecret }
+}
+
+function metadataOf(name: string, namespace = 'ns') {
+  return { name, namespace }
+}
+
+function makeBackup(api: ApiClient) {
+  const spec = { clusterRef: { name: 'a' }, storage: { s3: storage() } }
+  return api.create({ apiVersion: API_VERSION, kind: 'VecBackup', metadata: BACKUP, spec })
+}
+
+async function makeRestore(api: ApiClient, name: string, namespace: string, source: object) {
+  const spec = { targetClusterRef: { name: 'a' }, ...source }
+  const metadata = metadataOf(name, namespace)
+  await api.create({ apiVersion: API_VERSION, kind: 'VecRestore', metadata, spec })
+}
+
+/** A bucket with the objects of the backup under `p/b/`, and one that is none of its. */
+async function bucketOf(t: Test) {
+  const s3 = await startBucketServer()
+  t.teardown(() => s3.close())
+  const store = s3.buckets.get('backups')
+  store?.put('p/b/owner.json', Buffer.from(JSON.stringify(OWNER)))
+  store?.put('p/b/manifest.json', Buffer.from('{}'))
+  store?.put('p/b-2/manifest.json', Buffer.from('{}'))
+  const target = { ...BACKUP, uid: 'uid-b', storage: storage(s3.url) }
+  return { s3, store, target }
+}
+
+const { signal } = new AbortController()
+
+t.test('a VecBackup is read live, and deleted only where it is that very one', async (t) => {
+  const { api, ports } = await stage(t)
+  t.equal(await ports.backup('ns', 'b'), undefined)
+  const { metadata } = await makeBackup(api)
+  t.match(await ports.backup('ns', 'b'), { metadata: { uid: metadata.uid } })
+  await ports.deleteBackup({ ...BACKUP, uid: 'another' })
+  t.ok(await api.get(REFERENCE))
+  await ports.deleteBackup({ ...BACKUP, uid: metadata.uid ?? '' })
+  t.equal(await api.get(REFERENCE), undefined)
+  await ports.deleteBackup({ ...BACKUP, uid: metadata.uid ?? '' })
+})
+
+t.test('the time of the API server is that of its answer', async (t) => {
+  const { ports, clock } = await stage(t)
+  clock.advance(3600_000)
+  t.strictSame(await ports.apiTime('ns'), new Date('2026-03-01T13:00:00Z'))
+})
+
+t.test('a report is replaced on that very backup', async (t) => {
+  const { api, ports, lines } = await stage(t)
+  const { metadata } = await makeBackup(api)
+  const uid = metadata.uid ?? ''
+  const report = {
+    ...{
+      uid,
+      verb: 'run',
+      run: 1,
+      job: 'job',
+      runner: 'pod',
+      plan: 'hash',
+      state: 'Done' as const,
+    },
+    ...{ at: '2026-03-01T12:00:00Z', startedAt: '2026-03-01T12:00:00Z' },
+  }
+  const written = async () => (await api.get(REFERENCE))?.metadata.annotations
+  await ports.replaceReport({ ...BACKUP, uid: 'another' }, report)
+  t.equal(await written(), undefined, 'a namesake')
+  await ports.replaceReport({ ...BACKUP, uid }, report)
+  t.strictSame(await written(), { [ANNOTATIONS.progress]: JSON.stringify(report) })
+  await ports.replaceReport({ namespace: 'ns', name: 'gone', uid }, report)
+  t.strictSame(lines, [])
+})
+
+t.test('cluster, backup and restores are none where their kinds are gone', async (t) => {
+  const { ports } = await stage(t, { crds: false })
+  t.equal(await ports.cluster('ns', 'a'), undefined)
+  t.equal(await ports.backup('ns', 'b'), undefined)
+  t.strictSame(await ports.restoresReading({ ...BACKUP, storage: storage() }), [])
+})
+
+t.test('restores of a backup name it, or its place in the bucket', async (t) => {
+  const { api, ports } = await stage(t)
+  const { name } = BACKUP
+  await makeRestore(api, 'here', 'ns', { backupRef: { name } })
+  await makeRestore(api, 'across', 'other', { backupRef: { name, namespace: 'ns' } })
+  await makeRestore(api, 'namesake', 'other', { backupRef: { name } })
+  await makeRestore(api, 'another', 'ns', { backupRef: { name: 'b-2' } })
+  const found = await ports.restoresReading({ ...BACKUP, storage: storage() })
+  t.strictSame(found.map(({ namespace, name: one }) => `${namespace}/${one}`).sort(), [
+    'ns/here',
+    'other/across',
+  ])
+  t.ok(found.every(({ uid }) => uid !== ''))
+})
+
+t.test(
+  'a restore by spec.source reads the backup whose bucket, store and path it names',
+  async (t) => {
+    const { api, ports } = await stage(t)
+    const here = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' }, path: 'p/b' }
+    const endpoint = 'https://S3.example.com/'
+    const sources: [string, object][] = [
+      ['same', here],
+      ['slashes', { ...here, path: '/p//b/' }],
+      ['neighbour', { ...here, path: 'p/b-2' }],
+      ['inside', { ...here, path: 'p/b/c' }],
+      ['bucket', { ...here, bucket: 'archive' }],
+      ['store', { ...here, endpoint }],
+    ]
+    for (const [name, s3] of sources) await makeRestore(api, name, 'other', { source: { s3 } })
+    const namesOf = async (at?: string) => {
+      const found = await ports.restoresReading({ ...BACKUP, storage: storage(at) })
+      return found.map(({ name }) => name).sort()
+    }
+    t.strictSame(await namesOf(), ['same', 'slashes'])
+    t.strictSame(await namesOf('https://s3.example.com'), ['store'])
+  },
+)
+
+t.test('a service of one namespace sees the restores of that one', async (t) => {
+  const { api, ports } = await stage(t, { namespaces: ['other'] })
+  await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
+  await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
+  t.match(await ports.restoresReading({ ...BACKUP, storage: storage() }), [
+    { namespace: 'other', name: 'across' },
+  ])
+})
+
+t.test('what stands in a namespace that is not served is not there', async (t) => {
+  const { api, ports } = await stage(t, { namespaces: ['other'] })
+  await makeBackup(api)
+  t.equal(await ports.backup('ns', 'b'), undefined)
+  const cluster = { apiVersion: API_VERSION, kind: 'VecCluster', spec: { version: '1.18.3' } }
+  await api.create({ ...cluster, metadata: metadataOf('a') })
+  await api.create({ ...cluster, metadata: metadataOf('a', 'other') })
+  t.equal(await ports.cluster('ns', 'a'), undefined)
+  t.match(await ports.cluster('other', 'a'), { metadata: { namespace: 'other' } })
+  t.equal(await ports.statefulSet('ns', 'vec-a'), undefined)
+})
+
+t.test('restores that cannot be listed are not none', async (t) => {
+  const { ports, server } = await stage(t)
+  await server.close()
+  await t.rejects(ports.restoresReading({ ...BACKUP, storage: storage() }), {
+    code: 'KubernetesError',
+  })
+})
+
+t.test("a purge empties the backup's own folder, with AWS_* as the second choice", async (t) => {
+  const { ports, makeSecret } = await stage(t)
+  const { store, target } = await bucketOf(t)
+  await makeSecret()
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
+  t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
+  t.strictSame(
+    await ports.purge(target, signal),
+    { done: true, deleted: 0 },
+    'again, and nothing is left',
+  )
+})
+
+t.test('a purge deletes one batch at a call and goes on at the next', async (t) => {
+  const { ports, makeSecret } = await stage(t)
+  const { store, target } = await bucketOf(t)
+  for (let index = 0; index < 1_000; index += 1) {
+    store?.put(`p/b/docs/node-0/${index}`, Buffer.from('x'))
+  }
+  await makeSecret()
+  t.strictSame(await ports.purge(target, signal), {
+    done: false,
+    deleted: 1001,
+    survey: { left: 1, inner: [] },
+  })
+  t.ok(store?.objects.has('p/b/owner.json'))
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 1 })
+  t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
+})
+
+t.test('what another backup owns is left alone, and a bucket that is gone is done', async (t) => {
+  const { ports, makeSecret } = await stage(t)
+  const { s3, store, target } = await bucketOf(t)
+  await makeSecret()
+  t.strictSame(await ports.purge({ ...target, uid: 'uid-namesake' }, signal), {
+    done: true,
+    deleted: 0,
+  })
+  t.equal(store?.keys().length, 3)
+  s3.buckets.delete('backups')
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 0 })
+})
+
+t.test('keys with other names are read from the Secret, and a missing one is named', async (t) => {
+  const { ports, makeSecret } = await stage(t)
+  const { store, target } = await bucketOf(t)
+  await makeSecret({ user: 'id', pass: 'secretsecret' })
+  await t.rejects(ports.purge(target, signal), {
+    code: 'StorageError',
+    message: 'Secret bucket has no CLOUD_ACCESS_KEY_ID',
+  })
+  const reference = { name: 'bucket', accessKeyIdKey: 'user', secretAccessKeyKey: 'pass' }
+  const named = { ...target.storage, credentialsSecretRef: reference }
+  t.strictSame(await ports.purge({ ...target, storage: named }, signal), { done: true, deleted: 2 })
+  t.equal(store?.keys().length, 1)
+})
+
+t.test('without the Secret a purge is an error, not the end', async (t) => {
+  const { ports } = await stage(t)
+  const { store, target } = await bucketOf(t)
+  await t.rejects(ports.purge(target, signal), { code: 'StorageError' })
+  t.equal(store?.keys().length, 3)
+})
+
+t.test('a store that is busy is asked twice, and then again by the next hook', async (t) => {
+  const { ports, makeSecret, sleeps, statuses } = await stage(t)
+  const { s3, target } = await bucketOf(t)
+  await makeSecret()
+  s3.misbehave(() => ({ status: 503, code: 'SlowDown' }))
+  await t.rejects(ports.purge(target, signal), { code: 'StorageError', status: 503 })
+  t.equal(s3.calls.length, 2)
+  t.equal(sleeps.length, 1)
+  t.strictSame(statuses, [503, 503], 'both are told to the metrics')
+  s3.misbehave()
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
+})
+
+t.test('a purge that is ended deletes nothing more', async (t) => {
+  const { ports, makeSecret } = await stage(t)
+  const { store, target } = await bucketOf(t)
+  await makeSecret()
+  await t.rejects(ports.purge(target, AbortSignal.abort()))
+  t.equal(store?.keys().length, 3)
+})
+
+t.test('a warning names the backup in the log, and no key', async (t) => {
+  const { ports, lines } = await stage(t)
+  ports.warn(BACKUP, 'the objects stay')
+  t.match(lines, [{ parent: 'VecBackup ns/b', msg: 'the objects stay' }])
+})

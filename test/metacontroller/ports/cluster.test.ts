@@ -1,0 +1,332 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import t from 'tap'
+import type { Test } from 'tap'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
+import { signJob } from '../../../hooks/job-signature.ts'
+import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
+import {
+  cachedSecretReader,
+  clusterPorts,
+  consensusPort,
+  listClusters,
+  patchCluster,
+  toPodConsensus,
+} from '../../../metacontroller/ports/cluster.ts'
+import { clusterSpec, settings } from '../../builders.ts'
+import { embeddedApi, installCrds } from '../embedded.ts'
+
+const log = pino({ level: 'silent' })
+
+async function ports(t: Test, namespaces: string[] = []) {
+  const embedded = await embeddedApi(t)
+  const { kubernetes, clock } = embedded
+  const now = () => clock.now()
+  const lines: string[] = []
+  const secret = cachedSecretReader(kubernetes, now)
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  return {
+    ...embedded,
+    connections,
+    lines,
+    ports: clusterPorts({
+      kubernetes,
+      secret,
+      consensus: consensusPort({
+        ...{ kubernetes, connections, route: 'proxy', secret, log },
+        freshSecret: secret,
+      }),
+      namespaces,
+      jobKeys: () => settings.jobKeys,
+      now,
+      log: {
+        debug: () => undefined,
+        info: () => undefined,
+        warn: (_, message) => lines.push(message),
+      },
+    }),
+  }
+}
+
+const secret = (value: string, namespace = 'ns') => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'key', namespace },
+  stringData: { k: value },
+})
+
+const job = (name: string, labels: Record<string, string>, namespace = 'ns') => ({
+  apiVersion: 'batch/v1',
+  kind: 'Job',
+  metadata: {
+    ...{ name, namespace, labels },
+    annotations: {
+      [ANNOTATIONS.signature]: signJob(
+        { namespace, name, parentUid: labels[LABELS.parent] ?? '' },
+        settings.jobKeys,
+      ),
+    },
+  },
+  spec: {
+    template: {
+      spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'vec-operator:test' }] },
+    },
+  },
+})
+
+const helm = { [LABELS.managedBy]: 'vec-operator', [LABELS.component]: 'helm' }
+
+const veccluster = (name: string, namespace = 'ns') => ({
+  apiVersion: API_VERSION,
+  kind: 'VecCluster',
+  metadata: { name, namespace },
+  spec: { version: '1.18.3' },
+})
+
+t.test('a Secret is read at most once a minute, and a missing one each time', async (t) => {
+  const { api, clock, ports: port } = await ports(t)
+  t.equal(await port.secret('ns', 'key'), undefined)
+  await api.create(secret('one'))
+  t.match(await port.secret('ns', 'key'), { data: { k: Buffer.from('one').toString('base64') } })
+  await api.patch(REFERENCE.secret, { stringData: { k: 'two' } })
+  clock.advance(59_000)
+  t.match(await port.secret('ns', 'key'), { data: { k: Buffer.from('one').toString('base64') } })
+  clock.advance(1_000)
+  t.match(await port.secret('ns', 'key'), { data: { k: Buffer.from('two').toString('base64') } })
+})
+
+t.test('the Jobs of one parent are found by their label, live', async (t) => {
+  const { api, ports: port } = await ports(t)
+  await api.create(job('mine', { [LABELS.parent]: 'uid-a' }))
+  await api.create(job('theirs', { [LABELS.parent]: 'uid-b' }))
+  const found = await port.jobsOf('ns', 'uid-a')
+  t.strictSame(
+    found.map(({ apiVersion, kind, metadata }) => [apiVersion, kind, metadata.name]),
+    [['batch/v1', 'Job', 'mine']],
+  )
+})
+
+t.test('helm Jobs that have not ended are counted, at most 5 s late', async (t) => {
+  const { api, clock, ports: port } = await ports(t)
+  const end = (name: string, type: string, succeeded: number) =>
+    api.replaceStatus({
+      ...REFERENCE.job(name),
+      metadata: { name, namespace: 'ns' },
+      status: { succeeded, conditions: [{ type, status: 'True' }] },
+    })
+  const of = (parent: string) => ({ ...helm, [LABELS.parent]: parent })
+  await api.create(job('running', of('uid-a')))
+  await api.create(job('elsewhere', of('uid-b'), 'other'))
+  await api.create(job('again', of('uid-b'), 'other'))
+  const suspended = job('suspended', of('uid-c'), 'other')
+  await api.create({ ...suspended, spec: { ...suspended.spec, suspend: true } })
+  await api.create(job('data', { ...helm, [LABELS.component]: 'transfer' }))
+  await api.create(job('done', helm))
+  await end('done', 'Complete', 1)
+  await api.create(job('failed', helm))
+  await end('failed', 'Failed', 0)
+  const forged = job('forged', helm)
+  await api.create({ ...forged, metadata: { ...forged.metadata, annotations: {} } })
+  t.equal(
+    await port.unfinishedHelmJobs(),
+    2,
+    'one of each cluster that has pods; none that others labelled',
+  )
+  await end('running', 'Complete', 1)
+  t.equal(await port.unfinishedHelmJobs(), 2)
+  clock.advance(5_000)
+  t.equal(await port.unfinishedHelmJobs(), 1)
+})
+
+t.test('a helm Job whose pods cannot start takes a slot for two minutes only', async (t) => {
+  const { api, clock, ports: port } = await ports(t)
+  for (const name of ['starts', 'cannot']) {
+    await api.create(job(name, { ...helm, [LABELS.parent]: `uid-${name}` }))
+  }
+  const status = (name: string, ready: number) =>
+    api.replaceStatus({
+      ...REFERENCE.job(name),
+      metadata: { name, namespace: 'ns' },
+      status: { active: 1, ready },
+    })
+  await status('starts', 1)
+  await status('cannot', 0)
+  t.equal(await port.unfinishedHelmJobs(), 2)
+  clock.advance(119_000)
+  t.equal(await port.unfinishedHelmJobs(), 2, 'an image may still be pulled')
+  clock.advance(5_000)
+  t.equal(await port.unfinishedHelmJobs(), 1)
+})
+
+t.test('a service of one namespace asks about that one only', async (t) => {
+  const { api, kubernetes, ports: port } = await ports(t, ['ns'])
+  await installCrds(api)
+  await api.create(job('here', helm))
+  await api.create(job('elsewhere', helm, 'other'))
+  await api.create(veccluster('here'))
+  await api.create(veccluster('elsewhere', 'other'))
+  t.equal(await port.unfinishedHelmJobs(), 1)
+  const names = (found: { metadata: { name: string } }[]) => found.map((one) => one.metadata.name)
+  t.strictSame(names(await listClusters(kubernetes, ['ns'])), ['here'])
+  t.strictSame(names(await listClusters(kubernetes, [])).sort(), ['elsewhere', 'here'])
+})
+
+t.test('a VecCluster and its StatefulSet are read live, with their defaults', async (t) => {
+  const { api, ports: port } = await ports(t)
+  t.equal(await port.cluster('ns', 'a'), undefined, 'also where the CRD is missing')
+  await installCrds(api)
+  t.equal(await port.cluster('ns', 'a'), undefined)
+  await api.create(veccluster('a'))
+  t.strictSame((await port.cluster('ns', 'a'))?.spec, clusterSpec())
+  t.equal(await port.statefulSet('ns', 'vec-a'), undefined)
+})
+
+t.test('a namespace ends when it is being deleted or gone', async (t) => {
+  const { api, ports: port } = await ports(t)
+  t.equal(await port.namespaceEnds('ns'), false)
+  t.equal(await port.namespaceEnds('never'), true)
+  await api.create({
+    ...secret('x'),
+    metadata: { name: 'a', namespace: 'ns', finalizers: ['x/y'] },
+  })
+  await api.delete(REFERENCE.namespace)
+  t.equal(await port.namespaceEnds('ns'), true)
+})
+
+t.test('a Job is deleted in the foreground, and only the one with that uid', async (t) => {
+  const { api, ports: port } = await ports(t)
+  const { metadata } = await api.create(job('a', {}))
+  const named = { namespace: 'ns', name: 'a' }
+  await port.deleteJob({ ...named, uid: 'another' })
+  t.equal((await api.get(REFERENCE.job('a')))?.metadata.deletionTimestamp, undefined)
+  await port.deleteJob({ ...named, uid: metadata.uid ?? '' })
+  const found = await api.get(REFERENCE.job('a'))
+  t.ok(found === undefined || found.metadata.finalizers?.includes('foregroundDeletion'))
+  await port.deleteJob({ namespace: 'ns', name: 'gone', uid: 'x' })
+})
+
+t.test('a patch of a cluster that is gone, or of a namesake, changes nothing', async (t) => {
+  const { api, kubernetes } = await ports(t)
+  await installCrds(api)
+  const created = await api.create(veccluster('a'))
+  const patch = (uid: string) => ({ metadata: { uid, annotations: { 'x/y': 'z' } } })
+  const target = { ...created, metadata: { ...created.metadata } }
+  t.equal(await patchCluster(kubernetes, target, patch('another')), false)
+  const gone = { ...target, metadata: { ...target.metadata, name: 'gone' } }
+  t.equal(await patchCluster(kubernetes, gone, patch('x')), false)
+  t.equal(await patchCluster(kubernetes, target, patch(created.metadata.uid ?? '')), true)
+  const found = await api.get(REFERENCE.cluster)
+  t.match(found?.metadata.annotations, { 'x/y': 'z' })
+})
+
+t.test('a patch that the API does not answer is an error, to be tried again', async (t) => {
+  const { kubernetes, server } = await ports(t)
+  await server.close()
+  const target = { ...veccluster('a'), metadata: { name: 'a', namespace: 'ns' } }
+  await t.rejects(patchCluster(kubernetes, target, {}), { code: 'KubernetesError' })
+})
+
+t.test('each pod is asked for its consensus with the key the pods run', async (t) => {
+  const { api, server, ports: port } = await ports(t)
+  const enabled = (consensus: object) => ({
+    status: 'enabled',
+    peer_id: 1,
+    peers: {
+      1: { uri: 'http://vec-a-0.vec-a-headless:6335/' },
+      2: { uri: 'http://elsewhere:6335/' },
+    },
+    raft_info: { leader: 1 },
+    consensus_thread_status: consensus,
+  })
+  const answers = [
+    enabled({ consensus_thread_status: 'working', last_update: 'now' }),
+    enabled({ consensus_thread_status: 'stopped_with_err', err: 'it hurt' }),
+  ]
+  const keys = new Set<unknown>()
+  const engines = await Promise.all(
+    answers.map(async (result) => {
+      const engine = createServer((request, response) => {
+        keys.add(request.headers['api-key'])
+        response.end(JSON.stringify({ result, status: 'ok', time: 0 }))
+      })
+      await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
+      t.teardown(() => engine.close())
+      return (engine.address() as AddressInfo).port
+    }),
+  )
+  await api.create({
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: 'default', namespace: 'ns' },
+  })
+  for (const ordinal of [0, 1, 2]) {
+    const metadata = { name: `vec-a-${ordinal}`, namespace: 'ns' }
+    const spec = { containers: [{ name: 'a', image: 'b' }] }
+    await api.create({ apiVersion: 'v1', kind: 'Pod', metadata, spec })
+  }
+  server.attach({ log: () => undefined, port: (_, pod) => engines[Number(pod.slice(-1))] })
+  await api.create(secret('the key'))
+  const connection = {
+    namespace: 'ns',
+    name: 'a',
+    replicas: 4,
+    tls: false,
+    key: { secret: 'key', key: 'k' },
+  }
+  t.strictSame(await port.consensus(connection, new AbortController().signal), [
+    {
+      ordinal: 0,
+      state: 'working',
+      peerId: 1,
+      peers: [{ id: 1, ordinal: 0 }, { id: 2 }],
+      hasLeader: true,
+    },
+    { ordinal: 1, state: 'stopped', error: 'it hurt' },
+    { ordinal: 2, state: 'unknown' },
+    { ordinal: 3, state: 'unknown' },
+  ])
+  t.strictSame([...keys], ['the key'])
+  await t.rejects(port.consensus(connection, AbortSignal.abort()), { name: 'AbortError' })
+})
+
+t.test('inside the cluster pods are asked by their names', async (t) => {
+  const { kubernetes, connections } = await ports(t)
+  const consensus = consensusPort({
+    ...{ kubernetes, connections, log, route: 'direct' },
+    secret: async () => undefined,
+    freshSecret: async () => undefined,
+  })
+  const connection = { namespace: 'ns', name: 'a', replicas: 1, tls: true, caSecret: 'tls' }
+  // Here no such name resolves.
+  t.strictSame(await consensus(connection, new AbortController().signal), [
+    { ordinal: 0, state: 'unknown' },
+  ])
+})
+
+t.test(
+  'a node that runs alone has no consensus to lose; what is new to us is unknown',
+  async (t) => {
+    t.strictSame(toPodConsensus({ status: 'disabled' }, { name: 'a' }), { state: 'working' })
+    const view = { status: 'enabled' as const, peer_id: 1, peers: {}, raft_info: {} }
+    const thread = { consensus_thread_status: 'dreaming' }
+    t.strictSame(toPodConsensus({ ...view, consensus_thread_status: thread }, { name: 'a' }), {
+      state: 'unknown',
+    })
+    t.strictSame(
+      toPodConsensus(
+        { ...view, consensus_thread_status: { consensus_thread_status: 'stopped' } },
+        { name: 'a' },
+      ),
+      { state: 'stopped' },
+    )
+  },
+)
+
+const REFERENCE = {
+  secret: { apiVersion: 'v1', kind: 'Secret', namespace: 'ns', name: 'key' },
+  namespace: { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' },
+  cluster: { apiVersion: API_VERSION, kind: 'VecCluster', namespace: 'ns', name: 'a' },
+  job: (name: string) => ({ apiVersion: 'batch/v1', kind: 'Job', namespace: 'ns', name }),
+}

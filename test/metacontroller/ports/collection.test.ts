@@ -1,0 +1,173 @@
+/** What the VecCollection room is given: claims that are never older than who asks, waits, the engine. */
+import { pino } from 'pino'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { VecCollection } from '../../../crds/collection.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import type { Claim } from '../../../hooks/collection/ownership.ts'
+import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
+import { collectionPorts, InFlightWrites } from '../../../metacontroller/ports/collection.ts'
+import { settings } from '../../builders.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { startEngineNode } from '../../doubles/engine/node.ts'
+import type { ApiObject } from '../../world/client.ts'
+import { embeddedApi, installCrds } from '../embedded.ts'
+
+const CLUSTER = { namespace: 'ns', name: 'a' }
+const log = pino({ level: 'silent' })
+
+async function ports(t: Test, namespaces: string[] = []) {
+  const embedded = await embeddedApi(t)
+  const { kubernetes, clock, api } = embedded
+  await installCrds(api)
+  const connections = new EngineConnections()
+  t.teardown(async () => {
+    await connections.close()
+    await api.close()
+  })
+  const secret = (namespace: string, name: string) =>
+    api.get({ apiVersion: 'v1', kind: 'Secret', namespace, name }) as Promise<undefined>
+  const made = collectionPorts({
+    ...{ kubernetes, connections, route: 'proxy', secret, freshSecret: secret, log, namespaces },
+    jobKeys: () => settings.jobKeys,
+    now: () => clock.now(),
+    timers: { setTimeout: (run, ms) => clock.setTimeout(run, ms) },
+    inFlightWrites: new InFlightWrites(),
+  })
+  const make = async (name: string, namespace = 'ns', cluster: object = { name: 'a' }) => {
+    const spec = { clusterRef: cluster, vectors: [{ size: 4, distance: 'Dot' }] }
+    const metadata = { name, namespace }
+    const kind = 'VecCollection'
+    const object = await api.create({ apiVersion: API_VERSION, kind, metadata, spec })
+    return object as ApiObject & VecCollection
+  }
+  return { ...embedded, ports: made, make }
+}
+
+function names(collections: Claim[]): string[] {
+  return collections.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()
+}
+
+t.test('who asks sees every other VecCollection that was there before it', async (t) => {
+  const { ports: port, make } = await ports(t)
+  const first = await make('first')
+  t.strictSame(names(await port.collectionsOf(CLUSTER, first)), ['ns/first'])
+  await make('second')
+  t.strictSame(names(await port.collectionsOf(CLUSTER, first)), ['ns/first'], 'remembered')
+  const third = await make('third')
+  const all = ['ns/first', 'ns/second', 'ns/third']
+  t.strictSame(names(await port.collectionsOf(CLUSTER, third)), all)
+  t.strictSame(names(await port.collectionsOf(CLUSTER, first)), all)
+})
+
+t.test('a changed spec is no older than the claims it is judged by', async (t) => {
+  const { ports: port, make, api } = await ports(t)
+  const first = await make('first')
+  await port.collectionsOf(CLUSTER, first)
+  await make('second')
+  const reference = {
+    apiVersion: API_VERSION,
+    kind: 'VecCollection',
+    namespace: 'ns',
+    name: 'first',
+  }
+  const changed = (await api.patch(reference, { spec: { aliases: ['x'] } })) as ApiObject &
+    VecCollection
+  t.strictSame(names(await port.collectionsOf(CLUSTER, changed)), ['ns/first', 'ns/second'])
+})
+
+t.test('a list that is being read is waited for, however long it takes', async (t) => {
+  const { ports: port, make, clock, server } = await ports(t)
+  const first = await make('first')
+  const lists = () => server.resources.pages.lists
+  const before = lists()
+  const one = port.collectionsOf(CLUSTER, first)
+  clock.advance(6_000)
+  const other = port.collectionsOf(CLUSTER, first)
+  t.strictSame(names(await one), ['ns/first'])
+  t.strictSame(names(await other), ['ns/first'])
+  t.equal(lists() - before, 1)
+})
+
+t.test('of a claim no more is kept than what decides whose a name is', async (t) => {
+  const { ports: port, make } = await ports(t)
+  const first = await make('first')
+  const [claim] = await port.collectionsOf(CLUSTER, first)
+  const { namespace, name, uid, generation, creationTimestamp } = first.metadata
+  t.strictSame(claim, {
+    metadata: { namespace, name, uid, generation, creationTimestamp },
+    spec: { clusterRef: { name: 'a' } },
+  })
+})
+
+t.test('claims are read again after five seconds', async (t) => {
+  const { ports: port, make, clock } = await ports(t)
+  const first = await make('first')
+  await port.collectionsOf(CLUSTER, first)
+  await make('second')
+  clock.advance(4_999)
+  t.strictSame(names(await port.collectionsOf(CLUSTER, first)), ['ns/first'])
+  clock.advance(1)
+  t.strictSame(names(await port.collectionsOf(CLUSTER, first)), ['ns/first', 'ns/second'])
+})
+
+t.test('claims come from every namespace served, and are those of one cluster', async (t) => {
+  const { ports: port, make } = await ports(t, ['ns', 'other'])
+  await make('elsewhere', 'ns', { name: 'b' })
+  await make('there', 'other', { name: 'a' })
+  await make('across', 'other', { name: 'a', namespace: 'ns' })
+  const here = await make('here')
+  t.strictSame(names(await port.collectionsOf(CLUSTER, here)), ['ns/here', 'other/across'])
+})
+
+t.test('a list that cannot be read is no empty one, and is asked again', async (t) => {
+  const { ports: port, make, server } = await ports(t)
+  const first = await make('first')
+  await server.close()
+  await t.rejects(port.collectionsOf(CLUSTER, first), { code: 'KubernetesError' })
+  await t.rejects(port.collectionsOf(CLUSTER, first), { code: 'KubernetesError' })
+})
+
+t.test("a wait is of the service's own time, and ends with the signal", async (t) => {
+  const { ports: port, clock } = await ports(t)
+  const wait = port.wait(1_000, new AbortController().signal)
+  clock.advance(1_000)
+  await wait
+  const abort = new AbortController()
+  const ended = port.wait(1_000, abort.signal)
+  abort.abort()
+  await t.rejects(ended, { message: 'the wait was ended' })
+  t.equal(clock.nextTimerAt(), undefined, 'nothing is left to come')
+  await t.rejects(port.wait(1_000, abort.signal))
+  t.equal(port.now().getTime(), clock.now().getTime())
+})
+
+t.test('the engine of a cluster is asked with the key its pods run', async (t) => {
+  const { ports: port, server, api } = await ports(t)
+  const cluster = new EngineCluster({ name: 'vec-a' })
+  const config = { service: { api_key: 'the key' } }
+  const node = await startEngineNode({ ordinal: 0, cluster, config })
+  t.teardown(() => node.close())
+  server.attach({ log: () => undefined, port: () => node.port })
+  const account = { name: 'default', namespace: 'ns' }
+  await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+  await api.create({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'vec-a-0', namespace: 'ns' },
+    spec: { containers: [{ name: 'a', image: 'a' }] },
+  })
+  await api.create({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'vec-a-apikey', namespace: 'ns' },
+    stringData: { 'api-key': 'the key' },
+  })
+  const key = { secret: 'vec-a-apikey', key: 'api-key' }
+  const engine = port.engine({ ...CLUSTER, replicas: 1, tls: false, key })
+  const { signal } = new AbortController()
+  await engine.createCollection('docs', { vectors: { size: 4, distance: 'Dot' } }, signal)
+  t.match(await engine.collectionInfo('docs', signal), { points_count: 0 })
+  t.equal(await port.cluster(CLUSTER), undefined)
+  t.equal(await port.writeHolder(CLUSTER, () => true), undefined)
+})

@@ -1,0 +1,196 @@
+/** Namespaces whose RoleBinding is gone: what is in them stops neither others nor their own deletion. */
+import { pino } from 'pino'
+import t from 'tap'
+import type { Test } from 'tap'
+import { LABELS } from '../../../crds/contract/names.ts'
+import { backupHooks } from '../../../hooks/backup/index.ts'
+import { clusterHooks } from '../../../hooks/cluster/index.ts'
+import { collectionHooks } from '../../../hooks/collection/index.ts'
+import { currentHolder } from '../../../hooks/lease.ts'
+import { migrationHooks } from '../../../hooks/migration/index.ts'
+import { restoreHooks } from '../../../hooks/restore/index.ts'
+import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
+import { systemClock } from '../../../jobs/clock.ts'
+import { backupPorts } from '../../../metacontroller/ports/backup.ts'
+import {
+  cachedSecretReader,
+  clusterPorts,
+  listClusters,
+} from '../../../metacontroller/ports/cluster.ts'
+import { collectionPorts, InFlightWrites } from '../../../metacontroller/ports/collection.ts'
+import { leasePorts } from '../../../metacontroller/ports/common.ts'
+import { ServiceKubernetes } from '../../../metacontroller/ports/kubernetes-client.ts'
+import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
+import { restorePorts } from '../../../metacontroller/ports/restore.ts'
+import { systemTimers } from '../../../metacontroller/timers.ts'
+import { allAllowed, cluster, context } from '../../builders.ts'
+import { backup } from '../../hooks/backup/objects.ts'
+import { collection } from '../../hooks/collection/stage.ts'
+import { migration } from '../../hooks/migration/objects.ts'
+import { restore } from '../../hooks/restore/objects.ts'
+import { embeddedApi, installCrds } from '../embedded.ts'
+
+const FORBIDDEN = { message: /answered 403/ }
+const HERE = { namespace: 'ns', name: 'a' }
+
+async function stage(t: Test) {
+  const embedded = await embeddedApi(t)
+  const { server, api, clock, url } = embedded
+  await installCrds(api)
+  const now = () => clock.now()
+  const lines: string[] = []
+  const log = pino({}, { write: (line) => void lines.push(line) })
+  const authorization = `Bearer ${server.serviceToken}`
+  const authorize = async () => ({ headers: { authorization }, dispatcher: undefined })
+  const kubernetes = new ServiceKubernetes({ server: url, authorize }, log, {
+    onCall: () => undefined,
+    now,
+  })
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  const secret = cachedSecretReader(kubernetes, now)
+  const common = { kubernetes, secret, namespaces: ['ns', 'other'], now, log }
+  const engines = { ...common, connections, route: 'direct' as const, freshSecret: secret }
+  const writes = new InFlightWrites()
+  const ports = {
+    cluster: clusterPorts({ ...common, jobKeys: () => [], consensus: async () => [] }),
+    backup: backupPorts({ ...common, clock: systemClock }),
+    restore: restorePorts({ ...common, inFlightWrites: writes }),
+    migration: migrationPorts(engines),
+    collection: collectionPorts({
+      ...engines,
+      jobKeys: () => [],
+      timers: systemTimers,
+      inFlightWrites: writes,
+    }),
+  }
+  const deleteNamespace = () =>
+    api.delete({ apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'other' })
+  return { ...embedded, kubernetes, ports, lines, now, deleteNamespace }
+}
+
+type Stage = Awaited<ReturnType<typeof stage>>
+
+/** Everything that resources of one namespace ask of all the others. */
+async function whatOthersAsk({ ports, kubernetes }: Stage): Promise<unknown[]> {
+  const storage = backup().spec.storage.s3
+  return Promise.all([
+    ports.cluster.unfinishedHelmJobs(),
+    ports.restore.conflictingWork(HERE, allAllowed),
+    ports.backup.restoresReading({ ...HERE, storage }),
+    ports.collection.collectionsOf(HERE, collection()),
+    listClusters(kubernetes, ['ns', 'other']),
+  ])
+}
+
+const NOTHING = [0, [], [], [], []]
+
+t.test('a served namespace that was deleted counts as empty for the others', async (t) => {
+  const world = await stage(t)
+  world.server.unbound.add('other')
+  await world.deleteNamespace()
+  await t.rejects(whatOthersAsk(world), { message: /^namespace other is being deleted/ })
+  world.clock.advance(120_000)
+  t.strictSame(await whatOthersAsk(world), NOTHING, 'while it waits for finalizers')
+})
+
+t.test(
+  'a namespace that refuses every list stops the others for ten minutes at most',
+  async (t) => {
+    const world = await stage(t)
+    world.server.unbound.add('other')
+    await t.rejects(whatOthersAsk(world), FORBIDDEN)
+    world.clock.advance(599_000)
+    await t.rejects(whatOthersAsk(world), FORBIDDEN, 'it may be the API server')
+    world.clock.advance(1_000)
+    t.strictSame(await whatOthersAsk(world), NOTHING)
+    t.strictSame(await whatOthersAsk(world), NOTHING)
+    const said = world.lines.filter((line) => line.includes('cannot be read and is left out'))
+    t.match(said.join(''), /"namespace":"other".*operator\.namespaces/)
+    t.equal(said.length, 1, 'it is logged once')
+
+    world.server.unbound.delete('other')
+    await whatOthersAsk(world)
+    world.server.unbound.add('other')
+    await t.rejects(whatOthersAsk(world), FORBIDDEN, 'ten minutes from its last answer on')
+  },
+)
+
+t.test('a refusal in the namespace that asks, or of another kind, stays an error', async (t) => {
+  const { server, kubernetes, ports } = await stage(t)
+  server.unbound.add('ns')
+  await t.rejects(ports.cluster.cluster('ns', 'a'), FORBIDDEN)
+  server.unbound.clear()
+  server.hinder('busy')
+  await t.rejects(listClusters(kubernetes, ['ns', 'other']), { message: /answered 429/ })
+})
+
+const DELETED = { deletionTimestamp: '2026-03-01T12:00:00Z' }
+
+/** Resources of the namespace that each did some work. */
+const GOING = {
+  VecCluster: cluster({ ...DELETED, status: { helmRelease: 'vec-a' } }),
+  VecBackup: backup({
+    ...DELETED,
+    status: { phase: 'Completed', startTime: '2026-03-01T11:00:00Z' },
+  }),
+  VecRestore: restore(DELETED),
+  VecMigration: migration(DELETED),
+  VecCollection: collection({ deletionPolicy: 'Delete' }, DELETED),
+}
+
+t.test('every kind can be deleted in a namespace whose RoleBinding went first', async (t) => {
+  const { server, ports, clock, deleteNamespace, now } = await stage(t)
+  server.unbound.add('other')
+  await deleteNamespace()
+  const rooms = [
+    clusterHooks(ports.cluster),
+    backupHooks(ports.backup),
+    restoreHooks(ports.restore),
+    migrationHooks(ports.migration),
+    collectionHooks(ports.collection),
+  ]
+  t.strictSame(
+    rooms.map(({ kind }) => kind),
+    Object.keys(GOING),
+  )
+  clock.advance(120_000)
+  for (const [at, resource] of Object.values(GOING).entries()) {
+    const { metadata } = resource
+    const parent = { ...resource, metadata: { ...metadata, namespace: 'other' } }
+    const request = { parent, children: {}, related: {}, finalizing: true }
+    const answer = await rooms[at]?.finalize?.(request, { ...context, now: now() })
+    t.equal(answer?.finalized, true, resource.kind)
+  }
+})
+
+t.test('a Lease whose holder is in an unreadable namespace is free in the end', async (t) => {
+  const { server, api, kubernetes, clock } = await stage(t)
+  await api.create({
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { name: 'vec-a-write', namespace: 'ns' },
+    spec: {
+      holderIdentity: 'VecRestore/elsewhere/r9/uid-r9',
+      acquireTime: '2026-01-01T00:00:00.000000Z',
+    },
+  })
+  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'elsewhere' } })
+  server.unbound.add('elsewhere')
+  const holder = () =>
+    currentHolder(HERE, 'write', leasePorts(kubernetes), { ...allAllowed, now: clock.now() })
+  t.equal(await holder(), 'VecRestore elsewhere/r9')
+  clock.advance(600_000)
+  t.equal(await holder(), undefined)
+
+  server.unbound.clear()
+  await api.create({
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name: 'r9', namespace: 'elsewhere', labels: { [LABELS.parent]: 'uid-r9' } },
+    spec: {
+      template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } },
+    },
+  })
+  t.equal(await holder(), 'VecRestore elsewhere/r9', 'as soon as its Jobs can be read')
+})

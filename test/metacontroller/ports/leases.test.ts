@@ -1,0 +1,56 @@
+import t from 'tap'
+import type { LeaseHolder } from '../../../crds/kubernetes.ts'
+import { claim, readLease, writeLeases } from '../../../hooks/lease.ts'
+import { leasePorts } from '../../../metacontroller/ports/common.ts'
+import { embeddedApi } from '../embedded.ts'
+import { allAllowed } from '../../builders.ts'
+
+const cluster = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
+
+function holder(name: string): LeaseHolder {
+  return { kind: 'VecBackup', namespace: 'ns', name, uid: `uid-${name}` }
+}
+
+t.test('of two that take a Lease by its resourceVersion one succeeds', async (t) => {
+  const { kubernetes, clock } = await embeddedApi(t)
+  const ports = leasePorts(kubernetes)
+  const now = clock.now()
+  const look = () => readLease(cluster.metadata, 'backup', ports, allAllowed)
+  const take = async (name: string, seen: Awaited<ReturnType<typeof look>>) => {
+    const claimed = claim([seen], holder(name), { cluster, now })
+    if (claimed.state === 'taking') await writeLeases(claimed.writes, ports)
+  }
+  const none = await look()
+  await take('one', none)
+  await take('two', none)
+  const first = await look()
+  t.equal(first.lease?.spec?.holderIdentity, 'VecBackup/ns/one/uid-one')
+  t.strictSame(claim([first], holder('one'), { cluster, now }), { state: 'held' })
+
+  const later = new Date(now.getTime() + 300_000)
+  const stale = claim([first], holder('two'), { cluster, now: later })
+  const renewed = claim([first], holder('one'), { cluster, now: later })
+  if (renewed.state === 'taking') await writeLeases(renewed.writes, ports)
+  if (stale.state === 'taking') await writeLeases(stale.writes, ports)
+  const { lease } = await look()
+  t.match(lease?.spec, {
+    holderIdentity: 'VecBackup/ns/one/uid-one',
+    acquireTime: '2026-03-01T12:05:00.000000Z',
+  })
+
+  if (first.lease === undefined || lease === undefined) throw new Error('there is no Lease')
+  t.equal(await ports.deleteLease(first.lease), false, 'not the one that was renewed')
+  t.equal(await ports.deleteLease(lease), true)
+  t.equal(await ports.deleteLease(lease), false)
+  t.equal((await look()).lease, undefined)
+})
+
+t.test('what the API refuses for another reason is an error', async (t) => {
+  const { kubernetes } = await embeddedApi(t)
+  const lease = {
+    apiVersion: 'coordination.k8s.io/v1' as const,
+    kind: 'Lease' as const,
+    metadata: { name: 'Not a name', namespace: 'ns' },
+  }
+  await t.rejects(leasePorts(kubernetes).writeLease(lease), { code: 'KubernetesError' })
+})

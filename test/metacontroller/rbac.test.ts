@@ -1,0 +1,249 @@
+/** The service's ClusterRole: what the calls of all ports need, and nothing that none of them needs. */
+import { readFileSync } from 'node:fs'
+import { pino } from 'pino'
+import t from 'tap'
+import { parse } from 'yaml'
+import type { VecCollection } from '../../crds/collection.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
+import type { Secret } from '../../crds/kubernetes.ts'
+import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
+import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
+import type { BackupPorts } from '../../hooks/backup/observe.ts'
+import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { CollectionPorts } from '../../hooks/collection/ports.ts'
+import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
+import type { MigrationPorts } from '../../hooks/migration/observe.ts'
+import type { RestorePorts } from '../../hooks/restore/observe.ts'
+import { EngineConnections } from '../../jobs/clients/engine/transport.ts'
+import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { systemClock } from '../../jobs/clock.ts'
+import { backupSchedulePorts } from '../../metacontroller/ports/backup-schedule.ts'
+import { backupPorts } from '../../metacontroller/ports/backup.ts'
+import {
+  accessKeyPorts,
+  cachedSecretReader,
+  clusterPorts,
+  listClusters,
+  patchCluster,
+} from '../../metacontroller/ports/cluster.ts'
+import { collectionPorts, InFlightWrites } from '../../metacontroller/ports/collection.ts'
+import { serviceReader } from '../../metacontroller/ports/engine-client.ts'
+import { migrationPorts } from '../../metacontroller/ports/migration.ts'
+import { restorePorts } from '../../metacontroller/ports/restore.ts'
+import { systemTimers } from '../../metacontroller/timers.ts'
+import { allAllowed } from '../builders.ts'
+import { embeddedApi, installCrds } from './embedded.ts'
+
+const ROLE = new URL('../../chart/templates/rbac-service.yaml', import.meta.url)
+const NAME = { namespace: 'ns', name: 'a' }
+const IDENTITY = { ...NAME, uid: 'uid' }
+const { signal } = new AbortController()
+
+/** One call of every port, by its name: a port that is new must be called here too. */
+type Uses<Ports> = { [Name in keyof Ports]: (ports: Ports) => unknown }
+
+const event = {
+  metadata: NAME,
+  involvedObject: { apiVersion: API_VERSION, kind: 'VecCluster', ...IDENTITY },
+  ...{ type: 'Normal' as const, reason: 'Tested', message: '', at: '2026-03-01T12:00:00Z' },
+}
+
+const copy: Secret = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: {
+    ...NAME,
+    ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'a', uid: 'uid' }],
+  },
+}
+
+/** Only where Jobs move data is it asked whether a migration is one of them. */
+const MOVES = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'transfer' }
+
+const lease = {
+  apiVersion: 'coordination.k8s.io/v1' as const,
+  kind: 'Lease' as const,
+  metadata: NAME,
+}
+
+const ofCluster: Uses<ClusterPorts> = {
+  secret: (ports) => ports.secret('ns', 'a'),
+  jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
+  lease: (ports) => ports.lease('ns', 'vec-a-write'),
+  writeLease: (ports) => ports.writeLease(lease),
+  deleteLease: (ports) => ports.deleteLease(lease),
+  unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs(),
+  cluster: (ports) => ports.cluster('ns', 'a'),
+  statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  pods: (ports) => ports.pods('ns', 'vec-a'),
+  namespaceEnds: (ports) => ports.namespaceEnds('ns'),
+  consensus: () => 'asks the engine',
+  deleteJob: (ports) => ports.deleteJob(IDENTITY),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+const ofCollection: Uses<CollectionPorts> = {
+  engine: () => 'asks the engine',
+  collectionsOf: (ports) => ports.collectionsOf(NAME, { metadata: IDENTITY } as VecCollection),
+  cluster: (ports) => ports.cluster(NAME),
+  writeHolder: (ports) => ports.writeHolder(NAME, () => true),
+  writeEvent: (ports) => ports.writeEvent(event),
+  now: (ports) => ports.now(),
+  wait: (ports) => ports.wait(0, signal),
+}
+
+const ofAccessKey: Uses<AccessKeyPorts> = {
+  secret: (ports) => ports.secret('ns', 'a'),
+  liveSecret: (ports) => ports.liveSecret('ns', 'a'),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+const ofTransfer: Uses<DataJobPorts> = {
+  lease: (ports) => ports.lease('ns', 'a'),
+  jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
+  writeLease: async (ports) => {
+    await ports.writeLease(lease)
+    const made = await ports.lease('ns', 'a')
+    if (made !== undefined) await ports.writeLease(made)
+  },
+  deleteLease: (ports) => ports.deleteLease(lease),
+  secret: (ports) => ports.secret('ns', 'a'),
+  secretCopy: (ports) => ports.secretCopy('ns', 'a'),
+  writeSecretCopy: async (ports) => {
+    await ports.writeSecretCopy(copy)
+    await ports.writeSecretCopy(copy)
+  },
+  deleteSecretCopy: (ports) => ports.deleteSecretCopy({ ...NAME, ownerUid: 'uid' }),
+  cluster: (ports) => ports.cluster('ns', 'a'),
+  deleteJob: (ports) => ports.deleteJob(IDENTITY),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+/** Nobody reads from there. */
+const STORAGE = {
+  ...{ bucket: 'store', region: 'us-east-1', prefix: '', forcePathStyle: true },
+  credentialsSecretRef: { name: 's3', accessKeyIdKey: 'id', secretAccessKeyKey: 'key' },
+}
+
+const ofBackup: Uses<BackupPorts> = {
+  ...ofTransfer,
+  statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  backup: (ports) => ports.backup('ns', 'a'),
+  deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
+  apiTime: (ports) => ports.apiTime('ns'),
+  replaceReport: (ports) => ports.replaceReport(IDENTITY, REPORT),
+  restoresReading: (ports) => ports.restoresReading({ ...NAME, storage: STORAGE }),
+  helmJobsAt: (ports) => ports.helmJobsAt(NAME),
+  schedulePolicy: (ports) => ports.schedulePolicy('ns', 'a'),
+  namespaceEnds: (ports) => ports.namespaceEnds('ns'),
+  purge: () => 'asks the bucket',
+  warn: (ports) => ports.warn(NAME, 'the objects stay'),
+}
+
+const REPORT: Progress = {
+  ...{ uid: 'uid', verb: 'run', run: 1, job: 'job', runner: 'pod', plan: 'hash', state: 'Done' },
+  ...{ at: '2026-03-01T12:00:00Z', startedAt: '2026-03-01T12:00:00Z' },
+}
+
+const ofRestore: Uses<RestorePorts> = {
+  ...ofTransfer,
+  statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  backup: (ports) => ports.backup('ns', 'a'),
+  restore: (ports) => ports.restore('ns', 'a'),
+  conflictingWork: (ports) => ports.conflictingWork(NAME, allAllowed),
+}
+
+const ofMigration: Uses<MigrationPorts> = {
+  ...ofTransfer,
+  migration: (ports) => ports.migration('ns', 'a'),
+  isReady: () => 'asks the engine',
+}
+
+const ofSchedule: Uses<BackupSchedulePorts> = {
+  schedule: (ports) => ports.schedule('ns', 'a'),
+  backupsOf: (ports) => ports.backupsOf(IDENTITY),
+  backup: (ports) => ports.backup('ns', 'a'),
+  writeEvent: (ports) => ports.writeEvent(event),
+}
+
+async function use<Ports>(ports: Ports, uses: Uses<Ports>): Promise<void> {
+  for (const name in uses) await uses[name](ports)
+}
+
+t.test("the service's rights are those that its calls need, and no others", async (t) => {
+  const { api, server } = await embeddedApi(t)
+  await installCrds(api)
+  const calls: Call[] = []
+  const write = (line: string) => calls.push(JSON.parse(line) as Call)
+  const log = pino({ level: 'debug' }, { write })
+  const authorization = `Bearer ${server.token}`
+  const authorize = async () => ({ headers: { authorization }, dispatcher: undefined })
+  const kubernetes = new Kubernetes({ server: server.url, authorize }, log)
+
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  const now = () => new Date()
+  const secret = cachedSecretReader(kubernetes, now)
+  const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
+  const engines = { connections, route: 'direct' as const, freshSecret: secret }
+  const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
+  const writes = new InFlightWrites()
+  await serviceReader(kubernetes, now)('ns', 'vec-a')
+  await use(clusterPorts(tools), ofCluster)
+  await use(
+    collectionPorts({ ...tools, ...engines, timers: systemTimers, inFlightWrites: writes }),
+    ofCollection,
+  )
+  await use(accessKeyPorts(tools), ofAccessKey)
+  await use(backupPorts({ ...common, clock: systemClock }), ofBackup)
+  await use(backupSchedulePorts(common), ofSchedule)
+  const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { ...NAME, labels: MOVES } }
+  const containers = [{ name: 'a', image: 'vec-operator:test' }]
+  await api.create({ ...job, spec: { template: { spec: { restartPolicy: 'Never', containers } } } })
+  await use(restorePorts({ ...common, inFlightWrites: writes }), ofRestore)
+  await use(migrationPorts({ ...common, ...engines }), ofMigration)
+  await listClusters(kubernetes, [])
+  await patchCluster(kubernetes, { ...copy, metadata: NAME }, {})
+
+  const needed = new Set(calls.map(rightOf))
+  t.strictSame([...new Set(granted())].sort(), [...needed].sort())
+})
+
+interface Call {
+  method: string
+  path: string
+}
+
+interface Rule {
+  apiGroups: string[]
+  resources: string[]
+  verbs: string[]
+}
+
+/** Each right of the template's first ClusterRole, as `<group>/<resource> <verb>`. */
+function granted(): string[] {
+  const [, rules = ''] = readFileSync(ROLE, 'utf8').split('\n---\n')[0]?.split('\nrules:\n') ?? []
+  return (parse(rules) as Rule[]).flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((one) => verbs.map((verb) => `${group}/${one} ${verb}`)),
+    ),
+  )
+}
+
+const WRITES: Record<string, string> = {
+  POST: 'create',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+}
+
+/** The right that a call asks for. */
+function rightOf({ method, path }: Call): string {
+  const [, root, ...parts] = path.split('?')[0]?.split('/') ?? []
+  const [group = ''] = root === 'apis' ? parts : []
+  const rest = parts.slice(root === 'apis' ? 2 : 1)
+  // A namespace is an object too: then nothing follows its name.
+  const [resource = '', name] = rest[0] === 'namespaces' && rest.length > 2 ? rest.slice(2) : rest
+  return `${group}/${resource} ${WRITES[method] ?? (name === undefined ? 'list' : 'get')}`
+}
