@@ -63,7 +63,7 @@ type KstatusType = (typeof KSTATUS_TYPES)[number]
 
 /** Reasons that only a change by a user ends; every other reason is retried by the operator. */
 const USER_ACTION_REASONS = new Set([
-  ...['SpecRefused', 'SecretNotUsable', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
+  ...['InvalidSpec', 'InvalidSecret', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
   ...['SplitBrain', 'ConsensusStopped'],
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])

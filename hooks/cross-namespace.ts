@@ -42,7 +42,7 @@ export function blockingRules(
 }
 
 export interface AccessBlocker {
-  reason: 'NotAllowed'
+  reason: 'RefNotPermitted'
   message: string
 }
 
@@ -73,7 +73,7 @@ function accessBlocker(
 ): AccessBlocker {
   const annotation = `the annotation ${ANNOTATIONS.allowFrom} of the ${kind}`
   return {
-    reason: 'NotAllowed',
+    reason: 'RefNotPermitted',
     message: `${kind} ${namespace}/${name} does not allow namespace ${from}: add it to ${annotation}${hint}`,
   }
 }

@@ -43,7 +43,7 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
     cure: 'Add it to the chart value operator.namespaces. A token that was issued stays meanwhile.',
   },
   {
-    reason: 'NotAllowed',
+    reason: 'RefNotPermitted',
     condition: NOT_READY,
     event: 'Warning',
     messages: [

@@ -39,7 +39,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     cure: 'Wait; or look why that one takes so long. spec.concurrencyPolicy decides what happens.',
   },
   {
-    reason: 'BackupNameTaken',
+    reason: 'NameConflict',
     condition: NOT_READY,
     event: 'Warning',
     messages: ['VecBackup <name> is there already and does not belong to this schedule'],
@@ -55,7 +55,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     cure: 'Change spec.schedule: five fields, in UTC.',
   },
   {
-    reason: 'ClockBehind',
+    reason: 'ClockSkew',
     condition: NOT_READY,
     event: 'Warning',
     messages: ['the last slot <time> lies ahead of the clock; slots up to it are done'],

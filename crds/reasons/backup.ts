@@ -135,7 +135,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     cure: 'Nothing; or delete the objects with a tool of the store.',
   },
   {
-    reason: 'PurgeGivenUp',
+    reason: 'PurgeTimedOut',
     event: 'Warning',
     messages: [
       'namespace <namespace> ends and s3://<bucket>/<folder> was not emptied in 600 s: what is left there stays',

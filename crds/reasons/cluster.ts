@@ -39,7 +39,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     cure: 'Wait for those it names; they end by themselves. To let a helm run pass before a long backup, delete that VecBackup.',
   },
   {
-    reason: 'SpecRefused',
+    reason: 'InvalidSpec',
     condition: NOT_APPLIED,
     event: 'Warning',
     messages: [
@@ -56,7 +56,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     cure: 'Change the field the message names; it is looked at again at once.',
   },
   {
-    reason: 'SecretNotUsable',
+    reason: 'InvalidSecret',
     condition: NOT_APPLIED,
     event: 'Warning',
     messages: [

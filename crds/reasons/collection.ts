@@ -35,7 +35,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     cure: 'Add it to the chart value operator.namespaces; to delete the resource alone, set spec.deletionPolicy to Retain.',
   },
   {
-    reason: 'NotAllowed',
+    reason: 'RefNotPermitted',
     condition: NOT_READY,
     event: 'Warning',
     messages: [
@@ -61,7 +61,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     cure: 'Set the spec back; or make a collection of another name, copy the points and move the alias.',
   },
   {
-    reason: 'FieldsIgnored',
+    reason: 'UnsupportedFields',
     condition: NOT_READY,
     event: 'Warning',
     messages: ['engine <version> ignores <paths>'],

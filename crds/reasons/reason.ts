@@ -94,7 +94,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       cure: `Look at the VecCluster; the ${noun} goes on by itself.`,
     },
     {
-      reason: 'NotAllowed',
+      reason: 'RefNotPermitted',
       condition: NOT_COMPLETE,
       messages: [
         'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster',
@@ -112,7 +112,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       cure: 'Make the Secret that it names.',
     },
     {
-      reason: 'SecretNotUsable',
+      reason: 'InvalidSecret',
       condition: NOT_COMPLETE,
       messages: [
         'Secret <namespace>/<name> has no value in key <key>',

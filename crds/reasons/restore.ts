@@ -85,7 +85,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
 
 /** The VecBackup has the same annotation; its default is its own namespace. */
 function withBackupMessages(reason: Reason): Reason {
-  if (reason.reason !== 'NotAllowed') return reason
+  if (reason.reason !== 'RefNotPermitted') return reason
   return {
     ...reason,
     messages: [

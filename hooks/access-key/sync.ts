@@ -137,11 +137,11 @@ function blocked(
   const existing = observed.children.find(({ metadata }) => metadata.name === name)
   const status = {
     phase,
-    ...(existing !== undefined && reason !== 'NotAllowed' && statusFromSecret(existing)),
+    ...(existing !== undefined && reason !== 'RefNotPermitted' && statusFromSecret(existing)),
     ...(phase === 'Failed' && { error: message }),
   }
   const pending = desiredState(observed, [], status, context, { status: 'False', reason, message })
-  const desired = reason === 'NotAllowed' ? revoked(pending, observed) : pending
+  const desired = reason === 'RefNotPermitted' ? revoked(pending, observed) : pending
   const isNewBlocker = getCondition(observed.accessKey, 'Ready')?.message !== message
   if (CONDITION_ONLY_REASONS.has(reason) || !isNewBlocker) return desired
   const event = { type: 'Warning' as const, reason, message, transition: message }

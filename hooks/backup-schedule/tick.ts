@@ -110,7 +110,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   }
   if (live?.conflictingBackup !== undefined) {
     const message = `VecBackup ${backupName(metadata.name, slot)} is there already and does not belong to this schedule`
-    return { ready: readyFinding('False', 'BackupNameTaken', message) }
+    return { ready: readyFinding('False', 'NameConflict', message) }
   }
   return onSlotDue(observed, slot)
 }
@@ -205,7 +205,7 @@ function clockSkew(lastSlot: Date | undefined, now: Date): ConditionUpdate | und
     return undefined
   }
   const message = `the last slot ${timestamp(lastSlot)} lies ahead of the clock; slots up to it are done`
-  return readyFinding('False', 'ClockBehind', message)
+  return readyFinding('False', 'ClockSkew', message)
 }
 
 function scheduledFinding(): ConditionUpdate {

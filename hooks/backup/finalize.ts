@@ -113,7 +113,7 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
   }
   if (isPastPurgeDeadline(deletion, now)) {
     const message = `namespace ${namespace} ends and ${s3PathOf(backup)} was not emptied in ${PURGE_TIMEOUT_SECONDS} s: what is left there stays`
-    return finalizedWithWarning(deletion, { reason: 'PurgeGivenUp', message }, now)
+    return finalizedWithWarning(deletion, { reason: 'PurgeTimedOut', message }, now)
   }
   if (reader !== undefined) {
     return notPurged(deletion, 'WaitingForRestore', `waits for ${reader}`, RETRY_SECONDS, now)

@@ -57,11 +57,11 @@ export function sync(observed: Observed, context: Context): Decision {
 
   const specError = validateSpec(observed.cluster, observed.statefulSet)
   if (specError !== undefined) {
-    return releaseLease(observed, blocked(observed, context, 'SpecRefused', specError))
+    return releaseLease(observed, blocked(observed, context, 'InvalidSpec', specError))
   }
   const secretError = validateSecrets(referencedSecrets(observed.cluster.spec), observed.secrets)
   if (secretError !== undefined) {
-    return releaseLease(observed, blocked(observed, context, 'SecretNotUsable', secretError))
+    return releaseLease(observed, blocked(observed, context, 'InvalidSecret', secretError))
   }
 
   // The same plan is tried again after a pause; another plan, at once.
@@ -128,7 +128,7 @@ function start(
     const job = upgradeJob(cluster, plan, rbac, context.settings)
     return pending('HelmRunning', runMessage(run), [job])
   } catch (error) {
-    if (error instanceof Rejected) return blocked(observed, context, 'SpecRefused', error.message)
+    if (error instanceof Rejected) return blocked(observed, context, 'InvalidSpec', error.message)
     throw error
   }
 }

@@ -116,7 +116,7 @@ interface ConditionReason {
 function ignoredFailures(paths: string[], version: string): ConditionReason[] {
   if (paths.length === 0) return []
   const message = `engine ${version} ignores ${paths.join(', ')}`
-  return [{ reason: 'FieldsIgnored', message }]
+  return [{ reason: 'UnsupportedFields', message }]
 }
 
 function conclude(

@@ -24,7 +24,7 @@ export interface Blocker {
 export function selectBlocker(blockers: readonly (Blocker | undefined)[]): Blocker | undefined {
   const present = blockers.filter((blocker) => blocker !== undefined)
   return (
-    present.find(({ reason }) => reason === 'NotAllowed') ??
+    present.find(({ reason }) => reason === 'RefNotPermitted') ??
     present.find(({ terminal }) => terminal === true) ??
     present[0]
   )
@@ -87,7 +87,7 @@ export function secretTypeBlocker(
   const type = secret?.type ?? 'Opaque'
   if (isCredentialType(type, keys)) return undefined
   return {
-    reason: 'SecretNotUsable',
+    reason: 'InvalidSecret',
     message: `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,
   }
 }
@@ -103,7 +103,7 @@ export function secretBlocker(
   const missing = keys.find((key) => !hasValue(secret.data?.[key]))
   return missing === undefined
     ? undefined
-    : { reason: 'SecretNotUsable', message: `${label} has no value in key ${missing}` }
+    : { reason: 'InvalidSecret', message: `${label} has no value in key ${missing}` }
 }
 
 export function hasValue(value: string | undefined): boolean {

@@ -84,7 +84,7 @@ function withRunningJob<Observed extends ObservedDataJob, Status>(
   const { kind, observed, context } = syncContext
   const { settings } = context
   const blocker = kind.firstBlocker(observed, settings)
-  if (blocker?.reason === 'NotAllowed') return accessRevoked(syncContext, job, blocker)
+  if (blocker?.reason === 'RefNotPermitted') return accessRevoked(syncContext, job, blocker)
   const { sideEffects, ...update } = watchJob(
     job,
     {

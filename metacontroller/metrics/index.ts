@@ -73,7 +73,7 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'ans
     },
   })
   const invalidAnswers = new Counter({
-    name: 'vec_operator_guard_refusals_total',
+    name: 'vec_operator_invalid_answers_total',
     help: 'Answers the guard kept from the wire; each one is a defect.',
     labelNames: ['route'],
     registers: [registry],

@@ -119,9 +119,9 @@ t.test('what is done after a failure is a retry: a warning with the reason', asy
 
 t.test('what only a user can change is refused: a warning with the reason', async (t) => {
   const { logged } = stage()
-  const refused = applied('SpecRefused', 'spec.config.tls.cert is set by spec.tls: remove it')
+  const refused = applied('InvalidSpec', 'spec.config.tls.cert is set by spec.tls: remove it')
   t.match(await logged(() => ({ status: refused, children: [] })), [
-    { level: WARNING, reason: 'SpecRefused', message: /spec\.config\.tls\.cert/, msg: 'refused' },
+    { level: WARNING, reason: 'InvalidSpec', message: /spec\.config\.tls\.cert/, msg: 'refused' },
   ])
 })
 

@@ -99,7 +99,7 @@ const elsewhere: Scenario = {
     await world.patch(cluster, { metadata: { annotations } })
     const second = backupResource('VecBackup', { namespace: ours, name: 'second' }, bucket)
     await world.apply(second.of({ clusterRef }))
-    const waiting = await untilSaid(world, second.reference, 'NotAllowed')
+    const waiting = await untilSaid(world, second.reference, 'RefNotPermitted')
     t.equal(backupStatus(waiting).phase, 'Pending')
     t.match(said(waiting)?.message, `cluster ${theirs}/a does not allow namespace ${ours}`)
     await world.patch(cluster, { metadata: { annotations: allowed } })

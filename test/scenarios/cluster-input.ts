@@ -95,7 +95,7 @@ const keyProblems: Scenario = {
         (object) => words.test(conditionIn(object, 'Applied')?.message ?? ''),
         180,
       )
-      t.match(conditionIn(found, 'Applied'), { status: 'False', reason: 'SecretNotUsable' })
+      t.match(conditionIn(found, 'Applied'), { status: 'False', reason: 'InvalidSecret' })
     }
     await says(/Secret key does not exist/)
     await world.apply(keySecret(namespace, { other: 'x' }))
@@ -127,7 +127,7 @@ const tlsSecret: Scenario = {
     })
     const tls = { enabled: true, secretRef: { name: 'cert' } }
     const reference = await makeCluster(world, namespace, 'a', { tls })
-    const found = await untilReason(world, reference, 'SecretNotUsable')
+    const found = await untilReason(world, reference, 'InvalidSecret')
     t.match(
       conditionIn(found, 'Applied')?.message,
       'spec.tls.secretRef: Secret cert has an empty key tls.crt',
@@ -160,7 +160,7 @@ const snapshotVolume: Scenario = {
     const namespace = await world.namespace('volume')
     const reference = await running(world, namespace, 'a')
     await world.patch(reference, { spec: { snapshotPersistence: { enabled: true } } })
-    const found = await untilReason(world, reference, 'SpecRefused')
+    const found = await untilReason(world, reference, 'InvalidSpec')
     t.match(conditionIn(found, 'Applied')?.message, /^spec\.snapshotPersistence\.enabled is fixed/)
     t.equal(phaseOf(found), 'Running')
     t.equal((await jobsIn(world, namespace)).length, 1)
@@ -176,7 +176,7 @@ const bypass: Scenario = {
     const reference = await makeCluster(world, namespace, 'a', {
       config: { service: { http_port: 1 } },
     })
-    const found = await untilReason(world, reference, 'SpecRefused')
+    const found = await untilReason(world, reference, 'InvalidSpec')
     t.equal(
       conditionIn(found, 'Applied')?.message,
       'spec.config.service.http_port is 1, but the Service of the chart has 6333: remove the entry',

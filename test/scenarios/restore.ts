@@ -115,8 +115,8 @@ const guest: Scenario = {
     await world.apply(allowed.of(spec))
     const waiting = await world.waitFor(
       allowed.reference,
-      'NotAllowed',
-      (object) => allowed.statusOf(object).conditions?.[0]?.reason === 'NotAllowed',
+      'RefNotPermitted',
+      (object) => allowed.statusOf(object).conditions?.[0]?.reason === 'RefNotPermitted',
       180,
     )
     t.match(allowed.statusOf(waiting), {

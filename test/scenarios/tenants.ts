@@ -18,7 +18,7 @@ import {
 
 const KEYED = { apiKey: { autoGenerate: true, jwtRbac: true } }
 const FORBIDDEN = { message: /cannot|forbidden/ }
-const NOT_ALLOWED = /NotAllowed|does not allow namespace/
+const NOT_ALLOWED = /RefNotPermitted|does not allow namespace/
 const VECTORS = { vectors: [{ size: 4, distance: 'Dot' }] }
 /** The service's memory of Secrets, and a look at every resource. */
 const LATER_SECONDS = 90
@@ -226,7 +226,7 @@ const reader: Scenario = {
         storage: { s3 },
       })
       await attacker.create(backup.object)
-      await untilTold(world, backup.reference, /SecretNotUsable: .* is of type /)
+      await untilTold(world, backup.reference, /InvalidSecret: .* is of type /)
       const migration = manifest('VecMigration', own, `of-${name}`, {
         source: {
           endpoint: {
@@ -237,7 +237,7 @@ const reader: Scenario = {
         targetClusterRef: { name: 'a' },
       })
       await attacker.create(migration.object)
-      await untilTold(world, migration.reference, /SecretNotUsable: .* is of type /)
+      await untilTold(world, migration.reference, /InvalidSecret: .* is of type /)
     }
     t.strictSame(bucket.calls(), [])
     t.strictSame(await world.list('batch/v1', 'Job', own).then(dataJobs), [])

@@ -155,9 +155,9 @@ t.test('who is not allowed is told by which annotation, and once', async (t) => 
   const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
   const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
   const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
-  t.strictSame(statusFields(desired), ['Failed', 'False', 'NotAllowed', message])
+  t.strictSame(statusFields(desired), ['Failed', 'False', 'RefNotPermitted', message])
   t.equal(desired.status.error, message)
-  t.match(desired.events, [{ type: 'Warning', reason: 'NotAllowed', message }])
+  t.match(desired.events, [{ type: 'Warning', reason: 'RefNotPermitted', message }])
   const told = { ...accessKey(spec), status: desired.status }
   t.strictSame(reasons(await sync(observed({ accessKey: told, cluster: theirs }), context)), [])
 })

@@ -19,7 +19,7 @@ t.test('a VecBackup of that name which is not ours stays untouched and is named'
   const desired = await tick(stage, '2026-03-01T03:00:00Z')
   t.strictSame(desired.children, [])
   t.match(desired.status.conditions, [
-    { status: 'False', reason: 'BackupNameTaken', message: /^VecBackup nightly-20260301-030000 / },
+    { status: 'False', reason: 'NameConflict', message: /^VecBackup nightly-20260301-030000 / },
   ])
   t.equal(desired.status.lastScheduleTime, undefined)
 })

@@ -163,7 +163,7 @@ const table: Row[] = [
     last,
     children: [done],
     now: '2026-03-01T08:00:00Z',
-    reason: 'ClockBehind',
+    reason: 'ClockSkew',
   },
   {
     title: 'the clock went back by seconds',

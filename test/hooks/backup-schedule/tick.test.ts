@@ -62,7 +62,7 @@ t.test('a clock that is behind the last slot by more than a minute is told of', 
     ready(decide(observed({}, { lastSlot: new Date(lastSlot) }), NOON))
   t.strictSame(at('2026-03-01T12:01:00Z')[1], 'Scheduled')
   t.strictSame(at('2026-03-01T12:01:01Z'), [
-    ...['False', 'ClockBehind'],
+    ...['False', 'ClockSkew'],
     'the last slot 2026-03-01T12:01:01Z lies ahead of the clock; slots up to it are done',
   ])
 })
@@ -88,7 +88,7 @@ t.test('every reason not to make a backup is told in words', async (t) => {
   const { schedule: same } = observed({})
   const live = { schedule: same, backups: [], namesake: taken }
   t.strictSame(ready(decide(observed({}, { ...last, live }), NOON)), [
-    ...['False', 'BackupNameTaken'],
+    ...['False', 'NameConflict'],
     `VecBackup ${taken.metadata.name} is there already and does not belong to this schedule`,
   ])
 })

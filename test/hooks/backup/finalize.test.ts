@@ -304,7 +304,7 @@ t.test('in a namespace that ends it gives up after 10 minutes, saying so in the 
   const given = await callHook('finalize', late, ends)
   t.equal(given.desired.finalized, true)
   t.strictSame(given.written, [
-    'event PurgeGivenUp',
+    'event PurgeTimedOut',
     'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
   ])
   const alive = await callHook('finalize', late, { ...ends, namespaceEnds: async () => false })

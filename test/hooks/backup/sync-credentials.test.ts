@@ -157,7 +157,7 @@ t.test('a permission that is withdrawn stops the Job and takes its credentials b
     decision.deleteCopies?.map((copy) => copy.name),
     [`${name}-engine`, `${name}-tls`],
   )
-  t.match(decision.status.conditions, [{ status: 'False', reason: 'NotAllowed' }])
+  t.match(decision.status.conditions, [{ status: 'False', reason: 'RefNotPermitted' }])
   t.equal(decision.children.length, observed.children.length, 'no child is lost')
 })
 

@@ -45,14 +45,14 @@ const missing: [string, Partial<Observed>, string, string][] = [
   [
     'secret access key',
     { secrets: { bucket: secret({ CLOUD_ACCESS_KEY_ID: 'id', CLOUD_SECRET_ACCESS_KEY: '' }) } },
-    'SecretNotUsable',
+    'InvalidSecret',
     'Secret ns/s3 has no value in key CLOUD_SECRET_ACCESS_KEY',
   ],
   ...['kubernetes.io/service-account-token', 'kubernetes.io/tls', 'helm.sh/release.v1'].map(
     (type): [string, Partial<Observed>, string, string] => [
       `credentials, for the Secret is of type ${type}`,
       { secrets: { bucket: { ...bucketKeys, type } } },
-      'SecretNotUsable',
+      'InvalidSecret',
       `Secret ns/s3 is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,
     ],
   ),
@@ -68,7 +68,7 @@ const missing: [string, Partial<Observed>, string, string][] = [
       cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }),
       secrets: { bucket: bucketKeys, engine: bare },
     },
-    'SecretNotUsable',
+    'InvalidSecret',
     'Secret ns/vec-a-apikey has no value in key api-key',
   ],
   [
@@ -77,7 +77,7 @@ const missing: [string, Partial<Observed>, string, string][] = [
       cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }),
       secrets: { bucket: bucketKeys, engine: keySecret('') },
     },
-    'SecretNotUsable',
+    'InvalidSecret',
     'Secret ns/vec-a-apikey has no value in key api-key',
   ],
 ]
@@ -104,7 +104,7 @@ t.test(
     const own = backup({ spec: { storage: { s3: { ...s3, credentialsSecretRef } } } })
     t.strictSame(statusSummary(sync(ready({ backup: own, secrets: { bucket } }), context)), [
       'Pending',
-      'SecretNotUsable',
+      'InvalidSecret',
       'Secret ns/s3 has no value in key own',
     ])
   },
@@ -118,7 +118,7 @@ t.test('a backup waits until the cluster allows its namespace', async (t) => {
   const message = `cluster ns/a does not allow namespace far: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
   t.strictSame(decision.status, {
     phase: 'Pending',
-    conditions: complete('False', 'NotAllowed', message),
+    conditions: complete('False', 'RefNotPermitted', message),
   })
   t.equal(decision.resyncAfterSeconds, 30)
   t.equal(createdJob(decision), undefined)

@@ -89,7 +89,7 @@ t.test('an obstacle in the spec stops helm with a condition naming the field', a
   t.equal(createdJob(desired), undefined)
   t.strictSame(condition(desired, 'Applied'), [
     'False',
-    'SpecRefused',
+    'InvalidSpec',
     'spec.config.cluster.enabled is false, but spec.cluster.enabled has true: remove the entry',
   ])
   t.equal(desired.resyncAfterSeconds, 30)
@@ -102,7 +102,7 @@ t.test('a missing key Secret installs nothing; the condition names Secret and ke
   t.equal(createdJob(desired), undefined)
   t.strictSame(condition(desired, 'Applied'), [
     'False',
-    'SecretNotUsable',
+    'InvalidSecret',
     'spec.apiKey.secretRef: Secret key does not exist',
   ])
 })
@@ -129,7 +129,7 @@ t.test('operator start: one helm upgrade per cluster, asked for by the start mar
 t.test('a plan over 96 KiB is refused naming the field', async (t) => {
   const noise = Array.from({ length: 40_000 }, (_, index) => Math.sin(index).toString(36))
   const desired = sync(ready({ cluster: cluster({ spec: { config: { noise } } }) }), context)
-  t.equal(condition(desired, 'Applied')?.[1], 'SpecRefused')
+  t.equal(condition(desired, 'Applied')?.[1], 'InvalidSpec')
   t.match(condition(desired, 'Applied')?.[2], /^spec\.config is too large: \d+ of 98304 bytes/)
 })
 

@@ -107,7 +107,7 @@ t.test('what the engine ignores is a failure of its own', async (t) => {
   const { parent } = await ignoring()
   t.match(phaseAndReasons(parent.status ?? {}), [
     'Failed',
-    'FieldsIgnored',
+    'UnsupportedFields',
     /ignores hnsw\.unknown, /,
   ])
 })
@@ -145,7 +145,7 @@ t.test('all that cannot be is told in one message', async (t) => {
   stage.engine.aliasTargets.set('live', 'v1')
   stage.otherCollections = [collection({ aliases: ['live'] }, { name: 'v1' })]
   t.strictSame(phaseAndReasons(await stage.syncUntilStable()), [
-    ...['Failed', 'FieldsIgnored'],
+    ...['Failed', 'UnsupportedFields'],
     'engine 1.18.3 ignores hnsw.unknown; alias live is claimed by VecCollection ns/v1 and points at collection v1',
   ])
 })

@@ -184,7 +184,10 @@ t.test('a cluster may name the namespaces that may use its key', async (t) => {
   const elsewhere = cluster({ annotations: { 'vec-operator.dev/allow-from': 'one, two' } })
   elsewhere.metadata.namespace = 'else'
   stage.cluster = elsewhere
-  t.match((await stage.sync()).status, { phase: 'Failed', conditions: [{ reason: 'NotAllowed' }] })
+  t.match((await stage.sync()).status, {
+    phase: 'Failed',
+    conditions: [{ reason: 'RefNotPermitted' }],
+  })
   t.equal((await stage.finalize()).finalized, true)
   t.strictSame(stage.engine.calls, [])
 })

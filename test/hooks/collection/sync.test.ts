@@ -67,7 +67,7 @@ t.test('a cluster may be used from any namespace unless it names those that may'
   }
   t.equal(reasonBy()[0], 'Reconciling')
   t.strictSame(reasonBy({ 'vec-operator.dev/allow-from': 'others' }), [
-    'NotAllowed',
+    'RefNotPermitted',
     'cluster far/a does not allow namespace ns: add it to the annotation vec-operator.dev/allow-from of the cluster',
   ])
 })

@@ -12,7 +12,7 @@ t.test('a Secret serves only with a value in each of the keys', async (t) => {
     message: 'Secret ns/s not found',
   })
   const without = (key: string) => ({
-    reason: 'SecretNotUsable',
+    reason: 'InvalidSecret',
     message: `Secret ns/s has no value in key ${key}`,
   })
   t.strictSame(lack(secret({ one: '1' })), without('other'))
@@ -31,7 +31,7 @@ t.test('a session token that is named must be in the Secret; by default it may b
   t.equal(lack(undefined, { id: '1', secret: '2' }), undefined)
   t.equal(lack('token', { id: '1', secret: '2', token: '3' }), undefined)
   t.strictSame(lack('token', { id: '1', secret: '2' }), {
-    reason: 'SecretNotUsable',
+    reason: 'InvalidSecret',
     message: 'Secret ns/s has no value in key token',
   })
 })

@@ -130,7 +130,7 @@ t.test('Secrets of other purposes are no credentials of a source', async (t) => 
   }
   t.equal(lack('Opaque'), undefined)
   t.match(lack('kubernetes.io/service-account-token')?.message, /^Secret ns\/old is of type kub/)
-  t.match(lack('kubernetes.io/tls')?.reason, 'SecretNotUsable')
+  t.match(lack('kubernetes.io/tls')?.reason, 'InvalidSecret')
   t.equal(lack('Opaque', 'kubernetes.io/tls', 'ca.crt'), undefined, 'a CA of cert-manager')
-  t.match(lack('Opaque', 'kubernetes.io/tls', 'tls.key')?.reason, 'SecretNotUsable')
+  t.match(lack('Opaque', 'kubernetes.io/tls', 'tls.key')?.reason, 'InvalidSecret')
 })

@@ -61,7 +61,7 @@ const MISSING: [string, Partial<Observed>, string, string][] = [
       migration: migration({ spec: { source: ENDPOINT } }),
       secrets: { 'source-engine': secret({ token: 'k' }), 'source-tls': secret({ other: 'x' }) },
     },
-    'SecretNotUsable',
+    'InvalidSecret',
     'Secret ns/old-ca has no value in key bundle.pem',
   ],
 ]
@@ -188,7 +188,10 @@ t.test('a migration waits until both clusters allow its namespace', async (t) =>
     context,
   )
   const message = /cluster other\/b does not allow namespace ns/
-  t.match(decision.status, { phase: 'Pending', conditions: [{ reason: 'NotAllowed', message }] })
+  t.match(decision.status, {
+    phase: 'Pending',
+    conditions: [{ reason: 'RefNotPermitted', message }],
+  })
   t.equal(decision.resyncAfterSeconds, 30)
   t.equal(createdJob(decision), undefined)
 })

@@ -63,7 +63,7 @@ const waits: [string, Partial<Observed>, string, string][] = [
   [
     'Secret of the bucket lacks a key',
     { secrets: { bucket: secret({ CLOUD_ACCESS_KEY_ID: 'id' }) } },
-    'SecretNotUsable',
+    'InvalidSecret',
     'Secret ns/s3 has no value in key CLOUD_SECRET_ACCESS_KEY',
   ],
   [
@@ -115,7 +115,10 @@ const permissions: [string, Partial<Observed>, RegExp][] = [
 for (const [title, parts, message] of permissions) {
   t.test(`${title}, and the restore waits for that`, async (t) => {
     const decision = sync(ready(parts), context)
-    t.match(decision.status, { phase: 'Pending', conditions: [{ reason: 'NotAllowed', message }] })
+    t.match(decision.status, {
+      phase: 'Pending',
+      conditions: [{ reason: 'RefNotPermitted', message }],
+    })
     t.notOk('completionTime' in decision.status)
     t.equal(createdJob(decision), undefined)
     t.equal(decision.resyncAfterSeconds, 30)

@@ -109,7 +109,7 @@ t.test('doctor finds a hook service and an engine behind which there is no pod',
 t.test('doctor says why a cluster is not installed, and asks no engine', async (t) => {
   const { type, api, cluster } = await installOperator(t, { ...COMPLETE, readyz: 503 })
   const message = 'spec.apiKey.secretRef: Secret none does not exist'
-  const applied = { type: 'Applied', status: 'False', reason: 'SecretNotUsable', message }
+  const applied = { type: 'Applied', status: 'False', reason: 'InvalidSecret', message }
   const conditions = [{ ...applied, lastTransitionTime: START.toISOString() }]
   await api.patch(cluster, { status: { phase: null, conditions } }, { subresource: 'status' })
   const { code, out } = await type('doctor')

@@ -70,10 +70,10 @@ t.test('what waits for a person says what to do about it', async (t) => {
     clusterManifest(namespace, 'stuck', { version: world.versions.newer, apiKey: { secretRef } }),
   )
   const stuck = clusterReference(namespace, 'stuck')
-  await untilReason(world, stuck, 'SecretNotUsable')
+  await untilReason(world, stuck, 'InvalidSecret')
   const { out } = await type('status', 'qc/stuck')
   t.match(out, new RegExp(`^VecCluster ${namespace}/stuck {2}Pending {2}\\(\\S+ old\\)\\n`))
-  t.match(out, /\nSecretNotUsable: /)
+  t.match(out, /\nInvalidSecret: /)
   t.notMatch((await type('status', 'qc/docs')).out, /\nUpToDate: /, 'nothing is to be done')
   await world.delete(stuck)
 })

@@ -70,7 +70,7 @@ t.test('an answer that the guard keeps from the wire is counted by its route', a
   const answer = await server.inject({ method: 'POST', url: '/vecclusters/sync', payload })
   t.equal(answer.statusCode, 500)
   const text = await told.text()
-  t.match(text, 'vec_operator_guard_refusals_total{route="/vecclusters/sync"} 1')
+  t.match(text, 'vec_operator_invalid_answers_total{route="/vecclusters/sync"} 1')
   t.match(text, 'vec_operator_hook_requests_total{kind="VecCluster",hook="sync",code="500"} 1')
   t.match(text, 'vec_operator_build_info{version="0.1.0"} 1')
 })
