@@ -185,7 +185,7 @@ function createDependencies(
         import('./clients/s3/credentials.ts'),
       ])
       const credentials = mountedBucketCredentials(bucketTarget.credentialsSecretRef, env)
-      const rotation = { rotationMs: ROTATION_MS, waiting: onWaiting }
+      const rotation = { rotationMs: ROTATION_MS, onWaiting }
       return new Bucket({ target: bucketTarget, credentials, time, log, memoryBytes, ...rotation })
     },
     reporter: new Reporter({ kubernetes, target, verb, podUid, jobUid, time, log, signal }),

@@ -110,7 +110,7 @@ async function countShardPoints(
     shardsByNode.map(([node, ofNode]) => ofNode.map(({ shardId }) => ({ node, shardId }))),
     MAX_PARALLEL_NODES,
     async ({ node, shardId }) => {
-      const scope = { collection: name, shard: shardId, atMost: pointsCount }
+      const scope = { collection: name, shard: shardId, upperBound: pointsCount }
       try {
         const count = await countPoints(engineForPod(context, node), scope, signal)
         if (count.isExact) points.set(shardId, count.points)

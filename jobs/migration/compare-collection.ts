@@ -134,7 +134,7 @@ async function readPair(
       const request = {
         limit,
         offset,
-        until: partition.until,
+        endId: partition.until,
         shardKey: partition.shardKey,
         maxBytes,
       }
@@ -242,7 +242,7 @@ async function findDeleted(
   const sourceIds = new Set(parseItems(source).map(({ id }) => id))
   const { target, tools } = context
   const addRemaining = async (ids: string[]) => {
-    const options = { shardKey, bare: true } as const
+    const options = { shardKey, idsOnly: true } as const
     const remaining = await withBackoff(context, () =>
       target.points.retrieve(targetName, ids, options, tools.signal),
     )

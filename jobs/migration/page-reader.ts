@@ -106,7 +106,7 @@ export async function readPage(
     try {
       // One point that has all the room is read whatever its size: there is nothing smaller.
       const maxBytes = limit === 1 && byteLimit === MAX_BUFFERED_BYTES ? Infinity : byteLimit
-      const request = { limit, offset, until, shardKey, maxBytes }
+      const request = { limit, offset, endId: until, shardKey, maxBytes }
       const page = await withBackoff(context, () =>
         source.points.scroll(name, request, tools.signal),
       )

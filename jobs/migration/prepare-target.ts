@@ -76,7 +76,7 @@ async function countPointsBefore(
   context: RunContext,
 ): Promise<number> {
   const { target, tools } = context
-  const request = { limit: 1, bare: true } as const
+  const request = { limit: 1, idsOnly: true } as const
   const first = await withBackoff(context, () => target.points.scroll(name, request, tools.signal))
   return first.count === 0 ? 0 : Math.max(1, live.points_count ?? 1)
 }

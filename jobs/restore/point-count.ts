@@ -250,12 +250,12 @@ async function countShards(item: RestoreItem, ids: number[], context: RunContext
     ),
   )
   const groups = placements.map(({ local_shards }, node) =>
-    local_shards.flatMap(({ shard_id: shard, points_count: atMost }) =>
-      counts.has(shard) ? [{ node, shard, atMost }] : [],
+    local_shards.flatMap(({ shard_id: shard, points_count: upperBound }) =>
+      counts.has(shard) ? [{ node, shard, upperBound }] : [],
     ),
   )
-  await runGroupsConcurrently(groups, NODE_CONCURRENCY, async ({ node, shard, atMost }) => {
-    const scope = { collection: name, shard, atMost }
+  await runGroupsConcurrently(groups, NODE_CONCURRENCY, async ({ node, shard, upperBound }) => {
+    const scope = { collection: name, shard, upperBound }
     counts.get(shard)?.set(node, await countOnNode(node, scope, context))
   })
   return counts

@@ -105,7 +105,7 @@ export interface BucketDependencies {
   secret: (namespace: string, name: string) => Promise<Secret | undefined>
   clock: Clock
   log: Logger
-  called?: OnCall
+  onCall?: OnCall
   /** Tenants choose the address, and the service is nobody's namespace. */
   guard?: AddressGuard | undefined
 }
@@ -115,7 +115,7 @@ const MAX_ATTEMPTS = 2
 
 /** Whoever opens it closes it. */
 export async function openBucket(
-  { secret, clock, log, called, guard }: BucketDependencies,
+  { secret, clock, log, onCall, guard }: BucketDependencies,
   namespace: string,
   target: S3Target,
 ): Promise<Bucket> {
@@ -128,7 +128,7 @@ export async function openBucket(
   }
   return new S3Bucket({
     ...{ target, credentials, time: clock, log, guard, attempts: MAX_ATTEMPTS },
-    ...(called !== undefined && { onCall: called }),
+    ...(onCall !== undefined && { onCall }),
   })
 }
 

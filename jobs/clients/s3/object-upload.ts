@@ -75,7 +75,7 @@ export class ObjectUpload {
     // What TLS brings as it was sent, and the store checks by a signed checksum, needs no second hash.
     const payload = this.#isOverTls() ? UNSIGNED_PAYLOAD : await sha256Hex(body)
     const input = { ...this.#target, UploadId: uploadId, PartNumber: number, ...checksum }
-    const options = { ...timeLimits(body), stop: partSignal }
+    const options = { ...timeLimits(body), partSignal }
     const { ETag, ChecksumCRC32 } = await this.#call(
       `PUT PART ${number}`,
       options,
@@ -99,7 +99,7 @@ export class ObjectUpload {
     const { uploadId } = await this.start()
     const input = { ...this.#target, UploadId: uploadId, MultipartUpload: { Parts: parts } }
     const timeoutMs = COMPLETE_MS + Math.ceil(bytes / COPIED_BYTES_PER_MS)
-    const options = { timeoutMs, silentMs: timeoutMs }
+    const options = { timeoutMs, idleMs: timeoutMs }
     try {
       await this.#call('COMPLETE UPLOAD', options, (client, abortSignal) =>
         client.send(new CompleteMultipartUploadCommand(input), { abortSignal }),
@@ -183,7 +183,7 @@ export class ObjectUpload {
 
   #call<Result>(
     name: string,
-    { partSignal, ...options }: { timeoutMs?: number; silentMs?: number; partSignal?: AbortSignal },
+    { partSignal, ...options }: { timeoutMs?: number; idleMs?: number; partSignal?: AbortSignal },
     send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
     const signals = [this.#signal, partSignal].filter((signal) => signal !== undefined)
@@ -196,9 +196,9 @@ export class ObjectUpload {
   }
 }
 
-function timeLimits(body: Buffer): { timeoutMs: number; silentMs: number } {
+function timeLimits(body: Buffer): { timeoutMs: number; idleMs: number } {
   const timeoutMs = PART_MS * Math.max(1, Math.ceil(body.length / DEFAULT_PART_BYTES))
-  return { timeoutMs, silentMs: PART_IDLE_MS }
+  return { timeoutMs, idleMs: PART_IDLE_MS }
 }
 
 /** For each attempt anew: pieces are given out once. */
