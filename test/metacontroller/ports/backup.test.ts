@@ -48,7 +48,7 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
     secret: cachedSecretReader(kubernetes, () => clock.now()),
     clock: { now: () => clock.now(), sleep: async (ms) => void sleeps.push(ms) },
     log: pino({ level: 'warn' }, { write }),
-    called: ({ status }) => statuses.push(status),
+    onCall: ({ status }) => statuses.push(status),
   })
   const makeSecret = (stringData: Record<string, string> = KEYS) =>
     api.create({ apiVersion: 'v1', kind: 'Secret', metadata: metadataOf('bucket'), stringData })
