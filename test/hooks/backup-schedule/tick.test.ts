@@ -35,10 +35,10 @@ t.test(
     const made = { ...before, metadata: { ...before.metadata, uid: 'uid-of-another' } }
     for (const now of [changed, deleted, made, undefined]) {
       const live = { backups: [], ...(now !== undefined && { schedule: now }) }
-      const nothing = { drop: [], mark: [], held: [] }
+      const nothing = { prune: [], annotate: [], lastCopies: [] }
       t.strictSame(decide({ ...shown, live }, NOON), {
         ...nothing,
-        isEarly: true,
+        requeueSoon: true,
         ready: SCHEDULED,
       })
     }
@@ -86,7 +86,7 @@ t.test('every reason not to make a backup is told in words', async (t) => {
     `the slot 2026-03-01T12:00:00Z waits for backup ${running.metadata.name}: concurrencyPolicy is Forbid`,
   ])
   const { schedule: same } = observed({})
-  const live = { schedule: same, backups: [], namesake: taken }
+  const live = { schedule: same, backups: [], conflictingBackup: taken }
   t.strictSame(ready(decide(observed({}, { ...last, live }), NOON)), [
     ...['False', 'NameConflict'],
     `VecBackup ${taken.metadata.name} is there already and does not belong to this schedule`,

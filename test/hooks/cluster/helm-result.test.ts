@@ -23,8 +23,8 @@ t.test('a Job that ended without a word has crashed once 30 s are over', async (
     reason: 'JobCrashed',
     message: 'Job crashed 3 times',
     plan: 'p',
-    at: ago(30),
-    refused: false,
+    failedAt: ago(30),
+    rejected: false,
   })
   t.match(failureWith({ ended: ['Complete', 30] }), { message: 'Job crashed 1 times' })
 })
@@ -39,12 +39,12 @@ t.test('what a report tells of a failure is told on; what it leaves out has word
   const told = { ...report, reason: 'NoChart', message: 'no such chart' }
   const job = { ended: ['Failed', 5] } satisfies JobOverrides
   t.strictSame(failureWith(job, progress({ ...told, state: 'Refused' })), {
-    ...{ reason: 'NoChart', message: 'no such chart', plan: 'p', at: ago(7) },
-    refused: true,
+    ...{ reason: 'NoChart', message: 'no such chart', plan: 'p', failedAt: ago(7) },
+    rejected: true,
   })
   t.strictSame(failureWith(job, progress({ ...report, state: 'Failed' })), {
-    ...{ reason: 'HelmFailed', message: 'the helm run failed', plan: 'p', at: ago(7) },
-    refused: false,
+    ...{ reason: 'HelmFailed', message: 'the helm run failed', plan: 'p', failedAt: ago(7) },
+    rejected: false,
   })
   t.equal(failureWith(job, progress({ ...told, state: 'Done' })), undefined)
 })

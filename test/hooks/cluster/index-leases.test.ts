@@ -57,7 +57,7 @@ t.test('a run takes the Lease for its number, and its Job is made once it holds 
   ])
   t.equal(taking.resyncAfterSeconds, 2)
   const [taken] = taking.leases ?? []
-  t.match(taken, { act: 'take', lease: { spec: { holderIdentity: OWN_HOLDER } } })
+  t.match(taken, { action: 'take', lease: { spec: { holderIdentity: OWN_HOLDER } } })
   t.equal(taken?.lease.metadata.annotations?.[ANNOTATIONS.run], '1')
   const holding = sync(
     withPendingRun({ leases: { write, backup: heldLease(OWN_HOLDER, 1) } }),

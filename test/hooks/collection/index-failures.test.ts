@@ -5,10 +5,10 @@ import { cluster, settings } from '../../builders.ts'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection } from './stage.ts'
 
-const timeout = (applied = false, stays = false) => ({
+const timeout = (applied = false, persists = false) => ({
   error: engineError(500, 'Waiting for consensus operation commit failed'),
   applied,
-  stays,
+  persists,
 })
 
 t.test('cluster not found: retried in 30 s, no phase change', async (t) => {
