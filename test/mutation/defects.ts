@@ -14,15 +14,15 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a purge reports done although the store refused to delete some objects',
     file: 'jobs/clients/s3/bucket.ts',
-    original: 'if (refused !== undefined) {\n      throw new StorageError(\n        `DELETE',
-    replacement: 'if (refused === null) {\n      throw new StorageError(\n        `DELETE',
+    original: 'if (failed !== undefined) {\n      throw new StorageError(\n        `DELETE',
+    replacement: 'if (failed === null) {\n      throw new StorageError(\n        `DELETE',
     test: 'test/jobs/clients/s3/bucket.test.ts',
   },
   {
     title: 'only the first page of unfinished uploads is looked at',
     file: 'jobs/clients/s3/bucket.ts',
-    original: 'if (next === undefined) return found\n      this.#refuseCircle(prefix, JSON',
-    replacement: 'if (next !== null) return found\n      this.#refuseCircle(prefix, JSON',
+    original: 'if (next === undefined) return uploads\n      this.#requireProgress(prefix, JSON',
+    replacement: 'if (next !== null) return uploads\n      this.#requireProgress(prefix, JSON',
     test: 'test/jobs/clients/s3/bucket.test.ts',
   },
   {
@@ -35,7 +35,7 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'two that write at once, of which the store refuses one: the refusal is an error',
     file: 'jobs/clients/s3/bucket.ts',
-    original: 'return status === 412 || AT_ONCE.has(reason)',
+    original: 'return status === 412 || WRITE_CONFLICTS.has(reason)',
     replacement: 'return status === 412',
     test: 'test/jobs/clients/s3/bucket.test.ts',
   },
@@ -50,8 +50,9 @@ export const DEFECTS: readonly Defect[] = [
     title: 'the comparison of a migration reads no vectors',
     file: 'jobs/clients/engine/points.ts',
     original:
-      'ids: ids.map(raw),\n      with_payload: bare !== true,\n      with_vector: bare !== true',
-    replacement: 'ids: ids.map(raw),\n      with_payload: bare !== true,\n      with_vector: false',
+      'ids: ids.map(rawJson),\n      with_payload: idsOnly !== true,\n      with_vector: idsOnly !== true',
+    replacement:
+      'ids: ids.map(rawJson),\n      with_payload: idsOnly !== true,\n      with_vector: false',
     test: 'test/jobs/migration/verify.test.ts',
   },
   {
@@ -71,8 +72,8 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a migration holds any number of bytes in memory',
     file: 'jobs/migration/page-reader.ts',
-    original: 'IN_FLIGHT_BYTES = 40 * 1024 * 1024',
-    replacement: 'IN_FLIGHT_BYTES = 4096 * 1024 * 1024',
+    original: 'MAX_BUFFERED_BYTES = 40 * 1024 * 1024',
+    replacement: 'MAX_BUFFERED_BYTES = 4096 * 1024 * 1024',
     test: 'test/jobs/migration/byte-budget.test.ts',
   },
   {
@@ -106,15 +107,15 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'changes of a cluster are given no time-out of the engine',
     file: 'jobs/clients/engine/recovery.ts',
-    original: '/cluster?timeout=${CREATE_SECONDS}`',
+    original: '/cluster?timeout=${CREATE_TIMEOUT_SECONDS}`',
     replacement: '/cluster`',
     test: 'test/jobs/clients/engine/wire.test.ts',
   },
   {
     title: 'calls that need an agreement of the nodes end before the engine gives up',
     file: 'jobs/clients/engine/recovery.ts',
-    original: 'AGREED_CALL_MS = (CREATE_SECONDS + 5) * 1000',
-    replacement: 'AGREED_CALL_MS = (CREATE_SECONDS - 30) * 1000',
+    original: 'CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000',
+    replacement: 'CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS - 30) * 1000',
     test: 'test/jobs/clients/engine/wire.test.ts',
   },
   {
@@ -127,22 +128,22 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a copy that stopped being Active while its snapshot was made counts',
     file: 'jobs/backup/node-snapshot.ts',
-    original: 'if (doubt !== undefined) {',
-    replacement: 'if (doubt === null) {',
+    original: 'if (change !== undefined) {',
+    replacement: 'if (change === null) {',
     test: 'test/jobs/backup/topology.test.ts',
   },
   {
     title: 'the collections to back up are those of one node, whatever the others list',
     file: 'jobs/cluster-consistency.ts',
-    original: 'if (others.every((names) => sameText(names, first ?? []))) return undefined',
+    original: 'if (others.every((names) => sameNames(names, first ?? []))) return undefined',
     replacement: 'if (others !== null) return undefined',
     test: 'test/jobs/cluster-consistency.test.ts',
   },
   {
     title: 'a part.json that was written by others decides what is deleted on a node',
     file: 'jobs/backup/checkpoint.ts',
-    original: 'found.uid === work.plan.uid && isSealed(key, found, work)',
-    replacement: 'found.uid === work.plan.uid && isSealed !== null',
+    original: 'found.uid === context.plan.uid &&\n    hasValidSeal(key, found, context)',
+    replacement: 'found.uid === context.plan.uid &&\n    hasValidSeal !== null',
     test: 'test/jobs/backup/create-snapshot.test.ts',
   },
   {
@@ -169,8 +170,8 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a namespace that is deleted empties the bucket',
     file: 'hooks/backup/deletion-policy.ts',
-    original: "if (namespaceEnds && !policies.includes('Delete'))",
-    replacement: "if (namespaceEnds && policies.includes('Delete'))",
+    original: "if (isNamespaceTerminating && !policies.includes('Delete'))",
+    replacement: "if (isNamespaceTerminating && policies.includes('Delete'))",
     test: 'test/hooks/backup/deletion-policy.test.ts',
   },
 ]
