@@ -188,7 +188,7 @@ export async function addShardKeys(
     const request = {
       key,
       shards: options.target?.shardNumber ?? shards,
-      copies: options.target?.replicationFactor,
+      replicas: options.target?.replicationFactor,
     }
     await withBackoff(context, () => target.recovery.createShardKey(name, request, tools.signal))
   }

@@ -78,7 +78,7 @@ for (const method of ['Node', 'Shard'] as const) {
   for (const isOver of [false, true]) {
     const where = isOver ? 'over collections in use' : 'into nothing'
     t.test(`by ${method}, ${where}: three pods killed anywhere forget nothing`, async (t) => {
-      const options = { method, nodes: 2, made: ['a', 'b'], prepare: createKeyedCollection }
+      const options = { method, nodes: 2, collections: ['a', 'b'], prepare: createKeyedCollection }
       const stood = await restoreFixture(t, options)
       const names = ['a', 'b', 'keyed']
       const begin = async () => {
