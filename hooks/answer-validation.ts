@@ -12,11 +12,11 @@ import type { AnyParent, KindHooks } from './kind-hooks.ts'
 
 /** A room broke a promise: a defect, never the user's doing. */
 export class InvalidAnswer extends Error {
-  override readonly name = 'GuardRefusal'
+  override readonly name = 'InvalidAnswer'
 }
 
 export interface AnswerValidator {
-  /** The answer for the wire; throws `GuardRefusal` naming what is wrong. */
+  /** The answer for the wire; throws `InvalidAnswer` naming what is wrong. */
   (request: HookRequest<unknown>, desired: Desired<unknown>, hook: 'sync' | 'finalize'): HookAnswer
 }
 

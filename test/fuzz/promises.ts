@@ -46,7 +46,7 @@ export function checkAnswer(call: HookCall, answer: Answer): SyncAnswer | undefi
       const failure = said.find(({ err, level }) => err !== undefined && ERRORS.includes(level))
       const error = failure?.['err'] as Logged | undefined
       // Its stack is logged once for each resource; the answer names it each time.
-      if (call.hostile === true && /internal error: GuardRefusal/.test(answer.text))
+      if (call.hostile === true && /internal error: InvalidAnswer/.test(answer.text))
         return undefined
       throw new Broken(`${hook} answered ${answer.status}: ${error?.stack ?? answer.text}`)
     }

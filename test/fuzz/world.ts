@@ -79,7 +79,7 @@ export class FuzzedWorld {
     const news = this.world.newLogLines()
     const said = news.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Said)
     checkAnswer({ ...call, said, hostile: true }, answer)
-    await this.check(news.filter((line) => !line.includes('"type":"GuardRefusal"')))
+    await this.check(news.filter((line) => !line.includes('"type":"InvalidAnswer"')))
     return answer
   }
 

@@ -31,7 +31,7 @@ const passed = (more: object, hook: 'sync' | 'finalize' = 'sync') =>
 
 t.test('what breaks no promise goes out, and nothing besides', async (t) => {
   t.strictSame(passed({}), { status: { phase: 'Running' }, children: [JOB] })
-  const more = { events: [], stop: [], resyncAfterSeconds: 7, finalized: false }
+  const more = { events: [], deleteJobs: [], resyncAfterSeconds: 7, finalized: false }
   t.strictSame(passed(more), { ...answer, resyncAfterSeconds: 7 })
   t.strictSame(passed({ finalized: true }, 'finalize'), { ...answer, finalized: true })
   const here = { ...JOB, metadata: { ...JOB.metadata, namespace: 'ns', labels: { a: 'b' } } }
@@ -39,12 +39,12 @@ t.test('what breaks no promise goes out, and nothing besides', async (t) => {
 })
 
 t.test('an observed child is kept, or dropped with its name', async (t) => {
-  const dropped = [{ kind: 'Job', name, reason: 'it has ended' }]
-  t.strictSame(passed({ children: [], dropped }).children, [])
+  const pruned = [{ kind: 'Job', name, reason: 'it has ended' }]
+  t.strictSame(passed({ children: [], pruned }).children, [])
   const message = `the observed child Job/${name} is neither kept nor dropped`
   t.throws(() => passed({ children: [] }), { message })
   const other = [{ kind: 'Job', name: 'other', reason: 'it has ended' }]
-  t.throws(() => passed({ children: [], dropped: other }), { message })
+  t.throws(() => passed({ children: [], pruned: other }), { message })
 })
 
 const REFUSED: [what: string, more: object, message: string][] = [

@@ -43,7 +43,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
   const wanted = {
     ...{ kind: 'backup', verb: 'run', plan, largeField: 'spec', serviceAccount: 'sa', resources },
     credentials: { bucket: 's3' },
-    copies: ['engine'],
+    secretCopies: ['engine'],
   }
   const name = `backup-run-${shortHash('u', 'run')}-1`
   const expected = (more: object) => {

@@ -42,7 +42,7 @@ for (const [what, lease] of FOREIGN) {
     t.equal(holderOf(seen, NOW), undefined)
     t.notOk(isHolder(lease, me))
     t.strictSame(leaseReleases([seen], me), [])
-    t.match(claim([seen], me, about), { state: 'taking', writes: [{ act: 'take' }] })
+    t.match(claim([seen], me, about), { state: 'taking', writes: [{ action: 'take' }] })
   })
 }
 
@@ -100,7 +100,7 @@ t.test('one owner among several is enough, and none is none', async (t) => {
   delete lease.metadata.ownerReferences
   t.match(claim([{ kind: 'backup', lease, jobs: [] }], me, about), {
     state: 'taking',
-    writes: [{ act: 'drop' }, { act: 'take' }],
+    writes: [{ action: 'drop' }, { action: 'take' }],
   })
 })
 

@@ -46,7 +46,7 @@ t.test(
       state: 'taking',
       writes: [
         {
-          act: 'take',
+          action: 'take',
           lease: {
             apiVersion: 'coordination.k8s.io/v1',
             kind: 'Lease',
@@ -135,7 +135,7 @@ t.test('a Lease whose holder is over is taken by its resourceVersion', async (t)
     state: 'taking',
     writes: [
       {
-        act: 'take',
+        action: 'take',
         lease: {
           metadata: { resourceVersion: '7' },
           spec: { holderIdentity: 'VecBackup/ns/me/uid-me' },
@@ -158,8 +158,8 @@ t.test(
     t.match(claimed, {
       state: 'taking',
       writes: [
-        { act: 'drop', lease: former },
-        { act: 'take', lease: { metadata: { resourceVersion: undefined } } },
+        { action: 'drop', lease: former },
+        { action: 'take', lease: { metadata: { resourceVersion: undefined } } },
       ],
     })
     const busy = claim([{ kind: 'backup', lease: former, jobs: [newJob('one')] }], me, about)
@@ -173,7 +173,7 @@ t.test('who must wait gives back what it holds: both Leases, or neither', async 
   t.match(claimed, {
     state: 'waiting',
     holder: other,
-    writes: [{ act: 'drop', lease: write.lease }],
+    writes: [{ action: 'drop', lease: write.lease }],
   })
   t.strictSame(leaseReleases([seen(other, 10), { kind: 'write' }], me), [])
 })

@@ -73,8 +73,8 @@ t.test('an answer carries status, children and resyncAfterSeconds, nothing else'
     children: [keep],
     resyncAfterSeconds: 30,
     events: [],
-    stop: [],
-    dropped: [],
+    deleteJobs: [],
+    pruned: [],
   }
   const response = await post(() => answer, withJob)
   t.equal(response.statusCode, 200)
@@ -120,8 +120,8 @@ for (const [title, answer] of refusals) {
 }
 
 t.test('a child named in dropped with a reason may go', async (t) => {
-  const dropped = [{ kind: 'Job', name: job.metadata.name, reason: 'its history time is over' }]
-  const response = await post(() => ({ ...fine, pruned: dropped }), withJob)
+  const pruned = [{ kind: 'Job', name: job.metadata.name, reason: 'its history time is over' }]
+  const response = await post(() => ({ ...fine, pruned }), withJob)
   t.strictSame(response.json(), { status: {}, children: [] })
 })
 

@@ -25,7 +25,7 @@ async function askedFor(parent: ReturnType<typeof backup>): Promise<string[]> {
 t.test('a backup that was started once is not read again at its end', async (t) => {
   const status = { phase: 'Completed', startTime: ago(900) } as const
   const asked = await askedFor(backup({ deletionTimestamp, status }))
-  t.strictSame(asked, ['restoresOf ns/b', 'secret ns/s3', 'purge ns/b'])
+  t.strictSame(asked, ['restoresReading ns/b', 'secret ns/s3', 'purge ns/b'])
 })
 
 t.test('where objects stay, neither restores nor credentials are looked for', async (t) => {

@@ -323,9 +323,9 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
       : uid === 'uid-over'
         ? [dataJob({ ended: ['Complete', 9] })]
         : []
-  const restoresOf: BackupPorts['restoresReading'] = async ({ namespace, name }) =>
+  const restoresReading: BackupPorts['restoresReading'] = async ({ namespace, name }) =>
     namespace === 'ns' && name === 'b' ? restores : []
-  const answers = { ...secretThere, jobsOf, restoresOf }
+  const answers = { ...secretThere, jobsOf, restoresReading }
   const { desired } = await callHook('finalize', hookRequest(ending()), answers)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 30)
@@ -334,7 +334,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
     reason: 'WaitingForRestore',
     message: 'waits for VecRestore far/busy',
   })
-  const over = { ...answers, restoresOf: async () => restores.slice(0, 2) }
+  const over = { ...answers, restoresReading: async () => restores.slice(0, 2) }
   t.equal((await callHook('finalize', hookRequest(ending()), over)).desired.finalized, true)
 })
 
@@ -342,12 +342,12 @@ t.test(
   'a restore is asked for by the name of the backup and by its place in the bucket',
   async (t) => {
     const asked: unknown[] = []
-    const restoresOf: BackupPorts['restoresReading'] = async (of) => {
+    const restoresReading: BackupPorts['restoresReading'] = async (of) => {
       asked.push(of)
       return []
     }
     const parent = ending()
-    await callHook('finalize', hookRequest(parent), { ...secretThere, restoresReading: restoresOf })
+    await callHook('finalize', hookRequest(parent), { ...secretThere, restoresReading })
     t.strictSame(asked, [{ namespace: 'ns', name: 'b', storage: parent.spec.storage.s3 }])
   },
 )

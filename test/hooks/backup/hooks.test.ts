@@ -203,7 +203,7 @@ t.test('copies are read and written while a Job runs, and deleted when it has en
     `copy ${name}-engine`,
     'event BackupStarted',
   ])
-  const same = { ...answers, copy: async () => secret({ 'api-key': 'k' }) }
+  const same = { ...answers, secretCopy: async () => secret({ 'api-key': 'k' }) }
   t.strictSame((await callHook('sync', running, same)).written, ['event BackupStarted'])
   const ended = hookRequest(
     withProgress({ state: 'Done' }, { namespace: 'far', spec }),

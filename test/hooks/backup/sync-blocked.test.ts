@@ -117,7 +117,7 @@ t.test('a backup that has ended outlives its cluster; its Job is kept for the lo
   t.strictSame(decision, {
     status: ENDED,
     children: jobs.map(unchanged),
-    dropped: rbac.map(({ kind, metadata }) => ({
+    pruned: rbac.map(({ kind, metadata }) => ({
       kind,
       name: metadata.name,
       reason: 'the backup has ended',

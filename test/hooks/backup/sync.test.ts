@@ -148,7 +148,7 @@ t.test('the Lease is taken last, and no Job is made in that pass', async (t) => 
   t.strictSame(decision.children, unchangedRbac)
   t.match(decision.leases, [
     {
-      act: 'take',
+      action: 'take',
       lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: OWN_HOLDER } },
     },
   ])
@@ -247,7 +247,7 @@ t.test(
       'WaitingForTurn',
       'waits for VecRestore far/r',
     ])
-    t.strictSame(decision.leases, [{ act: 'drop', lease: own }])
+    t.strictSame(decision.leases, [{ action: 'drop', lease: own }])
   },
 )
 

@@ -39,7 +39,7 @@ t.test('all that stands in the way of a Job is read live, where one may be due',
   const { found, asked } = await observed(telling('Started'))
   t.strictSame(asked, [
     ...['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
-    ...['lease ns/vec-a-write', 'lease ns/vec-a-backup', 'othersAt ns/a', 'jobsOf ns/uid-r'],
+    ...['lease ns/vec-a-write', 'lease ns/vec-a-backup', 'conflictingWork ns/a', 'jobsOf ns/uid-r'],
   ])
   t.strictSame(found, {
     restore: telling('Started'),
@@ -47,7 +47,7 @@ t.test('all that stands in the way of a Job is read live, where one may be due',
     ...{ cluster: runningCluster(), statefulSet: statefulSet(3), backup: completedBackup() },
     secrets: { bucket: bucketKeys },
     leases: { write: { kind: 'write' }, backup: { kind: 'backup' } },
-    ...{ others: [], liveJobs: [] },
+    ...{ conflictingWork: [], liveJobs: [] },
   })
 })
 
@@ -77,7 +77,7 @@ t.test('target and backup are read in their own namespaces, and the key beside i
     ...['restore ns/r', 'cluster search/a', 'statefulSet search/vec-a', 'backup archive/b'],
     ...['secret archive/s3', 'secret search/vec-a-apikey'],
     ...['lease search/vec-a-write', 'lease search/vec-a-backup'],
-    ...['othersAt search/a', 'jobsOf ns/uid-r'],
+    ...['conflictingWork search/a', 'jobsOf ns/uid-r'],
   ])
 })
 
@@ -107,8 +107,8 @@ t.test('while a Job starts its copies are looked at', async (t) => {
   const { found, asked } = await observed(parent, { jobs: [restoreJob({ plan })], answers })
   const { name } = restoreJob().metadata
   t.strictSame(
-    asked.filter((call) => call.startsWith('copy')),
-    [`copy ns/${name}-engine`, `copy ns/${name}-tls`],
+    asked.filter((call) => call.startsWith('secretCopy')),
+    [`secretCopy ns/${name}-engine`, `secretCopy ns/${name}-tls`],
   )
   t.strictSame(found.secretCopies, {})
   t.match(found.secrets, { engine: keySecret() })
@@ -122,7 +122,7 @@ t.test('once a Job has told of itself, only what its copies are made of is read'
   const jobs = [restoreJob()]
   const { found, asked } = await observed(telling('Started', { spec }), { jobs, answers, related })
   t.ok(
-    asked.every((call) => /^(copy|secret) /.test(call)),
+    asked.every((call) => /^(secretCopy|secret) /.test(call)),
     asked.join(),
   )
   t.strictSame(found.cluster, cluster)

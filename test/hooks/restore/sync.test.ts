@@ -157,10 +157,10 @@ t.test('a restore takes both Leases of its target, the one that all need first',
   const decision = sync(ready({ leases: free }), context)
   t.match(decision.leases, [
     {
-      act: 'take',
+      action: 'take',
       lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: OWN_HOLDER } },
     },
-    { act: 'take', lease: { metadata: { name: 'vec-a-write' } } },
+    { action: 'take', lease: { metadata: { name: 'vec-a-write' } } },
   ])
   t.strictSame(statusSummary(decision), [
     'Pending',
@@ -191,7 +191,7 @@ t.test('a restore has both Leases or none, and says for whom it waits', async (t
     'WaitingForTurn',
     'waits for VecBackup ns/other',
   ])
-  t.match(decision.leases, [{ act: 'drop', lease: { metadata: { name: 'vec-a-write' } } }])
+  t.match(decision.leases, [{ action: 'drop', lease: { metadata: { name: 'vec-a-write' } } }])
 })
 
 t.test('who works on the target without a Lease is waited for, and both go back', async (t) => {
@@ -201,7 +201,7 @@ t.test('who works on the target without a Lease is waited for, and both go back'
     'WaitingForTurn',
     'waits for VecMigration ns/m',
   ])
-  t.match(decision.leases, [{ act: 'drop' }, { act: 'drop' }])
+  t.match(decision.leases, [{ action: 'drop' }, { action: 'drop' }])
 })
 
 t.test('15 s after the Leases were taken it looks once more, and then makes the Job', async (t) => {
