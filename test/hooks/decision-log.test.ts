@@ -222,7 +222,10 @@ t.test('what a pass threw is logged once, with its stack, unless it was expected
 t.test('an answer that the guard refuses is a defect: what is wrong, and the stack', async (t) => {
   const { logged } = stage()
   t.match(await logged(() => ({ status: { phase: 'Odd' } as never, children: [] })), [
-    { level: ERROR, err: { type: 'InvalidAnswer', message: /status\.phase/, stack: /answer-validation/ } },
+    {
+      level: ERROR,
+      err: { type: 'InvalidAnswer', message: /status\.phase/, stack: /answer-validation/ },
+    },
   ])
 })
 

@@ -109,7 +109,11 @@ t.test('while a Job starts, only its clusters and its copies are looked at', asy
   const { name } = job.metadata
   t.strictSame(asked, [
     ...['cluster far/b', 'cluster ns/a'],
-    ...[`secretCopy ns/${name}-source-engine`, `secretCopy ns/${name}-source-tls`, 'secret far/vec-b-apikey'],
+    ...[
+      `secretCopy ns/${name}-source-engine`,
+      `secretCopy ns/${name}-source-tls`,
+      'secret far/vec-b-apikey',
+    ],
   ])
   t.strictSame(Object.keys(found.secrets), ['source-engine'])
   t.strictSame(found.secretCopies, {})
