@@ -14,7 +14,7 @@ function newProgress(names: string[], log: string[] = [], bar?: ProgressBar) {
   const said: string[] = []
   const reporter = { progress: async (line: string) => void said.push(line) } as unknown as Reporter
   const output = { write: (line: string) => void log.push(line) }
-  const tools = { time, reporter, bar, log: jobLog({ LOG_FORMAT: 'text' }, output) }
+  const tools = { time, reporter, progressBar: bar, log: jobLog({ LOG_FORMAT: 'text' }, output) }
   const tally = new BackupProgress(tools)
   tally.start({ startedAt: '2030-01-01T00:00:00Z', collections: names })
   return { tally, time, said }

@@ -35,7 +35,15 @@ async function stage(t: Test) {
       aborted.addEventListener('abort', () => reject(new Error('ended')))
     })
   const log = { warn: (fields: object, words: string) => void lines.push({ ...fields, words }) }
-  const reading = { bucket, folder: 'p/a/', restore: RESTORE, time, log, signal, pause }
+  const reading = {
+    bucket,
+    folder: 'p/a/',
+    restore: RESTORE,
+    time,
+    log,
+    signal,
+    waitForNext: pause,
+  }
   const renewed = async () => {
     const writes = () => s3.calls.filter(({ operation }) => operation === 'PutObject').length
     const before = writes()

@@ -61,7 +61,7 @@ t.test('a small collection is counted exactly, in one call where its size is kno
     if (isCount(request)) calls.push(request)
     return undefined
   })
-  const scope = { collection: 'docs', atMost: POINTS }
+  const scope = { collection: 'docs', upperBound: POINTS }
   t.strictSame(await countPoints(engine, scope), { points: POINTS, isExact: true })
   t.strictSame(calls.map(isExact), [true])
   t.match(calls[0]?.query, { timeout: '30' }, 'the engine stops counting, too')
