@@ -45,14 +45,14 @@ export const EXPLAINED: Explained[] = [
   },
 
   { file: 'crds/contract/connection.ts', from: 'spec.tls.secretRef?.name', why: TYPED },
-  { file: 'crds/units.ts', mutator: 'StringLiteral', why: ZERO },
-  { file: 'crds/units.ts', mutator: 'ArrayDeclaration', why: ZERO },
+  { file: 'crds/units.ts', mutator: 'StringLiteral', line: /hours = '0'/, why: ZERO },
+  { file: 'crds/units.ts', mutator: 'ArrayDeclaration', line: /hours = '0'/, why: ZERO },
   {
     ...{ file: 'crds/units.ts', line: /digits = '', unit = ''/, to: NOT_THERE },
     why: 'what does not read as an amount is none, whatever stands in its place',
   },
   {
-    ...{ file: 'crds/units.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'crds/units.ts', mutator: 'ArrayDeclaration', line: /digits = ''/ },
     why: 'what does not read as an amount is none, whatever stands in its place',
   },
   {
@@ -83,10 +83,16 @@ export const EXPLAINED: Explained[] = [
   { file: 'crds/engine/plain-object.ts', to: NOT_THERE, why: 'no value stands at an empty path' },
   { file: 'crds/restore.ts', line: /`s3:/, mutator: 'OptionalChaining', why: TYPED },
   { file: 'crds/restore.ts', line: /`s3:/, to: NOT_THERE, why: TYPED },
-  { file: 'crds/units.ts', mutator: 'StringLiteral', why: 'the last unit is always there' },
+  {
+    ...{ file: 'crds/units.ts', mutator: 'StringLiteral', line: /BYTE_UNITS/ },
+    why: 'the last unit is always there',
+  },
   { file: 'crds/units.ts', mutator: 'EqualityOperator', to: 'amount > 1023.95', why: WHOLE },
-  { file: 'crds/units.ts', mutator: 'ConditionalExpression', to: 'false', why: WHOLE },
-  { file: 'crds/units.ts', mutator: 'Regex', why: WHOLE },
+  {
+    ...{ file: 'crds/units.ts', mutator: 'ConditionalExpression', to: 'false' },
+    ...{ line: /1023\.95|unit === 0/, why: WHOLE },
+  },
+  { file: 'crds/units.ts', mutator: 'Regex', line: /toFixed/, why: WHOLE },
 
   {
     ...{
@@ -94,11 +100,11 @@ export const EXPLAINED: Explained[] = [
       from: /^(cluster|signingKey) === undefined$/,
       to: 'false',
     },
-    ...{ line: /trouble !== undefined \|\|/, why: TOLD },
+    ...{ line: /blocker !== undefined \|\|/, why: TOLD },
   },
   {
     file: 'hooks/access-key/sync.ts',
-    line: /NOTHING_TO_SIGN_WITH: |phase: 'Pending',|reason: 'SecretNotFound',|there is no key to sign with/,
+    line: /NO_SIGNING_KEY: |phase: 'Pending',|reason: 'SecretNotFound',|there is no key to sign with/,
     why: TOLD,
   },
   { file: 'hooks/access-key/sync.ts', from: 'cluster.spec.apiKey?.jwtRbac', why: TOLD },
@@ -108,7 +114,7 @@ export const EXPLAINED: Explained[] = [
   },
   {
     ...{ file: 'hooks/backup-schedule/tick.ts', mutator: 'EqualityOperator' },
-    ...{ to: 'one.metadata.name <= other.metadata.name', why: 'no two backups have one name' },
+    ...{ to: 'a.metadata.name <= b.metadata.name', why: 'no two backups have one name' },
   },
   {
     ...{ file: 'hooks/backup-schedule/tick.ts', line: /return slot === undefined \? \[\] : / },
@@ -128,19 +134,15 @@ export const EXPLAINED: Explained[] = [
   },
   {
     file: 'hooks/backup-schedule/observe.ts',
-    ...{ from: /^(wanted|doneUntil) === undefined$/, to: 'false' },
+    ...{ from: /^(conflictingBackup|lastSlot) === undefined$/, to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
   },
-  { file: 'hooks/backup/job.ts', line: /const sources = /, to: NOT_THERE, why: TOLD },
+  { file: 'hooks/backup/job.ts', line: /const secretNames = /, to: NOT_THERE, why: TOLD },
   {
     ...{ file: 'hooks/backup/observe.ts', from: 'cluster === undefined', to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
   },
   { file: 'hooks/backup/sync.ts', from: SEEN, why: TOLD },
-  {
-    ...{ file: 'hooks/backup/sync.ts', from: 'status.expiresAt !== undefined' },
-    why: 'a day that is not set is never over',
-  },
   {
     ...{ file: 'hooks/cluster/finalize.ts', mutator: 'ArrayDeclaration', line: /liveJobs = \[\]/ },
     why: 'the end of a cluster is decided with the live list',
@@ -187,16 +189,12 @@ export const EXPLAINED: Explained[] = [
     why: 'asked only of what was applied',
   },
   {
-    ...{ file: 'hooks/cluster/status.ts', mutator: 'ArrayDeclaration', line: /consensus: pods/ },
-    why: 'what is no pod has no state',
-  },
-  {
     ...{ file: 'hooks/collection/engine-cache.ts', mutator: 'StringLiteral', to: '""' },
-    line: /#shared\('(readyz|version)'/,
+    line: /#cachedCall\('(readyz|version)'/,
     why: 'it only keeps this answer apart from the others',
   },
   {
-    ...{ file: 'hooks/collection/engine-cache.ts', from: 'place < 0', to: 'place <= 0' },
+    ...{ file: 'hooks/collection/engine-cache.ts', from: 'position < 0', to: 'position <= 0' },
     why: 'who is the first in line is out of it by handing itself the turn',
   },
   {
@@ -211,11 +209,11 @@ export const EXPLAINED: Explained[] = [
   },
   {
     ...{ file: 'hooks/collection/reconcile-indexes.ts', mutator: 'ArrayDeclaration' },
-    ...{ line: /managed: pass\.collection\.status\?\.payloadIndexes \?\? \[\]/ },
+    ...{ line: /managed: context\.collection\.status\?\.payloadIndexes \?\? \[\]/ },
     why: 'what is not there is not removed',
   },
   {
-    ...{ file: 'hooks/collection/reconcile-indexes.ts', from: 'after === info', to: 'false' },
+    ...{ file: 'hooks/collection/reconcile-indexes.ts', from: 'updated === info', to: 'false' },
     why: 'of the same collection the plan is the same',
   },
   {
@@ -227,7 +225,7 @@ export const EXPLAINED: Explained[] = [
     ...{ line: /\? \[\] : indexDifferences\(/, why: REMADE },
   },
   {
-    ...{ file: 'hooks/collection/ownership.ts', to: 'one.metadata.uid <= other.metadata.uid' },
+    ...{ file: 'hooks/collection/ownership.ts', to: 'a.metadata.uid <= b.metadata.uid' },
     why: 'no two resources have one uid',
   },
   {
@@ -252,7 +250,7 @@ export const EXPLAINED: Explained[] = [
     why: 'what is dropped besides has no name, and no child is of that name',
   },
   {
-    ...{ file: 'hooks/job.ts', mutator: 'ArrayDeclaration', line: /dropped = \[\]/ },
+    ...{ file: 'hooks/job.ts', mutator: 'ArrayDeclaration', line: /pruned = \[\]/ },
     why: 'what is dropped besides has no name, and no child is of that name',
   },
   {
@@ -268,7 +266,7 @@ export const EXPLAINED: Explained[] = [
     why: 'that the target is missing is seen on the next line: this is for the type only',
   },
   { file: 'hooks/migration/endpoints.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
-  { file: 'hooks/migration/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
+  { file: 'hooks/migration/sync.ts', from: 'desired === undefined', to: 'false', why: TOLD },
   {
     ...{ file: 'hooks/migration/sync.ts', from: '() => false' },
     why: 'undefined is as little a turn that was missed',
@@ -276,10 +274,6 @@ export const EXPLAINED: Explained[] = [
   {
     ...{ file: 'hooks/migration/sync.ts', line: /writers = \[\]/ },
     why: 'where nothing is missing the Leases were read',
-  },
-  {
-    ...{ file: 'hooks/background-task.ts', from: 'entry.running !== undefined', to: 'true' },
-    why: 'what does not run is not waited for either way',
   },
   {
     ...{ file: 'hooks/background-task.ts', from: 'clearTimeout(timer)' },
@@ -298,17 +292,13 @@ export const EXPLAINED: Explained[] = [
     why: 'what is added has no name, and no credential of that name is wanted',
   },
   {
-    file: 'hooks/restore/observe.ts',
-    ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
-  },
-  {
-    file: 'hooks/restore/sync.ts',
-    ...{ line: /allows\(backup, /, to: NOT_THERE, why: 'no namespace has such a name' },
-  },
-  {
-    ...{ file: 'hooks/restore/sync.ts', mutator: 'ArrayDeclaration', line: /others = \[\]/ },
+    ...{
+      file: 'hooks/restore/sync.ts',
+      mutator: 'ArrayDeclaration',
+      line: /conflictingWork = \[\]/,
+    },
     why: 'where nothing is missing the others were read',
   },
-  { file: 'hooks/restore/sync.ts', from: 'wanted === undefined', to: 'false', why: TOLD },
+  { file: 'hooks/restore/sync.ts', from: 'desired === undefined', to: 'false', why: TOLD },
   { file: 'hooks/restore/sync.ts', from: SEEN, why: TOLD },
 ]
