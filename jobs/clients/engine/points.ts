@@ -119,7 +119,7 @@ export class EnginePoints {
   ): Promise<string[]> {
     const path = `${pointsPath(collection)}/query`
     const body = {
-      query: { sampleIds: 'random' },
+      query: { sample: 'random' },
       limit,
       with_payload: false,
       ...(shardKey !== undefined && { shard_key: shardKey }),
