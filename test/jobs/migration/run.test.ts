@@ -133,6 +133,26 @@ t.test('points are grouped by shard key, also where one id is under several', as
   })
 })
 
+t.test(
+  'a shard key is created with the shards and the replication factor of the target',
+  async (t) => {
+    const spec = { target: { shardNumber: 3, replicationFactor: 2 } }
+    const { source, target, world } = await startEnginePair(t, { spec })
+    await withKeys(source)
+    const created: unknown[] = []
+    target.node.misbehave(({ method, path, body }) => {
+      if (method === 'PUT' && path[2] === 'shards') created.push(body)
+      return undefined
+    })
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log)
+    t.strictSame(
+      created,
+      [7, 'b', 'empty'].map((key) => ({ shard_key: key, shards_number: 3, replication_factor: 2 })),
+    )
+  },
+)
+
 t.test('pages of batchSize points, read ahead, are written by two upserts at once', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 50 } })
   await createCollection(source, 'docs', manyPoints(500))
