@@ -1,6 +1,6 @@
 /**
- * The condition Consensus. `/readyz` of a pod answers 200 while its consensus thread is stopped, and
- * while it founded a cluster of its own, so every pod is asked whom it knows.
+ * The condition Consensus. `/readyz` returns 200 even if the pod's consensus thread has stopped or the
+ * pod has bootstrapped a separate cluster, so every pod is asked for the peers it knows.
  */
 import { releaseName } from '../../crds/contract/names.ts'
 import { errorMessage } from '../background-task.ts'
@@ -9,11 +9,11 @@ import type { Observed, PodConsensus } from './observed.ts'
 
 const MAX_MESSAGE = 1000
 
-/** The finding of this pass; the condition of the last one while the pods were not asked. */
+/** The result of the latest query; the previous condition if the pods were not queried. */
 export function consensusCondition(observed: Observed): ConditionUpdate | undefined {
   const { cluster, consensus, consensusFailure: failure } = observed
   const isKnownLost = consensus !== undefined && isLost(consensus)
-  // That they have lost it holds until a pod says otherwise; that they have it does not.
+  // A known loss of consensus remains valid until a pod reports otherwise; working consensus does not.
   if (failure !== undefined && !isKnownLost)
     return { type: 'Consensus', ...unreachable(failure.error) }
   if (consensus === undefined) return getCondition(cluster, 'Consensus')
@@ -27,7 +27,7 @@ function unreachable(error: unknown): ConsensusResult {
   return { status: 'Unknown', reason: 'PodsNotAnswering', message }
 }
 
-/** Some pod says that the cluster is not one, or cannot agree: nothing that needs agreement may start. */
+/** At least one pod reports a split cluster or lost consensus: work that needs consensus must not start. */
 export function isConsensusLost(observed: Observed): boolean {
   return observed.consensus !== undefined && isLost(observed.consensus)
 }
@@ -57,7 +57,7 @@ function stoppedPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult 
   return falseResult('ConsensusStopped', message.join('; '))
 }
 
-/** Two pods neither of which knows the other are in different clusters behind one Service. */
+/** If two pods do not know each other, they belong to different clusters behind the same Service. */
 function splitBrain(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
   const groups = connectedGroups(pods.filter(isMember))
   if (groups.length < 2) return undefined
@@ -69,7 +69,7 @@ function splitBrain(pods: PodConsensus[], podName: PodNameOf): ConsensusResult |
   )
 }
 
-/** A pod that answers and does not know each of the others. */
+/** Finds pods that answer but do not know all other pods. */
 function missingPeers(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
   const ids = new Set(pods.map(({ peerId }) => peerId))
   const incomplete = pods.filter(isMember).flatMap((pod) => {
@@ -81,7 +81,7 @@ function missingPeers(pods: PodConsensus[], podName: PodNameOf): ConsensusResult
   return incomplete.length === 0 ? undefined : falseResult('PeersMissing', incomplete.join('; '))
 }
 
-/** A pod that did not answer may be any peer whose address is no pod's name. */
+/** A pod that did not answer may be any peer whose address does not match a pod name. */
 function knowsPeer({ peers }: Member, other: PodConsensus, ids: ReadonlySet<number | undefined>) {
   if (other.peerId !== undefined) return peers.some(({ id }) => id === other.peerId)
   return peers.some(
@@ -114,7 +114,7 @@ function workingConsensus(pods: PodConsensus[]): ConsensusResult {
   return { status: 'True', reason: 'ConsensusWorking', message }
 }
 
-/** Pods of which one knows another, directly or through a third. */
+/** Groups of pods that know each other directly or through other pods. */
 function connectedGroups(members: Member[]): Member[][] {
   const groups: Member[][] = []
   for (const member of members) {

@@ -1,4 +1,4 @@
-/** Events about a VecCluster: one for each condition that came to say something new. */
+/** Events of a VecCluster: one for each condition whose reason or message has changed. */
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { shortHash } from '../../crds/contract/names.ts'
@@ -7,7 +7,7 @@ import { getCondition } from '../conditions.ts'
 import { newEvent } from '../events.ts'
 import { isFailureReason } from './helm-result.ts'
 
-/** `2026-11-21T16:22`, of an instant. */
+/** Length of the minute prefix of a timestamp: `2026-11-21T16:22`. */
 const MINUTE_PREFIX_LENGTH = 16
 
 export function eventsOf(
@@ -33,11 +33,11 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
     case 'Consensus':
       return status === 'False'
     case 'Applied':
-      // The work is a Job's now: once a run, whatever the Job says of itself later.
+      // Emit one Event per run, regardless of what the Job reports later.
       if (reason === 'HelmRunning') return previous?.reason !== reason
       return status === 'False' && isFailureReason(reason)
     case 'Ready':
-      // A cluster that is made is not Ready at first: that is no news.
+      // A new cluster is never Ready at first; that is not worth an Event.
       return previous !== undefined && previous.status !== status
     default:
       return false
@@ -49,13 +49,13 @@ function isWarning({ type, status, reason }: Condition): boolean {
   return type !== 'Progressing' && status !== 'True'
 }
 
-/** The same words about the same generation are the same occurrence, however often repeated. */
+/** The same message about the same generation is one occurrence, regardless of how often it repeats. */
 function transitionOf(condition: Condition): string {
   const { type, reason, message, lastTransitionTime, observedGeneration = 0 } = condition
-  // A run has a number of its own: what it did is told once, though the spec changes meanwhile.
+  // The message contains the run number, so it is reported once even if the spec changes meanwhile.
   if (type === 'Progressing' || reason === 'HelmRunning') return shortHash(message)
   const occurrence = `${observedGeneration}/${shortHash(message)}`
-  // Pods come and go: each time is one of its own, but a pod that flaps is told of once a minute.
+  // Each change of readiness is a separate occurrence, but a flapping pod causes at most one per minute.
   return type === 'Ready'
     ? `${occurrence}/${lastTransitionTime.slice(0, MINUTE_PREFIX_LENGTH)}`
     : occurrence

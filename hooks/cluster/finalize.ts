@@ -1,6 +1,6 @@
 /**
- * The end of a VecCluster: its Jobs are stopped, then `helm uninstall --wait` runs; the volumes stay
- * (specification: states and transitions). Nothing else is made on the way.
+ * Deletion of a VecCluster: stops its Jobs, then runs `helm uninstall --wait`. The volumes are kept.
+ * Nothing else is created during deletion.
  */
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
@@ -29,7 +29,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
       deleteJobs: jobsToDelete(upgrades),
     }
   }
-  // Nothing can be made in a namespace that ends, and all that helm would remove goes with it.
+  // Nothing can be created in a terminating namespace, and its deletion removes everything helm would.
   if (observed.namespaceEnds === true) return finalizedState(observed, context)
   const [runningUninstall] = unfinished
   if (runningUninstall !== undefined)
@@ -47,7 +47,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
   return startUninstall(observed, context)
 }
 
-/** A Job that cannot start (an image, a quota, full nodes) is made again, as that of an upgrade is. */
+/** Recreates a Job that cannot start (image, quota, full nodes), like the Job of an upgrade. */
 function uninstallInProgress(
   observed: Observed,
   job: Job,
@@ -88,7 +88,7 @@ function startUninstall(observed: Observed, context: Context): Desired<ClusterSt
   return uninstalling(observed, context, 'helm uninstall was started', REQUEUE_SOON_SECONDS, [job])
 }
 
-/** Nothing tells of a Job that was ever made for it: there is no release. */
+/** No trace of a helm Job exists, so there is no release to uninstall. */
 function wasNeverInstalled(observed: Observed): boolean {
   const { cluster, jobs, liveJobs = [], progress, statefulSet } = observed
   return (

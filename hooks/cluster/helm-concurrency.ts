@@ -1,8 +1,8 @@
 /**
- * Turns of helm Jobs. The count of running Jobs is some seconds old, so a Job that was just granted
- * counts until it must have become visible.
+ * Limits the number of concurrent helm Jobs; after a restart of the service many clusters wait for a slot.
+ * The count of running Jobs may be a few seconds old, so a Job that was just started is counted separately
+ * until it must be visible.
  */
-
 import type { VecCluster } from '../../crds/cluster.ts'
 import { getCondition } from '../conditions.ts'
 import { jitterOf } from '../jitter.ts'
@@ -13,7 +13,7 @@ const VISIBLE_AFTER_MS = 15_000
 export class HelmConcurrency {
   readonly #started = new Map<string, number>()
 
-  /** Jobs granted to other resources that the count may not show yet. */
+  /** Number of Jobs started for other resources that the count may not include yet. */
   othersStarting(uid: string, now: Date): number {
     for (const [startedUid, startedAt] of this.#started) {
       if (now.getTime() - startedAt > VISIBLE_AFTER_MS) this.#started.delete(startedUid)
@@ -29,12 +29,12 @@ export class HelmConcurrency {
 const MIN_RETRY_SECONDS = 10
 const MAX_RETRY_SECONDS = 20
 
-/** The same words for all of a wait: the number that runs changes all the time. */
+/** Shows the limit, not the changing number of running Jobs, so the message is stable during the wait. */
 export function limitMessage({ maxHelmJobs }: Pick<Settings, 'maxHelmJobs'>): string {
   return `${maxHelmJobs} helm Jobs are running`
 }
 
-/** The last pass found no slot, and gave its Lease back: until there is one, nothing more need be read. */
+/** The last sync found no slot and released its Lease; nothing else must be read until a slot is free. */
 export function isWaitingForSlot(
   cluster: Pick<VecCluster, 'metadata' | 'status'>,
   settings: Pick<Settings, 'maxHelmJobs'>,
@@ -42,7 +42,7 @@ export function isWaitingForSlot(
   return getCondition(cluster, 'Applied')?.message === limitMessage(settings)
 }
 
-/** When it looks again; those that wait together do not all look at once. */
+/** Seconds until the next check, with jitter so that waiting clusters do not all check at once. */
 export function slotRetrySeconds({ metadata }: Pick<VecCluster, 'metadata'>): number {
   return MIN_RETRY_SECONDS + jitterOf(metadata.uid) * (MAX_RETRY_SECONDS - MIN_RETRY_SECONDS)
 }

@@ -1,4 +1,4 @@
-/** How the last helm run failed, from its report or from the end of its Job. */
+/** How the last helm run failed, according to its report or to the outcome of its Job. */
 import type { Progress } from '../../crds/contract/job.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
@@ -12,16 +12,15 @@ import type { ConditionReason } from './status.ts'
 export interface Failure extends ConditionReason {
   /** Hash of the plan that failed. */
   plan: string | undefined
-  /** When. */
   failedAt: string
-  /** The Job refused the plan; it is not a matter of trying again. */
+  /** The Job rejected the plan; a retry does not help. */
   rejected: boolean
 }
 
 /** The reasons of the condition Applied that only mean "under way". */
 const IN_PROGRESS_REASONS = new Set(['HelmRunning', 'HelmStarting', 'WaitingForTurn'])
 
-/** How the last run failed; `unknown` while its report may still come; undefined when it did not. */
+/** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */
 export function lastFailure(
   { jobs, progress }: Observed,
   { now }: Context,
@@ -54,14 +53,14 @@ function reportedFailure(progress: Progress | undefined): Failure | undefined {
   }
 }
 
-/** The report is about the end of this Job, or of a later one that is gone. */
+/** The report describes the outcome of this Job, or of a later Job that is already deleted. */
 export function reportsEndOf(progress: Progress | undefined, job: Job): boolean {
   if (progress === undefined) return false
   if (progress.job === job.metadata.uid) return progress.state !== 'Started'
   return progress.run > runNumber(job)
 }
 
-/** What stood in the way of this generation before: shown until a run has succeeded. */
+/** The previous failure of this generation; it is reported until a run succeeds. */
 export function previousFailure(cluster: VecCluster): ConditionReason | undefined {
   const applied = getCondition(cluster, 'Applied')
   if (applied?.status !== 'False' || IN_PROGRESS_REASONS.has(applied.reason)) return undefined
@@ -69,7 +68,7 @@ export function previousFailure(cluster: VecCluster): ConditionReason | undefine
   return { reason: applied.reason, message: applied.message }
 }
 
-/** Whether a reason tells of something a person should look at. */
+/** Whether a reason describes a failure that needs attention. */
 export function isFailureReason(reason: string): boolean {
   return !IN_PROGRESS_REASONS.has(reason)
 }

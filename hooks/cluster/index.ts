@@ -1,4 +1,4 @@
-/** The hooks of VecCluster: observe, decide, act. */
+/** The hooks of VecCluster: observe, decide, act. The StatefulSet is the only related object. */
 import { VecCluster } from '../../crds/cluster.ts'
 import { READINESS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
 import { releaseName } from '../../crds/contract/names.ts'
@@ -13,7 +13,7 @@ import { observe, observeDeletion } from './observe.ts'
 import type { ClusterPorts, PodConsensus } from './observed.ts'
 import { sync } from './sync.ts'
 
-/** Two looks at consensus within one readiness check would tell the same. */
+/** Querying consensus twice within one readiness check would return the same result. */
 const CONSENSUS_MAX_AGE_SECONDS = READINESS_CHECK_SECONDS / 2
 
 export function clusterHooks(ports: ClusterPorts): KindHooks {
@@ -48,7 +48,7 @@ function createsJob({ children }: Desired<unknown>): boolean {
   return children.some((child) => child.kind === 'Job' && child['spec'] !== undefined)
 }
 
-/** In this order: a Job that is to go goes before another holder may begin. */
+/** The order matters: a Job is deleted before another lease holder may start. */
 export async function applyDecision(
   { events = [], deleteJobs: stop = [], leases = [] }: Desired<unknown> & { leases?: LeaseWrite[] },
   ports: ClusterPorts,

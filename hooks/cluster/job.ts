@@ -1,4 +1,4 @@
-/** Which helm run a VecCluster needs, and whether it needs one. */
+/** The helm run of a VecCluster: its plan, whether it is due, its RBAC and its Jobs. */
 import { Value } from '@sinclair/typebox/value'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/contract/job.ts'
@@ -37,7 +37,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   }
 }
 
-/** The uninstall of a release: there is one, whatever was applied. */
+/** The uninstall run of a release; its hash does not depend on what was applied. */
 export function uninstallRun(cluster: VecCluster): Omit<UninstallPlan, 'run'> {
   const release = releaseName(cluster.metadata.name)
   return { ...planTarget(cluster), release, hash: shortHash('uninstall', cluster.metadata.uid) }
@@ -53,9 +53,9 @@ function acceptedRisks({ metadata }: VecCluster): Risk[] {
 }
 
 /**
- * The run that is due: none while a Job has not ended, else the wanted one if and only if what was
- * applied last differs from it. The hash covers the values, the generation, the Secrets, the start
- * mark and the risks accepted.
+ * The run that is due: none while a Job is unfinished, otherwise the desired run if and only if it
+ * differs from the run that was applied last. The hash covers the values, the generation, the Secrets,
+ * the start mark and the accepted risks.
  */
 export function findPendingRun(observed: Observed, settings: Settings): DesiredRun | undefined {
   if (observed.jobs.some(isUnfinished)) return undefined
@@ -82,7 +82,7 @@ export function upgradeJob(
       serviceAccount: account.metadata.name,
       resources: settings.jobResources.helm,
       release: plan.release,
-      // To ask the engine for its shards before a node is removed.
+      // The Job asks the engine for its shards before it removes a node.
       credentials: {
         engine: apiKeySecretName(metadata.name),
         ...(spec.tls.enabled && spec.tls.secretRef && { tls: spec.tls.secretRef.name }),

@@ -1,4 +1,4 @@
-/** Reads all that a decision about a VecCluster may know: from the request, and through ports the rest. */
+/** Reads the state a decision about a VecCluster is based on, from the request and through the ports. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
@@ -44,12 +44,12 @@ export async function observe(
     secrets: await readSecrets(cluster, ports),
   }
   if (isEndReportMissing(observed, context)) {
-    // The cache may lag behind the last report; only the resource itself tells a crash from that.
+    // The cache may lag behind the last report; only a live read distinguishes that from a crash.
     await refreshProgress(observed, cluster, (...of) => ports.cluster(...of))
   }
   if (hasUnreadyPods(observed)) observed.pods = await readPods(observed, ports)
   if (cluster.spec.cluster.enabled && canQueryPods(observed)) {
-    // The pods there are, which may be fewer or more than the spec wants by now.
+    // Ask the existing pods, which may be fewer or more than the spec asks for.
     const replicas = statefulSet?.spec.replicas ?? 1
     const connection = { ...clusterConnection(cluster), replicas }
     const answer = await consensus.run(uid, context.now, (signal) =>
@@ -80,7 +80,7 @@ export async function observe(
   return { ...observed, pendingRun, liveJobs, unfinishedHelmJobs, leases }
 }
 
-/** A Job that has not reported may have come so late that another one holds the Lease by now. */
+/** A Job that has not reported may have started so late that another holder has the Lease. */
 function hasUnreportedJob({ jobs, progress }: Observed): boolean {
   const running = jobs.find(isUnfinished)
   return running !== undefined && progress?.job !== running.metadata.uid
@@ -95,7 +95,7 @@ async function readLeases(cluster: VecCluster, ports: ClusterPorts, context: Con
   return { write, backup }
 }
 
-/** For finalize: no related objects are shown, so the StatefulSet comes through a port. */
+/** For finalize: the request contains no related objects, so the StatefulSet is read through a port. */
 export async function observeDeletion(
   request: HookRequest<VecCluster>,
   { ports, consensus }: Dependencies,
@@ -116,7 +116,7 @@ export async function observeDeletion(
     namespaceEnds,
   }
   if (!liveJobs.some(isUnfinished)) {
-    // The last Job may have told of helm's beginning, or its end, after what the cache shows.
+    // The cache may not contain the last Job's newest report yet.
     await refreshProgress(observed, request.parent, (...of) => ports.cluster(...of))
   }
   return observed
@@ -147,7 +147,7 @@ async function readSecrets(
   return secrets
 }
 
-/** The newest Job ended a while ago and its last report does not say how. */
+/** The newest Job finished a while ago, but its last report does not describe the outcome. */
 function isEndReportMissing({ jobs, progress }: Observed, { now }: Context): boolean {
   const latest = latestJob(jobs)
   if (latest === undefined || reportsEndOf(progress, latest)) return false

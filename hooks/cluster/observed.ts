@@ -1,4 +1,4 @@
-/** All that a decision about a VecCluster knows. */
+/** The state a decision about a VecCluster is based on, and the ports of its hooks. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import type { UpgradePlan } from '../../crds/contract/job.ts'
@@ -9,37 +9,37 @@ import type { ObservedJobs } from '../request.ts'
 export interface Observed extends ObservedJobs {
   cluster: VecCluster
   statefulSet?: StatefulSet
-  /** The pods of the StatefulSet; only where some are not ready. */
+  /** The pods of the StatefulSet; set only if some are not ready. */
   pods?: Pod[]
-  /** The Secrets the spec names, as far as they exist. */
+  /** The existing Secrets that the spec references, by name. */
   secrets: ReadonlyMap<string, Secret>
-  /** What the pods say of consensus; absent before the first answer. */
+  /** Consensus as the pods report it; absent before the first answer. */
   consensus?: PodConsensus[]
-  /** Why they could not be asked again since. */
+  /** Why the latest query failed. */
   consensusFailure?: { error: unknown }
   consensusResyncSeconds?: number
-  /** The helm run that is due; absent where what was applied is what is wanted. */
+  /** The helm run that is due; absent if the applied state is the desired state. */
   pendingRun?: DesiredRun
-  /** Live, and only where a run is due. */
+  /** Read live; set only if a run is due. */
   liveJobs?: Job[]
-  /** Helm Jobs of all clusters that have not ended; only where a run is due. */
+  /** Number of unfinished helm Jobs of all clusters; set only if a run is due. */
   unfinishedHelmJobs?: number
-  /** Live; only where a run is due, or its Job has not reported yet. */
+  /** Read live; set only if a run is due or its Job has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
-  /** The namespace is being deleted; only in finalize. */
+  /** The namespace is being deleted; set only in finalize. */
   namespaceEnds?: boolean
 }
 
-/** The run that is wanted now; its number is given when a Job is made of it. */
+/** The desired run; it gets its number when its Job is created. */
 export type DesiredRun = Omit<UpgradePlan, 'run'>
 
-/** What one pod reports of consensus; `unknown` when it could not be asked. */
+/** Consensus as one pod reports it; `unknown` if the pod did not answer. */
 export interface PodConsensus {
   ordinal: number
   state: 'working' | 'stopped' | 'unknown'
-  /** The engine's own words when it stopped. */
+  /** The engine's error message if consensus has stopped. */
   error?: string
-  /** Of a node in distributed mode: its id, whom it knows (itself included), and whether one leads. */
+  /** In distributed mode: the node's id, the peers it knows (itself included), and whether it has a leader. */
   peerId?: number
   peers?: Peer[]
   hasLeader?: boolean
@@ -47,26 +47,26 @@ export interface PodConsensus {
 
 export interface Peer {
   id: number
-  /** Of the pod at the peer's address; absent where that is no pod of this cluster. */
+  /** Ordinal of the pod at the peer's address; absent if that is not a pod of this cluster. */
   ordinal?: number
 }
 
 export interface ClusterPorts extends LeasePorts {
-  /** A Secret, at most 60 s old; undefined when there is none. */
+  /** A Secret, at most 60 s old; undefined if it does not exist. */
   secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** Number of helm Jobs that have not ended, in all namespaces; at most 5 s old. */
+  /** Number of unfinished helm Jobs in all namespaces, at most 5 s old. */
   unfinishedHelmJobs(): Promise<number>
   /** The resource itself, read live. */
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
-  /** The pods of a release, as far as they can be listed; those of the StatefulSet are among them. */
+  /** The listable pods of a release, including those of the StatefulSet. */
   pods(namespace: string, release: string): Promise<Pod[]>
-  /** Whether a namespace is being deleted, or is gone. */
+  /** Whether a namespace is being deleted or no longer exists. */
   namespaceEnds(name: string): Promise<boolean>
   /** Asks every pod for `GET /cluster`; a pod that does not answer is `unknown`. */
   consensus(connection: Connection, signal: AbortSignal): Promise<PodConsensus[]>
-  /** Deletes a Job with foreground propagation; one that is gone is fine. */
+  /** Deletes a Job with foreground propagation; a missing Job is not an error. */
   deleteJob(job: { namespace: string; name: string; uid: string }): Promise<void>
-  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

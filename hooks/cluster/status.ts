@@ -1,4 +1,4 @@
-/** Phase and conditions of a VecCluster (specification: states and transitions). */
+/** Phase, conditions and all other status fields of a VecCluster. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts'
 import { releaseName } from '../../crds/contract/names.ts'
@@ -9,13 +9,13 @@ import type { Context } from '../protocol.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import type { Observed } from './observed.ts'
 
-/** Why the release is not, or not yet, as the spec wants it; absent when it is. */
+/** Why the spec is not applied (yet); absent if it is. */
 export interface ConditionReason {
   reason: string
   message: string
 }
 
-/** The whole status. `shortfall` becomes the condition Applied. */
+/** The whole status. `notApplied` becomes the condition Applied. */
 export function clusterStatus(
   observed: Observed,
   notApplied: ConditionReason | undefined,
@@ -47,19 +47,19 @@ export function clusterStatus(
   }
 }
 
-/** Conditions about the pods, not about the spec. */
+/** Conditions that describe the pods, not the spec. */
 const POD_CONDITIONS = new Set(['Ready', 'Progressing', 'Consensus'])
 
 /**
- * `kubectl wait --for=condition=Ready` compares the generation of the condition with that of the
- * resource: a change that is not rolled out yet, or refused, is not Ready.
+ * `kubectl wait --for=condition=Ready` compares the condition's generation with that of the resource:
+ * a change that is rejected or not rolled out yet must not count as Ready.
  */
 function withGeneration(condition: Condition, generation: number | undefined): Condition {
   if (!POD_CONDITIONS.has(condition.type) || generation === undefined) return condition
   return { ...condition, observedGeneration: generation }
 }
 
-/** The generation that the pods run: that of the last helm run once it is rolled out, else the former. */
+/** The generation that the pods run: that of the last helm run once it is rolled out, else the previous. */
 function rolledOutGeneration(observed: Observed): number | undefined {
   const { cluster, progress } = observed
   const previous = getCondition(cluster, 'Ready')?.observedGeneration
@@ -69,7 +69,7 @@ function rolledOutGeneration(observed: Observed): number | undefined {
   return previous
 }
 
-/** The helm run of the last report has not been shown in the status yet. */
+/** The status does not show the last reported helm run yet. */
 export function isNewlyApplied({ cluster, progress }: Observed): boolean {
   return progress?.applied !== undefined && progress.applied.run !== cluster.status?.appliedRun
 }
@@ -81,12 +81,12 @@ function phaseOf(observed: Observed): ClusterStatus['phase'] {
   const wasRunning = previousPhase === 'Running' || previousPhase === 'Upgrading'
   if (isNewlyApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
   if (isRolledOut(observed) && !isConsensusLost(observed)) return 'Running'
-  // A pod that is lost later leaves Running, and the condition Ready tells of it.
+  // If a pod is lost later, the phase remains Running and the condition Ready reports it.
   if (previousPhase === 'Running' && !isRollingOut(observed)) return 'Running'
   return wasRunning ? 'Upgrading' : 'Pending'
 }
 
-/** Every replica is ready, and it is this StatefulSet, not an older one of a lagging cache. */
+/** Every replica is ready, and the StatefulSet is current, not an older version from a lagging cache. */
 export function isRolledOut(observed: Observed): boolean {
   const { statefulSet, progress } = observed
   const desiredReplicas = statefulSet?.spec.replicas ?? 1
@@ -99,13 +99,13 @@ export function isRolledOut(observed: Observed): boolean {
   )
 }
 
-/** Pods are missing or not ready, so why is worth a question. */
+/** Pods are missing or not ready, so they are read to find the cause. */
 export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined || progress?.applied === undefined) return false
   return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
 }
 
-/** The pods are those of one revision; while a cluster that was Running lost some, the others are asked. */
+/** All pods have the same revision. If a Running cluster has lost pods, the remaining ones are queried. */
 export function canQueryPods(observed: Observed): boolean {
   if (isRolledOut(observed)) return true
   const { statefulSet, cluster } = observed
@@ -113,7 +113,7 @@ export function canQueryPods(observed: Observed): boolean {
   return isServing && cluster.status?.phase === 'Running' && !isRollingOut(observed)
 }
 
-/** The StatefulSet has not caught up with what was applied. */
+/** The StatefulSet controller has not rolled out the applied release completely. */
 function isRollingOut({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined) return false
   const { metadata, spec, status = {} } = statefulSet
@@ -122,7 +122,7 @@ function isRollingOut({ statefulSet, progress }: Observed): boolean {
     generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
     (status.observedGeneration ?? 0) < generation ||
     status.currentRevision !== status.updateRevision ||
-    // Fewer are pods that were lost, not a rollout.
+    // Fewer replicas mean lost pods, not a rollout.
     (status.replicas ?? 0) > (spec.replicas ?? 1)
   )
 }
@@ -146,7 +146,7 @@ function progressingCondition(observed: Observed): ConditionUpdate {
       }
 }
 
-/** Speaks of the pods that run what was applied last, which may be fewer or more than the spec asks for. */
+/** Describes the pods of the last applied release, which may be fewer or more than the spec asks for. */
 function readyCondition({ cluster, statefulSet, pods = [] }: Observed): ConditionUpdate {
   const release = releaseName(cluster.metadata.name)
   const desiredReplicas = statefulSet?.spec.replicas ?? cluster.spec.replicas
@@ -179,11 +179,14 @@ function appliedCondition(
     : { type: 'Applied', status: 'False', ...notApplied }
 }
 
-/** Named one by one; of more only the number is shown. */
+/** Number of pods that the message names; the rest is only counted. */
 const MAX_PODS = 3
 const MAX_CAUSE = 200
 
-/** `vec-docs-0: ...; vec-docs-1: ...`, the pods that are not ready; undefined where none says why. */
+/**
+ * `vec-docs-0: ...; vec-docs-1: ...`: why pods are not ready, in the words of the scheduler, the kubelet and
+ * the container; undefined if no cause is known.
+ */
 export function formatCauses(pods: readonly Pod[]): string | undefined {
   const causes = pods
     .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
@@ -220,8 +223,8 @@ function firstContainerCause(containers: readonly ContainerStatus[]): string | u
 }
 
 /**
- * The message of CrashLoopBackOff tells how long the kubelet waits, which changes all the time; how the
- * container ended is what helps.
+ * The message of CrashLoopBackOff only states the kubelet's back-off, which changes constantly, so the exit
+ * of the container is shown instead.
  */
 function containerCause({ state, lastState }: ContainerStatus): string | undefined {
   const terminated = state?.terminated ?? lastState?.terminated
@@ -230,7 +233,7 @@ function containerCause({ state, lastState }: ContainerStatus): string | undefin
   const reason = state?.waiting?.reason
   if (reason === undefined) return exit
   if (reason === 'CrashLoopBackOff') return exit === undefined ? reason : `${reason}, ${exit}`
-  // What every container goes through.
+  // Every container passes through this state.
   if (reason === 'PodInitializing') return undefined
   const message = state?.waiting?.message
   return message === undefined ? reason : `${reason}: ${message}`

@@ -1,4 +1,4 @@
-/** What a VecCluster should have: which Job, and when (specification: states and transitions). */
+/** The desired children and status of a VecCluster: which Job runs, and when. */
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import {
@@ -37,7 +37,7 @@ import type { DesiredRun, Observed } from './observed.ts'
 import { clusterStatus, isNewlyApplied, type ConditionReason } from './status.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
 
-/** A decision: what goes on the wire, and the Leases to write besides it. */
+/** A decision: the hook response and the Leases to write. */
 export interface Decision extends Desired<ClusterStatus> {
   leases?: LeaseWrite[]
 }
@@ -45,12 +45,12 @@ export interface Decision extends Desired<ClusterStatus> {
 export function sync(observed: Observed, context: Context): Decision {
   const { jobs, pendingRun } = observed
 
-  // What changed since this Job started is not this Job's business.
+  // A running Job ignores changes made since it started.
   const running = jobs.find(isUnfinished)
   if (running !== undefined) return runInProgress(observed, running, context)
 
   const failure = lastFailure(observed, context)
-  // A Job that ended and has not told how: its last report may still be on its way.
+  // The Job finished without reporting its outcome: its last report may still arrive.
   if (failure === 'unknown')
     return desiredState(observed, context, { resyncAfterSeconds: REQUEUE_SOON_SECONDS })
   if (pendingRun === undefined) return upToDate(observed, context)
@@ -64,7 +64,7 @@ export function sync(observed: Observed, context: Context): Decision {
     return releaseLease(observed, blocked(observed, context, 'InvalidSecret', secretError))
   }
 
-  // The same plan is tried again after a pause; another plan, at once.
+  // The same plan is retried after a back-off, a different plan immediately.
   if (failure?.plan === pendingRun.hash) {
     const backOffSeconds = failure.rejected ? REFUSED_RETRY_SECONDS : RETRY_SECONDS
     const remainingSeconds = backOffSeconds - secondsSince(failure.failedAt, context.now)
@@ -79,7 +79,7 @@ export function sync(observed: Observed, context: Context): Decision {
   return start(observed, context, pendingRun, failure)
 }
 
-/** Creates the next Job once its rights are there, there is a slot for it, and it holds the Lease. */
+/** Creates the next Job once its RBAC objects exist, a helm slot is free and the Lease is held. */
 function start(
   observed: Observed,
   context: Context,
@@ -98,7 +98,7 @@ function start(
   const activeJob = liveJobs.find(isUnfinished)
   if (activeJob !== undefined) return pending('HelmRunning', runMessage(runNumber(activeJob)))
   if (!allObserved(rbac, observed.children)) {
-    // A Job must not start before it may report.
+    // A Job must not start before it is permitted to report.
     return pending('HelmStarting', 'the rights of the helm Job are being made', rbac)
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
@@ -134,8 +134,9 @@ function start(
 }
 
 /**
- * A helm run rolls pods: under a backup it would record copies that are not whole, and under a restore a
- * larger factor would make the engine repair halfway. There is nothing to protect before the first install.
+ * A helm run restarts pods: during a backup the copies would be incomplete, and during a restore a
+ * higher replication factor would make the engine start repairs halfway. Before the first install there is
+ * nothing to protect.
  */
 function claimLease(observed: Observed, run: number, { now }: Context): Claim {
   const { cluster, leases } = observed
@@ -155,13 +156,13 @@ export function leaseHolder({ metadata: { namespace, name, uid } }: VecCluster):
   return { kind: 'VecCluster', namespace, name, uid }
 }
 
-/** Who starts no Job now holds nobody up. */
+/** A cluster that does not start a Job must not block other lease holders. */
 function releaseLease({ cluster, leases }: Observed, desired: Desired<ClusterStatus>): Decision {
   const writes = leases === undefined ? [] : leaseReleases([leases.backup], leaseHolder(cluster))
   return writes.length === 0 ? desired : { ...desired, leases: writes }
 }
 
-/** It appeared after its hold was over, and another holder may be at work. */
+/** The Job appeared after its Lease had expired, and another holder may be working. */
 function lostLease(observed: Observed, { now }: Context): boolean {
   const { cluster, leases } = observed
   if (leases === undefined || isFirstInstall(observed)) return false
@@ -202,7 +203,7 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
   })
 }
 
-/** The same words from its start to its end, whoever saw it first: so it is one Event. */
+/** The message is the same from start to finish, so each run causes one Event. */
 function runMessage(run: number): string {
   return `helm run ${run} is under way`
 }
@@ -223,7 +224,7 @@ function upToDate(observed: Observed, context: Context): Desired<ClusterStatus> 
   const resyncAfterSeconds = isNewlyApplied(observed)
     ? FIRST_READINESS_CHECK_SECONDS
     : READINESS_CHECK_SECONDS
-  // Until a status says so, a Job that the cache does not show yet may still need its rights.
+  // Before the status confirms it, a Job that the cache does not show yet may still need its RBAC objects.
   const isApplied = getCondition(observed.cluster, 'Applied')?.status === 'True'
   return desiredState(observed, context, {
     resyncAfterSeconds: Math.min(
@@ -234,7 +235,7 @@ function upToDate(observed: Observed, context: Context): Desired<ClusterStatus> 
   })
 }
 
-/** The binding to the rights of helm, and all that an earlier release made: its rules were part of the name. */
+/** The helm binding and RBAC objects of earlier operator versions, whose names depend on the rules. */
 function unusedRbac({ cluster, children }: Observed): AnyObject[] {
   const current = new Set(
     clusterRbac(cluster).map(({ kind, metadata }) => `${kind}/${metadata.name}`),
@@ -249,13 +250,13 @@ function unusedRbac({ cluster, children }: Observed): AnyObject[] {
 interface StateOptions {
   notApplied?: ConditionReason
   resyncAfterSeconds: number
-  /** Children besides those that were observed. */
+  /** Children in addition to the observed ones. */
   more?: Child[]
-  /** Rights that only a helm run needs: whoever may create pods in the namespace could use them. */
+  /** RBAC objects that only a helm run needs; any user who can create pods in the namespace could use them. */
   unused?: AnyObject[]
 }
 
-/** Every observed child stays, but the Jobs whose time is over and the rights that are idle. */
+/** Returns every observed child except expired Jobs and unused RBAC objects. */
 function desiredState(
   observed: Observed,
   context: Context,
@@ -264,7 +265,7 @@ function desiredState(
   const { cluster, jobs, children } = observed
   const latest = latestJob(jobs)
   const reportedRun = cluster.status?.appliedRun ?? 0
-  // What the status does not show yet, the Job is the only witness of.
+  // The Job is the only record of a run that the status does not show yet.
   const isRecorded = (job: Job) => job !== latest || runNumber(job) <= reportedRun
   const reason = 'no helm run is due'
   const dropped = [

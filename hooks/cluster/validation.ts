@@ -1,4 +1,7 @@
-/** What stops a helm run before it starts: settings that would do harm or cannot be applied. */
+/**
+ * Validation before a helm run: rejects settings and Secrets that would do harm or cannot be applied, and
+ * computes the fingerprints of the referenced Secrets.
+ */
 import { createHash } from 'node:crypto'
 import { parse } from 'yaml'
 import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
@@ -9,17 +12,17 @@ import { parseQuantity } from '../../crds/units.ts'
 import { isMap } from './values.ts'
 
 interface FixedEntry {
-  /** Of the engine's configuration. */
+  /** Path in the engine's configuration. */
   entry: string
-  /** What the operator works with. */
+  /** The value the operator relies on. */
   value: (spec: ClusterSpec) => unknown
-  /** Where that comes from. */
+  /** Where that value comes from. */
   source: string
 }
 
 /**
- * Entries that the operator itself depends on: where one had another value, Service, probes, status and
- * calls would disagree with the engine. All others are the user's, also those below `tls`.
+ * Entries that the operator depends on: with other values the Service, the probes, the status and API calls
+ * would disagree with the engine. Users may set all other entries, including those below `tls`.
  */
 const FIXED_ENTRIES: readonly FixedEntry[] = [
   ...[
@@ -41,16 +44,16 @@ const FIXED_ENTRIES: readonly FixedEntry[] = [
   { entry: 'service.grpc_port', value: () => GRPC_PORT, source: 'the Service of the chart' },
 ]
 const GRPC_PORT = 6334
-/** Readable by everybody who may read ConfigMaps, and unknown to the operator. */
+/** Keys here would be readable by anyone who may read ConfigMaps, and unknown to the operator. */
 const KEY_ENTRIES: readonly (readonly [entry: string, field: string])[] = [
   ['service.api_key', 'spec.apiKey.secretRef'],
   ['service.alt_api_key', 'spec.apiKey.secretRef'],
   ['service.read_only_api_key', 'spec.readOnlyApiKey.secretRef'],
 ]
-/** Anything else in the place of these would remove the entries of the operator in them. */
+/** A value other than a map would remove the operator's entries in it. */
 const MAP_ENTRIES = ['cluster', 'cluster.p2p', 'service', 'tls']
 
-/** Why no helm run may start with this spec, naming the field; undefined when it may. */
+/** Why no helm run may start with this spec, with the field's name; undefined if it may start. */
 export function validateSpec(
   cluster: VecCluster,
   statefulSet: StatefulSet | undefined,
@@ -89,7 +92,7 @@ function valueAt(config: unknown, path: string): unknown {
     .reduce<unknown>((value, key) => (isMap(value) ? value[key] : undefined), config)
 }
 
-/** The chart evaluates templates in these two, with helm's rights: a user could read any Secret. */
+/** The chart evaluates templates in these fields with helm's permissions: a user could read any Secret. */
 function templateError({ config, affinity }: ClusterSpec): string | undefined {
   for (const [field, value] of Object.entries({ config, affinity })) {
     if (JSON.stringify(value ?? {}).includes('{{')) {
@@ -99,15 +102,15 @@ function templateError({ config, affinity }: ClusterSpec): string | undefined {
   return undefined
 }
 
-/** Checked by the CRD too; an object that an older CRD admitted may hold anything. */
+/** The CRD checks this too, but an object admitted by an older CRD may contain anything. */
 function imageError({ image }: ClusterSpec): string | undefined {
   if (new RegExp(IMAGE_REPOSITORY).test(image.repository)) return undefined
   return 'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML'
 }
 
 /**
- * The first node must be distributed before others join it: they are not Ready without it, and the
- * StatefulSet replaces it only once they are.
+ * The first node must run in distributed mode before others can join. Otherwise the new pods never become
+ * Ready, and the StatefulSet replaces the first pod only after they are.
  */
 function distributionError({ metadata, spec }: VecCluster): string | undefined {
   const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
@@ -124,7 +127,7 @@ function parseAppliedSpec(text = 'null'): unknown {
   }
 }
 
-/** Volume templates of a StatefulSet never change; helm would fail with half of its work done. */
+/** The volume claim templates of a StatefulSet are immutable; helm would fail halfway. */
 function snapshotVolumeError(
   { metadata, spec }: VecCluster,
   statefulSet: StatefulSet,
@@ -148,15 +151,15 @@ function snapshotVolumeError(
 }
 
 export interface SecretRef {
-  /** Field of the spec that names the Secret. */
+  /** Field of the spec that references the Secret. */
   field: string
   name: string
-  /** Keys it must have. */
+  /** Keys the Secret must have. */
   keys: string[]
   kind: 'key' | 'certificate'
 }
 
-/** Every Secret that the spec names. */
+/** Every Secret that the spec references. */
 export function referencedSecrets({ apiKey, readOnlyApiKey, tls }: ClusterSpec): SecretRef[] {
   const keys = Object.entries({ apiKey, readOnlyApiKey }).flatMap(([field, source]) =>
     source?.secretRef === undefined
@@ -182,7 +185,10 @@ export function referencedSecrets({ apiKey, readOnlyApiKey, tls }: ClusterSpec):
   ]
 }
 
-/** Why helm must not run with these Secrets; undefined when it may. */
+/**
+ * Why helm must not run with these Secrets; undefined if it may. With a missing or empty key the engine
+ * would start without authentication; a key that YAML parses differently would lock the operator out.
+ */
 export function validateSecrets(
   references: SecretRef[],
   secrets: ReadonlyMap<string, Secret>,
@@ -204,7 +210,7 @@ function secretError({ keys, kind }: SecretRef, secret: Secret | undefined): str
     if (encoded === undefined) return `has no key ${key}`
     if (encoded === '') return `has an empty key ${key}`
     if (kind === 'certificate') continue
-    // Before it is decoded, and once more to the byte.
+    // Check the length before decoding, then exactly after decoding.
     const value = encoded.length > 2 * MAX_KEY_BYTES ? encoded : decodeBase64(encoded)
     if (value.length > MAX_KEY_BYTES) return `has a key ${key} of more than ${MAX_KEY_BYTES} bytes`
     if (value === '') return `has an empty key ${key}`
@@ -214,11 +220,11 @@ function secretError({ keys, kind }: SecretRef, secret: Secret | undefined): str
   return undefined
 }
 
-/** Parsing a megabyte would take minutes. */
+/** Parsing a megabyte of YAML would take minutes. */
 const MAX_KEY_BYTES = 4096
 const NOT_YAML_SAFE = 'that YAML would not read as the same text: use letters and digits'
 
-/** The chart writes the key into a YAML file as it is, without quotes. */
+/** The chart writes the key verbatim into a YAML file, without quotes. */
 function yamlTextError(text: string): string | undefined {
   if (/[\r\n]/.test(text)) return 'that holds a line break'
   if (!/^[\x21-\x7e]+$/.test(text) || text.includes('{{')) return NOT_YAML_SAFE
@@ -242,7 +248,7 @@ function decodeBase64(encoded: string): string {
   return Buffer.from(encoded, 'base64').toString()
 }
 
-/** First sixteen hex digits of a SHA-256 over the values in use, by the name of the Secret. */
+/** The first 16 hex digits of the SHA-256 of the used values, by Secret name. */
 export function fingerprints(
   references: SecretRef[],
   secrets: ReadonlyMap<string, Secret>,

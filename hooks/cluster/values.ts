@@ -1,4 +1,4 @@
-/** Chart values from a VecCluster (specification: mapping of spec to chart values). */
+/** Maps the spec of a VecCluster to the values of the Helm chart. */
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 
@@ -6,15 +6,15 @@ type Values = Record<string, unknown>
 
 const TLS_DIRECTORY = '/qdrant/tls'
 
-/** What of the TLS Secret the values depend on. */
+/** The facts about the TLS Secret that the values depend on. */
 export interface Certificate {
   hasCaCertificate: boolean
 }
 
-/** The values of one release; what is not set here keeps the chart's default for that version. */
+/** The values of one release; values that are not set keep the chart's default for that version. */
 export function chartValues({ metadata, spec }: VecCluster, certificate: Certificate): Values {
   return {
-    // Without it the chart appends its own name to that of every object.
+    // Without it the chart appends its own name to the name of every object.
     fullnameOverride: releaseName(metadata.name),
     replicaCount: spec.replicas,
     image: spec.image,
@@ -77,14 +77,14 @@ function operatorConfig(
       tls: {
         cert: `${TLS_DIRECTORY}/tls.crt`,
         key: `${TLS_DIRECTORY}/tls.key`,
-        // The engine trusts it between its nodes; without it nodes with p2p TLS do not start.
+        // The CA the engine trusts between its nodes; without it nodes with p2p TLS do not start.
         ca_cert: `${TLS_DIRECTORY}/${caFile}`,
       },
     }),
   }
 }
 
-/** Deep merge of maps; anything else of `over` replaces what was there. */
+/** Deep merge of maps; any other value in `overrides` replaces the base value. */
 function deepMerge(base: Values, overrides: Values): Values {
   const merged = { ...base }
   for (const [key, value] of Object.entries(overrides)) {

@@ -1,6 +1,6 @@
 /**
- * What all collections of a cluster share: readiness, version and aliases, asked once in ten seconds,
- * and a limit on the passes at once. A thousand collections are a thousand syncs, not as many calls.
+ * State shared by all collections of a cluster: readiness, version and aliases, each cached for ten
+ * seconds, and a limit on concurrent reconciles. So a thousand collections do not cause a thousand calls.
  */
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import type { Alias } from '../../crds/engine/collections.ts'
@@ -10,10 +10,10 @@ const MAX_AGE_MS = 10_000
 const EVICT_AFTER_MS = 600_000
 const MAX_CONCURRENT = 8
 
-/** An answer is nobody's alone: the end of one pass must not end it for the others. */
+/** Reconciles share the calls: aborting one reconcile must not abort a call for the others. */
 const NEVER_ABORTED = new AbortController().signal
 
-/** The clusters by their connection: another key Secret or TLS is another engine. */
+/** One cache per connection: a different key Secret or TLS setting counts as a different engine. */
 export class EngineCaches {
   readonly #caches = new Map<string, EngineCache>()
   readonly #now: () => Date
@@ -37,7 +37,7 @@ export class EngineCaches {
 interface CachedValue<T> {
   storedAt: number
   value: Promise<T>
-  /** It has been answered. */
+  /** The call has returned a value. */
   isResolved: boolean
 }
 
@@ -55,7 +55,7 @@ export class EngineCache {
     this.#now = now
   }
 
-  /** False too while an engine that did not answer is left alone. */
+  /** Also false during the back-off after the engine did not answer. */
   async readyz(signal: AbortSignal): Promise<boolean> {
     if (this.#now().getTime() < this.#backOffUntil) return false
     return this.#cachedCall('readyz', () => this.engine.readyz(NEVER_ABORTED), signal)
@@ -69,17 +69,17 @@ export class EngineCache {
     return this.#cachedCall('aliases', () => this.engine.aliases(NEVER_ABORTED), signal)
   }
 
-  /** Before aliases are changed, and after: what was known of them is not good enough. */
+  /** Called before and after aliases are changed, when the cached list is not reliable. */
   invalidateAliases(): void {
     this.#cached.delete('aliases')
   }
 
-  /** The engine did not answer: nobody asks it for a while. */
+  /** The engine did not answer: report it as not ready for a while without calling it. */
   backOff(): void {
     this.#backOffUntil = this.#now().getTime() + RETRY_SECONDS * 1000
   }
 
-  /** Runs the work once fewer than eight others are under way. */
+  /** Runs the work once fewer than eight others are in progress. */
   async runLimited<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     if (this.#running >= MAX_CONCURRENT) await this.#waitForSlot(signal)
     else this.#running += 1
@@ -90,7 +90,7 @@ export class EngineCache {
     }
   }
 
-  /** The turn goes to the next in line, so the number that runs stays the same. */
+  /** Passes the slot to the next in the queue, so the running count does not change. */
   #releaseSlot(): void {
     const next = this.#queue.shift()
     if (next === undefined) this.#running -= 1
@@ -107,7 +107,7 @@ export class EngineCache {
       await abortable(slot, signal)
     } catch (error) {
       const position = this.#queue.indexOf(resume)
-      // It may have come in the very moment in which the pass was ended.
+      // The slot may have been granted at the moment of the abort; release it.
       if (position < 0) this.#releaseSlot()
       else this.#queue.splice(position, 1)
       throw error
@@ -119,7 +119,7 @@ export class EngineCache {
     const existing = this.#cached.get(name) as CachedValue<T> | undefined
     const isFresh = existing !== undefined && time - existing.storedAt < MAX_AGE_MS
     const entry = isFresh ? existing : this.#store(name, call())
-    // Nobody waits for what is there.
+    // A value that is already there needs no abort handling.
     return entry.isResolved ? entry.value : abortable(entry.value, signal)
   }
 
@@ -138,7 +138,7 @@ export class EngineCache {
   }
 }
 
-/** What was asked for all goes on without the pass that ends. */
+/** Rejects when the signal aborts; the shared call continues for the others. */
 function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const abort = () => reject(new Error('the pass was ended'))

@@ -1,6 +1,6 @@
 /**
- * The end of a VecCollection: with policy Retain the collection is left in the engine, with Delete it
- * is deleted, unless its cluster is gone (specification: states and transitions).
+ * Deletion of a VecCollection: with deletionPolicy Retain the collection remains in the engine, with Delete
+ * it is deleted, unless its cluster no longer exists.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
@@ -21,12 +21,12 @@ import { reconcileContext, waitForCollection, type ReconcileInput } from './reco
 import { pendingResult } from './result.ts'
 import { collectionStatus } from './status.ts'
 
-/** What is left to do: nothing, or the deletion that waits for something. */
+/** State of the deletion: done, or why it is not done yet. */
 export interface Deletion {
   collection: VecCollection
   isDone: boolean
   blocker?: string
-  /** What the newest attempt threw. */
+  /** The error of the latest attempt. */
   failure?: { error: unknown }
   requeueAfterSeconds?: number
 }
@@ -46,11 +46,11 @@ export async function observeDeletion(
   { now, settings }: Context,
 ): Promise<Deletion> {
   const { uid } = collection.metadata
-  // After this nothing is written that a deletion could miss.
+  // After this, no reconcile writes anything that the deletion could miss.
   await dependencies.reconciles.abort(uid)
   dependencies.firstObserved.delete(uid)
   const blocker = unreachableReason(collection, settings)
-  // Whether it is still there, nobody here can tell: it must not be left behind as if it were gone.
+  // Without access, the collection may still exist; it must not be treated as deleted.
   if (blocker !== undefined) return { collection, isDone: false, blocker }
   const cluster = await clusterToDeleteFrom(collection, dependencies, settings)
   if (cluster === undefined) {
@@ -106,7 +106,7 @@ export function finalize(deletion: Deletion, { now }: Context): Desired<Collecti
   }
 }
 
-/** Why what is to be deleted cannot be reached from here at all. */
+/** Why this service cannot reach the collection at all. */
 function unreachableReason(collection: VecCollection, settings: Settings): string | undefined {
   const { namespace, name } = clusterNameOf(collection)
   if (collection.spec.deletionPolicy === 'Retain' || isNamespaceWatched(settings, namespace))
@@ -114,7 +114,7 @@ function unreachableReason(collection: VecCollection, settings: Settings): strin
   return namespaceNotWatched(`cluster ${namespace}/${name}`)
 }
 
-/** The cluster in which there is something to delete, read live: no related objects are shown now. */
+/** The cluster to delete from, read live because finalize requests contain no related objects. */
 async function clusterToDeleteFrom(
   collection: VecCollection,
   { ports }: Dependencies,
@@ -127,9 +127,10 @@ async function clusterToDeleteFrom(
   return forbidden === undefined ? cluster : undefined
 }
 
-/** Why the collection is not deleted yet; undefined once there is nothing left to delete. */
+/** Why the collection is not deleted yet; undefined once nothing is left to delete. */
 export type DeletionBlocker = string | undefined
 
+/** Deletes a collection together with its resource: the only code that deletes data intentionally. */
 export async function deleteCollection(
   input: ReconcileInput,
   signal: AbortSignal,
@@ -143,7 +144,7 @@ export async function deleteCollection(
     if (remaining === undefined) return undefined
     return unknownResult?.message ?? `collection ${context.name} is still there`
   } catch (error) {
-    // The name is an alias, or belongs to an older resource: there is nothing here that is ours.
+    // The name is an alias or belongs to an older resource, so there is nothing to delete.
     if (error instanceof Rejected) return undefined
     if (isExpected(error)) return error.message
     throw error

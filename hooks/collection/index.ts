@@ -1,4 +1,4 @@
-/** The hooks of VecCollection: observe (with a pass over the engine), decide, write Events. */
+/** The hooks of VecCollection: observe (which reconciles the engine), decide, write Events. */
 import { VecCluster } from '../../crds/cluster.ts'
 import { VecCollection } from '../../crds/collection.ts'
 import { BackgroundTasks } from '../background-task.ts'
@@ -13,11 +13,11 @@ import type { CollectionPorts } from './ports.ts'
 import type { LastReconcile } from './result.ts'
 import { sync } from './sync.ts'
 
-/** `inlineMs`: how long a hook waits for a pass before it goes on in the background. */
+/** `inlineMs`: how long a hook waits for a reconcile before it continues in the background. */
 export function collectionHooks(ports: CollectionPorts, inlineMs?: number): KindHooks {
   const dependencies = {
     ports,
-    // When a pass is due is the room's own rhythm; two in a row are never too many.
+    // nextReconcileAt decides when a reconcile is due; results need no minimum age here.
     reconciles: new BackgroundTasks<LastReconcile>(0, inlineMs),
     deletions: new BackgroundTasks<DeletionAttempt>(0, inlineMs),
     engines: new EngineCaches(() => ports.now()),

@@ -1,4 +1,4 @@
-/** Reads what a decision about a VecCollection may know; a pass over the engine is part of that. */
+/** Reads the state a decision about a VecCollection is based on; this includes reconciling the engine. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
@@ -20,11 +20,11 @@ import {
 export interface Observed {
   collection: VecCollection
   cluster?: VecCluster
-  /** What the newest pass over this very spec ended with. */
+  /** Result of the latest reconcile of the current spec. */
   result?: ReconcileResult
-  /** What a pass threw that came to no outcome at all. */
+  /** Error of a reconcile that ended without a result. */
   failure?: { error: unknown }
-  /** When there is more to see, at the latest. */
+  /** Seconds until the next observation. */
   requeueAfterSeconds: number
 }
 
@@ -32,7 +32,7 @@ export interface Dependencies {
   ports: CollectionPorts
   reconciles: BackgroundTasks<LastReconcile>
   engines: EngineCaches
-  /** By uid, when the resource was shown for the first time since the service started. */
+  /** By uid: when the resource was first observed since the service started. */
   firstObserved: Map<string, number>
 }
 

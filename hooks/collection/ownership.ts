@@ -1,8 +1,8 @@
-/** Which other VecCollections of the cluster claim the same name, or the same alias. */
+/** Conflicts between VecCollections of a cluster: who owns a collection name, and which aliases to change. */
 import type { VecCollection } from '../../crds/collection.ts'
 import type { Alias, AliasAction } from '../../crds/engine/collections.ts'
 
-/** What of a VecCollection decides whose a name or an alias is. Of thousands no more is kept in memory. */
+/** The fields of a VecCollection that decide ownership: of thousands of resources only these stay in memory. */
 export interface Claim {
   metadata: Pick<
     VecCollection['metadata'],
@@ -12,7 +12,7 @@ export interface Claim {
   status?: { health?: NonNullable<VecCollection['status']>['health'] }
 }
 
-/** A copy of that part alone. */
+/** Copies only the fields of a claim. */
 export function toClaim({ metadata, spec, status }: VecCollection): Claim {
   const { namespace, name, uid, generation, creationTimestamp } = metadata
   const { clusterRef, collectionName, aliases } = spec
@@ -32,7 +32,7 @@ export function collectionNameOf({ metadata, spec }: Claim): string {
   return spec.collectionName ?? metadata.name
 }
 
-/** The resource that had the name first, if that is another one. */
+/** The resource that claimed the name first, if it is not this one. */
 export function findOwner(collection: Claim, others: Claim[]): string | undefined {
   const name = collectionNameOf(collection)
   const owner = otherClaims(collection, others).find(
@@ -41,7 +41,7 @@ export function findOwner(collection: Claim, others: Claim[]): string | undefine
   return owner && formatRef(owner)
 }
 
-/** The resource besides this one that declares the alias; of several the oldest. */
+/** The oldest other resource that declares the alias. */
 export function conflictingClaim(
   collection: Claim,
   others: Claim[],
@@ -51,7 +51,7 @@ export function conflictingClaim(
   return claim && { name: formatRef(claim), isOlder: isOlder(claim, collection) }
 }
 
-/** Namespace and name of the VecCluster a collection is in. */
+/** Namespace and name of the VecCluster of a collection. */
 export function clusterNameOf({ metadata, spec }: Claim): { namespace: string; name: string } {
   return { namespace: spec.clusterRef.namespace ?? metadata.namespace, name: spec.clusterRef.name }
 }
@@ -62,14 +62,14 @@ function otherClaims(collection: Claim, others: Claim[]): Claim[] {
     .toSorted((a, b) => (isOlder(a, b) ? -1 : 1))
 }
 
-/** Of two made in one second, the one that adopted it already; the uid decides only before that. */
+/** Of two resources created in the same second, the one that has adopted the name wins, else the lower uid. */
 function claimedFirst(a: Claim, b: Claim): boolean {
   const isTie = createdAt(a) === createdAt(b)
   if (isTie && hasAdopted(a) !== hasAdopted(b)) return hasAdopted(a)
   return isOlder(a, b)
 }
 
-/** Who was refused the name never sees the collection: only an owner's status tells of its health. */
+/** A resource that was denied the name never reads the collection: only an owner's status has a health. */
 function hasAdopted({ status }: Claim): boolean {
   return status?.health !== undefined
 }
@@ -88,18 +88,18 @@ function formatRef({ metadata }: Claim): string {
 }
 
 export interface AliasPlan {
-  /** For one call. */
+  /** The actions of one call. */
   actions: AliasAction[]
-  /** Why an alias stays where it is. */
+  /** Why aliases are not changed. */
   conflicts: string[]
-  /** What stands in `status.aliases` once the call is made. */
+  /** The value of `status.aliases` after the call. */
   managed: string[]
 }
 
 interface AliasInput {
   collection: string
   desired: readonly string[]
-  /** Pointed here by an earlier pass. */
+  /** Aliases that an earlier reconcile pointed at this collection. */
   managed: readonly string[]
 }
 
@@ -109,6 +109,7 @@ export interface AliasClaim {
   isOlder: boolean
 }
 
+/** Which aliases to point at this collection, and which to release. */
 export function aliasPlan(
   { collection, desired, managed }: AliasInput,
   live: readonly Alias[],
@@ -118,7 +119,7 @@ export function aliasPlan(
   const plan: AliasPlan = { actions: [], conflicts: [], managed: [] }
   for (const alias of desired) {
     const target = targets.get(alias)
-    // One that points here is ours already, whoever else would like to have it.
+    // An alias that points here already belongs to this resource, regardless of other claims.
     const claim = target === collection ? undefined : findClaim(alias)
     if (claim !== undefined && (target !== undefined || claim.isOlder)) {
       const pointsAt = target === undefined ? '' : ` and points at collection ${target}`
@@ -131,7 +132,7 @@ export function aliasPlan(
   }
   for (const alias of managed) {
     if (desired.includes(alias) || targets.get(alias) !== collection) continue
-    // Whoever claims it will take it in one step; deleting it first would leave its readers without.
+    // Another claimant takes it over in one step; deleting it first would break its readers.
     if (findClaim(alias) === undefined) plan.actions.push({ delete_alias: { alias_name: alias } })
   }
   return plan

@@ -1,4 +1,4 @@
-/** Paths of payload fields as the engine writes them: quotes only where they are needed (facts 4). */
+/** Paths of payload fields as the engine writes them, quoted only if necessary. */
 
 const UNQUOTED_KEY = String.raw`[\p{Alphabetic}\p{N}_-]+`
 const STEP = new RegExp(
@@ -6,10 +6,10 @@ const STEP = new RegExp(
   'uy',
 )
 const UNQUOTED = new RegExp(`^${UNQUOTED_KEY}$`, 'u')
-/** What nearly all paths are. */
+/** The common case: only unquoted keys. */
 const PLAIN = new RegExp(String.raw`^${UNQUOTED_KEY}(\.${UNQUOTED_KEY})*$`, 'u')
 
-/** The path in its one form; what is no path is left to the engine to refuse. */
+/** The canonical form of a path; an invalid path is returned unchanged and rejected by the engine. */
 export function canonicalPath(path: string): string {
   if (PLAIN.test(path)) return path
   const parts: string[] = []

@@ -1,4 +1,4 @@
-/** What the VecCollection room needs from outside; metacontroller/ports/cluster.ts implements it. */
+/** The ports of the VecCollection hooks, implemented in metacontroller/ports/cluster.ts. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
@@ -14,11 +14,11 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { Claim } from './ownership.ts'
 
 /**
- * The engine of one cluster, through its client Service. A refusal, an answer that is none and no
- * answer at all are an `EngineError`; the signal ends a call at once. Names are percent-encoded.
+ * The engine of one cluster, called through its client Service. An error response, an invalid response and
+ * a missing response throw `EngineError`; the signal aborts a call immediately. Names are percent-encoded.
  */
 export interface CollectionEngine {
-  /** `GET /readyz` answered 200; one that does not answer is not ready. */
+  /** Whether `GET /readyz` returns 200; an engine that does not answer is not ready. */
   readyz(signal: AbortSignal): Promise<boolean>
   /** `GET /`. */
   version(signal: AbortSignal): Promise<string>
@@ -30,13 +30,13 @@ export interface CollectionEngine {
   collectionCluster(collection: string, signal: AbortSignal): Promise<ShardReplicas>
   /** `PUT /collections/{c}?timeout=60`. */
   createCollection(collection: string, body: CollectionBody, signal: AbortSignal): Promise<void>
-  /** `PATCH /collections/{c}?timeout=15`: short, for a write is lost while a leader is replaced. */
+  /** `PATCH /collections/{c}?timeout=15`: a short timeout, because writes are lost during a leader change. */
   patchCollection(collection: string, body: CollectionBody, signal: AbortSignal): Promise<void>
-  /** `DELETE /collections/{c}?timeout=15`; 404 and `false` are fine. */
+  /** `DELETE /collections/{c}?timeout=15`; 404 and `false` are not errors. */
   deleteCollection(collection: string, signal: AbortSignal): Promise<void>
   /** `PUT /collections/{c}/index?wait=false`. */
   putIndex(collection: string, index: IndexBody, signal: AbortSignal): Promise<void>
-  /** `DELETE /collections/{c}/index/{field}?wait=false`; one that is gone is fine. */
+  /** `DELETE /collections/{c}/index/{field}?wait=false`; a missing index is not an error. */
   deleteIndex(collection: string, field: string, signal: AbortSignal): Promise<void>
   /** `POST /collections/aliases`, all actions in one call. */
   updateAliases(actions: AliasAction[], signal: AbortSignal): Promise<void>
@@ -51,23 +51,23 @@ export interface NamespacedName {
 export type NamespaceFilter = (namespace: string) => boolean
 
 export interface CollectionPorts {
-  /** Makes no call by itself; answers are shared by the room, not remembered here. */
+  /** Creating an engine makes no call. Responses are cached in `EngineCache`, not here. */
   engine(connection: Connection): CollectionEngine
   /**
-   * Every VecCollection of a cluster, from any namespace served; at most 5 s old, and never older than
-   * who asks: what was there before it was made or changed is in the list. Asked before writes.
+   * Every VecCollection of a cluster, from all watched namespaces, read before writes. At most 5 s old, and
+   * never older than the requester: the list contains everything that existed before it was last changed.
    */
   collectionsOf(cluster: NamespacedName, requester: VecCollection): Promise<Claim[]>
-  /** The VecCluster, read live; undefined when it, or its kind, is gone. */
+  /** The VecCluster, read live; undefined if it or its CRD does not exist. */
   cluster(cluster: NamespacedName): Promise<VecCluster | undefined>
   /**
-   * Who holds the Lease `vec-<name>-write` with an unfinished Job, read live before each write. A Job of a
-   * namespace that is not allowed counts only if this operator created it.
+   * The holder of the Lease `vec-<name>-write` if it has an unfinished Job, read live before each write. A Job
+   * in a namespace that is not allowed counts only if this operator created it.
    */
   writeHolder(cluster: NamespacedName, isAllowed: NamespaceFilter): Promise<string | undefined>
-  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
   now(): Date
-  /** Settles after so many milliseconds; rejects when the signal ends it. */
+  /** Resolves after the given number of milliseconds; rejects when the signal aborts. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * How a live collection differs from its spec: in what is fixed when it is made, and in what can be
- * patched (facts 2.2). Only what the spec declares is compared.
+ * Compares a live collection with its spec, in immutable and in patchable fields, and patches the latter.
+ * Only declared values are compared. Values that the engine silently ignores are reported.
  */
 import type { CollectionSpec, VecCollection } from '../../crds/collection.ts'
 import { NotReady } from '../../crds/contract/errors.ts'
@@ -25,21 +25,21 @@ import {
 } from '../../crds/engine/plain-object.ts'
 import { waitForCollection, type ReconcileContext } from './reconcile-context.ts'
 
-/** One value that is not as declared; undefined means that there is none. */
+/** One value that differs from the spec; `undefined` means unset. */
 export interface Difference {
-  /** Within spec. */
+  /** Path within spec. */
   path: string
   desired: unknown
   live: unknown
 }
 
-/** A mutable field that is not as declared, with each value within it that differs. */
+/** A mutable field that differs from the spec, with each differing value in it. */
 export interface Drift {
   field: MutableField
   differences: Difference[]
 }
 
-/** What no call can change: these make the phase Degraded. */
+/** Differences that no call can change; they make the phase Degraded. */
 export function immutableDifferences(
   spec: CollectionSpec,
   { params }: CollectionConfig,
@@ -56,7 +56,7 @@ export function immutableDifferences(
   ]
 }
 
-/** What a PATCH can put right. */
+/** Differences that a PATCH can correct. */
 export function findDrift(spec: CollectionSpec, config: CollectionConfig): Drift[] {
   return mutableFields(spec).flatMap((field) => {
     const live = valueAt(config, field.live)
@@ -68,7 +68,7 @@ export function findDrift(spec: CollectionSpec, config: CollectionConfig): Drift
   })
 }
 
-/** Every value within a declared one that the live one does not have. */
+/** Every value inside the declared one that the live value does not have. */
 export function diffValues(path: string, desired: unknown, live: unknown): Difference[] {
   if (isPlainObject(desired) && (isPlainObject(live) || isUnset(live))) {
     return Object.entries(desired).flatMap(([name, value]) =>
@@ -123,14 +123,14 @@ function immutableVectorDifferences(vector: DenseVector, live: unknown): Differe
   ]
 }
 
-/** No PATCH adds a vector. Those that the spec does not name are not compared. */
+/** A PATCH cannot add a vector. Vectors that the spec does not name are not compared. */
 function missingVectors(path: string, desired: string[], live: string[]): Difference[] {
   return desired
     .filter((name) => !live.includes(name))
     .map((name) => ({ path: `${path}[${name}]`, desired: 'a vector', live: undefined }))
 }
 
-/** A quantization of another kind differs even where nothing is declared within it. */
+/** A different kind of quantization is a difference even if no parameters are declared. */
 function quantizationDifferences({ path, desired }: MutableField, live: unknown): Difference[] {
   if (isDisabled(asPlain(desired))) {
     return isUnset(live) ? [] : [{ path, desired: 'Disabled', live }]
@@ -140,11 +140,11 @@ function quantizationDifferences({ path, desired }: MutableField, live: unknown)
 }
 
 function isSame(name: string, desired: unknown, live: unknown): boolean {
-  // A declared null means "do not care": the engine itself takes it for "leave as it is".
+  // A declared null means "any value": the engine itself interprets it as "leave unchanged".
   if (desired === null || desired === undefined) return true
   if (isUnset(live)) return isOff(desired) || desired === ENGINE_DEFAULTS.get(name)
   if (Array.isArray(desired)) return Array.isArray(live) && isSameSet(desired, live)
-  // The engine keeps this one in 32 bits, all other fractions in 64.
+  // The engine stores the quantile as a 32-bit float and all other fractions as 64-bit floats.
   if (name === 'quantile' && typeof desired === 'number')
     return Math.fround(desired) === toFloat32(live)
   return desired === live
@@ -172,7 +172,7 @@ function asPlain(value: unknown): PlainObject {
   return isPlainObject(value) ? value : {}
 }
 
-/** What the engine does where it shows nothing. */
+/** The engine's behavior for values that it does not return. */
 const ENGINE_DEFAULTS = new Map<string, unknown>([
   ['datatype', 'float32'],
   ['modifier', 'none'],
@@ -189,10 +189,11 @@ function formatValue(value: unknown): string {
 
 export interface ConfigResult {
   info: CollectionInfo
-  /** Paths of declared values that the engine does not take. */
+  /** Paths of declared values that the engine ignores. */
   ignored: string[]
 }
 
+/** Patches the values that differ, and finds out which of them the engine silently ignores. */
 export async function reconcileConfig(
   context: ReconcileContext,
   info: CollectionInfo,
@@ -224,12 +225,12 @@ export async function reconcileConfig(
     (current) => current === undefined || remainingDrift(current).length === 0,
   )
   if (patched === undefined) throw new NotReady(`collection ${context.name} was deleted meanwhile`)
-  // Not applied yet, or lost: that is no word about whether the engine knows the value.
+  // The write is pending or lost; that does not mean that the engine ignores the value.
   if (unknownResult !== undefined && remainingDrift(patched).length > 0) throw unknownResult
   return { info: patched, ignored: driftPaths(findDrift(spec, patched.config)) }
 }
 
-/** The paths that were tried in vain with this spec and this engine. */
+/** The paths that this engine version ignored for this generation of the spec. */
 export function previouslyIgnored(
   { metadata, status }: VecCollection,
   version: string,

@@ -1,4 +1,4 @@
-/** What the steps of one pass share: the collection, the engine, and the permission to write. */
+/** State shared by the steps of one reconcile: the collection, the engine, and the guarded writes. */
 import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, NotReady, Rejected } from '../../crds/contract/errors.ts'
 import type {
@@ -14,17 +14,17 @@ import type { CollectionEngine, CollectionPorts, NamespacedName } from './ports.
 
 export interface ReconcileContext {
   collection: VecCollection
-  /** Name inside the engine. */
+  /** Name in the engine. */
   name: string
   engine: CollectionEngine
   engineCache: EngineCache
   writes: GuardedWrites
   signal: AbortSignal
-  /** All VecCollections that this cluster allows; listed once per pass. */
+  /** All VecCollections that this cluster allows; listed once per reconcile. */
   otherClaims: () => Promise<Claim[]>
-  /** Throws when the name belongs to an older resource. */
+  /** Throws if the name belongs to an older resource. */
   requireUnowned: () => Promise<void>
-  /** Throws when the name is an alias: every call by it would act on another collection. */
+  /** Throws if the name is an alias: every call would act on a different collection. */
   requireNotAlias: (aliases: Alias[]) => void
   wait: (milliseconds: number) => Promise<void>
 }
@@ -33,7 +33,7 @@ export interface ReconcileInput {
   collection: VecCollection
   engineCache: EngineCache
   ports: CollectionPorts
-  /** Whether the cluster allows a namespace: what it refuses claims neither a name nor an alias. */
+  /** Whether the cluster allows a namespace; resources of other namespaces cannot claim names or aliases. */
   isAllowed: (namespace: string) => boolean
 }
 
@@ -55,7 +55,7 @@ export function reconcileContext(
     const owner = findOwner(collection, await otherClaims())
     if (owner !== undefined) throw new Rejected(`collection ${name} belongs to ${owner}`)
   }
-  // What was remembered is good enough to look at, not to write on.
+  // Cached values are sufficient for reads, but not for writes.
   const checkPermission = once(async () => {
     engineCache.invalidateAliases()
     requireNotAlias(await engineCache.aliases(signal))
@@ -77,10 +77,10 @@ export function reconcileContext(
   }
 }
 
-/** Pauses between looks, in milliseconds: five seconds in all (facts 0: a read after a write). */
+/** Pauses between reads in milliseconds, five seconds in total: a write is not visible immediately. */
 const PAUSES_MS = [10, 20, 50, 100, 200, 400, 800, 1500, 2000]
 
-/** Reads the collection until it is as it should be, or five seconds have passed; the last read. */
+/** Polls the collection until `isDone` or for five seconds; returns the last read. */
 export async function waitForCollection(
   { engine, name, signal, wait }: Pick<ReconcileContext, 'engine' | 'name' | 'signal' | 'wait'>,
   isDone: (info: CollectionInfo | undefined) => boolean,
@@ -99,11 +99,11 @@ function once<T>(load: () => Promise<T>): () => Promise<T> {
   return () => (loaded ??= load())
 }
 
-/** What a write may end with when it is not known whether it was applied. */
+/** The error of a write that may or may not have been applied. */
 export type UnknownResult = EngineError | undefined
 
 export interface GuardedWrites {
-  /** Throws as a write would that may not be made now. */
+  /** Throws if a write is not permitted now. */
   check(): Promise<UnknownResult>
   create(body: CollectionBody): Promise<UnknownResult>
   patch(body: CollectionBody): Promise<UnknownResult>
@@ -118,10 +118,14 @@ interface Permission {
   cluster: NamespacedName
   signal: AbortSignal
   writeHolder: (cluster: NamespacedName) => Promise<string | undefined>
-  /** Throws when this collection is not to be written to. */
+  /** Throws if this collection must not be written. */
   checkPermission: () => Promise<void>
 }
 
+/**
+ * All writes of a reconcile. Each one first checks that the reconcile may still write. An error that leaves
+ * open whether the write was applied is returned, not thrown: the read that follows decides.
+ */
 export function guardedWrites(collection: string, permission: Permission): GuardedWrites {
   const { engine, signal } = permission
   const write = (call: () => Promise<void>) => guardedWrite(permission, call)
@@ -136,10 +140,10 @@ export function guardedWrites(collection: string, permission: Permission): Guard
   }
 }
 
-/** Whether a call may succeed by itself later; what the engine refused for good may not. */
+/** Whether a retry may succeed; a permanent rejection by the engine is not transient. */
 export function isTransient({ status, message }: EngineError): boolean {
   if (status === undefined || status === 408 || status === 429) return true
-  // The consensus of that node is dead: people must know.
+  // The consensus thread of that node has stopped, which needs attention from a user.
   return status >= 500 && status !== 507 && !message.includes('Channel closed')
 }
 
@@ -163,8 +167,8 @@ async function guardedWrite(
 }
 
 /**
- * A time-out of consensus may still be applied, a second create finds the first one's work, and what
- * was just seen and is gone was deleted by somebody.
+ * A write that timed out in consensus may still be applied, a repeated create finds the collection of the
+ * first one, and a 404 for something that was just read means that another client deleted it.
  */
 function isResultUnknown({ status }: EngineError): boolean {
   return status === undefined || [404, 408, 409].includes(status) || status >= 500

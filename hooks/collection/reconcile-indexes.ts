@@ -1,4 +1,4 @@
-/** Makes, changes and removes payload indexes, and tells what could not be done. */
+/** Plans and applies the creation, replacement and removal of payload indexes, and reports failures. */
 import { EngineError, NotReady, Rejected } from '../../crds/contract/errors.ts'
 import {
   indexBody,
@@ -22,7 +22,7 @@ export interface IndexResult {
   managed: string[]
   ignored: string[]
   failures: ConditionReason[]
-  /** Something is still to be made, or is being built. */
+  /** Indexes are still to be created or are being built. */
   pending?: ReconcileResult
 }
 
@@ -56,7 +56,7 @@ export async function reconcileIndexes(
   if (written.unknownResult !== undefined && !isDone(updated)) throw written.unknownResult
 
   const finalPlan = updated === info ? plan : planFor(updated)
-  // Made as declared, and yet not as declared: the engine does not know the parameter.
+  // An index that differs right after its creation has a parameter that the engine does not support.
   const ignored = finalPlan.remake
     .filter((index) => created.has(index.field))
     .flatMap((index) => {
@@ -75,9 +75,9 @@ export async function reconcileIndexes(
 
 interface AppliedPlan {
   count: number
-  /** Fields whose index the engine took. */
+  /** Fields whose index the engine accepted. */
   created: Set<string>
-  /** Fields whose index the engine refused for good, with its words. */
+  /** Fields whose index the engine rejected permanently, with its message. */
   rejected: Map<string, ConditionReason>
   unknownResult?: EngineError | undefined
 }
@@ -88,8 +88,8 @@ async function applyPlan({ writes }: ReconcileContext, plan: IndexPlan): Promise
     written.unknownResult = (await writes.deleteIndex(field)) ?? written.unknownResult
     written.count += 1
   }
-  // Putting another one replaces it (engine 1.14.1 and later), and one that is refused loses nothing:
-  // an index that were deleted first would be gone for good.
+  // A put replaces an existing index (engine 1.14.1 and later), and a rejected put keeps the old one.
+  // If the index were deleted first, a rejection would leave none.
   for (const index of [...plan.create, ...plan.remake]) {
     try {
       written.unknownResult = (await writes.putIndex(indexBody(index))) ?? written.unknownResult
@@ -104,7 +104,7 @@ async function applyPlan({ writes }: ReconcileContext, plan: IndexPlan): Promise
   return written
 }
 
-/** What is still to be done, but for what the engine refuses. */
+/** Fields that still need work, except those that the engine rejects. */
 function remainingFields(
   plan: IndexPlan,
   rejected: ReadonlyMap<string, ConditionReason>,
@@ -127,6 +127,7 @@ function indexesPending(
   return pendingResult('IndexesPending', message, BUILD_CHECK_SECONDS)
 }
 
+/** The long name of a language of text indexes: the engine also accepts short names but returns long ones. */
 export function languageOf(name: unknown): unknown {
   return LANGUAGES.get(name) ?? name
 }
@@ -167,19 +168,25 @@ const LANGUAGES = new Map<unknown, string>([
 ])
 
 export interface IndexPlan {
-  /** To be put under `status.payloadIndexes` first, and created or replaced by the next pass. */
+  /** Recorded in `status.payloadIndexes` first; created or replaced by the next reconcile. */
   announce: PayloadIndex[]
   create: PayloadIndex[]
-  /** Ours, with another type or other parameters: deleted and made again. */
+  /** Owned indexes with a different type or different parameters: replaced. */
   remake: PayloadIndex[]
-  /** Ours, and no longer declared. */
+  /** Owned indexes that are no longer declared. */
   remove: string[]
-  /** Parameters that making the index again did not bring. */
+  /** Paths of parameters that recreating the index did not change. */
   ignored: string[]
-  /** What stands in `status.payloadIndexes` from now on, as the engine writes it. */
+  /** The new value of `status.payloadIndexes`, in the engine's notation. */
   managed: string[]
 }
 
+/**
+ * Which indexes to create, replace and remove. Declared indexes are reconciled regardless of their creator:
+ * replacing one loses no data. Undeclared indexes are removed only if this resource created them. Those are
+ * listed in `status.payloadIndexes`, and written there before they are created or replaced, so that a crash
+ * cannot lose the record.
+ */
 export function indexPlan(
   wanted: PayloadIndex[],
   live: CollectionInfo['payload_schema'],
@@ -200,7 +207,7 @@ export function indexPlan(
   return { ...plan, managed: [...stillDeclared, ...announced].toSorted() }
 }
 
-/** Two declared fields that are one to the engine: making the one undoes the other. */
+/** Two declared fields that are the same field in the engine: creating one overwrites the other. */
 export function findDuplicateField(wanted: PayloadIndex[]): [string, string] | undefined {
   const byPath = new Map<string, string>()
   for (const { field } of wanted) {
@@ -212,7 +219,7 @@ export function findDuplicateField(wanted: PayloadIndex[]): [string, string] | u
   return undefined
 }
 
-/** How a live index differs from the declared one. */
+/** The differences between a live index and the declared one. */
 export function indexDifferences(index: PayloadIndex, live: IndexInfo): Difference[] {
   const path = `payloadIndexes[${index.field}]`
   if (index.type !== live.data_type) {
@@ -230,7 +237,7 @@ export function indexDifferences(index: PayloadIndex, live: IndexInfo): Differen
     })
 }
 
-/** What is to be done about each index. */
+/** The planned action for each index. */
 type IndexActions = Omit<IndexPlan, 'managed'>
 
 interface LiveIndexes {
@@ -258,7 +265,7 @@ function planIndex(
   if (unexpected.length > 0) plan[owned.has(field) ? 'remake' : 'announce'].push(index)
 }
 
-/** What the engine does where a parameter is unset; what is not here is off. */
+/** The engine's defaults of unset parameters; parameters that are not listed are off. */
 const DEFAULTS = new Map<string, unknown>([
   ['lookup', true],
   ['range', true],
@@ -267,7 +274,7 @@ const DEFAULTS = new Map<string, unknown>([
   ['tokenizer', 'word'],
 ])
 
-/** Stop words may be one language or lists of them, and languages have two names. */
+/** Normalizes language names, and stop words given as one language or as lists. */
 function normalize(name: string, value: unknown): unknown {
   if (name === 'stopwords') return normalizeStopWords(value)
   if (name !== 'stemmer' || !isPlainObject(value)) return value

@@ -1,6 +1,6 @@
 /**
- * One pass over a collection: the recipe of facts 2.4. It reads first, writes only what differs, and
- * never deletes a collection or a vector. What it may not change, it names.
+ * Reconciles one collection in the engine, including its aliases. It reads first, writes only what differs,
+ * and never deletes a collection or a vector. Differences that it must not change are reported.
  */
 import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/contract/errors.ts'
@@ -51,7 +51,7 @@ export async function reconcile(
   }
 }
 
-/** What a pass found out before it went wrong: what the engine ignores must not be tried again. */
+/** Findings of a reconcile that failed later: values that the engine ignores must not be retried. */
 type PartialResult = Pick<ReconcileResult, 'fields' | 'recreated'>
 
 async function reconcileSteps(
@@ -65,7 +65,7 @@ async function reconcileSteps(
   context.requireNotAlias(await engineCache.aliases(signal))
   const version = await engineCache.version(signal)
   const found = await engine.collectionInfo(name, signal)
-  // Once it was adopted, who came first matters again only before a write.
+  // After adoption, ownership is checked again only before writes.
   if (!isAdopted(collection)) await context.requireUnowned()
   if (found === undefined && hadPoints(collection)) return collectionMissing(context)
   const live = found ?? (await createCollection(context, version))
@@ -75,7 +75,7 @@ async function reconcileSteps(
   if (immutable.length > 0) {
     const message = immutable.map(formatDifference).join('; ')
     const conditionReason = { reason: 'ImmutableFieldMismatch', message }
-    // Nothing is changed, so what is under management stays as it was.
+    // Nothing is changed, so the managed indexes and aliases stay the same.
     partial.fields = { ...unchangedFields(context, live), ...ignoredFields(collection) }
     return withReplication(context, {
       ...finalResult(collection, 'Degraded', conditionReason),
@@ -131,7 +131,7 @@ function conclude(
       reason: first.reason,
       message,
     })
-    // What waits to be made does not wait for what cannot be.
+    // Pending indexes must not wait for the retry of a permanent failure.
     const seconds = Math.min(
       failedResult.requeueAfterSeconds,
       pending?.requeueAfterSeconds ?? Infinity,
@@ -143,21 +143,21 @@ function conclude(
   return finalResult(context.collection, 'Ready', { reason: 'CollectionReady', message })
 }
 
-/** Health is known of what an earlier pass found. */
+/** An earlier reconcile found the collection; the status has a health only in this case. */
 function wasObserved({ status }: VecCollection): boolean {
   return status?.health !== undefined
 }
 
-/** It had points, and nobody has accepted that it comes back empty. */
+/** The collection had points, and no annotation accepts that it is recreated empty. */
 function hadPoints({ metadata, status }: VecCollection): boolean {
   const accepted = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
   if (accepted.some((risk) => risk.trim() === EMPTY_COLLECTION)) return false
   return (status?.pointsCount ?? 0) > 0
 }
 
-/** An empty collection in its place would look as if nothing had happened. */
+/** Does not create a replacement: an empty collection would hide the data loss. */
 async function collectionMissing(context: ReconcileContext): Promise<ReconcileResult> {
-  // A restore that replaces it holds the cluster, and who is older owns the name.
+  // Throws if a restore that replaces the collection holds the Lease or an older resource owns the name.
   await context.writes.check()
   const { collection, name } = context
   const count = collection.status?.pointsCount ?? 0
@@ -219,7 +219,7 @@ function isAdopted({ status }: VecCollection): boolean {
   return status?.phase === 'Ready' || status?.phase === 'Degraded'
 }
 
-/** What went wrong: to be tried again, for people to mend, or a defect of ours. */
+/** Maps an error to a result: to be retried, to be fixed by the user, or an internal error. */
 function resultFromError(context: ReconcileContext, error: unknown): ReconcileResult {
   const { collection, engineCache } = context
   if (error instanceof NotReady) return pendingResult('Waiting', error.message)
@@ -247,11 +247,12 @@ export interface AliasResult {
   failures: { reason: string; message: string }[]
 }
 
+/** Points the declared aliases at the collection in one call, and releases those that were removed. */
 export async function reconcileAliases(context: ReconcileContext): Promise<AliasResult> {
   const cachedPlan = await planAliases(context, await context.engineCache.aliases(context.signal))
   if (cachedPlan.actions.length === 0) return aliasResult(cachedPlan)
 
-  // Somebody may have taken one meanwhile: what is moved is what points where it points now.
+  // An alias may have changed in the meantime, so plan again with a fresh list.
   context.engineCache.invalidateAliases()
   const plan = await planAliases(context, await context.engineCache.aliases(context.signal))
   if (plan.actions.length === 0) return aliasResult(plan)
@@ -275,7 +276,7 @@ async function planAliases(context: ReconcileContext, live: Alias[]): Promise<Al
     managed: collection.status?.aliases ?? [],
   }
   const plan = aliasPlan(input, live, () => undefined)
-  // Whose they are matters only where something would be changed.
+  // Claims of other resources matter only if something would be changed.
   if (plan.actions.length === 0) return plan
   const others = await context.otherClaims()
   return aliasPlan(input, live, (alias) => conflictingClaim(collection, others, alias))

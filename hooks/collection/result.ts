@@ -1,4 +1,4 @@
-/** What a pass over a collection ended with: all that its status is made from. */
+/** The result of a reconcile, from which the status is built, and when the next reconcile is due. */
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { EngineError } from '../../crds/contract/errors.ts'
 import {
@@ -14,16 +14,16 @@ import { jitterOf } from '../jitter.ts'
 import { collectionNameOf } from './ownership.ts'
 
 export interface ReconcileResult {
-  /** Absent where the pass could not tell: the phase stays as it is. */
+  /** Absent if the reconcile could not determine it: the phase does not change. */
   phase?: 'Ready' | 'Degraded' | 'Failed'
   reason: string
   message: string
-  /** What was seen and done; absent where the pass did not get so far. */
+  /** Observed values and changes; absent if the reconcile did not get that far. */
   fields?: ObservedFields
   replicated?: ConditionUpdate
-  /** It had been there, was gone, and was created again. */
+  /** The collection had existed, was missing, and was recreated. */
   recreated?: true
-  /** What ended the pass, where nobody expects that. */
+  /** The unexpected error that ended the reconcile. */
   failure?: { error: unknown }
   requeueAfterSeconds: number
 }
@@ -39,7 +39,7 @@ export type ObservedFields = Pick<
   | 'ignored'
 >
 
-/** A reason to wait: nothing is wrong with the spec. */
+/** A reason to wait that is not an error in the spec. */
 export function pendingResult(
   reason: string,
   message: string,
@@ -48,31 +48,31 @@ export function pendingResult(
   return { reason, message, requeueAfterSeconds: seconds }
 }
 
-/** A defect of ours ended the pass. */
+/** The reconcile ended with an internal error of the operator. */
 export function internalErrorResult(collection: VecCollection, error: unknown): ReconcileResult {
   const message = `collection ${collectionNameOf(collection)}: ${errorMessage(error)}`
   return { ...pendingResult('InternalError', message), failure: { error } }
 }
 
-/** When an engine that was too busy is asked again: when it says so, within bounds. */
+/** Seconds until a busy engine is called again: its Retry-After, within bounds. */
 export function retryDelaySeconds({ retryAfterSeconds = RETRY_SECONDS }: EngineError): number {
   return Math.min(Math.max(retryAfterSeconds, MIN_RETRY_AFTER_SECONDS), MAX_RETRY_AFTER_SECONDS)
 }
 
-/** A verdict; it is looked at again with everybody's next turn. */
+/** A final result; it is checked again at the regular interval. */
 export function finalResult(
   collection: VecCollection,
   phase: NonNullable<ReconcileResult['phase']>,
   conditionReason: { reason: string; message: string },
 ): ReconcileResult {
-  // A little less than a minute, so that drift is put right within one.
+  // A little less than a minute, so that drift is corrected within one minute.
   const requeueAfterSeconds = Math.round(
     COLLECTION_RECONCILE_SECONDS * (1 - jitterOf(collection.metadata.uid) / 6),
   )
   return { phase, ...conditionReason, requeueAfterSeconds }
 }
 
-/** What the engine shows of a collection, for the status. */
+/** The status fields that the engine reports for a collection. */
 export function observedFields(info: CollectionInfo): ObservedFields {
   const counts = {
     pointsCount: info.points_count,
@@ -86,23 +86,27 @@ export function observedFields(info: CollectionInfo): ObservedFields {
 
 const HEALTH_VALUES = ['green', 'yellow', 'grey', 'red'] as const
 
-/** Drift that was made while the service was away is put right within a minute of its start. */
+/** Drift that occurred while the service was down is corrected within a minute of its start. */
 const FIRST_SPREAD_MS = 50_000
 
-/** An outcome and what it is about. */
+/** A result and the state it refers to. */
 export interface LastReconcile {
   result: ReconcileResult
   generation: number
-  /** The connection that was used, as text. */
+  /** The connection that was used, as JSON. */
   connection: string
-  /** Whether the cluster said of itself that it is ready. */
+  /** Whether the cluster's condition Ready was True. */
   clusterReady: boolean
   endedAt: number
 }
 
 export type EngineIdentity = Pick<LastReconcile, 'connection' | 'clusterReady'>
 
-/** When the next pass is due; at once is a time that is over. */
+/**
+ * When the next reconcile is due; a time in the past means immediately. Metacontroller syncs all collections
+ * together when it starts, every five minutes and whenever their cluster changes, so the reconciles are
+ * spread out.
+ */
 export function nextReconcileAt(
   collection: VecCollection,
   latest: LastReconcile | undefined,
@@ -114,13 +118,13 @@ export function nextReconcileAt(
     return hasCurrentResult(collection) ? firstObserved + jitterOf(uid) * FIRST_SPREAD_MS : 0
   }
   if (!isCurrent(collection, latest, identity)) return 0
-  // Who waits for a cluster hears of it when its readiness changes.
+  // A collection that waits for its cluster is reconciled when the readiness of the cluster changes.
   const readinessChanged =
     latest.result.phase === undefined && latest.clusterReady !== identity.clusterReady
   return readinessChanged ? 0 : latest.endedAt + latest.result.requeueAfterSeconds * 1000
 }
 
-/** Whether a result is about this spec and this engine. */
+/** Whether a result refers to the current spec and engine. */
 export function isCurrent(
   { metadata }: VecCollection,
   latest: LastReconcile,
@@ -129,7 +133,10 @@ export function isCurrent(
   return latest.generation === metadata.generation && latest.connection === identity.connection
 }
 
-/** An earlier service came to a verdict about this very spec; Metacontroller's own generation is no proof. */
+/**
+ * The status holds a final result for the current spec, from before the service started. The generation in
+ * the condition proves it; `status.observedGeneration` is written by Metacontroller and does not.
+ */
 function hasCurrentResult(collection: VecCollection): boolean {
   const phase = collection.status?.phase
   const ready = getCondition(collection, 'Ready')

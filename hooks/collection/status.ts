@@ -1,15 +1,15 @@
-/** Phase, conditions and every other field of a VecCollection's status (specification: states). */
+/** Phase, conditions and all other status fields of a VecCollection. */
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { ShardReplicas } from '../../crds/engine/collections.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import { collectionNameOf } from './ownership.ts'
 import type { ObservedFields, ReconcileResult } from './result.ts'
 
-/** A condition shows no more than this; `error` has the whole text. */
+/** Maximum length of a condition message; `status.error` holds the longer text. */
 const MAX_MESSAGE = 1024
 const MAX_ERROR = 32 * 1024
 
-/** The status after a pass. What the pass could not tell stays as it was. */
+/** The status after a reconcile. Fields that it could not determine keep their values. */
 export function collectionStatus(
   collection: VecCollection,
   result: ReconcileResult,
@@ -58,7 +58,7 @@ function findings(collection: VecCollection, result: ReconcileResult): Condition
   return replicated === undefined ? [ready] : [ready, replicated]
 }
 
-/** Not looked at this time: what was found before still holds, if it is still asked for. */
+/** The condition was not checked this time: keep the previous one if the spec still requests it. */
 function previousReplication(collection: VecCollection): ConditionUpdate | undefined {
   const previous = getCondition(collection, 'Replicated')
   const isRequested = collection.spec.replicationFactor !== undefined
@@ -67,6 +67,10 @@ function previousReplication(collection: VecCollection): ConditionUpdate | undef
   return { type, status, reason, message }
 }
 
+/**
+ * Whether each shard has as many Active replicas as the spec asks for. A PATCH of the replication factor
+ * alone does not create replicas.
+ */
 export function replicationCondition(
   factor: number,
   { local_shards, remote_shards }: ShardReplicas,
@@ -76,7 +80,7 @@ export function replicationCondition(
     active.set(shard_id, (active.get(shard_id) ?? 0) + (state === 'Active' ? 1 : 0))
   }
   const desiredCount = active.size * factor
-  // A surplus copy of one shard does not make up for a missing one of another.
+  // A surplus replica of one shard does not compensate for a missing replica of another.
   const activeCount = [...active.values()].reduce((sum, count) => sum + Math.min(count, factor), 0)
   const message = `${activeCount} of ${desiredCount} replicas are Active`
   return activeCount < desiredCount

@@ -1,4 +1,4 @@
-/** What the status of a VecCollection says, and when it is looked at again; it has no children. */
+/** The desired status of a VecCollection, its Events and the next sync. It has no children. */
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { shortHash } from '../../crds/contract/names.ts'
@@ -16,7 +16,7 @@ import { clusterNameOf, collectionNameOf } from './ownership.ts'
 import { finalResult, internalErrorResult, pendingResult, type ReconcileResult } from './result.ts'
 import { collectionStatus } from './status.ts'
 
-/** `2026-11-21T16`, of an instant. */
+/** Length of the hour prefix of a timestamp: `2026-11-21T16`. */
 const HOUR_PREFIX_LENGTH = 13
 
 export function sync(observed: Observed, context: Context): Desired<CollectionStatus> {
@@ -47,7 +47,7 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
   }
   if (result !== undefined) return desiredState(collection, result, requeueAfterSeconds, context)
 
-  // No pass over this spec has ended: what is known stays, and says which generation it is about.
+  // No reconcile of this spec has finished: keep the status, whose conditions name their generation.
   if (collection.status?.phase !== undefined) {
     return {
       status: collection.status,
@@ -77,7 +77,7 @@ function desiredState(
   }
 }
 
-/** Once an hour: the result of a pass is shown more than once. */
+/** At most one Event per hour, because the result of one reconcile is used in several syncs. */
 function recreatedEvent(collection: VecCollection, now: Date): KubernetesEvent {
   const message = `collection ${collectionNameOf(collection)} was gone from the engine and was created again, empty`
   const event = { type: 'Warning' as const, reason: 'CollectionRecreated', message }
@@ -88,7 +88,7 @@ function recreatedEvent(collection: VecCollection, now: Date): KubernetesEvent {
   )
 }
 
-/** One Event for each verdict that says something new. Who waits tells so in the condition only. */
+/** One Event for each final result that is new. Waiting is reported in the condition only. */
 function eventsOf(
   collection: VecCollection,
   { conditions = [] }: CollectionStatus,
