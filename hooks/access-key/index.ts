@@ -1,4 +1,4 @@
-/** The hooks of VecAccessKey: observe, decide, act. Deletion needs none: the Secret is owned. */
+/** The hooks of VecAccessKey: observe, decide, act. The owned Secret needs no finalize hook. */
 import { VecAccessKey } from '../../crds/access-key.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'

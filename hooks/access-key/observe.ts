@@ -1,4 +1,4 @@
-/** Reads what a decision about a VecAccessKey may know. */
+/** Reads the state a decision about a VecAccessKey is based on. */
 import type { VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
@@ -11,11 +11,11 @@ import { objectsOf, relatedClusters } from '../request.ts'
 export interface Observed {
   accessKey: VecAccessKey
   cluster?: VecCluster
-  /** The key the pods run, which signs; absent until helm has run. */
+  /** The signing key, as the pods use it; absent until helm has run. */
   signingKey?: string
-  /** Our Secrets as Metacontroller shows them. */
+  /** The owned Secrets in Metacontroller's cache. */
   children: Secret[]
-  /** A Secret of the wanted name that is not among the children, read live. */
+  /** A Secret with the desired name that is not among the children, read live. */
   liveSecret?: Secret
 }
 
@@ -59,10 +59,10 @@ async function readSigningKey(
 }
 
 export interface AccessKeyPorts {
-  /** A Secret, at most 60 s old; undefined when there is none. */
+  /** A Secret, at most 60 s old; undefined if it does not exist. */
   secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** A Secret read live: one that is not ours is never touched. */
+  /** A Secret, read live: a Secret of another owner is never changed. */
   liveSecret(namespace: string, name: string): Promise<Secret | undefined>
-  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

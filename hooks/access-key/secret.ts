@@ -1,4 +1,4 @@
-/** The Secret of an access key: what it holds, what it says of itself, and whether one is ours. */
+/** The Secret of an access key: its content, its annotations and its owner. */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts'
@@ -16,7 +16,7 @@ const FINGERPRINT = `${API_GROUP}/key-fingerprint`
 const GENERATION = `${API_GROUP}/generation`
 const OPERATOR_ANNOTATIONS = [ISSUED, EXPIRES, RENEW, FINGERPRINT, GENERATION]
 
-/** The Secret as it should be now. */
+/** The desired Secret. */
 export async function tokenSecret(
   accessKey: VecAccessKey,
   cluster: VecCluster,
@@ -39,8 +39,8 @@ export async function tokenSecret(
 }
 
 /**
- * An observed Secret that stays as it is. It is built anew from its own content: an observed object
- * must not be echoed under InPlace, and one that is left out is deleted.
+ * An observed Secret that does not change. It is rebuilt from its own content, because an observed object
+ * must not be returned under InPlace, and a child that is left out is deleted.
  */
 export function unchangedSecret({ metadata, data = {} }: Secret): Child {
   const annotations = Object.fromEntries(
@@ -52,7 +52,7 @@ export function unchangedSecret({ metadata, data = {} }: Secret): Child {
   return buildSecret(metadata.name, annotations, data)
 }
 
-/** What the Secret says of its token. */
+/** The status fields stored in the Secret's annotations. */
 export function statusFromSecret({ metadata }: Pick<Secret, 'metadata'>): AccessKeyStatus {
   const annotations = metadata.annotations ?? {}
   const { [ISSUED]: issuedAt, [EXPIRES]: expiresAt, [RENEW]: renewAt } = annotations
@@ -66,13 +66,13 @@ export function statusFromSecret({ metadata }: Pick<Secret, 'metadata'>): Access
   }
 }
 
-/** Whether Metacontroller made this Secret for this resource, though its cache does not show it yet. */
+/** Whether Metacontroller created this Secret for this resource; its cache may not show it yet. */
 export function isOwnedBy(secret: Secret, { metadata }: VecAccessKey): boolean {
   const owners = (secret.metadata as { ownerReferences?: { uid: string }[] }).ownerReferences
   return owners?.some(({ uid }) => uid === metadata.uid) === true
 }
 
-/** The token that is there says the same as the wanted one, and is good until that is written. */
+/** The current token has the same claims as the desired one and is valid until the latter is written. */
 export function isRenewal({ metadata, data = {} }: Secret, desired: Child, now: Date): boolean {
   const [current = {}, next = {}] = [metadata.annotations, desired.metadata.annotations]
   const { url } = desired['data'] as Record<string, string>

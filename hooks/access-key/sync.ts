@@ -1,4 +1,4 @@
-/** What a VecAccessKey should have: one Secret with a current token (specification: states). */
+/** The desired state of a VecAccessKey: one Secret with a current token, the status and Events. */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
@@ -15,17 +15,17 @@ import type { Child, Context, Desired } from '../protocol.ts'
 import { secretNameOf, type Observed } from './observe.ts'
 import { isOwnedBy, isRenewal, statusFromSecret, tokenSecret, unchangedSecret } from './secret.ts'
 
-/** The engine warns of shorter ones, and so do we. */
+/** The engine warns about shorter keys, and so does the operator. */
 const SAFE_KEY_BYTES = 32
 
-/** Why there is no token, or none that is new. */
+/** Why no token, or no new token, is issued. */
 interface Blocker {
   phase: 'Pending' | 'Failed'
   reason: string
   message: string
 }
 
-/** Not a promise because of I/O: signing is asynchronous. */
+/** Asynchronous only because signing is; it does no I/O. */
 export async function sync(
   observed: Observed,
   context: Context,
@@ -39,7 +39,7 @@ export async function sync(
   const name = secret.metadata.name
   const existing = observed.children.find(({ metadata }) => metadata.name === name)
   if (existing === undefined || !isUpToDate(existing, secret)) {
-    // What is shown is what the Secret holds; it tells of the new token once that is written.
+    // The status describes the current content of the Secret; it shows the new token once that is written.
     const message = `Secret ${name} is being written`
     const status = { phase: phaseFor(existing), ...(existing && statusFromSecret(existing)) }
     if (existing !== undefined && isRenewal(existing, secret, context.now)) {
@@ -59,7 +59,7 @@ export async function sync(
     status: 'True',
     ...condition,
   })
-  // Already reported: the Secret has held it since the last pass.
+  // The token was already reported in an earlier sync.
   const isReported = getCondition(accessKey, 'Ready')?.reason === 'TokenIssued'
   if (isReported && accessKey.status?.issuedAt === status.issuedAt) return reported
   const events = [
@@ -73,14 +73,14 @@ function tokenIssuedReason(name: string): { reason: string; message: string } {
   return { reason: 'TokenIssued', message: `Secret ${name} holds a current token` }
 }
 
-/** Who waits tells so in the condition only. */
+/** Waiting is reported in the condition only, without an Event. */
 const CONDITION_ONLY_REASONS = new Set(['ClusterNotFound', 'ClusterNotServed', 'SecretNotFound'])
 
 function phaseFor(existing: Secret | undefined): 'Pending' | 'Ready' {
   return existing === undefined ? 'Pending' : 'Ready'
 }
 
-/** The token does not depend on the pass that signs it, so the same one is the same text. */
+/** Signing is deterministic, so equal tokens have the same text. */
 function isUpToDate({ data = {} }: Secret, desired: Child): boolean {
   const { token, url } = desired['data'] as Record<string, string>
   return data['token'] === token && data['url'] === url
@@ -125,8 +125,8 @@ function firstBlocker(observed: Observed, { settings }: Context): Blocker | unde
 }
 
 /**
- * The token that is there stays while something is missing, for it may still be good. Where the cluster
- * does not allow this namespace, it is deleted.
+ * The existing token is kept while something is missing, because it may still be valid. If the cluster does
+ * not allow this namespace, it is deleted.
  */
 function blocked(
   observed: Observed,
@@ -175,13 +175,13 @@ function desiredState(
   }
 }
 
-/** Once a minute, and at the very time a token is to be renewed: a short one would expire before. */
+/** At most a minute, and not later than the renewal: a short-lived token would expire before. */
 function secondsUntilRenewal({ renewAt }: AccessKeyStatus, now: Date): number {
   if (renewAt === undefined) return KEY_RENEWAL_SECONDS
   return Math.min(KEY_RENEWAL_SECONDS, Math.max(-secondsSince(renewAt, now), 1))
 }
 
-/** One for each token that the Secret came to hold. */
+/** One Event for each token written to the Secret. */
 function tokenIssuedEvent(
   accessKey: VecAccessKey,
   message: string,
@@ -192,7 +192,7 @@ function tokenIssuedEvent(
   return newEvent(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)
 }
 
-/** One for each token that is signed with a key that is too short. */
+/** One Event for each token signed with a key that is too short. */
 function shortKeyEvents(
   accessKey: VecAccessKey,
   signingKey: string,

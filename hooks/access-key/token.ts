@@ -1,16 +1,16 @@
 /**
- * The token of an access key: a function of spec, signing key and issue time, so that a stale cache,
- * a restart or a second service sign the same one (specification: authentication 3).
+ * The token of an access key: a function of spec, signing key and issue time, so that a stale cache, a
+ * restarted service or a second instance produces the same token.
  */
 import { createHash } from 'node:crypto'
 import { SignJWT, type JWTPayload } from 'jose'
 import type { AccessKeySpec, VecAccessKey } from '../../crds/access-key.ts'
 import { parseDuration } from '../../crds/units.ts'
 
-/** Each token is a write of its Secret: whatever ttl and renewBefore say, there is none more often. */
+/** Lower bound of the renewal interval, regardless of ttl and renewBefore: each token is a Secret write. */
 const MIN_RENEWAL_SECONDS = 30
 
-/** When a token was issued and how long it is good, in seconds since the epoch. */
+/** When a token is issued, expires and is renewed, in seconds since the epoch. */
 export interface Lifetime {
   issuedAt: number
   expiresAt?: number
@@ -18,8 +18,8 @@ export interface Lifetime {
 }
 
 /**
- * The lifetime that holds now: the resource's creation and then one renewal after the other, the last
- * one that is not in the future. Without ttl a token never expires and is never renewed.
+ * The current lifetime. Renewals are counted from the creation of the resource at a fixed interval; the
+ * latest one that is not in the future applies. Without ttl a token never expires and is never renewed.
  */
 export function currentLifetime({ metadata, spec }: VecAccessKey, now: Date): Lifetime {
   const created = Math.floor(Date.parse(metadata.creationTimestamp) / 1000)
@@ -33,8 +33,8 @@ export function currentLifetime({ metadata, spec }: VecAccessKey, now: Date): Li
 }
 
 /**
- * Claims as the engine parses them. `access` is always there: a token without it may do everything.
- * `sub` is what the specification names, `subject` what the engine writes into its audit log.
+ * Claims as the engine parses them. `access` is always set: a token without it has full access. `sub` is
+ * the standard claim; `subject` is the one that the engine writes into its audit log.
  */
 export function tokenClaims(spec: AccessKeySpec, { expiresAt }: Lifetime): JWTPayload {
   return {
@@ -53,14 +53,14 @@ export function tokenClaims(spec: AccessKeySpec, { expiresAt }: Lifetime): JWTPa
   }
 }
 
-/** Signs with HS256, the only algorithm the engine reads. */
+/** Signs with HS256, the only algorithm the engine accepts. */
 export function signToken(claims: JWTPayload, key: string): Promise<string> {
   return new SignJWT(claims)
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .sign(new TextEncoder().encode(key))
 }
 
-/** First sixteen hex digits of the SHA-256 of a signing key. */
+/** The first 16 hex digits of the SHA-256 of a signing key. */
 export function fingerprintOf(key: string): string {
   return createHash('sha256').update(key).digest('hex').slice(0, 16)
 }

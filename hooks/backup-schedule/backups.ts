@@ -1,4 +1,4 @@
-/** The backups of a schedule: how one is named after its slot, made, and kept. */
+/** The VecBackups of a schedule: their names, their desired state and the deletion policy they carry. */
 import { VecBackup, type BackupSpec } from '../../crds/backup.ts'
 import { scheduledBackupSpec, type VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
@@ -8,7 +8,7 @@ import type { Child } from '../protocol.ts'
 
 export const BACKUP_CHILD_KIND = childKind(API_VERSION, VecBackup.kind)
 
-/** `<schedule>-<YYYYmmdd-HHMMSS>`: names of one schedule sort as their slots do. */
+/** `<schedule>-<YYYYmmdd-HHMMSS>`: the names of a schedule's backups sort by slot. */
 export function backupName(schedule: string, slot: Date): string {
   const digits = timestamp(slot).replaceAll(/[-:Z]/g, '')
   return `${schedule}-${digits.replace('T', '-')}`
@@ -16,7 +16,7 @@ export function backupName(schedule: string, slot: Date): string {
 
 const SLOT_DIGITS = /(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/
 
-/** The slot a backup was made for; undefined for a name that no schedule gives. */
+/** The slot of a backup; undefined if the name was not generated from a slot. */
 export function slotOf(schedule: string, { metadata: { name } }: VecBackup): Date | undefined {
   const slot = new Date(name.slice(schedule.length + 1).replace(SLOT_DIGITS, '-$1-$2T$3:$4:$5Z'))
   const isInstant = !Number.isNaN(slot.getTime())
@@ -32,10 +32,10 @@ export function newBackup(schedule: VecBackupSchedule, slot: Date): Child {
 }
 
 /**
- * A backup that stays. It is built again from its own, immutable spec: an observed object must not be
- * returned under InPlace, because its status would enter the last-applied annotation at each write. Its
- * deletionPolicy is that of the schedule; without one there, what a user set on the backup stays, because
- * Metacontroller leaves alone what it never applied.
+ * The desired state of an existing backup, rebuilt from its own, immutable spec: an observed object must not
+ * be returned under InPlace, because its status would enter the last-applied annotation with each write. The
+ * deletionPolicy is that of the schedule. If the schedule has none, a value that a user set on the backup is
+ * kept, because Metacontroller does not change fields that it never applied.
  */
 export function desiredBackup(schedule: VecBackupSchedule, backup: VecBackup): Child {
   const { deletionPolicy: _, ...content } = backup.spec
@@ -44,7 +44,7 @@ export function desiredBackup(schedule: VecBackupSchedule, backup: VecBackup): C
   return backupChild(schedule, backup.metadata.name, spec)
 }
 
-/** A backup that is deleted next, and why: its own hook must not take that for a user's deletion. */
+/** A backup that is deleted next, with the reason: its hook must not mistake this for a user's deletion. */
 export function prunedBackup(
   schedule: VecBackupSchedule,
   backup: VecBackup,
@@ -55,7 +55,7 @@ export function prunedBackup(
   return { ...unchanged, metadata: { ...unchanged.metadata, annotations } }
 }
 
-/** Whether deleting this backup now would keep its objects although retention decided to delete them. */
+/** Whether deleting this backup now would retain its objects although retention must delete them. */
 export function needsPrunedAnnotation(
   schedule: VecBackupSchedule,
   { metadata, spec }: VecBackup,
@@ -65,9 +65,9 @@ export function needsPrunedAnnotation(
 }
 
 /**
- * What of the schedule's policy this backup does not carry yet: its name, as it is written on the backup.
- * One that is being deleted gets nothing any more: it asks the schedule itself whether its objects stay
- * (hooks/backup/deletion-policy.ts), so a schedule that retains must be there until it is gone.
+ * The part of the schedule's policy that is missing on this backup: the name of the annotation or field. A
+ * backup that is being deleted gets only a policy that retains: it reads from the schedule itself whether
+ * its objects are retained (hooks/backup/deletion-policy.ts), so the schedule must exist until it is gone.
  */
 export function missingPolicy(
   schedule: VecBackupSchedule,
@@ -95,7 +95,7 @@ function backupChild(schedule: VecBackupSchedule, name: string, spec: BackupSpec
     metadata: {
       name,
       labels: { [LABELS.schedule]: schedule.metadata.name },
-      // From its creation on: once the schedule is gone nobody would write it any more.
+      // Set at creation, because nothing can add it once the schedule is deleted.
       ...(retain !== undefined && { annotations: { [ANNOTATIONS.retainObjects]: retain } }),
     },
     spec,

@@ -1,7 +1,7 @@
 /**
- * Deletion of a VecBackupSchedule: its backups are deleted with it, by the garbage collector. Whether their
- * objects stay in the bucket is written on each of them, so deletion waits for that (hazard H2). Nothing
- * is created meanwhile.
+ * Deletion of a VecBackupSchedule: the garbage collector deletes its backups too. Each backup must carry the
+ * policy that decides whether its objects remain in the bucket, so deletion waits until all of them do.
+ * No backups are created during deletion.
  */
 import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { VecBackup } from '../../crds/backup.ts'
@@ -14,7 +14,7 @@ import { childrenOf, type Dependencies } from './observe.ts'
 export interface Deletion {
   schedule: VecBackupSchedule
   children: VecBackup[]
-  /** Our backups as they are now: the cache may not show the newest one, or its annotation. */
+  /** The owned backups, read live: the cache may not contain the newest backup or its annotation. */
   live: VecBackup[]
 }
 

@@ -1,4 +1,4 @@
-/** Reads what a decision about a VecBackupSchedule may know, and remembers which slots were done. */
+/** Reads the state a decision about a VecBackupSchedule is based on, and remembers the last slot of each. */
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
@@ -9,7 +9,7 @@ import { decide, type LiveState, type Observed } from './tick.ts'
 
 export interface Dependencies {
   ports: BackupSchedulePorts
-  /** By uid, the latest slot that had its backup: a status that could not be written forgets it. */
+  /** By uid: the latest slot that had its backup, which a failed status write would lose. */
   lastSlots: Map<string, Date | undefined>
 }
 
@@ -20,7 +20,7 @@ export async function observe(
 ): Promise<Observed> {
   const schedule = request.parent
   const { namespace, name, uid } = schedule.metadata
-  // A status written from one that is shown late would go back for good.
+  // A status derived from a stale cache would permanently set the last slot back, so read it live once.
   if (!lastSlots.has(uid))
     lastSlots.set(uid, reportedSlot(schedule, await ports.schedule(namespace, name)))
   const { bytes } = request
@@ -51,8 +51,8 @@ export function childrenOf({ children }: HookRequest<VecBackupSchedule>): VecBac
 }
 
 /**
- * A slot was done if the status says so, as shown or as read live, or if its backup is there, be it
- * on its way out. The backup may be gone and the status may go back one step: so it is remembered.
+ * A slot had its backup if the cached or the live status says so, or if the backup exists, even while it is
+ * being deleted. The backup may disappear and the status may be stale, so the last slot is also remembered.
  */
 function withLastSlot(observed: Observed, lastSlots: Map<string, Date | undefined>): Observed {
   const { schedule, children, live } = observed
@@ -67,7 +67,7 @@ function withLastSlot(observed: Observed, lastSlots: Map<string, Date | undefine
   return lastSlot === undefined ? observed : { ...observed, lastSlot }
 }
 
-/** What the status of this very schedule says. */
+/** The last slot in the status, unless the object is a different schedule of the same name. */
 function reportedSlot(
   { metadata }: VecBackupSchedule,
   source?: VecBackupSchedule,
@@ -77,18 +77,18 @@ function reportedSlot(
 }
 
 function latestOf(times: (Date | undefined)[]): Date | undefined {
-  // Those that are undefined come last in any order.
+  // toSorted always moves undefined to the end.
   return times.toSorted((a, b) => Number(b) - Number(a))[0]
 }
 
-/** Read live all of them: Metacontroller's cache may lag, and a decision to make or delete must not. */
+/** All reads are live: Metacontroller's cache may lag, and decisions to create or delete must not. */
 export interface BackupSchedulePorts {
-  /** The resource itself; undefined when it is gone. */
+  /** The schedule; undefined if it does not exist. */
   schedule(namespace: string, name: string): Promise<VecBackupSchedule | undefined>
-  /** The VecBackups with the schedule's label whose controller is this very uid. */
+  /** The VecBackups with the schedule's label whose controller has this uid. */
   backupsOf(schedule: { namespace: string; name: string; uid: string }): Promise<VecBackup[]>
-  /** One VecBackup, whoever made it; undefined when there is none. */
+  /** A VecBackup of any owner; undefined if it does not exist. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
-  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * Which finished backups are kept (specification: retentionPolicy). Each rule names its own and a
- * backup stays when any rule names it. Days, ISO weeks and months are those of the slots, in UTC.
+ * Which finished backups are retained: those that a rule of the retention policy selects, and those that hold
+ * the last copy of a collection. Days, ISO weeks and months are those of the slots, in UTC.
  */
 import type { BackupScheduleSpec } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
@@ -15,9 +15,9 @@ export interface FinishedBackup {
 }
 
 /**
- * The names that stay. The rules look at all finished backups and once more at the completed ones
- * alone: so a failed one may stay, but never instead of a completed one, and each rule keeps at least the
- * newest completed one.
+ * The names of the retained backups. Each rule is applied to all finished backups and again to the completed
+ * ones alone. So a failed backup may be retained, but never in place of a completed one, and each rule
+ * retains at least the newest completed backup.
  */
 export function retainedNames(
   finished: FinishedBackup[],
@@ -48,7 +48,7 @@ function rulesOf({ keepLast, keepDaily, keepWeekly, keepMonthly }: RetentionPoli
   return rules.flatMap(({ count, periodOf }) => (count === undefined ? [] : [{ count, periodOf }]))
 }
 
-/** The first of each period, in the order given. */
+/** The first backup of each period, in the given order. */
 function newestPerPeriod(backups: FinishedBackup[], periodOf: Rule['periodOf']): FinishedBackup[] {
   const periods = new Map<string, FinishedBackup>()
   for (const backup of backups) {
@@ -62,7 +62,7 @@ function dayOf(instant: Date): string {
   return instant.toISOString().slice(0, 10)
 }
 
-/** An ISO week is known by its Monday, also where a year ends within it. */
+/** Identifies an ISO week by its Monday, also across a change of the year. */
 function weekOf(instant: Date): string {
   const monday = new Date(instant)
   monday.setUTCDate(instant.getUTCDate() - ((instant.getUTCDay() + 6) % 7))
@@ -75,19 +75,19 @@ function namesOf(backups: FinishedBackup[]): Set<string> {
 
 export interface BackupContents {
   name: string
-  /** uid of the VecCluster; absent where an older release backed it up. */
+  /** uid of the VecCluster; absent if an older operator version made the backup. */
   clusterUid?: string
-  /** Names of its completed collections by their hashes; undefined where the name is not listed. */
+  /** Names of the completed collections by hash; undefined if the name is not listed. */
   collections: Map<string, string | undefined>
 }
 
-/** A backup that no rule keeps, and what no newer one has. */
+/** A backup that no rule retains, and its collections that no newer backup has. */
 export interface LastCopy {
   name: string
-  /** As far as they are known; `count` is all of them. */
+  /** The known names; `count` is the number of all collections. */
   collections: string[]
   count: number
-  /** The newest backup is of another cluster: of one that was recreated, or of another name. */
+  /** The newest backup is of a different cluster: a recreated one, or one with another name. */
   isFormerCluster: boolean
 }
 
@@ -105,8 +105,10 @@ export function backupContents({ metadata, status = {} }: VecBackup): BackupCont
 }
 
 /**
- * Those of the completed backups, newest first, that are not kept and have a collection that no newer one
- * has. Collections of two clusters are two, whatever the names.
+ * Backups that are not retained but have a collection that no newer backup has. `completed` is sorted newest
+ * first. Collections of different clusters are different even if their names are equal. A backup of a
+ * cluster that lost its collections is complete but empty: retention by count and date alone would then
+ * delete, one by one, all backups that still have the collections.
  */
 export function findLastCopies(
   completed: BackupContents[],
@@ -114,7 +116,7 @@ export function findLastCopies(
 ): LastCopy[] {
   const covered = new Set<string>()
   const [newest] = completed
-  // What does not tell its cluster counts as of the one that was backed up next.
+  // A backup without a cluster uid counts for the cluster of the next newer backup.
   let cluster = completed.find(({ clusterUid }) => clusterUid !== undefined)?.clusterUid ?? ''
   const current = cluster
   return completed.flatMap((backup) => {
@@ -128,7 +130,7 @@ export function findLastCopies(
   })
 }
 
-/** So many backups and collections are named in a message; the rest is counted. */
+/** Number of backups and collections that a message names; the rest is only counted. */
 const MAX_NAMED = 3
 
 export function lastCopiesMessage(lastCopies: LastCopy[]): string {

@@ -1,6 +1,6 @@
 /**
- * The slots of a cron expression, in UTC, and which one is due: the latest that was missed and no
- * other, as a CronJob decides it (specification: VecBackupSchedule).
+ * The slots of a cron expression, in UTC, and the slot that is due: only the latest missed one, as in a
+ * CronJob.
  */
 import { CronExpressionParser, type CronExpression } from 'cron-parser'
 import { CRON_PATTERN } from '../../crds/backup-schedule.ts'
@@ -15,16 +15,16 @@ export interface Slots {
 
 const FIVE_FIELDS = new RegExp(CRON_PATTERN)
 
-/** Throws `Rejected`, in the parser's words, for an expression that is none or that never fires. */
+/** Throws `Rejected` with the parser's message if the expression is invalid or never fires. */
 export function parseCron(schedule: string): Slots {
-  // The parser knows more than five fields and `H`, whose slots are other ones at each look.
+  // The parser also accepts more than five fields, and `H`, whose slots change with each call.
   if (!FIVE_FIELDS.test(schedule)) {
     throw new Rejected('spec.schedule: not a cron expression of five fields')
   }
   const cron = parseExpression(toCronJobSemantics(schedule))
   return {
     latestUntil: (instant) => {
-      // The parser looks strictly before; slots are whole minutes.
+      // `prev` returns only earlier slots, so start one second later; slots are whole minutes.
       cron.reset(new Date((Math.floor(instant.getTime() / 1000) + 1) * 1000))
       return cron.prev().toDate()
     },
@@ -35,23 +35,23 @@ export function parseCron(schedule: string): Slots {
   }
 }
 
-/** Where the parser and a CronJob read one expression differently, the CronJob is right. */
+/** Rewrites parts of the expression that the parser interprets differently from a CronJob. */
 function toCronJobSemantics(schedule: string): string {
   return deduplicateLists(
     schedule
-      // Every value is no restriction: a day of the month given beside it counts alone.
+      // `*/1` is no restriction: a day of the month next to it then applies alone.
       .replaceAll(/\*\/1(?![0-9])/g, '*')
-      // A step from a weekday on ends with Saturday; the parser goes on to 7, which is Sunday.
+      // A step that starts at a weekday ends on Saturday; the parser continues to 7, which is Sunday.
       .replace(/[^ ]+$/, (weekdays) =>
         weekdays.replaceAll(/(?<![-/])\b([0-6]|[a-z]{3})\//gi, '$1-6/'),
       ),
   )
 }
 
-/** A day that no month has, such as 30 February, is refused here too: what is left fires some day. */
+/** Also rejects days that no month has, such as 30 February, so every accepted expression fires. */
 function parseExpression(expression: string): CronExpression {
   try {
-    // Each look sets its own instant: without one here the parser asks what zone the machine is in.
+    // Each call sets its own instant; without one here the parser reads the time zone of the machine.
     return CronExpressionParser.parse(expression, { tz: 'UTC', currentDate: new Date(0) })
   } catch (cause) {
     throw new Rejected(`spec.schedule: ${(cause as Error).message}`, { cause })
@@ -66,8 +66,8 @@ interface SlotWindow {
 }
 
 /**
- * The latest slot since the last one that was done; those before it are never made up for. A slot
- * that is not after the last one is not due again, wherever the clock has jumped.
+ * The latest slot after the last one that had its backup; earlier missed slots are skipped. A slot that is
+ * not after the last one is never due again, even if the clock jumps.
  */
 export function dueSlot(
   slots: Slots,
@@ -94,7 +94,7 @@ interface Field {
   names?: { words: string[]; first: number }
 }
 
-/** Minute, hour, day, month, weekday, where 7 is Sunday too. */
+/** Minute, hour, day, month, weekday; weekday 7 is also Sunday. */
 const FIELDS: readonly Field[] = [
   { min: 0, max: 59 },
   { min: 0, max: 23 },
@@ -103,7 +103,10 @@ const FIELDS: readonly Field[] = [
   { min: 0, max: 6, names: { words: DAYS, first: 0 } },
 ]
 
-/** The expression with every list as its values, each once. What does not read is left to the parser. */
+/**
+ * Expands every list to its distinct values. A CronJob accepts a value that occurs twice, as in `0-10,5`; the
+ * parser does not. Invalid text is left for the parser to reject.
+ */
 export function deduplicateLists(expression: string): string {
   return expression
     .trim()
@@ -125,7 +128,7 @@ function expandList(text: string, field: Field | undefined): string {
   return [...new Set(numbers)].sort((a, b) => a - b).join(',')
 }
 
-/** Of `a`, `a-b`, or either with a step; undefined for anything else. */
+/** The values of `a`, `a-b`, or either with a step; undefined for anything else. */
 function itemValues(item: string, field: Field): number[] | undefined {
   const [range = '', stepText, ...rest] = item.split('/')
   const [from = '', to, ...more] = range.split('-')

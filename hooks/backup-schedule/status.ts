@@ -1,4 +1,4 @@
-/** Every field of a VecBackupSchedule's status (specification: VecBackupSchedule). */
+/** The status of a VecBackupSchedule and its Events. */
 import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import { RECENT_BACKUPS } from '../../crds/contract/limits.ts'
@@ -17,7 +17,7 @@ import {
   type Observed,
 } from './tick.ts'
 
-/** A condition shows no more than this. */
+/** Maximum length of a condition message. */
 const MAX_MESSAGE = 1024
 
 export function scheduleStatus(
@@ -30,7 +30,7 @@ export function scheduleStatus(
   now: Date,
 ): BackupScheduleStatus {
   const { schedule, lastSlot } = observed
-  // As Metacontroller shows them, like all other passes see them: a live look would flicker.
+  // Use the cache like every other sync: live reads would make the status alternate between two states.
   const backups = existingBackups(observed, observed.children)
   const active = backups.find(isActive)
   const findings = [
@@ -43,7 +43,7 @@ export function scheduleStatus(
   }))
   return {
     phase: schedule.spec.suspend ? 'Suspended' : 'Active',
-    // Told by backups that were made, never by the clock: so it is frozen while none is made.
+    // Derived from created backups, never from the clock, so it does not change while none are created.
     ...(lastSlot !== undefined && { lastScheduleTime: timestamp(lastSlot) }),
     ...lastBackupFields(backups.find((backup) => !isActive(backup))),
     ...(nextSlot !== undefined && { nextBackupTime: timestamp(nextSlot) }),
@@ -53,7 +53,7 @@ export function scheduleStatus(
   }
 }
 
-/** Only while retention holds something back. */
+/** Present only while retention keeps backups that no rule selects. */
 export function lastCopiesFindings(lastCopies: LastCopy[]): ConditionUpdate[] {
   if (lastCopies.length === 0) return []
   const message = lastCopiesMessage(lastCopies)
@@ -81,7 +81,7 @@ function recentBackup({ metadata, status }: VecBackup) {
   }
 }
 
-/** So many names stand in one Event; the rest is counted. */
+/** Number of names in one Event; the rest is only counted. */
 const MAX_NAMES = 5
 
 export function eventsOf(
@@ -112,7 +112,7 @@ export function eventsOf(
   ]
 }
 
-/** A rule that becomes stricter drops many at once: that is one Event, and no flood of them. */
+/** A stricter rule may delete many backups at once: they share one Event. */
 function groupByReason(pruned: PrunedChild[]): { names: string[]; reason: string }[] {
   const byReason = Map.groupBy(pruned, ({ reason }) => reason)
   return [...byReason].map(([reason, items]) => ({
@@ -128,7 +128,7 @@ function deletedMessage(names: string[]): string {
   return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
 }
 
-/** What was not said before. */
+/** Warnings whose message has changed. */
 function newWarnings(
   schedule: VecBackupSchedule,
   findings: ConditionUpdate[],
@@ -139,7 +139,7 @@ function newWarnings(
     .map((finding) => warningEvent(schedule, finding, now))
 }
 
-/** Only what came to say something new: a tick a minute would repeat it for ever. */
+/** Only if the condition has changed: otherwise every tick, once a minute, would repeat the Event. */
 function readyEvents(
   schedule: VecBackupSchedule,
   { status, reason, message }: Decision['ready'],

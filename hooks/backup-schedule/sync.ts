@@ -1,4 +1,4 @@
-/** What a VecBackupSchedule should have: its backups, without those that go, and the one now due. */
+/** The desired children of a VecBackupSchedule: its backups without the pruned ones, plus the one due. */
 import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
 import { REQUEUE_SOON_SECONDS, SCHEDULE_TICK_SECONDS } from '../../crds/contract/limits.ts'
 import { timestamp } from '../conditions.ts'
@@ -7,7 +7,7 @@ import { desiredBackup, newBackup, prunedBackup } from './backups.ts'
 import { eventsOf, scheduleStatus } from './status.ts'
 import { decide, type Decision, type Observed } from './tick.ts'
 
-/** Timers that run early must not turn in a circle. */
+/** Lower bound, so that a timer that fires early does not cause a busy loop. */
 const MIN_RESYNC_SECONDS = 0.1
 
 export function sync(observed: Observed, { now }: Context): Desired<BackupScheduleStatus> {
@@ -34,14 +34,14 @@ export function sync(observed: Observed, { now }: Context): Desired<BackupSchedu
   }
 }
 
-/** At the next slot, at the latest at the next tick. */
+/** Seconds until the next slot, but at most until the next tick. */
 function secondsUntilResync(
   { schedule, lastSlot }: Observed,
   decision: Decision,
   now: Date,
 ): number {
   const { create, annotate, requeueSoon = false, nextSlot } = decision
-  // What may go waits for the status to tell its slot, and our own write wakes nobody.
+  // Pruning waits until the status shows the slot, and the operator's own status write triggers no sync.
   const isUnrecorded =
     lastSlot !== undefined && schedule.status?.lastScheduleTime !== timestamp(lastSlot)
   if (create !== undefined || annotate.length > 0 || requeueSoon || isUnrecorded)

@@ -1,6 +1,6 @@
 /**
- * What happens to a schedule at a tick: whether a backup is made, for which slot, and which ones go.
- * Slots and concurrency are decided as a CronJob decides them.
+ * The decision of one tick of a schedule: whether to create a backup, for which slot, and which backups to
+ * prune. Slots and concurrency follow the rules of a CronJob.
  */
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
@@ -18,20 +18,20 @@ import {
 } from './retention.ts'
 import { dueSlot, isPastDeadline, parseCron, type Slots } from './slots.ts'
 
-/** Two clocks may differ so much without a word. */
+/** Clock differences up to this are not reported. */
 const CLOCK_TOLERANCE_MS = 60_000
 
 export interface Decision {
-  /** The slot to make a backup for. */
+  /** The slot to create a backup for. */
   create?: Date
   prune: PrunedChild[]
-  /** To be deleted once they carry the annotation that says why. */
+  /** Backups to delete once they carry the annotation with the reason. */
   annotate: PrunedChild[]
-  /** No rule keeps them, but each is the last one with a collection. */
+  /** Backups that no rule retains, but that hold the last copy of a collection. */
   lastCopies: LastCopy[]
   /** The slot after this one. */
   nextSlot?: Date
-  /** What we saw is not the whole: look again soon. */
+  /** The observed state is incomplete; sync again soon. */
   requeueSoon?: boolean
   /** The condition Ready. */
   ready: ConditionUpdate
@@ -60,7 +60,7 @@ export function decide(observed: Observed, now: Date): Decision {
   }
 }
 
-/** What goes at once, and what must be marked first. */
+/** Separates backups that can be deleted now from those that must be annotated first. */
 function splitByAnnotation(
   observed: Observed,
   all: PrunedChild[],
@@ -77,7 +77,7 @@ function splitByAnnotation(
   }
 }
 
-/** Backups that exist, newest first. One that is being deleted is neither active, kept nor newest. */
+/** Existing backups, newest first. A backup that is being deleted is neither active, retained nor newest. */
 export function existingBackups(observed: Observed, backups: VecBackup[]): VecBackup[] {
   const { name } = observed.schedule.metadata
   return backups
@@ -86,7 +86,7 @@ export function existingBackups(observed: Observed, backups: VecBackup[]): VecBa
     .toSorted((a, b) => (a.metadata.name < b.metadata.name ? 1 : -1))
 }
 
-/** Pending or InProgress; one that has not been looked at yet has no phase. */
+/** Pending or InProgress; a backup without a phase has not been synced yet. */
 export function isActive({ status }: VecBackup): boolean {
   return status?.phase !== 'Completed' && status?.phase !== 'Failed'
 }
@@ -115,7 +115,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   return onSlotDue(observed, slot)
 }
 
-/** The slot is due: what becomes of it while an earlier backup runs. */
+/** Applies the concurrencyPolicy to a due slot. */
 function onSlotDue(observed: Observed, slot: Date): SlotDecision {
   const { schedule, children, live } = observed
   const activeBackups = existingBackups(observed, live?.backups ?? children).filter(isActive)
@@ -130,7 +130,7 @@ function onSlotDue(observed: Observed, slot: Date): SlotDecision {
     }
     case 'Replace': {
       const prune = deletable(observed, activeBackups, `replaced at the slot ${timestamp(slot)}`)
-      // One that Metacontroller does not show yet cannot be dropped yet.
+      // A backup that Metacontroller's cache does not contain yet cannot be deleted yet.
       if (prune.length < activeBackups.length)
         return { requeueSoon: true, ready: scheduledFinding() }
       if (splitByAnnotation(observed, prune).annotate.length > 0)
@@ -140,7 +140,7 @@ function onSlotDue(observed: Observed, slot: Date): SlotDecision {
   }
 }
 
-/** Finished backups that no retention rule keeps, but for the last ones that have a collection. */
+/** Finished backups that no retention rule keeps, except those with the last copy of a collection. */
 function applyRetention(observed: Observed): { expired: PrunedChild[]; lastCopies: LastCopy[] } {
   const { schedule, children, live } = observed
   const finished = existingBackups(observed, live?.backups ?? children).filter(
@@ -165,8 +165,8 @@ function asFinished({ schedule }: Observed, backup: VecBackup): FinishedBackup[]
 }
 
 /**
- * Only what Metacontroller shows can be dropped, and only once the status that it shows tells of its
- * slot: a backup may be the last witness of that.
+ * The backups that can be deleted: those in Metacontroller's cache, and only if the cached status already
+ * shows their slot, because a backup may be the only record of its slot.
  */
 function deletable(observed: Observed, backups: VecBackup[], reason: string): PrunedChild[] {
   const { schedule, children } = observed
@@ -179,7 +179,7 @@ function deletable(observed: Observed, backups: VecBackup[], reason: string): Pr
     .map(({ kind, metadata }) => ({ kind, name: metadata.name, reason }))
 }
 
-/** The schedule was changed or deleted after what Metacontroller shows. */
+/** The schedule was changed or deleted since Metacontroller's cache was updated. */
 function isStale({ schedule, live }: Observed): boolean {
   if (live === undefined) return false
   const current = live.schedule?.metadata
@@ -199,7 +199,7 @@ function parseSchedule({ schedule }: Observed): Slots | Rejected {
   }
 }
 
-/** A clock that ran ahead made a backup for a slot that is still to come. */
+/** Reports a backup for a future slot, created while the clock was ahead. */
 function clockSkew(lastSlot: Date | undefined, now: Date): ConditionUpdate | undefined {
   if (lastSlot === undefined || lastSlot.getTime() - now.getTime() <= CLOCK_TOLERANCE_MS) {
     return undefined
@@ -222,34 +222,34 @@ function readyFinding(
 
 export interface Observed {
   schedule: VecBackupSchedule
-  /** Our backups as Metacontroller shows them. */
+  /** The owned backups in Metacontroller's cache. */
   children: VecBackup[]
-  /** The latest slot of which anything tells that it had its backup. */
+  /** The latest slot that is known to have had its backup. */
   lastSlot?: Date
-  /** Size of the request that shows them. */
+  /** Size of the hook request that contains the children. */
   bytes?: number
-  /** As it is now; only where a backup may have to be made or to go. */
+  /** The live state; read only if a backup may have to be created or deleted. */
   live?: LiveState
 }
 
 export interface LiveState {
   schedule?: VecBackupSchedule
   backups: VecBackup[]
-  /** A VecBackup of the wanted name that is not among ours. */
+  /** A VecBackup with the desired name that this schedule does not own. */
   conflictingBackup?: VecBackup
 }
 
 const MIB = 1024 * 1024
 const HISTORY_FIX = 'set spec.retentionPolicy, or delete backups that are not needed'
 
-/** Why no more are created. A request that is refused as too large could not even be pruned any more. */
+/** Why no more backups are created. If the request became too large to accept, pruning would stop as well. */
 export function historyLimitFinding({ bytes = 0 }: Observed): ConditionUpdate | undefined {
   if (bytes <= MAX_HISTORY_BYTES) return undefined
   const message = `no backup is created: the backups of this schedule take more than ${MAX_HISTORY_BYTES / MIB} MiB of a request to the operator; ${HISTORY_FIX}`
   return { type: 'Ready', status: 'False', reason: 'HistoryTooLarge', message }
 }
 
-/** Said long before that. */
+/** An early warning, long before that limit. */
 export function largeHistoryFindings({ bytes = 0 }: Observed): ConditionUpdate[] {
   if (bytes <= LARGE_HISTORY_BYTES) return []
   const message = `the backups of this schedule take more than ${LARGE_HISTORY_BYTES / MIB} MiB of a request to the operator: above ${MAX_HISTORY_BYTES / MIB} MiB no more are created; ${HISTORY_FIX}`
