@@ -188,12 +188,12 @@ export interface IndexPlan {
  * cannot lose the record.
  */
 export function indexPlan(
-  wanted: PayloadIndex[],
+  declared: PayloadIndex[],
   live: CollectionInfo['payload_schema'],
   previous: { managed: readonly string[]; ignored: ReadonlySet<string> },
 ): IndexPlan {
   const owned = new Set(previous.managed.map(canonicalPath))
-  const declaredFields = new Set(wanted.map(({ field }) => canonicalPath(field)))
+  const declaredFields = new Set(declared.map(({ field }) => canonicalPath(field)))
   const plan: IndexActions = {
     announce: [],
     create: [],
@@ -201,16 +201,16 @@ export function indexPlan(
     remove: [...owned].filter((field) => !declaredFields.has(field) && Object.hasOwn(live, field)),
     ignored: [],
   }
-  for (const index of wanted) planIndex(index, plan, { owned, live, ignored: previous.ignored })
+  for (const index of declared) planIndex(index, plan, { owned, live, ignored: previous.ignored })
   const stillDeclared = [...owned].filter((field) => declaredFields.has(field))
   const announced = plan.announce.map(({ field }) => canonicalPath(field))
   return { ...plan, managed: [...stillDeclared, ...announced].toSorted() }
 }
 
 /** Two declared fields that are the same field in the engine: creating one overwrites the other. */
-export function findDuplicateField(wanted: PayloadIndex[]): [string, string] | undefined {
+export function findDuplicateField(declared: PayloadIndex[]): [string, string] | undefined {
   const byPath = new Map<string, string>()
-  for (const { field } of wanted) {
+  for (const { field } of declared) {
     const path = canonicalPath(field)
     const other = byPath.get(path)
     if (other !== undefined) return [other, field]
@@ -227,11 +227,11 @@ export function indexDifferences(index: PayloadIndex, live: IndexInfo): Differen
   }
   return Object.entries(withoutNulls(index.params) ?? {})
     .filter(([name]) => name !== 'type')
-    .flatMap(([name, wanted]) => {
+    .flatMap(([name, declaredValue]) => {
       const liveValue = ownValue(live.params, name) ?? DEFAULTS.get(name)
       return diffValues(
         `${path}.params.${name}`,
-        normalize(name, wanted),
+        normalize(name, declaredValue),
         normalize(name, liveValue),
       )
     })
