@@ -1,4 +1,4 @@
-/** VecAccessKey: an access token signed with a cluster's API key, kept in a Secret and renewed. */
+/** VecAccessKey: an access token signed with a cluster's API key, stored in a Secret and renewed. */
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionName } from './engine-fields.ts'
 import { MAX_KEY_COLLECTIONS, MAX_VALUE_MATCHES } from './contract/limits.ts'
@@ -35,8 +35,8 @@ const collections = Type.Array(
 )
 
 /**
- * Any JSON scalar, because the engine tells "1" from 1. A structural schema cannot list types, so the
- * other kinds of values are refused by bounds they cannot meet.
+ * Any JSON scalar, because the engine distinguishes "1" from 1. A structural schema cannot list types, so
+ * bounds that other kinds of values cannot meet reject them.
  */
 const MatchValue = Type.Unsafe<string | number | boolean>(
   Type.Unknown({
@@ -156,7 +156,7 @@ export const VecAccessKey = defineResource({
     { name: 'Access', type: 'string', jsonPath: '.spec.access' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Secret', type: 'string', jsonPath: '.status.secretRef.name' },
-    // Not of type date: kubectl shows an instant in the future as <invalid>.
+    // Not of type date: kubectl shows a date in the future as <invalid>.
     { name: 'Expires', type: 'string', jsonPath: '.status.expiresAt' },
     AGE_COLUMN,
   ],

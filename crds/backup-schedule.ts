@@ -1,4 +1,4 @@
-/** VecBackupSchedule: backups on a cron schedule, and which of them are kept. */
+/** VecBackupSchedule: creates backups on a cron schedule and deletes those that the retention policy drops. */
 import { Type, type Static } from '@sinclair/typebox'
 import { BackupPhase, DeletionPolicy, backupContent, type BackupSpec } from './backup.ts'
 import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './contract/limits.ts'
@@ -22,7 +22,7 @@ function cronField(value: string): string {
 const MONTHS = 'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec'
 const DAYS = 'sun|mon|tue|wed|thu|fri|sat'
 
-/** The shape of a five-field cron expression. What it cannot see, such as 30 February, is a condition. */
+/** The shape of a five-field cron expression. A date that never occurs, such as 30 February, is reported in a condition. */
 export const CRON_PATTERN = `^(?i:${[
   cronField('[0-5]?[0-9]'),
   cronField('[01]?[0-9]|2[0-3]'),
@@ -129,7 +129,7 @@ export type VecBackupSchedule = Static<typeof VecBackupSchedule.schema>
 export type BackupScheduleSpec = VecBackupSchedule['spec']
 export type BackupScheduleStatus = NonNullable<VecBackupSchedule['status']>
 
-/** What a schedule has backed up: the spec of each of its backups. */
+/** The spec of each backup that a schedule creates. */
 export function scheduledBackupSpec({ spec }: VecBackupSchedule): BackupSpec {
   const { clusterRef, storage, collections, method, parallelism, deletionPolicy } = spec
   return {

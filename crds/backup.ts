@@ -1,4 +1,4 @@
-/** VecBackup: a snapshot of every node of every collection, streamed into a bucket. */
+/** VecBackup: snapshots of the collections of a cluster, by node or by shard, streamed into a bucket. */
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionNames } from './engine-fields.ts'
 import { DEFAULT_PARALLELISM, MAX_PARALLELISM } from './contract/limits.ts'
@@ -16,7 +16,7 @@ import {
 } from './schema.ts'
 import { Storage } from './storage.ts'
 
-/** What a backup takes snapshots of. */
+/** What a backup takes snapshots of: nodes or shards. */
 export const BackupMethod = Enum(['Node', 'Shard'], {
   default: 'Node',
   description:
@@ -24,7 +24,7 @@ export const BackupMethod = Enum(['Node', 'Shard'], {
 })
 export type BackupMethod = Static<typeof BackupMethod>
 
-/** What is backed up, and where to; a schedule copies it into each backup it makes. */
+/** The source and the destination of a backup; a schedule copies them into each backup it creates. */
 export const backupContent = {
   clusterRef: Ref('VecCluster', {
     description: 'The cluster; its API key is read in its own namespace.',
@@ -42,8 +42,8 @@ export const backupContent = {
 }
 
 /**
- * What deleting the resource does to the objects in the bucket. There is no default value in the CRD: a
- * namespace that is deleted empties a bucket only where Delete was set explicitly.
+ * What deleting the resource does to the objects in the bucket. The CRD sets no default value: deleting a
+ * namespace empties a bucket only if Delete is set explicitly.
  */
 export function DeletionPolicy(description: string) {
   return Type.Optional(Enum(['Delete', 'Retain'], { description }))
@@ -80,7 +80,7 @@ const spec = Type.Object(
 
 const BACKUP_PHASES = ['Pending', 'InProgress', 'Completed', 'Failed'] as const
 
-/** Phase of a backup, also where another resource speaks of one. */
+/** Phase of a backup, also in the statuses of other resources. */
 export function BackupPhase(description: string) {
   return Enum(BACKUP_PHASES, { description })
 }

@@ -1,4 +1,4 @@
-/** The sections of a VecCluster's spec; cluster.ts puts them together and has the rules between them. */
+/** The sections of a VecCluster's spec; cluster.ts combines them and adds the rules between them. */
 import { Type } from '@sinclair/typebox'
 import {
   Duration,
@@ -11,7 +11,7 @@ import {
   rules,
 } from './schema.ts'
 
-/** Registry, port and path. The chart writes it into YAML without escaping, so nothing else is let through. */
+/** Registry, port and path. The chart writes the value into YAML without escaping, so nothing else is accepted. */
 export const IMAGE_REPOSITORY =
   '^[a-zA-Z0-9][a-zA-Z0-9._-]*(:[0-9]{1,5})?(/[a-zA-Z0-9][a-zA-Z0-9._-]*)*$'
 

@@ -64,8 +64,8 @@ const spec = Type.Object(
   },
   {
     description: 'What the cluster should be.',
-    // Rules about a field whose default is {} stand here: the API server tries a field's own rules on
-    // that bare {}, before the defaults within are filled in.
+    // Rules about a field whose default is {} are declared here: the API server evaluates a field's own
+    // rules on the bare {}, before it fills in the defaults within.
     ...rules(
       ...immutable(
         'persistence.size',
@@ -79,7 +79,7 @@ const spec = Type.Object(
         'spec.cluster.enabled cannot be switched off: the engine has no way back',
       ],
       [
-        // Nodes that join wait for the first one, which is replaced last.
+        // Joining nodes wait for the first node, which is replaced last.
         'oldSelf.cluster.enabled || !self.cluster.enabled || self.replicas == 1',
         'spec.cluster.enabled is switched on with spec.replicas 1; add nodes once the cluster is Running',
       ],

@@ -1,4 +1,4 @@
-/** VecCollection: one collection inside a cluster, with its payload indexes and aliases. */
+/** VecCollection: one collection in a cluster, with its payload indexes and aliases. */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineConfig, NewCollectionName, VectorName } from './engine-fields.ts'
 import {

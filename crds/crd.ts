@@ -1,4 +1,7 @@
-/** From a resource to its CustomResourceDefinition: TypeBox becomes the structural OpenAPI schema of Kubernetes. */
+/**
+ * The list of all resources, and the CustomResourceDefinition of each: translates TypeBox schemas into
+ * structural OpenAPI schemas and compares the version of an installed CRD with this release.
+ */
 import { Kind, OptionalKind, type TSchema } from '@sinclair/typebox'
 import { VecAccessKey } from './access-key.ts'
 import { VecBackupSchedule } from './backup-schedule.ts'
@@ -10,7 +13,7 @@ import type { AnyObject } from './kubernetes.ts'
 import { VecMigration } from './migration.ts'
 import { VecRestore } from './restore.ts'
 
-/** A structural OpenAPI schema, as far as we make use of it. */
+/** The part of structural OpenAPI schemas that the CRDs use. */
 export interface OpenApiSchema {
   type?: string
   description?: string
@@ -39,7 +42,7 @@ export interface OpenApiSchema {
   'x-kubernetes-validations'?: { rule: string; message: string }[]
 }
 
-/** The CRD of a resource, as it is applied; `version` is the release of the operator. */
+/** The CRD manifest of a resource; `version` is the release of the operator. */
 export function customResourceDefinition(resource: Resource, version: string) {
   const { kind, plural, singular, shortName, columns } = resource
   return {
@@ -85,7 +88,7 @@ export function openApiSchema({ description, spec, status, ...rest }: Resource) 
   } satisfies OpenApiSchema
 }
 
-/** One TypeBox schema as structural OpenAPI. */
+/** Translates one TypeBox schema into structural OpenAPI. */
 export function toStructuralSchema(schema: TSchema): OpenApiSchema {
   const { type, anyOf, properties, items, patternProperties } = schema as TSchema & CompositeSchema
   const options = schemaOptions(schema)
@@ -111,7 +114,7 @@ export function toStructuralSchema(schema: TSchema): OpenApiSchema {
   }
 }
 
-/** The parts of a TypeBox schema that are translated; everything else is an option and is kept. */
+/** The keys of a TypeBox schema that are translated; every other key is an option and is copied. */
 interface CompositeSchema {
   type: string
   anyOf: TSchema[]
@@ -139,7 +142,7 @@ function schemaOptions(schema: TSchema): OpenApiSchema {
 
 function objectSchema(properties: Record<string, TSchema>): OpenApiSchema {
   const entries = Object.entries(properties)
-  // The API server asks for required fields before it fills in defaults of a parent's default {}.
+  // The API server checks required fields before it fills in the defaults within a parent's default {}.
   const required = entries
     .filter(([, field]) => !(OptionalKind in field) && field['default'] === undefined)
     .map(([name]) => name)
@@ -164,7 +167,7 @@ function enumSchema(options: OpenApiSchema, literals: TSchema[]): OpenApiSchema 
   return { type: 'string', enum: literals.map((choice): unknown => choice['const']) }
 }
 
-/** Why a CRD of this version does not do for this release; undefined when it does. */
+/** Why a CRD of this version is unusable for this release; undefined when it is usable. */
 export function outdatedCrdReason(
   plural: string,
   crd: AnyObject | undefined,
@@ -179,7 +182,7 @@ export function outdatedCrdReason(
     : undefined
 }
 
-/** Order of semantic versions; a pre-release comes before its release. */
+/** Compares semantic versions; a pre-release sorts before its release. */
 export function isOlder(version: string, than: string): boolean {
   const [left, right] = [parseVersion(version), parseVersion(than)]
   for (const [index, number] of left.numbers.entries()) {

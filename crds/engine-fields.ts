@@ -1,17 +1,17 @@
-/** Fields that several kinds share about the engine: names of collections, and its own objects passed through. */
+/** Engine fields that several kinds share: collection names, and engine objects that are passed through. */
 import { Type, type SchemaOptions } from '@sinclair/typebox'
 import { MAX_COLLECTIONS } from './contract/limits.ts'
 import { PassThrough, maxCharacters, rule } from './schema.ts'
 
-// A URL path ending in . or .. means another path, whatever is done to escape it.
+// A URL path that ends in . or .. resolves to another path, with or without escaping.
 const notDotName = rule("!(self in ['.', '..'])", 'a collection cannot be named . or ..')
 
-/** Name of a collection that exists: old ones may hold characters that are refused today. */
+/** Name of an existing collection: old names may contain characters that the engine rejects today. */
 export function CollectionName(options: SchemaOptions = {}) {
   return Type.String({ minLength: 1, ...maxCharacters(255), ...notDotName, ...options })
 }
 
-/** Name of a collection to be made. */
+/** Name of a collection to create. */
 export function NewCollectionName(options: SchemaOptions = {}) {
   return CollectionName({ pattern: '^[^<>:"/\\\\|?*\\x00\\x1f]+$', ...options })
 }
@@ -26,7 +26,7 @@ export function VectorName(options: SchemaOptions = {}) {
   })
 }
 
-/** A choice among the collections of a cluster. */
+/** Selects collections of a cluster. */
 export function CollectionNames(options: SchemaOptions = {}) {
   return Type.Array(CollectionName(), {
     minItems: 1,
@@ -36,7 +36,7 @@ export function CollectionNames(options: SchemaOptions = {}) {
   })
 }
 
-/** From the name of a collection at the source to its name at the target. */
+/** Maps the name of a collection at the source to its name at the target. */
 export function CollectionMapping() {
   return Type.Record(Type.String(), NewCollectionName(), {
     default: {},
@@ -46,7 +46,7 @@ export function CollectionMapping() {
   })
 }
 
-/** An object of the engine's API, field by field as the engine names them. */
+/** An object of the engine's API, with the engine's own field names. */
 export function EngineConfig(name: string, note = '') {
   return PassThrough({
     default: {},

@@ -1,4 +1,4 @@
-/** The field reference: every field of every kind as tables of Markdown, made from the CRDs. */
+/** The field reference: Markdown tables of every field of every kind, generated from the CRDs. */
 import { ANNOTATIONS, API_VERSION } from './contract/names.ts'
 import { openApiSchema, RESOURCES, type OpenApiSchema, type Resource } from './crd.ts'
 import { Quantity } from './schema.ts'
@@ -35,7 +35,7 @@ function kindsTable(): string {
   )
 }
 
-/** What people may write besides spec. */
+/** The fields besides spec that users may set. */
 function annotationsSection(): string {
   return [
     '## Annotations',
@@ -97,12 +97,12 @@ function admissionRules(messages: string[]): string[] {
 interface FieldRow {
   field: string
   type: string
-  /** What it means that the field is absent: its default, or that it is required. */
+  /** The meaning of an absent field: its default, or that the field is required. */
   whenAbsent: string
   notes: string
 }
 
-/** The rows of an object's fields, and of the fields below them. */
+/** The rows of an object's fields and of all nested fields. */
 function fieldRows(schema: OpenApiSchema, prefix: string): FieldRow[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
     const path = prefix + name
@@ -127,7 +127,7 @@ function fieldRow(path: string, schema: OpenApiSchema, required: boolean): Field
 
 function formatDefault(field: OpenApiSchema, required: boolean): string {
   if (required) return 'required'
-  // The {} of an object whose fields have defaults of their own says nothing.
+  // The default {} of an object whose fields have their own defaults adds no information.
   if (field.default === undefined || field.properties !== undefined) return ''
   return field.default === '' ? 'empty' : `\`${JSON.stringify(field.default).replaceAll('"', '')}\``
 }
@@ -154,20 +154,20 @@ function formatBounds(field: OpenApiSchema): string {
   const { minimum, maximum, maxItems, minItems = 0, maxProperties } = field
   if (maxItems !== undefined && maxItems > 0) return `${minItems} to ${maxItems}`
   if (maxProperties !== undefined && maxProperties > 0) return `up to ${maxProperties}`
-  // The widest integer is a bound of the format, not of the field.
+  // The largest integer is a limit of the format, not of the field.
   if (minimum !== undefined && (maximum ?? MAX_INT32) >= MAX_INT32) return `at least ${minimum}`
   return minimum === undefined || maximum === undefined ? '' : `${minimum} to ${maximum}`
 }
 
 const MAX_INT32 = 2_147_483_647
 
-/** The messages of all rules at a schema and below it. */
+/** The messages of all rules of a schema and its nested schemas. */
 function ruleMessages(schema: OpenApiSchema, path: string): string[] {
   const ownMessages = (schema['x-kubernetes-validations'] ?? []).map(({ message }) =>
     path !== '' && !message.includes('spec.') ? `spec.${path}: ${message}` : message,
   )
   const fields = Object.entries(schema.properties ?? {})
-  // The root's spec is looked at on its own; its other parts have no rules.
+  // The root's spec is handled separately; the other parts have no rules.
   const nestedMessages =
     schema.properties?.['spec'] === undefined
       ? fields.flatMap(([name, field]) =>

@@ -1,4 +1,7 @@
-/** Writes chart/crds/, crds/README.md, docs/reasons.md and the schemas of manifest.json from what is declared here; with --check it only says what differs. */
+/**
+ * Generates chart/crds/, crds/README.md, docs/reasons.md and the JSON schemas of manifest.json from the
+ * declarations in this folder; with --check only lists outdated files.
+ */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
 import { NodeManifest, ShardManifest } from './contract/manifest.ts'
@@ -6,7 +9,7 @@ import { customResourceDefinition, RESOURCES } from './crd.ts'
 import { fieldReference } from './field-reference.ts'
 import { reasonsPage } from './reasons/index.ts'
 
-/** The repository. */
+/** Root of the repository. */
 export const repositoryRoot = new URL('../', import.meta.url)
 
 /** Every generated file, by its path in the repository. */
@@ -30,7 +33,7 @@ export function generatedFiles(): Map<string, string> {
   ])
 }
 
-/** JSON schema of each version, for who reads a bucket without us. */
+/** JSON schema of each manifest version, for programs that read a bucket without this operator. */
 function manifestSchemas(): (readonly [string, string])[] {
   return [NodeManifest, ShardManifest].map((schema) => {
     const { const: version } = schema.properties.manifestVersion
@@ -41,7 +44,7 @@ function manifestSchemas(): (readonly [string, string])[] {
 
 const GENERATED_NOTICE = '# Generated from crds/ by `npm run generate`: do not edit.\n'
 
-/** Writes the generated files that are not as they should be, and names them; with `check` only names them. */
+/** Writes the outdated generated files and lists them; with `check` only lists them. */
 export function generate(folder: URL, { check = false } = {}): string[] {
   const outdatedFiles = [...generatedFiles()].filter(
     ([path, text]) => readIfPresent(folder, path) !== text,
@@ -57,7 +60,7 @@ function readIfPresent(folder: URL, path: string): string | undefined {
 
 if (import.meta.main) {
   const check = process.argv.includes('--check')
-  /* c8 ignore next 4 -- only in a checkout that is out of date */
+  /* c8 ignore next 4 -- only in an outdated checkout */
   for (const path of generate(repositoryRoot, { check })) {
     console.log(check ? `${path} is outdated: run npm run generate` : `${path} written`)
     process.exitCode = check ? 1 : 0

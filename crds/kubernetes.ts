@@ -1,11 +1,11 @@
-/** The built-in objects we look at: just the fields that are read, the rest is let through. */
+/** The built-in Kubernetes objects: only the fields that are read; other fields are accepted. Also reads the holder of a Lease. */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { Condition, NamespaceName, ObjectName, OwnerReference, Uid } from './schema.ts'
 
 const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
 
-/** Metadata of an object that was observed. */
+/** Metadata of an observed object. */
 const ObservedMetadata = Type.Object({
   name: Type.String(),
   namespace: Type.Optional(Type.String()),
@@ -50,7 +50,7 @@ export const Job = Type.Object({
   status: Type.Optional(
     Type.Object({
       active: Type.Optional(Type.Integer()),
-      /** Pods whose containers run. */
+      /** Number of pods whose containers are running. */
       ready: Type.Optional(Type.Integer()),
       failed: Type.Optional(Type.Integer()),
       startTime: Type.Optional(Type.String()),
@@ -95,7 +95,6 @@ export const StatefulSet = Type.Object({
 })
 export type StatefulSet = Static<typeof StatefulSet>
 
-/** A Secret as the API returns it: every value in base64. */
 const ContainerState = Type.Object({
   waiting: Type.Optional(
     Type.Object({
@@ -120,7 +119,7 @@ const ContainerStatus = Type.Object({
 })
 export type ContainerStatus = Static<typeof ContainerStatus>
 
-/** A pod, as far as it tells why it is not ready. */
+/** The fields of a pod that say why it is not ready. */
 export const Pod = Type.Object({
   ...AnyObject.properties,
   status: Type.Optional(
@@ -180,7 +179,7 @@ export const KubernetesEvent = Type.Object({
 })
 export type KubernetesEvent = Static<typeof KubernetesEvent>
 
-/** Condition of a Job that has ended; undefined while it runs. */
+/** The condition that says how a Job ended; undefined while it is running. */
 export function finishedCondition(job: Job): Static<typeof JobCondition> | undefined {
   return job.status?.conditions?.find(
     ({ type, status }) => status === 'True' && (type === 'Complete' || type === 'Failed'),
@@ -199,12 +198,12 @@ export type LeaseHolder = Static<typeof LeaseHolder>
 
 const HOLDER_PARTS = 4
 
-/** The holder that stands in a Lease; undefined too for what nobody of us wrote. */
+/** The holder of a Lease; undefined without a holder and for one that this operator did not write. */
 export function readLeaseHolder({ spec }: Lease): LeaseHolder | undefined {
   return parseHolderIdentity(spec?.holderIdentity)
 }
 
-/** As `identityOf` wrote it. */
+/** Parses the holder identity that `identityOf` formats. */
 export function parseHolderIdentity(identity: string | undefined): LeaseHolder | undefined {
   const parts = identity?.split('/')
   if (parts?.length !== HOLDER_PARTS) return undefined

@@ -1,4 +1,4 @@
-/** VecMigration: point-by-point copy of collections from any engine into a managed cluster. */
+/** VecMigration: copies collections point by point from any engine into a managed cluster. */
 import { Type, type Static } from '@sinclair/typebox'
 import { CollectionMapping, CollectionNames } from './engine-fields.ts'
 import { DEFAULT_BATCH_SIZE, MAX_BATCH_SIZE } from './contract/limits.ts'

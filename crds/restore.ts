@@ -1,4 +1,7 @@
-/** VecRestore: recovery of a backup into a cluster, by shard into any number of nodes. */
+/**
+ * VecRestore: recovers a backup in a cluster; a backup by shard fits any number of nodes. Also which backup,
+ * bucket and credentials a restore refers to.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import type { VecBackup } from './backup.ts'
 import { backupFolder } from './contract/backup-keys.ts'
@@ -60,7 +63,7 @@ const spec = Type.Object(
   },
 )
 
-/** How far one collection is, also where a Job speaks of it. */
+/** State of one collection, also in the report of a Job. */
 export function RestoreState(description: string) {
   return Enum(['Pending', 'Restoring', 'Completed', 'Failed'], { description })
 }
@@ -136,14 +139,14 @@ export function restoreTarget({ metadata, spec }: VecRestore): NamespacedName {
   return { namespace, name }
 }
 
-/** Undefined where the bucket is named directly. */
+/** Undefined when the spec names the bucket directly. */
 export function restoreBackupRef({ metadata, spec }: VecRestore): NamespacedName | undefined {
   if (spec.backupRef === undefined) return undefined
   const { name, namespace = metadata.namespace } = spec.backupRef
   return { namespace, name }
 }
 
-/** Where the manifest lies; undefined as long as the backup is not known. */
+/** Location of the manifest; undefined until the backup is observed. */
 export function restoreSource(
   { spec }: VecRestore,
   backup: VecBackup | undefined,
@@ -154,12 +157,12 @@ export function restoreSource(
   return { ...rest, path: backupFolder({ prefix, name: backup.metadata.name }).slice(0, -1) }
 }
 
-/** Whose namespace holds the credentials of the bucket. */
+/** The namespace that contains the credentials of the bucket. */
 export function bucketNamespace(restore: VecRestore): string {
   return restoreBackupRef(restore)?.namespace ?? restore.metadata.namespace
 }
 
-/** For people: the name of the backup, or its address. */
+/** Human-readable: the name of the backup, or its URL. */
 export function formatRestoreSource(restore: VecRestore): string {
   const { backupRef, source } = restore.spec
   if (backupRef !== undefined) return backupRef.name

@@ -1,6 +1,6 @@
 /**
- * Constructors for what is written on a resource. They are TypeBox, so a type is `Static` of its
- * schema; crds/crd.ts turns the same schema into a structural CRD.
+ * Schema constructors for the fields of custom resources. They return TypeBox schemas, so a type is
+ * `Static` of its schema; crds/crd.ts translates the same schema into a structural CRD.
  */
 import {
   FormatRegistry,
@@ -21,7 +21,7 @@ type LiteralTypes<Values extends readonly string[]> = {
   -readonly [Index in keyof Values]: TLiteral<Values[Index]>
 }
 
-/** One of a closed set of words; an enum in the CRD. */
+/** One of a closed set of strings; an enum in the CRD. */
 export function Enum<const Values extends readonly string[]>(
   values: Values,
   options: SchemaOptions = {},
@@ -31,14 +31,14 @@ export function Enum<const Values extends readonly string[]>(
 }
 
 /**
- * At most so many characters, as the API server counts them. JavaScript counts some as two, so a check here
- * allows for that: what the CRD admits is not refused.
+ * A maximum number of characters, as the API server counts them. JavaScript counts some characters as two,
+ * so a check here allows twice as many: no value that the CRD admits is rejected.
  */
 export function maxCharacters(max: number): { maxLength: number; maxRunes: number } {
   return { maxLength: 2 * max, maxRunes: max }
 }
 
-/** An instant, RFC 3339. */
+/** A timestamp in RFC 3339. */
 export function Timestamp(options: SchemaOptions = {}) {
   return Type.String({ format: 'date-time', ...options })
 }
@@ -50,12 +50,12 @@ export function Duration(options: SchemaOptions = {}) {
 
 const QUANTITY_PATTERN = '^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$'
 
-/** An amount such as `10Gi` or `500m`. */
+/** A quantity such as `10Gi` or `500m`. */
 export function Quantity(options: SchemaOptions = {}) {
   return Type.String({ maxLength: 32, pattern: QUANTITY_PATTERN, ...options })
 }
 
-/** An amount a person may also write as a bare number, as in `cpu: 2`. */
+/** A quantity that may also be a plain number, as in `cpu: 2`. */
 export function NumberOrQuantity(options: SchemaOptions = {}) {
   return Type.Union([Type.Integer(), Type.String()], {
     'x-kubernetes-int-or-string': true,
@@ -64,12 +64,12 @@ export function NumberOrQuantity(options: SchemaOptions = {}) {
   })
 }
 
-/** A map from words to words, such as annotations. */
+/** A map from strings to strings, such as annotations. */
 export function StringMap(options: SchemaOptions = {}) {
   return Type.Record(Type.String(), Type.String(), options)
 }
 
-/** A map that is passed on as it is: its fields belong to somebody else. */
+/** A map that is passed through unchanged: another API defines its fields. */
 export function PassThrough(options: SchemaOptions = {}) {
   return Type.Record(Type.String(), Type.Unknown(), {
     'x-kubernetes-preserve-unknown-fields': true,
@@ -77,7 +77,7 @@ export function PassThrough(options: SchemaOptions = {}) {
   })
 }
 
-/** How Kubernetes names objects (a DNS subdomain). */
+/** The name of a Kubernetes object (a DNS subdomain). */
 export function ObjectName(options: SchemaOptions = {}) {
   return Type.String({
     minLength: 1,
@@ -96,7 +96,7 @@ export function NamespaceName(options: SchemaOptions = {}) {
   })
 }
 
-/** What we label objects with and select them by, so it has the form of a label's value. */
+/** A name that is also used as a label value, so it has the form of one. */
 export function Uid() {
   return Type.String({
     minLength: 1,
@@ -105,12 +105,12 @@ export function Uid() {
   })
 }
 
-/** A key within a Secret. */
+/** A key of a Secret. */
 export function SecretKey(options: SchemaOptions = {}) {
   return Type.String({ minLength: 1, maxLength: 253, pattern: '^[-._a-zA-Z0-9]+$', ...options })
 }
 
-/** A whole number of things. The engine and Kubernetes count in 32 bits. */
+/** A count. The engine and Kubernetes use 32-bit integers. */
 export function Count(options: SchemaOptions & { minimum?: number; maximum?: number } = {}) {
   return Type.Integer({ minimum: 1, maximum: 2_147_483_647, format: 'int32', ...options })
 }
@@ -130,14 +130,14 @@ export function Ref(target: string, options: SchemaOptions = {}) {
   )
 }
 
-/** One key of a Secret in a namespace that the context fixes. */
+/** One key of a Secret; the context determines the namespace. */
 export const SecretKeyRef = Type.Object({
   name: ObjectName({ description: 'Name of the Secret.' }),
   key: SecretKey({ description: 'Key within the Secret.' }),
 })
 export type SecretKeyRef = Static<typeof SecretKeyRef>
 
-/** Rules the API server enforces, as CEL, each with the message a person reads. */
+/** CEL rules that the API server enforces, each with its error message. */
 export function rules(...validations: (readonly [cel: string, message: string])[]): SchemaOptions {
   return { 'x-kubernetes-validations': validations.map(([rule, message]) => ({ rule, message })) }
 }
@@ -147,7 +147,7 @@ export function rule(cel: string, message: string): SchemaOptions {
   return rules([cel, message])
 }
 
-/** CEL: an optional field is as it was, counting unset as a value. */
+/** CEL: an optional field is unchanged; unset counts as a value. */
 export function isUnchanged(field: string): string {
   return `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`
 }
@@ -170,7 +170,7 @@ export const Condition = Type.Object(
 )
 export type Condition = Static<typeof Condition>
 
-/** The fields every status has. */
+/** The fields of every status. */
 export const statusFields = {
   observedGeneration: Type.Optional(
     Type.Integer({
@@ -187,7 +187,7 @@ export const statusFields = {
   ),
 }
 
-/** How many collections a list in a status leaves out, by state: only so many fit into one report of a Job. */
+/** The number of collections that a list in a status omits, by state: the size of a Job's report is limited. */
 export function UnlistedCollections() {
   const count = (state: string) =>
     Type.Optional(Type.Integer({ minimum: 0, description: `How many of them ${state}.` }))
@@ -229,12 +229,12 @@ export const ObjectMeta = Type.Object({
 })
 export type ObjectMeta = Static<typeof ObjectMeta>
 
-/** A column that `kubectl get` prints. */
+/** A column of `kubectl get`. */
 export interface Column {
   name: string
   type: 'string' | 'integer' | 'date'
   jsonPath: string
-  /** 1: only with `-o wide`. */
+  /** 1: shown only with `-o wide`. */
   priority?: 0 | 1
 }
 
@@ -257,11 +257,11 @@ interface ResourceDefinition<
   spec: TObject<Spec>
   status: TObject<Status>
   columns: Column[]
-  /** Rules on the whole resource: only metadata.name is known there besides spec and status. */
+  /** Rules on the whole resource: besides spec and status they can read only metadata.name. */
   rules?: SchemaOptions
 }
 
-/** A custom resource: its names, its schema, and what the CRD is made from. */
+/** A custom resource: its names, its schema and the other inputs of its CRD. */
 export function defineResource<
   const Kind extends string,
   Spec extends TProperties,

@@ -1,10 +1,11 @@
-/** Fields that several kinds share about buckets: where snapshots are written to and read from. */
+/** Bucket fields that several kinds share: the location of snapshots and the Secret keys of credentials. */
 import { Type, type Static } from '@sinclair/typebox'
 import { maxCharacters, ObjectName, rule, SecretKey } from './schema.ts'
 
 /**
- * An http or https address without user, query or fragment: it is shown in status and logs. Spaces are written
- * out, because \s is another set in RE2, by which the API server admits it (hooks/data-job/preconditions.ts refuses the rest).
+ * An http or https URL without user, query or fragment: status and logs show it. The pattern lists the
+ * spaces, because \s is a different set in RE2, which the API server uses for admission
+ * (hooks/data-job/preconditions.ts rejects the other spaces).
  */
 export const URL_PATTERN = '^https?://[^ \\t\\n\\v\\f\\r/?#@]+(/[^ \\t\\n\\v\\f\\r?#@]*)?$'
 
@@ -55,7 +56,7 @@ const s3Fields = {
   ),
 }
 
-// Stores on a file system take these for directories and would leave the prefix.
+// Stores on a file system treat these as directories and would leave the prefix.
 function withoutDotSegments(field: string) {
   return rule(
     "!self.matches('(^|/)[.]{1,2}(/|$)')",
@@ -63,7 +64,7 @@ function withoutDotSegments(field: string) {
   )
 }
 
-/** A bucket that is written to. */
+/** A bucket to write to. */
 export const S3Target = Type.Object(
   {
     ...s3Fields,
@@ -78,7 +79,7 @@ export const S3Target = Type.Object(
 )
 export type S3Target = Static<typeof S3Target>
 
-/** A bucket that is read from. */
+/** A bucket to read from. */
 export const S3Source = Type.Object(
   {
     ...s3Fields,
@@ -93,28 +94,28 @@ export const S3Source = Type.Object(
 )
 export type S3Source = Static<typeof S3Source>
 
-/** Where backups are kept. */
+/** Where backups are stored. */
 export const Storage = Type.Object({ s3: S3Target }, { description: 'Where backups are kept.' })
 export type Storage = Static<typeof Storage>
 
-/** Tried where the Secret of a bucket lacks a key of the default name. */
+/** Fallback keys for a bucket's Secret without the keys of the default names. */
 const FALLBACK_KEYS: Record<string, string> = {
   CLOUD_ACCESS_KEY_ID: 'AWS_ACCESS_KEY_ID',
   CLOUD_SECRET_ACCESS_KEY: 'AWS_SECRET_ACCESS_KEY',
 }
 
-/** The session token that belongs to an access key of a default name; it is used if the Secret has it. */
+/** Key of the session token for an access key of a default name; used if the Secret contains it. */
 const SESSION_TOKEN_KEYS: Record<string, string> = {
   CLOUD_ACCESS_KEY_ID: 'CLOUD_SESSION_TOKEN',
   AWS_ACCESS_KEY_ID: 'AWS_SESSION_TOKEN',
 }
 
-/** Key of the session token that goes with the access key in `accessKeyIdKey`; undefined: there is none by default. */
+/** Key of the session token for the access key in `accessKeyIdKey`; undefined: no default session token. */
 export function defaultSessionTokenKey(accessKeyIdKey: string): string | undefined {
   return SESSION_TOKEN_KEYS[accessKeyIdKey]
 }
 
-/** Every key of a Secret that credentials of a bucket may be read from. */
+/** Every key of a Secret that can contain credentials of a bucket. */
 export function credentialKeys(reference: S3Target['credentialsSecretRef']): string[] {
   const { accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = reference
   const ids = secretKeyAliases(accessKeyIdKey)
@@ -126,19 +127,19 @@ export function credentialKeys(reference: S3Target['credentialsSecretRef']): str
   ]
 }
 
-/** The keys of a Secret that a value is looked for in, one after the other. */
+/** The keys of a Secret that can contain a value, in order of precedence. */
 export function secretKeyAliases(key: string): string[] {
   const fallback = FALLBACK_KEYS[key]
   return fallback === undefined ? [key] : [key, fallback]
 }
 
-/** What Kubernetes and Helm keep in Secrets of these types is never such a credential. */
+/** Secrets of these types belong to Kubernetes and Helm and never contain bucket credentials. */
 const NON_CREDENTIAL_TYPES =
   /^(kubernetes\.io\/(service-account-token|dockercfg|dockerconfigjson|ssh-auth)|bootstrap\.kubernetes\.io\/token|helm\.sh\/.*)$/
 
 /**
- * A resource names the Secret and the address it is sent to, and its author may not be allowed to read
- * Secrets. Of a TLS Secret the certificates may be used, the private key not.
+ * A resource names both the Secret and the address that receives its content, and its author may have no
+ * permission to read Secrets. The certificates of a TLS Secret may be used, the private key may not.
  */
 export function isCredentialType(type: string, keys: readonly string[]): boolean {
   const isCertificate = keys.every((key) => ['ca.crt', 'tls.crt'].includes(key))

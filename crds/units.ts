@@ -1,8 +1,8 @@
-/** Durations as Kubernetes writes them (`720h`, `1h30m`, `30s`), and sizes for people. */
+/** Durations (`720h`, `1h30m`, `30s`) and quantities as Kubernetes writes them, and human-readable sizes. */
 
 /**
- * What `parseDuration` accepts: whole numbers with h, m and s, in this order. The digits are bounded
- * because CEL's duration() fails beyond 292 years.
+ * The format that `parseDuration` accepts: whole numbers with h, m and s, in this order. The number of
+ * digits is limited because CEL's duration() fails beyond 292 years.
  */
 export const DURATION_PATTERN = '^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$'
 
@@ -29,7 +29,7 @@ const QUANTITY_SUFFIXES: Record<string, number> = {
   Ei: 2 ** 60,
 }
 
-/** The amount as a number; NaN when it is none. */
+/** The quantity as a number; NaN when the text is not a quantity. */
 export function parseQuantity(quantity: string): number {
   const [, digits = '', unit = ''] = /^([0-9.]+)([a-zA-Z]*)$/.exec(quantity) ?? []
   return Number.parseFloat(digits) * (unit === '' ? 1 : (QUANTITY_SUFFIXES[unit] ?? Number.NaN))
@@ -37,11 +37,11 @@ export function parseQuantity(quantity: string): number {
 
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const
 
-/** One decimal above bytes, none where it would say nothing. */
+/** One decimal for units above bytes; a decimal of 0 is omitted. */
 export function formatBytes(bytes: number): string {
   let unit = 0
   let amount = bytes
-  // 1023.95 would be shown as 1024.0: it belongs to the next unit.
+  // 1023.95 would round to 1024.0, so it uses the next unit.
   while (amount >= 1023.95 && unit < BYTE_UNITS.length - 1) {
     amount /= 1024
     unit += 1

@@ -1,6 +1,6 @@
 /**
- * Where things of a backup lie in its bucket. A folder always ends in a slash, so that the folder of
- * `a` is never a prefix of what belongs to `a-b`.
+ * The keys of a backup's objects in its bucket. A folder always ends in a slash, so that the folder of
+ * `a` is never a prefix of a key that belongs to `a-b`.
  */
 
 export interface BackupLocation {
@@ -9,7 +9,7 @@ export interface BackupLocation {
   name: string
 }
 
-/** `<prefix>/<name>/`; slashes that enclose nothing do not count. */
+/** `<prefix>/<name>/`; empty segments are ignored. */
 export function backupFolder({ prefix, name }: Omit<BackupLocation, 'bucket'>): string {
   const parts = [...prefix.split('/'), name].filter((part) => part !== '')
   return `${parts.join('/')}/`
@@ -24,34 +24,34 @@ export function manifestKey(folder: string): string {
   return `${folder}manifest.json`
 }
 
-/** Written first, deleted last: whose the folder is. */
+/** Records the owner of the folder; written first, deleted last. */
 export function ownerKey(folder: string): string {
   return `${folder}owner.json`
 }
 
-/** Folders that contain this one, outermost first. The bucket itself is nobody's. */
+/** Folders that contain this one, outermost first. The bucket itself has no owner. */
 export function enclosingFolders(folder: string): string[] {
   const parts = folder.split('/').filter((part) => part !== '')
   return parts.slice(1).map((_, index) => `${parts.slice(0, index + 1).join('/')}/`)
 }
 
-/** How the keys of all restores that read this backup begin. */
+/** Key prefix of the records of all restores that read this backup. */
 export function readersFolder(folder: string): string {
   return `${folder}readers/`
 }
 
-/** That a restore reads this backup, and since when; renewed while it runs. */
+/** Records that a restore reads this backup, and since when; renewed while the restore is running. */
 export function readerKey(folder: string, restoreUid: string): string {
   return `${readersFolder(folder)}${escapeSegment(restoreUid)}.json`
 }
 
-/** Below its folder: what a backup writes, and what restores that read it write. */
+/** Keys in the folder that a backup and the restores that read it write. */
 const BACKUP_KEYS =
   /^(manifest\.json|readers\/[^/]+\.json|[^/]+\/(collection\.json|(node|shard)-[0-9]+\/[^/]+))$/
 
 /**
- * Whether a backup with this folder can have written this key. owner.json is not among them, wherever it
- * is: it tells whose a folder is.
+ * Whether a backup with this folder can have written this key. No owner.json is, at any depth: it records
+ * the owner of a folder.
  */
 export function isWrittenByBackup(folder: string, key: string): boolean {
   if (!key.startsWith(folder)) return false
@@ -65,7 +65,7 @@ export function collectionFolder(folder: string, collection: string): string {
   return `${folder}${escapeSegment(collection)}/`
 }
 
-/** What the manifest will say of a collection, once all its nodes are done. */
+/** The manifest entry of a collection, written when all its nodes are done. */
 export function collectionKey(folder: string, collection: string): string {
   return `${collectionFolder(folder, collection)}collection.json`
 }
@@ -74,7 +74,7 @@ export function nodeFolder(folder: string, collection: string, ordinal: number):
   return `${collectionFolder(folder, collection)}node-${ordinal}/`
 }
 
-/** How far the snapshot of one node is. */
+/** Checkpoint of the snapshot of one node. */
 export function nodeCheckpointKey(folder: string, collection: string, ordinal: number): string {
   return `${nodeFolder(folder, collection, ordinal)}part.json`
 }
@@ -88,7 +88,7 @@ export function snapshotKey(
   return `${nodeFolder(folder, collection, ordinal)}${escapeSegment(snapshot)}`
 }
 
-/** How the keys of all shards of a collection begin. */
+/** Key prefix of all shards of a collection. */
 export function shardFolderPrefix(folder: string, collection: string): string {
   return `${collectionFolder(folder, collection)}shard-`
 }
@@ -97,15 +97,15 @@ export function shardFolder(folder: string, collection: string, shardId: number)
   return `${shardFolderPrefix(folder, collection)}${shardId}/`
 }
 
-/** That the snapshot of one shard is whole, and of what. */
+/** Records that the snapshot of one shard is complete, and its source. */
 export function shardCheckpointKey(folder: string, collection: string, shardId: number): string {
   return `${shardFolder(folder, collection, shardId)}part.json`
 }
 
 /**
- * The engine gives a stream no name: ours tells what is in it wherever the object lies. Each pod writes
- * objects of its own: one that was taken for dead may complete an upload late, and must not replace what
- * the manifest describes.
+ * The engine gives a stream no name; this name identifies the content wherever the object is stored. Each
+ * pod writes its own objects: a pod that was presumed dead may complete an upload late and must not replace
+ * an object that the manifest describes.
  */
 export function shardSnapshotKey(
   folder: string,
@@ -115,7 +115,7 @@ export function shardSnapshotKey(
   return `${shardFolder(folder, collection, shardId)}${file}`
 }
 
-/** Earlier releases named no writer. */
+/** Earlier releases did not include the writer in the name. */
 export function isShardSnapshotKey(key: string, collection: string, shardId: number): boolean {
   const start = `/${shardFolder('', collection, shardId)}${escapeSegment(collection)}-${shardId}`
   const index = key.lastIndexOf(start)
@@ -124,10 +124,10 @@ export function isShardSnapshotKey(key: string, collection: string, shardId: num
 
 const RESERVED_NAMES = new Set(['manifest.json', 'owner.json', '.', '..'])
 
-/** A name as one part of a key: as it is, but for what would end the part or be another file. */
+/** A name as one segment of a key; escapes characters that would end the segment and names of reserved files. */
 function escapeSegment(name: string): string {
   if (RESERVED_NAMES.has(name)) return `%${hexByte(name.charCodeAt(0))}${name.slice(1)}`
-  // A listing cannot show control characters.
+  // A bucket listing cannot contain control characters.
   return name.replace(/[%/\\\x00-\x1f\x7f]/g, (character) => `%${hexByte(character.charCodeAt(0))}`)
 }
 

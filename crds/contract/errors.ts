@@ -1,21 +1,21 @@
-/** The closed set of errors. Anything else that is thrown is a defect. */
+/** The closed set of errors. Any other thrown error is a bug. */
 
-/** A dependency is missing or not ready yet: a hook answers with waiting, a Job tries again. */
+/** A dependency is missing or not ready yet: a hook requeues, a Job retries. */
 export class NotReady extends Error {
   readonly code = 'NotReady'
 }
 
-/** The input can never work as it is: phase Failed, or a condition, with this message. */
+/** The input is invalid and cannot work unchanged: phase Failed, or a condition, with this message. */
 export class Rejected extends Error {
   readonly code = 'Rejected'
 }
 
-/** The engine refused a call, could not be reached or answered something else. */
+/** The engine refused a call, was unreachable or returned an unexpected response. */
 export class EngineError extends Error {
   readonly code = 'EngineError'
-  /** HTTP status, absent when no answer came. */
+  /** HTTP status; absent without a response. */
   readonly status: number | undefined
-  /** What the answer asked for in Retry-After; as it came, so who heeds it sets bounds. */
+  /** Retry-After of the response, unmodified: callers that honor it set bounds. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(
@@ -28,12 +28,12 @@ export class EngineError extends Error {
   }
 }
 
-/** The bucket refused a call or could not be reached. */
+/** The bucket refused a call or was unreachable. */
 export class StorageError extends Error {
   readonly code = 'StorageError'
-  /** HTTP status, absent when no answer came. */
+  /** HTTP status; absent without a response. */
   readonly status: number | undefined
-  /** The store's own word, such as AccessDenied or NoSuchBucket. */
+  /** The error code of the store, such as AccessDenied or NoSuchBucket. */
   readonly reason: string | undefined
 
   constructor(message: string, options: ErrorOptions & { status?: number; reason?: string } = {}) {
@@ -43,10 +43,10 @@ export class StorageError extends Error {
   }
 }
 
-/** The Kubernetes API refused a call or could not be reached. */
+/** The Kubernetes API refused a call or was unreachable. */
 export class KubernetesError extends Error {
   readonly code = 'KubernetesError'
-  /** HTTP status, absent when no answer came. */
+  /** HTTP status; absent without a response. */
   readonly status: number | undefined
 
   constructor(message: string, options: ErrorOptions & { status?: number } = {}) {
@@ -55,7 +55,7 @@ export class KubernetesError extends Error {
   }
 }
 
-/** A helm command ended with an error; the message is what helm printed. */
+/** A helm command failed; the message is the output of helm. */
 export class HelmError extends Error {
   readonly code = 'HelmError'
 }

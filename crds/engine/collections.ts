@@ -1,4 +1,7 @@
-/** What the engine answers about collections, as far as it is read (facts: sections 2, 5 and 10). */
+/**
+ * The engine's API of collections: the fields of responses that are read, the bodies of requests that create
+ * or change a collection or an index, and the HNSW fields that each engine version supports.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import type { CollectionSpec } from '../collection.ts'
 import {
@@ -16,7 +19,7 @@ const OptionalCount = Type.Optional(Type.Union([Type.Integer(), Type.Null()]))
 const IndexInfo = Type.Object({ data_type: Type.String(), params: OptionalObject })
 export type IndexInfo = Static<typeof IndexInfo>
 
-/** `config` of a collection: it says `optimizer_config` where bodies say `optimizers_config`. */
+/** `config` of a collection: it has `optimizer_config`, request bodies have `optimizers_config`. */
 export const CollectionConfig = Type.Object({
   params: FreeFormObject,
   hnsw_config: FreeFormObject,
@@ -26,11 +29,11 @@ export const CollectionConfig = Type.Object({
 })
 export type CollectionConfig = Static<typeof CollectionConfig>
 
-/** Of engines since 1.17; points are deferred since 1.17.1, with `prevent_unoptimized` only. */
+/** Since engine 1.17; points are deferred since 1.17.1, and only with `prevent_unoptimized`. */
 const UpdateQueue = Type.Object({
-  /** Writes that are acknowledged and not applied yet. */
+  /** Acknowledged writes that are not applied yet. */
   length: Type.Integer(),
-  /** Points that are written and not indexed yet: no read shows them. */
+  /** Points that are written but not indexed yet: no read returns them. */
   deferred_points: OptionalCount,
 })
 
@@ -54,7 +57,7 @@ export const Aliases = Type.Object({ aliases: Type.Array(Alias) })
 
 const replicaFields = { shard_id: Type.Integer(), state: Type.String() }
 
-/** `GET /collections/{c}/cluster`: which copies of its shards there are. */
+/** `GET /collections/{c}/cluster`: the replicas of its shards. */
 export const ShardReplicas = Type.Object({
   local_shards: Type.Array(Type.Object(replicaFields)),
   remote_shards: Type.Array(Type.Object(replicaFields)),
@@ -63,7 +66,7 @@ export type ShardReplicas = Static<typeof ShardReplicas>
 
 export type PayloadIndex = NonNullable<CollectionSpec['payloadIndexes']>[number]
 
-/** Body of PUT and of PATCH: fields of the engine, by its own names. */
+/** Body of PUT and of PATCH, with the engine's own field names. */
 export const CollectionBody = Type.Record(Type.String(), Type.Unknown())
 export type CollectionBody = Static<typeof CollectionBody>
 
@@ -83,8 +86,8 @@ export const AliasAction = Type.Union([
 export type AliasAction = Static<typeof AliasAction>
 
 /**
- * What PUT makes a collection from. Empty objects are left out: some are refused, one hangs the call,
- * one is stored as it is. `readFanOutFactor` is for PATCH only.
+ * Body of the PUT that creates a collection. It omits empty objects: the engine rejects some, hangs on one
+ * and stores one as it is. Only PATCH accepts `readFanOutFactor`.
  */
 export function createBody(spec: CollectionSpec, engineVersion: string): CollectionBody {
   const vectors = spec.vectors ?? []
@@ -105,7 +108,7 @@ export function createBody(spec: CollectionSpec, engineVersion: string): Collect
   })
 }
 
-/** What PATCH makes of the values that differ, and of nothing else. */
+/** Body of the PATCH that changes only the values that differ. */
 export function patchBody(fields: readonly MutableField[]): CollectionBody {
   return fromPaths(
     fields.map(({ patch, desired, isQuantization }) => ({
@@ -115,7 +118,7 @@ export function patchBody(fields: readonly MutableField[]): CollectionBody {
   )
 }
 
-/** The fields apart whose PATCH would hang: of one vector's HNSW, the engine knows none of them. */
+/** The HNSW patches that would hang the engine: it knows none of the fields for that vector. */
 export function unsafeHnswPatches(
   fields: readonly MutableField[],
   engineVersion: string,
@@ -126,12 +129,12 @@ export function unsafeHnswPatches(
     .flat()
 }
 
-/** At this depth only vectors have one. */
+/** At this depth only vectors have an HNSW configuration. */
 function isVectorHnsw({ patch }: MutableField): boolean {
   return patch[2] === 'hnsw_config'
 }
 
-/** Below `vectors`, the name and `hnsw_config`. */
+/** Path depth: `vectors`, the name and `hnsw_config`. */
 function hnswFields({ patch }: MutableField): string[] {
   return patch.slice(3)
 }
@@ -175,7 +178,7 @@ function sparseVectors(vectors: NonNullable<CollectionSpec['sparseVectors']>): P
   )
 }
 
-/** A collection is made without quantization, so its removal needs no word. */
+/** A new collection has no quantization, so a removal needs no field. */
 function quantizationBody(value: PlainObject | undefined): PlainObject | undefined {
   const desired = declaredQuantization(value)
   return desired === undefined || isDisabled(desired) ? undefined : desired
@@ -185,7 +188,7 @@ function withoutUndefined(fields: PlainObject): PlainObject {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** Fields of HnswConfigDiff, each with the first minor of 1.x that knows it. */
+/** Fields of HnswConfigDiff, each with the first minor version of 1.x that supports it. */
 const HNSW_FIELDS = new Map([
   ['m', 0],
   ['ef_construct', 0],
@@ -199,10 +202,10 @@ const HNSW_FIELDS = new Map([
 ])
 const NEWEST_KNOWN_MINOR = 19
 
-/** Whether an engine of this version knows at least one of the fields. */
+/** Whether an engine of this version supports at least one of the fields. */
 export function supportsAny(fields: readonly string[], engineVersion: string): boolean {
   const minor = minorVersion(engineVersion)
-  // What a newer engine may have learned cannot be told from here.
+  // A newer engine may support fields that are not in the table.
   if (minor > NEWEST_KNOWN_MINOR) return fields.length > 0
   return fields.some((name) => (HNSW_FIELDS.get(name) ?? Infinity) <= minor)
 }

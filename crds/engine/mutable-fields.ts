@@ -1,26 +1,26 @@
 /**
- * The mutable part of a VecCollection, value by value: where each stands in the spec, in the engine's
- * PATCH body and in the live config. One table, so that what is compared is what is patched.
+ * The mutable values of a VecCollection: the path of each in the spec, in the engine's PATCH body and in
+ * the live config. One table, so that the compared values are the patched values.
  */
 import type { CollectionSpec } from '../collection.ts'
 import { withoutNulls, type PlainObject } from './plain-object.ts'
 
 export interface MutableField {
-  /** Within spec, for people: `vectors[title].hnsw.m`. */
+  /** Path in spec, for messages: `vectors[title].hnsw.m`. */
   path: string
   desired: unknown
-  /** Below `config` of what the engine shows. */
+  /** Path below `config` of the live collection. */
   live: string[]
-  /** In the body of PATCH. */
+  /** Path in the body of PATCH. */
   patch: string[]
-  /** Quantization is replaced as a whole, the others value by value. */
+  /** Quantization is replaced as a whole; other fields are replaced value by value. */
   isQuantization?: true
 }
 
 export type DenseVector = NonNullable<CollectionSpec['vectors']>[number]
 type SparseVector = NonNullable<CollectionSpec['sparseVectors']>[number]
 
-/** Every declared value that a PATCH can change. */
+/** Returns every declared value that a PATCH can change. */
 export function mutableFields(spec: CollectionSpec): MutableField[] {
   return [
     ...paramFields(spec),
@@ -33,17 +33,17 @@ export function mutableFields(spec: CollectionSpec): MutableField[] {
   ]
 }
 
-/** How a vector is called in messages; the unnamed one is the only one. */
+/** The name of a vector in messages; an unnamed vector is the only one of its collection. */
 export function vectorPath({ name }: Pick<DenseVector, 'name'>): string {
   return name === undefined ? 'vectors[0]' : `vectors[${name}]`
 }
 
-/** What is declared of a quantization: a kind of it, or `Disabled`, its removal. */
+/** The declared quantization: a method, or `Disabled` to remove it. */
 export function declaredQuantization(value: PlainObject | undefined): PlainObject | undefined {
   return value !== undefined && isDisabled(value) ? { Disabled: null } : withoutNulls(value)
 }
 
-/** `Disabled` is a word in the engine's API; in a spec it is a field, whatever its value. */
+/** `Disabled` is a string in the engine's API; in a spec it is a field with any value. */
 export function isDisabled(quantization: PlainObject): boolean {
   return Object.hasOwn(quantization, 'Disabled')
 }
@@ -62,7 +62,7 @@ function paramFields(spec: CollectionSpec): MutableField[] {
 
 function denseFields(vector: DenseVector): MutableField[] {
   const path = vectorPath(vector)
-  // The unnamed vector has no level of names in the live config, and the empty name in PATCH.
+  // The unnamed vector has no name level in the live config and the empty name in PATCH.
   const live = ['params', 'vectors', ...(vector.name === undefined ? [] : [vector.name])]
   const patch = ['vectors', vector.name ?? '']
   return [
@@ -99,7 +99,7 @@ function quantizationField(
   return [{ path, desired, live: [...live, name], patch: [...patch, name], isQuantization: true }]
 }
 
-/** The values of an object of the engine's own, each by itself. */
+/** The values of a passed-through engine object, one by one. */
 function objectFields(
   value: PlainObject | undefined,
   path: string,
@@ -123,7 +123,7 @@ function singleField(
   return desired === undefined ? [] : [{ path, desired, live, patch }]
 }
 
-/** Names the engine reads but never shows. */
+/** Fields that the engine accepts but never returns. */
 const CANONICAL_NAMES = new Map(
   ['full_scan_threshold', 'max_segment_size', 'memmap_threshold', 'indexing_threshold'].map(
     (name) => [`${name}_kb`, name],

@@ -1,4 +1,4 @@
-/** Plain objects with names that people choose: a vector may be called `__proto__` or `constructor`. */
+/** Plain objects with names that users choose: a vector may be named `__proto__` or `constructor`. */
 
 export type PlainObject = Record<string, unknown>
 
@@ -6,12 +6,12 @@ export function isPlainObject(value: unknown): value is PlainObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The value of an object's own field; undefined for anything that has no fields. */
+/** The value of an object's own field; undefined for values without fields. */
 export function ownValue(value: unknown, name: string): unknown {
   return isPlainObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
-/** The value that stands at a path. */
+/** The value at a path. */
 export function valueAt(value: unknown, path: readonly string[]): unknown {
   return path.reduce(ownValue, value)
 }
@@ -30,7 +30,7 @@ export function fromPaths(parts: { path: readonly string[]; value: unknown }[]):
   return root
 }
 
-/** Assigning `__proto__` would change the prototype instead. */
+/** Defines the property: assigning `__proto__` would change the prototype instead. */
 function defineField(object: PlainObject, name: string, value: unknown): void {
   Object.defineProperty(object, name, {
     value,
@@ -40,7 +40,7 @@ function defineField(object: PlainObject, name: string, value: unknown): void {
   })
 }
 
-/** What of an object is declared: `null` means "do not care". Undefined when nothing is left. */
+/** The declared part of an object: `null` means "do not care". Undefined when no field is left. */
 export function withoutNulls(value: PlainObject | undefined): PlainObject | undefined {
   const entries = Object.entries(value ?? {}).filter(([, field]) => field !== null)
   return entries.length === 0 ? undefined : Object.fromEntries(entries)
