@@ -313,13 +313,13 @@ function forgetShards(
   let isKilled = false
   nodes[ordinal]?.misbehave(({ path }) => {
     if (path.at(-1) !== 'recover' || isKilled) return undefined
-    const shards = engine.collections.get('docs')?.shards ?? []
-    const own = shards.filter(({ peers }) => peers.includes(engine.peer(ordinal).id))
+    const own = shardsOf(engine).filter(({ peers }) => peers.includes(engine.peer(ordinal).id))
     if (own.length === 0) return undefined
     isKilled = true
     for (const shard of own) shard.forgottenBy = [ordinal]
     return { cut: 'before' }
   })
+  return () => isKilled
 }
 
 t.test(
@@ -337,16 +337,29 @@ t.test(
 
 t.test('a node that lost a shard once others are back fails, and says what to do', async (t) => {
   const stood = await restoreFixture(t)
+  const { engine, nodes } = stood
+  const shardId = shardsOf(engine).find(({ peers }) => !peers.includes(engine.peer(0).id))?.id
   stood.deleteCollections('docs')
-  forgetShards(stood, 1)
+  // The double places new shards at random: node 1 gets the shard that node 0 does not bring back.
+  nodes[0]?.misbehave(({ path }) => {
+    const shard = shardsOf(engine).find(({ id }) => id === shardId)
+    if (path.at(-1) === 'recover' && shard !== undefined) shard.peers = [engine.peer(1).id]
+    return undefined
+  })
+  const wasKilled = forgetShards(stood, 1)
   const restore = await stood.world.restore()
   t.equal((await run(restore)).code, EXIT.failed)
   t.match(await restore.result(), {
     error:
       /^docs: nodes 0 and 1 disagree about its copies, and that does not change: delete the collection/,
   })
+  t.ok(wasKilled(), 'node 1 lost a shard')
   t.ok(stood.engine.collections.has('docs'), 'what is back of it stays')
 })
+
+function shardsOf(engine: Awaited<ReturnType<typeof restoreFixture>>['engine']) {
+  return engine.collections.get('docs')?.shards ?? []
+}
 
 t.test('over a collection in use: its points become those of the backup', async (t) => {
   const { world, urls, currentState: now, stateBefore: before } = await restoreFixture(t)
