@@ -1,6 +1,8 @@
 /**
- * part.json in the folder of each node: while its snapshot is under way, all that is needed to clean
- * up after a pod that was killed; then, what was uploaded, so that it is not moved again.
+ * The checkpoints part.json and collection.json. part.json is in the folder of each node: while the
+ * node's snapshot is in progress it holds everything needed to clean up after a pod that was
+ * killed; afterwards it records what was uploaded, so that it is not transferred again.
+ * collection.json holds the manifest entry of a collection that is complete in the bucket.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -17,24 +19,32 @@ import { addSeal, hasValidSeal, isUploaded } from './objects.ts'
 
 const common = {
   uid: Type.String(),
-  /** Snapshots of one round were taken of one shape: one of an earlier round is never used again. */
+  /**
+   * All snapshots of one round have the same topology; a snapshot of an earlier round is never
+   * reused.
+   */
   round: Type.Integer({ minimum: 1 }),
-  /** Files on the node that may be of this backup: the pod that ends the Job names them in the status. */
+  /**
+   * Files on the node that may belong to this backup. The pod that finishes the Job lists them in
+   * the status.
+   */
   leftBehind: Type.Optional(Type.Array(Type.String())),
 }
 
 const Pending = Type.Object({
   ...common,
   state: Type.Literal('Pending'),
-  /** When the engine was asked for the snapshot, by our clock. */
+  /** When the snapshot was requested, by the clock of the Job. */
   at: Timestamp(),
-  /** Snapshots the node had before: they are not ours. */
+  /** Snapshots that the node had before; they do not belong to this backup. */
   existing: Type.Array(Type.String()),
-  /** How many it had been asked for before, as it counts; absent where the engine does not. */
+  /**
+   * The engine's own count of earlier snapshot requests; absent if the engine does not count them.
+   */
   creations: Type.Optional(Type.Object({ total: Type.Integer(), since: Type.String() })),
-  /** The node said that it makes one for us. */
+  /** The node confirmed that it is creating a snapshot for this backup. */
   isAccepted: Type.Optional(Type.Boolean()),
-  /** Absent until the engine has told it. */
+  /** Absent until the engine has reported it. */
   snapshotName: Type.Optional(Type.String()),
 })
 export type Pending = Static<typeof Pending>
@@ -42,15 +52,17 @@ export type Pending = Static<typeof Pending>
 const Uploaded = Type.Object({
   ...common,
   state: Type.Literal('Whole'),
-  /** Shape of the collection before and after the snapshot was taken. */
+  /** Topology of the collection before and after the snapshot. */
   fingerprint: Type.String(),
   snapshot: NodeSnapshot,
-  /** The engine's file was made for us: a pod that was killed right now has not deleted it yet. */
+  /**
+   * The engine created the file for this backup; a pod that was just killed has not deleted it yet.
+   */
   isOurs: Type.Optional(Type.Boolean()),
 })
 export type Uploaded = Static<typeof Uploaded>
 
-/** The round before it did not end with the shape that it began with. */
+/** The previous round ended with a topology other than the one it started with. */
 const RoundStarted = Type.Object({ ...common, state: Type.Literal('Begun') })
 
 const Checkpoint = Type.Union([Pending, Uploaded, RoundStarted])
@@ -79,7 +91,7 @@ export async function readCheckpoint(
     }
     return found
   }
-  // Nothing is deleted on a node by it: whoever wrote it was no pod of this Job.
+  // Delete nothing on a node because of this file: it was not written by a pod of this Job.
   context.tools.log.warn({ key }, 'part.json is not of this Job, and is replaced')
   return undefined
 }
@@ -99,7 +111,7 @@ export async function writeCheckpoint(
   })
 }
 
-/** What pods before this one have left, by ordinal. */
+/** What earlier pods have left, by ordinal. */
 export async function readCheckpoints(
   collection: string,
   context: RunContext,
@@ -110,7 +122,7 @@ export async function readCheckpoints(
   return checkpoints
 }
 
-/** Removes what an attempt has left in the bucket: open uploads, and the object. */
+/** Removes what an attempt has left in the bucket: open uploads and the object. */
 export async function deleteStaleObject(
   ref: SnapshotRef,
   checkpoint: Checkpoint,
@@ -121,7 +133,7 @@ export async function deleteStaleObject(
   if (name === undefined) return
   const key = snapshotKey(folder, ref.collection, ref.ordinal, name)
   tools.log.info({ key }, 'removes what an earlier attempt left')
-  // By the key itself: some stores list uploads of nothing shorter.
+  // List by the full key: some stores do not list uploads by a shorter prefix.
   for (const upload of await bucket.openUploads(key, tools.signal)) {
     if (upload.key === key) await bucket.abortUpload(upload, tools.signal)
   }
@@ -140,7 +152,7 @@ function checkpointKey({ collection, ordinal }: SnapshotRef, { folder }: RunCont
 const CompletedFile = Type.Object({
   uid: Type.String(),
   collection: Type.Unknown(),
-  /** Files on nodes that may be of this backup, by ordinal. */
+  /** Files on nodes that may belong to this backup, by ordinal. */
   leftBehind: Type.Optional(
     Type.Array(Type.Object({ ordinal: Type.Integer(), description: Type.String() })),
   ),
@@ -161,7 +173,10 @@ export async function writeCompletedCollection<Collection extends ManifestCollec
   return collection
 }
 
-/** By an earlier attempt; every object must still be there in its size. */
+/**
+ * A collection completed by an earlier attempt; every object must still exist with its recorded
+ * size.
+ */
 export async function readCompletedCollection<
   Schema extends typeof NodeCollection | typeof ShardCollection,
 >(schema: Schema, name: string, context: RunContext): Promise<Static<Schema> | undefined> {

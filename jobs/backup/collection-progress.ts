@@ -1,31 +1,34 @@
-/** How far the snapshots of the collection under way are, and how fast their bytes flow. */
+/**
+ * Progress and throughput of the snapshots of the current collection, and the estimate of its total
+ * size. Estimates are based on point counts and on the snapshots already completed.
+ */
 import type { BackupResult } from '../../crds/contract/job.ts'
 import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
 import { formatBytes } from '../../crds/units.ts'
 
 export type CurrentCollection = NonNullable<BackupResult['current']>
 
-/** What the two methods tell of a collection, each in its own words. */
+/** What both methods report about a collection, each in its own words. */
 export interface CollectionProgress {
-  /** Bytes that were moved for this collection. */
+  /** Bytes transferred for this collection. */
   readonly bytes: number
-  /** About as many as there will be; undefined while nobody knows. */
+  /** Estimated total bytes; undefined while unknown. */
   readonly expected: number | undefined
-  /** From 0 to 1, of what flows now; for a bar. */
+  /** Fraction (0 to 1) of the current transfer, for the progress bar. */
   readonly fraction: number
-  /** Looks how fast it goes. */
+  /** Samples the throughput. */
   measure(now: number): void
   toReport(): Omit<CurrentCollection, 'collection' | 'number'>
-  /** Empty while nothing flows. */
+  /** Empty while nothing is being transferred. */
   statusLine(): string
 }
 
-/** One node after the other; the size of each snapshot is known. */
+/** Nodes are processed one after the other; the size of each snapshot is known. */
 export class NodeProgress implements CollectionProgress {
   readonly #nodes: number
   readonly #throughput = new Throughput()
   #node = 0
-  /** Of the nodes that are done. */
+  /** Bytes of completed nodes. */
   #completedBytes = 0
   #transferred = 0
   #size = 0
@@ -34,7 +37,9 @@ export class NodeProgress implements CollectionProgress {
     this.#nodes = nodes
   }
 
-  /** The snapshot of a node begins to flow; of the same one when it is tried again. */
+  /**
+   * The transfer of a node's snapshot starts, or starts again for the same node after a failure.
+   */
   startNode(node: number, sizeBytes: number, now: number): void {
     if (node > this.#node) this.#completedBytes += this.#transferred
     this.#node = node
@@ -51,7 +56,7 @@ export class NodeProgress implements CollectionProgress {
     return this.#completedBytes + this.#transferred
   }
 
-  /** Its other nodes will have about as many. */
+  /** Assumes that the remaining nodes have about as many bytes. */
   get expected(): number | undefined {
     return this.#size === 0 ? undefined : this.#size * this.#nodes
   }
@@ -79,7 +84,7 @@ export class NodeProgress implements CollectionProgress {
   }
 }
 
-/** How fast it goes, as of the last look. */
+/** Throughput as of the last sample. */
 export class Throughput {
   #startedAt = 0
   #measured: { bytesPerSecond?: number; secondsLeft?: number } = {}
@@ -93,7 +98,7 @@ export class Throughput {
     now: number,
     { transferred, remaining }: { transferred: number; remaining: number | undefined },
   ): void {
-    // Nobody knows how long nothing takes.
+    // No throughput yet.
     if (transferred === 0) return
     const bytesPerSecond = Math.round(transferred / (Math.max(1, now - this.#startedAt) / 1000))
     const secondsLeft = Math.ceil(Math.max(0, remaining ?? 0) / Math.max(1, bytesPerSecond))
@@ -112,7 +117,7 @@ export class Throughput {
   }
 }
 
-/** Several at once; nobody knows the size of one before its end. */
+/** Several shards are streamed at once; the size of a stream is known only at its end. */
 export class ShardProgress implements CollectionProgress {
   readonly #shards: number
   readonly #throughput = new Throughput()
@@ -130,7 +135,7 @@ export class ShardProgress implements CollectionProgress {
     this.#transferred += bytes
   }
 
-  /** Its bytes count for nothing: the stream broke off. */
+  /** Discards the bytes of a shard whose stream broke off. */
   shardFailed(shardId: number): void {
     this.#inProgress.delete(shardId)
   }
@@ -140,12 +145,12 @@ export class ShardProgress implements CollectionProgress {
     this.#completed.set(shardId, sizeBytes)
   }
 
-  /** In the bucket, or on their way. */
+  /** Bytes in the bucket or in transit. */
   get bytes(): number {
     return sum(this.#completed) + sum(this.#inProgress)
   }
 
-  /** As if the others were as large as those that are whole. */
+  /** Assumes that the remaining shards are as large as the completed ones. */
   get expected(): number | undefined {
     const completedCount = this.#completed.size
     if (completedCount === 0) return undefined
@@ -184,7 +189,10 @@ function sum(bytes: ReadonlyMap<number, number>): number {
   return [...bytes.values()].reduce((all, each) => all + each, 0)
 }
 
-/** Bytes of what is known, or undefined while nothing is. */
+/**
+ * Total bytes, extrapolated from the collections whose size is known; undefined while none is
+ * known.
+ */
 export function estimateTotalBytes(
   points: ReadonlyMap<string, number>,
   knownBytes: ReadonlyMap<string, number>,

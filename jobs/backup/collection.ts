@@ -1,4 +1,7 @@
-/** One collection: the snapshots of all its nodes, which must be of one shape. */
+/**
+ * Backs up one collection with method Node: the snapshots of all nodes, which must have the same
+ * topology.
+ */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { NodeCollection, type NodeSnapshot } from '../../crds/contract/manifest.ts'
 import {
@@ -20,7 +23,8 @@ export async function backUpByNode(name: string, context: RunContext): Promise<N
   if (completed !== undefined) return completed
   await requireCollection(name, context)
   let previous = await readCheckpoints(name, context)
-  // Where an earlier pod was: all of its snapshots in that round are of one shape.
+  // Resume at the round of the earlier pod: all of its snapshots in that round have the same
+  // topology.
   const firstRound = Math.max(1, ...previous.map((checkpoint) => checkpoint?.round ?? 1))
   for (let number = firstRound; number < firstRound + MAX_ROUNDS; number += 1) {
     const round = { number, topology: await waitForTopology(name, context) }
@@ -44,7 +48,7 @@ export async function backUpByNode(name: string, context: RunContext): Promise<N
   )
 }
 
-/** Undefined as soon as the collection is not what it was, also when an earlier pod began the round. */
+/** Undefined once the topology has changed, also if an earlier pod started the round. */
 async function takeSnapshots(
   name: string,
   round: Round,
@@ -62,7 +66,7 @@ async function takeSnapshots(
   return snapshots
 }
 
-/** Shards in the snapshots that an earlier pod took. */
+/** Shards in the snapshots that an earlier pod created. */
 function reusedShardIds(previous: (Checkpoint | undefined)[], snapshots: NodeSnapshot[]): number[] {
   const reused = previous.flatMap((checkpoint) =>
     checkpoint?.state === 'Whole' ? [checkpoint.snapshot] : [],
@@ -80,7 +84,7 @@ function hasOtherTopology(
   return checkpoint.fingerprint !== topology.fingerprint
 }
 
-/** A shard that moved between two snapshots may be in none of them. */
+/** A shard that moved between two snapshots may be in neither of them. */
 async function isUnchanged(
   { topology }: Round,
   name: string,
@@ -90,7 +94,7 @@ async function isUnchanged(
   return typeof current !== 'string' && current.fingerprint === topology.fingerprint
 }
 
-/** None of its snapshots may be used again, by this pod or by one that comes after it. */
+/** Discards a round: neither this pod nor a later one may reuse any of its snapshots. */
 async function discardRound(name: string, number: number, context: RunContext): Promise<void> {
   for (const ordinal of ordinals(context)) {
     const ref = { collection: name, ordinal }

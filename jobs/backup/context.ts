@@ -1,4 +1,7 @@
-/** What the parts of one run of `backup run` share. */
+/**
+ * What the parts of one run of `backup run` share, including the estimated sizes of shards.
+ * Telemetry is cached: one response covers all collections of a node.
+ */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { BackupPlan } from '../../crds/contract/job.ts'
 import type { Engine } from '../clients/engine/client.ts'
@@ -9,13 +12,13 @@ import type { Dependencies } from '../dependencies.ts'
 import type { RetryBudget } from '../retry.ts'
 import type { BackupProgress } from './progress.ts'
 
-/** Shards that move or change under way are followed so often. */
+/** How often a collection is started over because shards move or change during the backup. */
 export const MAX_ROUNDS = 3
 
-/** A node that is restarted needs about so long to serve again. */
+/** A node that is restarted needs about this long to serve again. */
 export const RETRY_DELAYS_MS: readonly number[] = [5_000, 20_000, 60_000]
 
-/** While a store takes nothing, it is told so often where the backup stands. */
+/** How often the progress is reported while a store accepts nothing. */
 export const HEARTBEAT_MS = 5_000
 
 export interface RunContext {
@@ -26,20 +29,22 @@ export interface RunContext {
   folder: string
   progress: BackupProgress
   patience: RetryBudget
-  /** By shard: how large each may be. */
+  /** The expected size of each shard. */
   shardSizes: ShardSizes
-  /** Snapshot files that may be of this backup and remain on nodes: the status names them at the end. */
+  /**
+   * Snapshot files that may belong to this backup and remain on nodes; the final status lists them.
+   */
   undeletedSnapshots: UndeletedSnapshot[]
 }
 
 export interface UndeletedSnapshot {
   collection: string
   ordinal: number
-  /** Which file, and on which node. */
+  /** Names the file and its node. */
   description: string
 }
 
-/** Also what an earlier pod recorded; each once. */
+/** Also records what an earlier pod recorded; each file is listed once. */
 export function recordUndeletedSnapshot(
   { undeletedSnapshots }: Pick<RunContext, 'undeletedSnapshots'>,
   file: UndeletedSnapshot,
@@ -63,16 +68,18 @@ export function snapshotsForPod(context: RunContext, ordinal: number): EngineSna
   return new EngineSnapshots(engineForPod(context, ordinal))
 }
 
-/** Collections grow meanwhile; uploads leave room for that. */
+/** Collections grow in the meantime; uploads leave a margin for that. */
 const CACHE_TTL_MS = 600_000
 
 export class ShardSizes {
   #bytesByNode: ShardBytes[] = []
   #fetchedAt: number | undefined
-  /** Shards that turned out larger than their parts could hold, by collection. */
+  /** Shards that turned out larger than the parts of their upload could hold, by collection. */
   readonly #underestimated = new Map<string, Set<number>>()
 
-  /** Estimated bytes of a shard; undefined where no node tells them, or where they were wrong. */
+  /**
+   * Estimated bytes of a shard; undefined if no node reports it or the last estimate was too low.
+   */
   async estimate(
     collection: string,
     shardId: number,
@@ -84,7 +91,7 @@ export class ShardSizes {
     return sizes.length === 0 ? undefined : Math.max(...sizes)
   }
 
-  /** Its next upload takes the largest parts that there is memory for. */
+  /** The next upload of this shard uses the largest parts that fit in memory. */
   markUnderestimated(collection: string, shardId: number): void {
     const shards = this.#underestimated.get(collection) ?? new Set()
     this.#underestimated.set(collection, shards.add(shardId))
@@ -100,7 +107,7 @@ export class ShardSizes {
         nodes.push(await shardBytes(engineForPod(context, ordinal), signal))
       } catch (error) {
         signal.throwIfAborted()
-        // Another node has a copy, or the shard is uploaded as one of unknown size.
+        // Another node has a replica, or the shard is uploaded with unknown size.
         if (!(error instanceof EngineError)) throw error
         log.info({ node: ordinal, reason: error.message }, 'no telemetry: sizes of shards unknown')
       }

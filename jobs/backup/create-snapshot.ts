@@ -1,7 +1,9 @@
 /**
- * Has a node make a snapshot. The call does not wait for it: it would be silent for hours, and once it is
- * cut nobody knows whose the file is that comes later. The node says that it accepts, that is written
- * down, and then its own counts tell when the file is whole.
+ * Has a node create a snapshot without waiting in the call: the call would be silent for hours, and
+ * once it is cut off, the owner of a file that appears later is unknown. The node accepts the
+ * request, the acceptance is recorded in part.json, and the node's own counters then show when the
+ * file is complete. If the node gives no reason for a failure, the next call waits for the response
+ * in order to get the reason.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { snapshotTimeoutMs, type Snapshot } from '../clients/engine/snapshots.ts'
@@ -10,25 +12,27 @@ import { writeCheckpoint, type Pending, type SnapshotRef } from './checkpoint.ts
 import { snapshotsForPod, type RunContext } from './context.ts'
 import { deleteEngineSnapshot, deleteSnapshotFile, readSnapshotOutcome } from './snapshot-files.ts'
 
-/** After SIGTERM a snapshot that is being made is awaited so long, to delete it. */
+/** How long to wait after SIGTERM for a snapshot in progress in order to delete it. */
 const SHUTDOWN_WAIT_MS = 25_000
-/** A small one is there at once, and there may be hundreds of them. */
+/** Small snapshots are complete at once, and there may be hundreds of them. */
 const INITIAL_POLL_DELAYS_MS: readonly number[] = [10, 20, 50, 100, 200, 500, 1_000, 2_000]
 const POLL_INTERVAL_MS = 5_000
 const STATUS_INTERVAL_MS = 30_000
-/** What was accepted and is not counted after so long was refused behind our back. */
+/**
+ * A snapshot that was accepted but is not counted after this time was rejected in the background.
+ */
 const START_TIMEOUT_MS = 30_000
 
 export interface Attempt {
   ref: SnapshotRef
   round: number
-  /** What is in part.json, or is about to be. */
+  /** What part.json contains or is about to contain. */
   pending: Pending | undefined
-  /** A snapshot failed without a reason: the next call waits, to hear it. */
+  /** A snapshot failed without a reason: the next call waits for the response to get the reason. */
   waitForReason: boolean
 }
 
-/** The file, complete on the node, and whether it was made for us. */
+/** The complete file on the node, and whether it was created for this backup. */
 export async function createSnapshot(
   attempt: Attempt,
   context: RunContext,
@@ -38,7 +42,7 @@ export async function createSnapshot(
   const engine = snapshotsForPod(context, ref.ordinal)
   const { signal, log, time } = context.tools
   const existing = (await engine.list(ref.collection, signal)).map(({ name }) => name)
-  // Written before the engine is asked: a pod that comes after us then knows what there was before.
+  // Written before the engine is asked: a later pod then knows which files existed before.
   const pending: Pending = {
     state: 'Pending',
     uid: context.plan.uid,
@@ -62,7 +66,10 @@ export async function createSnapshot(
   return { snapshot, isOwned: !existing.includes(snapshot.name) }
 }
 
-/** Waits, within bounds, for snapshots that the node is making: of users, or of a pod that was killed. */
+/**
+ * Waits, within bounds, for snapshots in progress on the node that belong to users or to a pod that
+ * was killed.
+ */
 async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: RunContext) {
   const { signal, log, time } = context.tools
   const limitMs = context.patience.nextLimitMs()
@@ -81,7 +88,7 @@ async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: Ru
   }
 }
 
-/** Accepted, written down, and followed until it is there. */
+/** Requests the snapshot, records the acceptance and polls until the file is complete. */
 async function createInBackground(
   attempt: Attempt,
   pending: Pending,
@@ -97,7 +104,7 @@ async function createInBackground(
     await writePending(attempt, accepted, context)
     return await waitForSnapshot(attempt, accepted, limitMs, context)
   } catch (error) {
-    // Nobody may come after us: what can be deleted in the time that is left is.
+    // There may be no later pod: delete what can be deleted in the remaining time.
     if (signal.aborted) await deleteEngineSnapshot(ref, accepted, context, SHUTDOWN_WAIT_MS)
     throw error
   }
@@ -144,8 +151,8 @@ async function waitForSnapshot(
 }
 
 /**
- * Answers with undefined while the node does not answer: it may be slow while it makes a snapshot. Past
- * the limit its error is thrown, and at once when the collection is gone.
+ * Returns undefined while the node does not respond: it may be slow while it creates a snapshot.
+ * Throws its error once the limit is exceeded, or at once if the collection is gone.
  */
 function withSilenceLimit<Result>(
   limitMs: number,
@@ -176,7 +183,9 @@ async function writePending(
 }
 
 const CREATE_STATUS_INTERVAL_MS = 30_000
-/** After SIGTERM the answer is awaited so long: only it tells the name of the file. */
+/**
+ * How long to wait after SIGTERM for the response: only the response contains the name of the file.
+ */
 const CREATE_SHUTDOWN_WAIT_MS = 25_000
 
 export async function createAndWait(

@@ -1,4 +1,7 @@
-/** One node's snapshot of one collection: from the engine through a SHA-256 into the bucket. */
+/**
+ * Backs up one node's snapshot of one collection: streams it from the engine into the bucket and
+ * verifies its SHA-256.
+ */
 import { createHash } from 'node:crypto'
 import { EngineError } from '../../crds/contract/errors.ts'
 import { snapshotKey } from '../../crds/contract/backup-keys.ts'
@@ -18,15 +21,15 @@ import { waitForSameTopology, shardsOnNode, findTopologyChange, type Topology } 
 import { rejectIfDeleted } from './source-cluster.ts'
 import { RETRY_DELAYS_MS, HEARTBEAT_MS, snapshotsForPod, type RunContext } from './context.ts'
 
-/** Snapshots of one round are of one shape. */
+/** Snapshots of one round have the same topology. */
 export interface Round {
   number: number
   topology: Topology
 }
 
 /**
- * The snapshot of a node, taken now, or by an earlier pod in the same round, as `left` tells. Undefined when the
- * collection is not as the round began any more.
+ * The snapshot of a node, created now or by an earlier pod in the same round, as `previous`
+ * records. Undefined if the topology has changed since the start of the round.
  */
 export async function backUpNode(
   ref: SnapshotRef,
@@ -43,7 +46,7 @@ export async function backUpNode(
   try {
     for (const delay of [...RETRY_DELAYS_MS, undefined]) {
       try {
-        // Also before each further try: a node that was away comes back with copies that lack writes.
+        // Also before each retry: a node that was away returns with replicas with missing writes.
         if (!(await waitForSameTopology(round.topology, ref.collection, context))) return undefined
         return await createAndUpload(attempt, round, context)
       } catch (error) {
@@ -88,7 +91,10 @@ async function reuseUploaded(
   return previous.snapshot
 }
 
-/** What an attempt has left: in the bucket, and on the node, which may still be making it. */
+/**
+ * Removes what an attempt has left in the bucket and on the node, which may still be creating the
+ * snapshot.
+ */
 export async function cleanUpPreviousAttempt(
   ref: SnapshotRef,
   checkpoint: Checkpoint,
@@ -132,7 +138,8 @@ async function createAndUpload(
     attempt.pending = undefined
     return nodeSnapshot
   } finally {
-    // The file fills the node's disk until it is deleted, all the more when the upload failed.
+    // The file takes up the node's disk until it is deleted, which matters most after a failed
+    // upload.
     if (isOwned) await deleteSnapshotFile(ref, snapshot.name, context)
   }
 }
@@ -185,7 +192,7 @@ interface VerifyOptions {
   onBytes: (bytes: number) => void
 }
 
-/** The bytes as they pass; ends with an error when they are not those the engine spoke of. */
+/** Passes the bytes through; fails at the end if they are not those that the engine announced. */
 export async function* verifiedBytes(
   bytes: AsyncIterable<Uint8Array>,
   { snapshot, ordinal, digest, onBytes }: VerifyOptions,

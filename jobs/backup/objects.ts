@@ -1,7 +1,10 @@
 /**
- * What a pod writes into the bucket for the pod that goes on after it decides what is deleted on a node
- * and what the manifest says. Others may write to the bucket too: so it carries a seal, which only pods
- * of this Job can make. The uid of the Job is in the Kubernetes API alone, never in the bucket.
+ * Objects in the bucket: the seal of the files a pod leaves for the next pod, canonical JSON, and
+ * the check that an uploaded object is still complete.
+ * The files that a pod writes for its successor decide what is deleted on a node and what the
+ * manifest contains. Others may also have write access to the bucket, so each file carries a seal
+ * that only pods of this Job can create: the uid of the Job is stored in the Kubernetes API only,
+ * never in the bucket.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
@@ -16,7 +19,7 @@ type SealContext = { tools: Pick<Dependencies, 'jobUid'> }
 
 const Sealed = Type.Object({ seal: Type.String() })
 
-/** For this key: what is copied to another one is not accepted there. */
+/** The seal covers the key: content that is copied to another key is rejected. */
 export function addSeal<Content extends object>(
   key: string,
   content: Content,
@@ -25,7 +28,7 @@ export function addSeal<Content extends object>(
   return { ...content, seal: computeSeal(key, content, tools.jobUid) }
 }
 
-/** Whether a pod of this Job wrote it, under this key, as it is. */
+/** Whether a pod of this Job wrote exactly this content under this key. */
 export function hasValidSeal(key: string, found: unknown, { tools }: SealContext): boolean {
   if (!Value.Check(Sealed, found)) return false
   const { seal, ...content } = found
@@ -42,7 +45,7 @@ function computeSeal(key: string, content: object, job: string): string {
     .digest('hex')
 }
 
-/** JSON in which the order of fields does not matter: nodes and stores differ in it. */
+/** JSON with sorted fields: the order of fields differs between nodes and stores. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, sortKeys)
 }
@@ -54,7 +57,7 @@ function sortKeys(_: string, value: unknown): unknown {
 
 const MAX_KEY_BYTES = 1024
 
-/** What breaks off is the engine's failure, whoever reads it. */
+/** Reports an interrupted stream as a failure of the engine, regardless of the consumer. */
 export async function* withStreamErrors(
   bytes: AsyncIterable<Uint8Array>,
   description: string,
@@ -74,7 +77,7 @@ export function requireKeyLength(key: string): void {
   )
 }
 
-/** Whether the object is there as it was uploaded. */
+/** Whether the object exists with the size that was uploaded. */
 export async function isUploaded(
   { key, sizeBytes }: ManifestSnapshot,
   { bucket, tools }: RunContext,

@@ -1,7 +1,7 @@
 /**
- * owner.json: whose a folder of the bucket is. It is written before anything else, so that a namesake
- * from another namespace, cluster or time can neither write there nor purge it; and it keeps what an
- * attempt that goes on must not decide anew.
+ * owner.json: the owner of a folder in the bucket. It is written before anything else, so that a
+ * backup of the same name from another namespace, cluster or time can neither write to the folder
+ * nor purge it. It also stores what a resumed attempt must not decide again.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -18,12 +18,15 @@ export const Owner = Type.Object({
   cluster: Type.Object({ namespace: Type.String(), name: Type.String() }),
   /** When the first attempt started. */
   startedAt: Timestamp(),
-  /** What is backed up: made later is not part of it, deleted since is missing from it. */
+  /**
+   * The collections to back up: a collection created later is not included; one deleted since is
+   * reported as missing.
+   */
   collections: Type.Array(Type.String()),
 })
 export type Owner = Static<typeof Owner>
 
-/** The owner there is; undefined when the folder is nobody's. */
+/** The current owner; undefined if the folder has no owner. */
 export async function readOwner(
   bucket: Bucket,
   folder: string,
@@ -39,20 +42,20 @@ interface ClaimTarget {
   bucket: Bucket
   /** `<prefix>/<name>/` */
   folder: string
-  /** uid of the backup that claims it. */
+  /** uid of the backup that claims the folder. */
   uid: string
   signal: AbortSignal
   log: Pick<Logger, 'warn'>
 }
 
 /**
- * The claim of one backup to its folder. Nobody else's backup may be in the folder, inside it or around
- * it: purging one would delete objects of the other. Of two that claim at the same moment at least one
- * sees the other, because each looks once more after it has written.
+ * The claim of one backup to its folder. No other backup may be in the folder, inside it or around
+ * it: purging one would delete objects of the other. If two backups claim a folder at the same
+ * moment, at least one of them sees the other, because each checks again after its own write.
  */
 export class FolderClaim {
   readonly #target: ClaimTarget
-  /** Enclosing folders the credentials may not read. */
+  /** Enclosing folders that the credentials cannot read. */
   readonly #unreadable = new Set<string>()
 
   constructor(target: ClaimTarget) {
@@ -60,8 +63,8 @@ export class FolderClaim {
   }
 
   /**
-   * Takes the folder, or goes on with one that this backup took before. Throws `Rejected` with the name
-   * of the other owner. `newOwner` is asked only when nobody owns the folder.
+   * Takes the folder, or resumes with one that this backup took before. Throws `Rejected` with the
+   * name of the other owner. Calls `createOwner` only if the folder has no owner.
    */
   async acquire(createOwner: () => Promise<Owner>): Promise<Owner> {
     const { bucket, folder, signal } = this.#target
@@ -77,7 +80,10 @@ export class FolderClaim {
     return owner
   }
 
-  /** The owner that is in the bucket; throws `Rejected` when it is another one, or one around it. */
+  /**
+   * The owner recorded in the bucket. Throws `Rejected` if it is another backup, or if an enclosing
+   * folder has an owner.
+   */
   async verify(): Promise<Owner> {
     const { bucket, folder, uid, signal } = this.#target
     const found = await readOwner(bucket, folder, signal)
@@ -110,8 +116,9 @@ export class FolderClaim {
   }
 
   /**
-   * Stores that ignore If-None-Match let the later of two writes win. Who finds objects after its own
-   * write has replaced the owner.json of a backup that works there: nobody may purge them by it.
+   * In stores that ignore If-None-Match the later of two writes wins. A backup that finds objects
+   * after its own write has replaced the owner.json of an active backup; the objects must not be
+   * purged on its authority.
    */
   async #rejectLostRace(): Promise<void> {
     const { bucket, folder, uid, signal } = this.#target
@@ -126,7 +133,7 @@ export class FolderClaim {
   }
 }
 
-/** Objects in a folder without an owner are not ours, whoever wrote them. */
+/** Objects in a folder without an owner do not belong to this backup. */
 async function requireEmptyFolder(target: ClaimTarget): Promise<void> {
   const { bucket, folder, signal } = target
   const { objects } = await bucket.list(folder, { max: 2, signal })
@@ -138,7 +145,7 @@ async function requireEmptyFolder(target: ClaimTarget): Promise<void> {
   )
 }
 
-/** Of a folder that was claimed before, all keys are looked at: an inner one may be among its own. */
+/** In a folder that was claimed before, all keys are checked: an inner owner may be among them. */
 async function rejectInnerOwners(target: ClaimTarget): Promise<void> {
   const { bucket, folder, signal } = target
   for await (const { key } of bucket.listAll(folder, signal)) {
@@ -147,7 +154,7 @@ async function rejectInnerOwners(target: ClaimTarget): Promise<void> {
   }
 }
 
-/** Looks for the owner of a folder that holds this key and is inside ours. */
+/** Looks for the owner of a folder inside this one that contains the key. */
 async function rejectOwnersEnclosing(key: string, target: ClaimTarget): Promise<void> {
   const { bucket, folder, signal } = target
   for (const inner of enclosingFolders(`${key}/`)) {
@@ -164,7 +171,10 @@ async function rejectOwnersEnclosing(key: string, target: ClaimTarget): Promise<
   }
 }
 
-/** What cannot be read, or is not JSON, names no owner: its purge deletes nothing of ours either. */
+/**
+ * A file that cannot be read or is not JSON names no owner, and its purge deletes nothing of this
+ * backup.
+ */
 function isUnreadableOwner(error: unknown): error is StorageError {
   if (!(error instanceof StorageError)) return false
   return error.status === FORBIDDEN || error.cause instanceof SyntaxError

@@ -1,4 +1,4 @@
-/** The points of a collection, shard by shard: what a restore compares with. */
+/** Point counts of a collection, by shard; a restore compares with them. */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection } from '../../crds/contract/manifest.ts'
 import { appliedWrites, countPoints } from '../clients/engine/statistics.ts'
@@ -8,17 +8,17 @@ import { engineForPod, ordinals, type RunContext } from './context.ts'
 type Shards = ManifestCollection['shards']
 type CollectionShards = Pick<ManifestCollection, 'shards' | 'shardKeys' | 'pointsCount'>
 
-/** By shard; a shard of which nothing is known is left out. */
+/** By shard; a shard without information is left out. */
 export interface ShardCounts {
   points: Map<number, number>
-  /** The last write of every copy; equal only where no copy took a write. */
+  /** The last write of each replica; equal before and after only if no replica received a write. */
   writes: Map<number, string>
 }
 
-/** Nodes that count at the same time; each counts one shard at a time. */
+/** Nodes that count at the same time; each node counts one shard at a time. */
 const MAX_PARALLEL_NODES = 8
 
-/** Before the first snapshot. Points are counted only where the engine does not number its writes. */
+/** Read before the first snapshot. Counts points only if the engine does not number its writes. */
 export async function readCountsBefore(
   name: string,
   topology: CollectionShards,
@@ -32,7 +32,7 @@ export async function readCountsBefore(
   }
 }
 
-/** After the last snapshot. */
+/** Read after the last snapshot. */
 export async function readCountsAfter(
   name: string,
   topology: CollectionShards,
@@ -43,9 +43,10 @@ export async function readCountsAfter(
 }
 
 /**
- * What the manifest says of the points. The count of a shard stands there only if no copy of it took a
- * write meanwhile. The counts of the collection and of its keys stand there too where an older engine
- * counted the same before and after: that is likely, and proves nothing.
+ * The point counts for the manifest. The count of a shard is included only if none of its replicas
+ * received a write in the meantime. With an older engine the counts of the collection and of its
+ * shard keys are also included if they are the same before and after, which is likely but not
+ * proven.
  */
 export function manifestCounts(
   { shards, shardKeys }: Pick<ManifestCollection, 'shards' | 'shardKeys'>,
@@ -74,8 +75,8 @@ export function manifestCounts(
 }
 
 /**
- * A reading without these shards: their snapshots are older than it, and clients may have written in
- * between. Nothing is then known to be equal to what those snapshots hold.
+ * A reading without these shards: their snapshots are older than the reading, and clients may have
+ * written in between, so nothing is known to equal the content of those snapshots.
  */
 export function excludeShards(
   { points, writes }: ShardCounts,
@@ -89,7 +90,7 @@ export function excludeShards(
   return remaining
 }
 
-/** Undefined where one of them is not known. */
+/** Undefined if one of the counts is unknown. */
 function sumIfAllKnown(counts: (number | undefined)[]): number | undefined {
   return counts.reduce<number | undefined>(
     (total, count) => (total === undefined || count === undefined ? undefined : total + count),
@@ -97,7 +98,7 @@ function sumIfAllKnown(counts: (number | undefined)[]): number | undefined {
   )
 }
 
-/** Of every shard on the first node that holds it. */
+/** Counts each shard on the first node that holds it. */
 async function countShardPoints(
   name: string,
   { shards, pointsCount }: Pick<CollectionShards, 'shards' | 'pointsCount'>,

@@ -1,6 +1,6 @@
 /**
- * What of a backup is done, and how it is told: in the annotation as much as it has room for, failures
- * first; in the log a line every few seconds, or a bar where a terminal watches.
+ * Progress of a backup and how it is reported: in the annotation as far as its size limit allows,
+ * failures first; in the log a line every few seconds, or a progress bar on a terminal.
  */
 import type { BackedUpCollection, BackupResult } from '../../crds/contract/job.ts'
 import type {
@@ -21,30 +21,33 @@ import {
 } from './collection-progress.ts'
 import type { Owner } from './owner.ts'
 
-/** What a person must see first stands first. */
+/** What users must see first comes first. */
 const STATUS_ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
 const MAX_ERROR_LENGTH = 512
 const LOG_INTERVAL_MS = 5_000
-/** A collection of hundreds of shards must not fill the report alone: manifest.json has them all. */
+/**
+ * A collection with hundreds of shards must not fill the report alone: manifest.json lists them
+ * all.
+ */
 const MAX_LISTED_SHARDS = 64
 
 type ProgressDependencies = Pick<Dependencies, 'time' | 'log' | 'reporter' | 'progressBar'>
 
 export class BackupProgress {
   readonly #tools: ProgressDependencies
-  /** Of the first attempt, once that is known. */
+  /** Start of the first attempt, once that is known. */
   #startedAt: string
   #clusterUid: string | undefined
   #collections = new Map<string, BackedUpCollection>()
-  /** By collection, where the engine told. */
+  /** By collection, if the engine reported them. */
   #points = new Map<string, number>()
-  /** The collection under way. */
+  /** The collection in progress. */
   #current: Pick<CurrentCollection, 'collection' | 'number'> | undefined
   #nodeProgress: NodeProgress | undefined
   #shardProgress: ShardProgress | undefined
   #firstError: string | undefined
   #loggedAt = 0
-  /** Why the bucket lets nothing pass until its credentials are renewed. */
+  /** Why the bucket rejects all calls until its credentials are renewed. */
   #credentialsError: string | undefined
   readonly #backgroundReporter = new BackgroundReporter()
 
@@ -62,12 +65,12 @@ export class BackupProgress {
     this.#collections = new Map(collections.map((name) => [name, { name, status: 'Pending' }]))
   }
 
-  /** What is to come, for an estimate of all bytes. */
+  /** Point counts of the remaining collections, used to estimate the total bytes. */
   setPointCounts(points: Map<string, number>): void {
     this.#points = points
   }
 
-  /** By node: so many are to come, one after the other. */
+  /** Method Node: the number of nodes to process, one after the other. */
   startCollection(collection: string, nodes?: number): void {
     this.#collections.set(collection, { name: collection, status: 'InProgress' })
     const number = [...this.#collections.keys()].indexOf(collection) + 1
@@ -87,36 +90,36 @@ export class BackupProgress {
 
   failed(name: string, error: string): void {
     this.#firstError ??= error
-    // It has no share in the backup any more.
+    // It no longer counts toward the total of the backup.
     this.#points.delete(name)
     this.#collections.set(name, { name, status: 'Failed', error: error.slice(0, MAX_ERROR_LENGTH) })
   }
 
-  /** A snapshot of one node begins to flow. */
+  /** The transfer of a node's snapshot starts. */
   startNode(node: number, bytesTotal: number): void {
     this.#loggedAt = this.#now()
     this.#nodeProgress?.startNode(node, bytesTotal, this.#loggedAt)
   }
 
-  /** Throws when the report said that this pod must stop. */
+  /** Throws if the report said that this pod must stop. */
   transferred(bytes: number): void {
     this.#nodeProgress?.transferred(bytes)
     this.#onBytes()
   }
 
-  /** By shard: so many are to come, several at once. */
+  /** Method Shard: the number of shards to stream, several at once. */
   startShards(shards: number): void {
     this.#loggedAt = this.#now()
     this.#shardProgress = new ShardProgress(shards, this.#loggedAt)
   }
 
-  /** Throws when the report said that this pod must stop. */
+  /** Throws if the report said that this pod must stop. */
   shardTransferred(shardId: number, bytes: number): void {
     this.#shardProgress?.transferred(shardId, bytes)
     this.#onBytes()
   }
 
-  /** What came of that shard counts for nothing. */
+  /** Discards what was received of that shard. */
   shardFailed(shardId: number): void {
     this.#shardProgress?.shardFailed(shardId)
   }
@@ -125,7 +128,10 @@ export class BackupProgress {
     this.#shardProgress?.shardCompleted(snapshot)
   }
 
-  /** Tells every few seconds, also while nothing moves: who waits for a store must not look dead. */
+  /**
+   * Reports every few seconds, also while nothing moves: a Job that waits for a store must not look
+   * dead.
+   */
   heartbeat(): void {
     const isDue = this.#now() - this.#loggedAt >= LOG_INTERVAL_MS
     if (this.#current === undefined || !isDue) return
@@ -136,21 +142,21 @@ export class BackupProgress {
     this.report()
   }
 
-  /** Credentials are being renewed, or were: somebody may have to do that. */
+  /** Credentials are being renewed, or were; an administrator may have to do that. */
   reportCredentials(error: Error | undefined): void {
     const isChanged = error !== undefined || this.#credentialsError !== undefined
     this.#credentialsError = error?.message
     if (isChanged) this.report()
   }
 
-  /** Reports in the background: bytes need not wait for the API. */
+  /** Reports in the background: transfers need not wait for the API. */
   report(): void {
     this.#backgroundReporter.report(() =>
       this.#tools.reporter.progress(this.statusLine(), { backup: this.result() }),
     )
   }
 
-  /** Waits for the report under way; throws when it said that this pod must stop. */
+  /** Waits for the report in progress; throws if it said that this pod must stop. */
   flush(): Promise<void> {
     return this.#backgroundReporter.flush()
   }
@@ -163,7 +169,7 @@ export class BackupProgress {
     return this.#position() + credentialsNote
   }
 
-  /** How it ended, for the condition: `Backed up n/m collections`. */
+  /** The outcome, for the condition: `Backed up n/m collections`. */
   summary(): string {
     const { completed, total } = this.result()
     return `Backed up ${completed}/${total} collections`
@@ -229,7 +235,7 @@ export class BackupProgress {
     return `${position}, ${statusLine}; in all ${formatBytes(allBytes)}${about}`
   }
 
-  /** Bytes of all collections: moved so far, and about as many as there will be. */
+  /** Bytes of all collections: transferred so far, and the estimated total. */
   #totals(): { allBytes: number; allBytesTotal?: number } {
     const bytesByCollection = new Map<string, number>()
     for (const { name, bytes, status } of this.#collections.values()) {
@@ -238,7 +244,7 @@ export class BackupProgress {
     const completedBytes = [...bytesByCollection.values()].reduce((sum, bytes) => sum + bytes, 0)
     const { collection = '' } = this.#current ?? {}
     const { bytes = 0, expected } = this.#collectionProgress ?? {}
-    // Once it is completed its bytes are among those.
+    // Once the collection is completed, its bytes are already included.
     const currentBytes = bytesByCollection.has(collection) ? 0 : bytes
     if (expected !== undefined && !bytesByCollection.has(collection))
       bytesByCollection.set(collection, expected)

@@ -1,7 +1,7 @@
 /**
- * Who reads a backup at this moment: a small object per restore in the folder of the backup, renewed while
- * the restore runs. It is how a purge learns of a restore in another Kubernetes cluster, or of one that
- * names the bucket by another address.
+ * Restores that currently read a backup: each keeps a small object in the folder of the backup and
+ * renews it while it runs. A purge uses them to detect a restore in another Kubernetes cluster, or
+ * one that addresses the bucket by another endpoint.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -24,14 +24,14 @@ type Reader = Static<typeof Reader>
 export interface ActiveReader {
   namespace: string
   name: string
-  /** After this time it counts no longer, unless it is renewed. */
+  /** The record expires at this time unless it is renewed. */
   until: string
 }
 
-/** More restores of one backup at once are not looked at. */
+/** Further concurrent restores of one backup are not checked. */
 const MAX_READERS = 100
 
-/** A restore that reads the backup in this folder; undefined when there is none. */
+/** A restore that reads the backup in this folder; undefined if there is none. */
 export async function findActiveReader(
   bucket: Bucket,
   folder: string,
@@ -43,7 +43,7 @@ export async function findActiveReader(
     const found = await readReader(bucket, key, signal)
     if (found === undefined) continue
     const at = Date.parse(found.at)
-    // The clocks of two clusters differ: one that is far ahead must not hold a purge up for long.
+    // The clocks of two clusters differ: a clock that is far ahead must not block a purge for long.
     if (Math.abs(now.getTime() - at) >= READER_TIMEOUT_SECONDS * 1000) continue
     const until = new Date(at + READER_TIMEOUT_SECONDS * 1000).toISOString()
     return { namespace: found.namespace, name: found.name, until }
@@ -51,7 +51,7 @@ export async function findActiveReader(
   return undefined
 }
 
-/** Anybody who may write in the bucket can write there: what does not read is no reader. */
+/** Any client with write access to the bucket can write here: invalid content is not a reader. */
 async function readReader(
   bucket: Bucket,
   key: string,
@@ -73,20 +73,21 @@ interface RecordOptions {
   time: Clock
   log: { warn(fields: object, message: string): void }
   signal: AbortSignal
-  /** Between two renewals; rejects when the signal aborts. */
+  /** Waits between two renewals; rejects when the signal aborts. */
   waitForNext?: (signal: AbortSignal) => Promise<void>
 }
 
 /**
- * Records that a restore reads this folder, before it reads the manifest, and renews that until `end`.
- * Credentials that may only read are enough for a restore: then it goes on without the record.
+ * Records, before the manifest is read, that a restore reads this folder, and renews the record
+ * until `stop`. Read-only credentials are enough for a restore: it then continues without the
+ * record.
  */
 export async function recordReader(options: RecordOptions): Promise<{ stop(): Promise<void> }> {
   const stopController = new AbortController()
   const signal = AbortSignal.any([options.signal, stopController.signal])
   await writeRecord(options)
   const renewals = renew(options, signal)
-  // What it throws is thrown by `end`.
+  // Its error is thrown by `stop`.
   renewals.catch(() => undefined)
   return {
     async stop() {
@@ -105,12 +106,12 @@ async function renew(options: RecordOptions, signal: AbortSignal): Promise<void>
       await writeRecord(options)
     }
   } catch (error) {
-    // Aborted: the restore is over, or its pod is.
+    // Aborted: the restore or its pod has ended.
     if (!signal.aborted) throw error
   }
 }
 
-/** By a timer of its own: it goes on beside whatever the Job waits for. */
+/** Uses a timer of its own, so that it continues regardless of what the Job waits for. */
 function waitForRenewal(signal: AbortSignal): Promise<void> {
   return systemClock.sleep(READER_RENEWAL_SECONDS * 1000, signal)
 }
@@ -135,7 +136,7 @@ async function writeRecord({
   }
 }
 
-/** Without the signal: also a pod that is stopped takes its record back. */
+/** Without the signal: a pod that is stopped also deletes its record. */
 async function deleteRecord({ bucket, folder, restore, log }: RecordOptions): Promise<void> {
   try {
     await bucket.delete([readerKey(folder, restore.uid)], AbortSignal.timeout(DELETE_TIMEOUT_MS))

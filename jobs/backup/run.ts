@@ -1,7 +1,7 @@
 /**
- * `backup run`: of every collection, one after the other, a snapshot of every node, or of every shard,
- * into the bucket, and the manifest last. A collection that fails does not stop the others; an attempt that was killed is
- * gone on with.
+ * `backup run`: uploads a snapshot of every node, or of every shard, of each collection, one
+ * collection after the other, and writes the manifest last. A failed collection does not stop the
+ * others; an attempt that was killed is resumed.
  */
 import { Type } from '@sinclair/typebox'
 import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
@@ -44,7 +44,7 @@ export async function run(plan: BackupPlan, tools: Dependencies): Promise<RunRes
   }
 }
 
-/** Changed aliases that are named; the manifest has them all. */
+/** Changed aliases that the message names; the manifest lists them all. */
 const MAX_ALIAS_CHANGES = 5
 
 type FinalReport = Report & { state: 'Done' | 'Failed' }
@@ -82,7 +82,8 @@ async function attempt(
     const completed = await backUpAll(owner, context)
     await tools.reporter.verifyOwnership()
     const aliasesAfter = await readAliases(context)
-    // Read before and after: a store that ignores If-None-Match may have let another owner in.
+    // Verified before and after: a store that ignores If-None-Match may have accepted another
+    // owner.
     await claim.verify()
     const version = newestVersion(engineVersion, completed)
     await writeManifest(
@@ -110,15 +111,15 @@ async function attempt(
 }
 
 /**
- * Owner first. Of what an earlier attempt wrote there, only the time of its start is taken as it is: what
- * is backed up comes from the resource and from the nodes.
+ * Claims the folder first. From an earlier attempt only the start time is trusted; what is backed
+ * up comes from the resource and from the nodes.
  */
 async function claimFolder(context: RunContext, claim: FolderClaim): Promise<Owner> {
   const { plan, tools } = context
   const { uid, namespace, name, cluster } = plan
   const requested = await requestedCollections(context)
   let existing: Promise<string[]> | undefined
-  // Another backup's folder is refused before any node is asked.
+  // Reject the folder of another backup before asking any node.
   const select = async (previous: string[]) =>
     selectCollections(requested, {
       previous,
@@ -189,7 +190,7 @@ function backUp(name: string, context: RunContext): Promise<ManifestCollection> 
     : backUpByNode(name, context)
 }
 
-/** A bucket that lets us do nothing any more: each further snapshot would be made for nothing. */
+/** The bucket rejects every call: any further snapshot would be created in vain. */
 async function findPersistentError(
   error: unknown,
   context: RunContext,
@@ -225,13 +226,16 @@ async function writeManifest(
   tools.log.info({ key: manifestKey(folder), collections: collections.length }, 'manifest written')
 }
 
-/** A restore compares with each collection's version; who reads only this one must not go below any. */
+/**
+ * A restore compares with the version of each collection; readers that use only this one must not
+ * go below any of them.
+ */
 function newestVersion(version: string, collections: ManifestCollection[]): string {
   const all = [version, ...collections.flatMap(({ engineVersion }) => engineVersion ?? [])]
   return all.toSorted(compareVersions).at(-1) ?? version
 }
 
-/** Who makes such a backup must hear of it before it is needed. */
+/** Users must learn about these limits before they need the backup. */
 function restoreWarnings(version: string, { plan }: RunContext): string[] {
   if (plan.cluster.replicas === 1 || canRestoreToSeveralNodes(version)) return []
   return [

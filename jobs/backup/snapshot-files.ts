@@ -1,7 +1,7 @@
 /**
- * Snapshot files on the nodes. A node goes on with a snapshot when nobody waits for it any more, and its
- * file fills the data volume until it is deleted. Only what is proved to be made for this backup is: users
- * make snapshots too, at any time.
+ * Snapshot files on the nodes. A node continues a snapshot after the client has gone, and the file
+ * takes up space on the data volume until it is deleted. Only files that were provably created for
+ * this backup are deleted: users may create snapshots at any time.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine/snapshots.ts'
@@ -13,18 +13,21 @@ const DELETE_ATTEMPTS = 3
 const DELETE_RETRY_DELAY_MS = 2_000
 const POLL_MS = 5_000
 
-/** What became of a snapshot that a node was asked for. */
+/** State of a snapshot that a node was asked for. */
 export type SnapshotOutcome =
   | { is: 'making' }
   | { is: 'made'; snapshot: Snapshot }
-  /** The node does not make it: it has not begun yet, or it has ended without a file. */
+  /** The node is not creating it: it has not started yet, or it has ended without a file. */
   | { is: 'none'; hasStarted: boolean }
-  /** Others were made at the same time, or the node was restarted: whose the files are nobody can tell. */
+  /**
+   * Other snapshots were created at the same time, or the node was restarted: the owner of each
+   * file is unknown.
+   */
   | { is: 'unclear'; names: string[] }
 
 /**
- * One file that is new, of one snapshot that the node began since, after it accepted ours: that is ours.
- * Where it did not accept, there is no proof.
+ * The snapshot belongs to this backup if there is one new file from the only snapshot that the node
+ * has started since it accepted the request. Without the acceptance there is no proof.
  */
 export async function readSnapshotOutcome(
   { collection, ordinal }: SnapshotRef,
@@ -33,7 +36,8 @@ export async function readSnapshotOutcome(
   signal: AbortSignal,
 ): Promise<SnapshotOutcome> {
   const engine = snapshotsForPod(context, ordinal)
-  // Counted before files are listed: what has ended by then is among them.
+  // Counted before the files are listed, so that the list includes everything that has ended by
+  // then.
   const { creations: now } = await engine.identity(collection, signal)
   const isSameProcess = now?.since === before?.since
   if (isSameProcess && now !== undefined && now.running > 0) return { is: 'making' }
@@ -51,8 +55,9 @@ export async function readSnapshotOutcome(
 }
 
 /**
- * Deletes the file of an attempt, if it is ours; within the limit it waits for a node that still makes it.
- * What may be ours and cannot be deleted is told at the end. Goes on when the Job is being ended.
+ * Deletes the file of an attempt if it belongs to this backup; waits, within the limit, for a node
+ * that is still creating it. A file that may belong to this backup and cannot be deleted is
+ * reported at the end. Continues while the Job is being stopped.
  */
 export async function deleteEngineSnapshot(
   ref: SnapshotRef,
@@ -95,7 +100,7 @@ async function deleteUnnamedSnapshot(
     }
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
-    // The collection is gone, and its files with it.
+    // The collection and its files are gone.
     if (error.status === 404) return
     context.tools.log.warn({ ...ref, reason: error.message }, 'files of the engine not deleted')
     recordRemaining(`perhaps a snapshot of ${ref.collection} on ${node}, which did not answer`)
@@ -120,7 +125,7 @@ async function waitForOutcome(
   }
 }
 
-/** A node that cannot be asked keeps the file, and that is told at the end. */
+/** If the node cannot be asked, the file remains and is reported at the end. */
 export async function deleteSnapshotFile(
   ref: SnapshotRef,
   name: string,
@@ -129,7 +134,7 @@ export async function deleteSnapshotFile(
   const { collection, ordinal } = ref
   const { tools } = context
   const engine: EngineSnapshots = snapshotsForPod(context, ordinal)
-  // Not the signal of the Job: this is what is still done when it aborts.
+  // Not the signal of the Job: this cleanup still runs after that signal has aborted.
   const deadline = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -1,4 +1,7 @@
-/** The cluster that is backed up: that its nodes are one, its collections, and the version all of them run. */
+/**
+ * The cluster to back up: checks that its nodes form one cluster, selects its collections, and
+ * reads their aliases and the version that all nodes run.
+ */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { Manifest, ManifestCollection } from '../../crds/contract/manifest.ts'
 import { EngineCollections } from '../clients/engine/collections.ts'
@@ -6,7 +9,7 @@ import { readConsistentState } from '../cluster-consistency.ts'
 import { isTransient, retryTransient } from '../retry.ts'
 import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
 
-/** Waits, within bounds, until all nodes are one cluster and list the same collections. */
+/** Waits, within bounds, until all nodes form one cluster and list the same collections. */
 export async function clusterCollections(context: RunContext): Promise<string[]> {
   const { collections } = await retryTransient(context, () =>
     readConsistentState({
@@ -19,9 +22,10 @@ export async function clusterCollections(context: RunContext): Promise<string[]>
 }
 
 /**
- * What is backed up: the names that the spec asks for, else all there are. What an earlier attempt found
- * stays among them, and fails by itself where it was dropped since. That list comes from the bucket, to
- * which others may write: it never takes a collection away, and adds none where the spec names them.
+ * The collections to back up: those that the spec names, or all. Collections that an earlier
+ * attempt found stay selected and fail individually if they were dropped since. That list comes
+ * from the bucket, to which others may have write access: it never removes a collection, and adds
+ * none if the spec names them.
  */
 export function selectCollections(
   requested: string[] | undefined,
@@ -32,7 +36,7 @@ export function selectCollections(
   return [...new Set([...previous, ...added])]
 }
 
-/** Points of each collection, to guess its bytes by; none where the engine does not tell. */
+/** Points of each collection, to estimate its bytes; missing if the engine does not report them. */
 export async function pointCounts(
   names: string[],
   context: RunContext,
@@ -46,7 +50,7 @@ export async function pointCounts(
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof EngineError)) throw error
-      // One that was deleted has no bytes; an engine that is away is waited for where it matters.
+      // A deleted collection has no bytes; code that needs the engine waits for it elsewhere.
       if (error.status === 404) continue
       log.info({ reason: error.message }, 'the bytes to come are not known')
       return new Map()
@@ -55,14 +59,17 @@ export async function pointCounts(
   return points
 }
 
-/** An alias would be followed, and its name is not that of a collection. */
+/** The engine would follow an alias, whose name is not that of the collection. */
 export async function requireCollection(name: string, context: RunContext): Promise<void> {
   if (!(await clusterCollections(context)).includes(name)) {
     throw new Rejected(`there is no collection ${name}: it was deleted, or is an alias`)
   }
 }
 
-/** After a 404, which may be about something else: throws when no node that answers lists the collection. */
+/**
+ * Called after a 404, which may have another cause: throws if no node that answers lists the
+ * collection.
+ */
 export async function rejectIfDeleted(name: string, context: RunContext): Promise<void> {
   const lists: string[][] = []
   for (const ordinal of ordinals(context)) {
@@ -76,7 +83,7 @@ export async function rejectIfDeleted(name: string, context: RunContext): Promis
   throw new Rejected(`collection ${name} was deleted during the backup`)
 }
 
-/** The version of every node; in the middle of a rolling upgrade snapshots would not fit together. */
+/** The version of every node; snapshots taken during a rolling upgrade would not fit together. */
 export function clusterVersion(context: RunContext): Promise<string> {
   return retryTransient(context, async () => {
     const requests = ordinals(context).map(async (node) => {
@@ -86,7 +93,7 @@ export function clusterVersion(context: RunContext): Promise<string> {
   })
 }
 
-/** Throws an `EngineError`, which passes, where nodes differ. */
+/** Throws an `EngineError`, which is transient, if nodes differ. */
 export function requireSameVersion(views: { node: number; version: string }[]): string {
   const [version = '', ...others] = new Set(views.map((view) => view.version))
   if (others.length === 0) return version
@@ -101,7 +108,7 @@ export function compareVersions(a: string, b: string): number {
 
 export type Aliases = NonNullable<Manifest['aliases']>
 
-/** In the order of their names. */
+/** Sorted by name. */
 export async function readAliases(context: RunContext): Promise<Aliases> {
   const engine = new EngineCollections(engineForPod(context, 0))
   const found = await retryTransient(context, () => engine.aliases(context.tools.signal))
@@ -110,7 +117,7 @@ export async function readAliases(context: RunContext): Promise<Aliases> {
     .sort((a, b) => (a.alias < b.alias ? -1 : 1))
 }
 
-/** What changed between two readings, in words; empty where nothing did. */
+/** Describes the changes between two readings; empty if there are none. */
 export function aliasChanges(before: Aliases, after: Aliases): string[] {
   const beforeByAlias = new Map(before.map(({ alias, collection }) => [alias, collection]))
   const afterByAlias = new Map(after.map(({ alias, collection }) => [alias, collection]))
@@ -123,7 +130,7 @@ export function aliasChanges(before: Aliases, after: Aliases): string[] {
   })
 }
 
-/** Each collection with its own aliases of that reading: operators before this one read them there. */
+/** Adds to each collection its own aliases of that reading: earlier operators read them there. */
 export function withAliases<Collection extends ManifestCollection>(
   collections: Collection[],
   aliases: Aliases,

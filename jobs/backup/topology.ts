@@ -1,6 +1,7 @@
 /**
- * The shape of a collection: which one it is, what it is, and which node holds which shard. Snapshots of
- * several nodes are one backup only when all of them were taken of one shape, and every copy was Active.
+ * The topology of a collection: its identity, its configuration, and which node holds which shard.
+ * Snapshots of several nodes form one backup only if all of them were taken of the same topology
+ * while every replica was Active.
  */
 import { createHash } from 'node:crypto'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
@@ -12,19 +13,22 @@ import { requireSameVersion, rejectIfDeleted } from './source-cluster.ts'
 import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
 
 export interface Topology {
-  /** Equal for two shapes whose snapshots fit together. */
+  /** Equal for two topologies whose snapshots fit together. */
   fingerprint: string
-  /** Equal for two collections of which snapshots of single shards fit together. */
+  /** Equal for two collections whose single-shard snapshots fit together. */
   identity: string
   engineVersion: string
   shards: ManifestCollection['shards']
-  /** What the manifest says of the collection besides its snapshots. */
+  /** What the manifest records about the collection in addition to its snapshots. */
   manifestFields: Omit<ManifestCollection, 'name' | 'snapshots'>
 }
 
 const POLL_MS = 5_000
 
-/** Waits, within bounds, until every copy of every shard is Active and none is on its way. */
+/**
+ * Waits, within bounds, until every replica of every shard is Active and no shard is being
+ * transferred.
+ */
 export async function waitForTopology(name: string, context: RunContext): Promise<Topology> {
   const { tools, patience } = context
   const { time, log, signal } = tools
@@ -47,7 +51,10 @@ export async function waitForTopology(name: string, context: RunContext): Promis
   }
 }
 
-/** Waits, within bounds, until every copy is Active; whether the collection is of that shape then. */
+/**
+ * Waits, within bounds, until every replica is Active; returns whether the collection then has that
+ * topology.
+ */
 export async function waitForSameTopology(
   topology: Topology,
   name: string,
@@ -57,14 +64,14 @@ export async function waitForSameTopology(
   return (await waitForTopology(name, context)).fingerprint === topology.fingerprint
 }
 
-/** Which shards a node holds. */
+/** The shards that a node holds. */
 export function shardsOnNode({ shards }: Topology, ordinal: number): LocalShard[] {
   return shards
     .filter(({ nodes }) => nodes.includes(ordinal))
     .map(({ shardId, shardKey }) => ({ shardId, ...(shardKey !== undefined && { shardKey }) }))
 }
 
-/** Equal for two streams of a shard that fit the same collection, from whichever node they come. */
+/** Equal for two streams of a shard that fit the same collection, regardless of the source node. */
 export function shardFingerprint(
   { shardId, shardKey }: LocalShard,
   { identity }: Pick<Topology, 'identity'>,
@@ -72,7 +79,7 @@ export function shardFingerprint(
   return fingerprintOf([shardId, shardKey ?? null, identity])
 }
 
-/** The shape there is now, or why it is not one to take snapshots of. */
+/** The current topology, or the reason why no snapshots can be taken of it. */
 export async function readTopology(name: string, context: RunContext): Promise<Topology | string> {
   const { signal } = context.tools
   try {
@@ -93,8 +100,8 @@ export async function readTopology(name: string, context: RunContext): Promise<T
 }
 
 /**
- * Why the copies are not as the shape says on every node, at this moment; undefined where they are. It
- * asks less than `look`, for it is asked around each snapshot.
+ * Why the replicas on any node currently differ from the topology; undefined if they match. Makes
+ * fewer calls than `readTopology`, because it runs before and after each snapshot.
  */
 export async function findTopologyChange(
   { shards }: Topology,
@@ -116,14 +123,14 @@ export async function findTopologyChange(
   }
 }
 
-/** What passes is told in words; what is for good is thrown. */
+/** Returns the message of a transient error; throws a permanent one. */
 async function transientReason(error: unknown, name: string, context: RunContext): Promise<string> {
   if (error instanceof EngineError && error.status === 404) await rejectIfDeleted(name, context)
   if (!isTransient(error)) throw error
   return error.message
 }
 
-/** What a node says of a collection, of which every node must say the same. */
+/** A node's view of a collection; all nodes must agree. */
 interface NodeView {
   node: number
   placement: BackupClusterInfo
@@ -169,7 +176,7 @@ function findInstability(placements: BackupClusterInfo[]): string | undefined {
   return findInconsistency(placements)
 }
 
-/** Each node must know of the copies that the others hold, and of no others. */
+/** Each node must know exactly the replicas that the other nodes hold. */
 function findInconsistency(placements: BackupClusterInfo[]): string | undefined {
   const replicasByNode = placements.map(listReplicas)
   const counts = replicasByNode.map(({ length }) => length)
@@ -223,7 +230,7 @@ function buildTopology(
   }
 }
 
-/** Equal as long as the collection is the same one, and what is in its segments is of the same form. */
+/** Equal as long as the collection is the same one and its segments have the same format. */
 export function collectionIdentity(
   collection: BackupCollectionInfo,
   { uuid, version }: { uuid: string | undefined; version: string },
@@ -231,7 +238,7 @@ export function collectionIdentity(
   return fingerprintOf([uuid ?? null, version, collection.config, readPayloadIndexes(collection)])
 }
 
-/** Their counts of points change all the time. */
+/** Without their point counts, which change all the time. */
 function readPayloadIndexes({
   payload_schema,
 }: BackupCollectionInfo): ManifestCollection['payloadIndexes'] {
@@ -243,7 +250,7 @@ function readPayloadIndexes({
   )
 }
 
-/** A node that missed that the collection was dropped and created again holds the old one. */
+/** A node that missed that the collection was dropped and recreated still holds the old one. */
 export function requireSameUuid(
   views: { node: number; uuid: string | undefined }[],
 ): string | undefined {
@@ -273,7 +280,7 @@ function listShards(placements: BackupClusterInfo[]): Topology['shards'] {
   return [...shards.values()].sort((a, b) => a.shardId - b.shardId)
 }
 
-/** A restore would make another key of it. */
+/** A restore would turn it into a different key. */
 function rejectUnsafeShardKey(key: string | number | null | undefined): void {
   if (typeof key === 'number' && !Number.isSafeInteger(key)) {
     throw new Rejected(`shard key ${key} is above 2^53, which a manifest cannot hold`)

@@ -1,12 +1,13 @@
 /**
- * A Helm release between two runs: who else works on it, and what a helm that was killed has left.
+ * A Helm release between two runs: waits for other pods that work on it, and repairs what a killed
+ * helm has left behind.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import type { Dependencies } from '../dependencies.ts'
 
-/** Another pod may take so long to end: helm's own time-out and its pod's grace. */
+/** How long another pod may take to end: helm's own timeout plus the grace period of its pod. */
 const OTHER_PODS_TIMEOUT_MS = 900_000
 const OTHER_PODS_POLL_MS = 5_000
 
@@ -15,14 +16,14 @@ const Pod = Type.Composite([
   Type.Object({ status: Type.Optional(Type.Object({ phase: Type.Optional(Type.String()) })) }),
 ])
 
-/** Others still work on the release after all the time they could need. */
+/** Other pods still work on the release after the longest time they could need. */
 export class ReleaseInUse extends Error {
   readonly code = 'ReleaseBusy'
 }
 
 /**
- * Waits until no other pod works on the release. Two helms would write the same revision; and a
- * pending release may be healed only when nobody is about to finish it.
+ * Waits until no other pod works on the release. Two helm processes would write the same revision,
+ * and a pending release may be repaired only if no pod is about to finish it.
  */
 export async function waitForOtherPods(release: string, namespace: string, tools: Dependencies) {
   const { time, log, signal } = tools
@@ -39,8 +40,8 @@ export async function waitForOtherPods(release: string, namespace: string, tools
 }
 
 /**
- * A helm that was killed leaves its release pending, and helm then refuses every further run. Without
- * the record of that revision it goes on from the last one that is whole.
+ * A killed helm leaves its release pending, and helm then refuses every further run. Once the
+ * record of that revision is deleted, helm continues from the last complete revision.
  */
 export async function clearPendingRelease(
   release: string,

@@ -1,6 +1,7 @@
 /**
- * What must not happen just because a number was changed: versions that the engine cannot go through,
- * and nodes that leave while they hold shards. Each can be accepted by annotation.
+ * Guards against accidental damage by a changed number: version changes that the engine does not
+ * support, and removing nodes that still hold shards. Each can be accepted by annotation. The
+ * removed nodes' shards are collected from the views of all pods.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError, NotReady } from '../../crds/contract/errors.ts'
@@ -11,7 +12,7 @@ import type { Engine } from '../clients/engine/client.ts'
 import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
 import type { Dependencies } from '../dependencies.ts'
 
-/** Of a label or an image: what stands at its end is looked at, and anybody may write it. */
+/** Limit for a label or an image: only its end is parsed, and anyone may have written it. */
 const MAX_VERSION_LENGTH = 256
 
 export interface SafetyViolation {
@@ -27,11 +28,11 @@ const PodImages = Type.Object({
   }),
 })
 
-/** The StatefulSet as it is, with the images of its pods. */
+/** The live StatefulSet with the images of its pods. */
 export const LiveStatefulSet = Type.Composite([StatefulSet, PodImages])
 export type LiveStatefulSet = Static<typeof LiveStatefulSet>
 
-/** Why this plan must not be applied to what runs now; undefined when it may be. */
+/** Why this plan must not be applied to the live cluster; undefined if it may be applied. */
 export async function checkSafety(
   plan: UpgradePlan,
   live: LiveStatefulSet,
@@ -48,7 +49,7 @@ export function checkVersion(
   if (from === undefined) return undefined
   const [major, minor] = majorMinor(from)
   const [newMajor, newMinor] = majorMinor(plan.version)
-  // Patch releases of one minor version read each other's files: a bad one can be taken back.
+  // Patch releases of one minor version can read each other's files: a bad one can be rolled back.
   const isDowngrade = newMajor < major || (newMajor === major && newMinor < minor)
   const change = `spec.version: ${from} -> ${plan.version}`
   if (isDowngrade && !plan.acceptedRisks.includes('downgrade')) {
@@ -67,7 +68,10 @@ export function checkVersion(
   return undefined
 }
 
-/** Version of the engine that runs, as the chart labelled it; else that of the chart; else of the image. */
+/**
+ * Version of the running engine as labelled by the chart; otherwise that of the chart, otherwise of
+ * the image.
+ */
 export function runningVersion({ metadata, spec }: LiveStatefulSet): string | undefined {
   const [container] = spec.template.spec.containers
   const candidates = [
@@ -85,8 +89,8 @@ export function runningVersion({ metadata, spec }: LiveStatefulSet): string | un
 }
 
 /**
- * The engine moves nothing by itself: a node that leaves takes its shards along. An engine that does
- * not answer throws NotReady, for silence proves nothing.
+ * The engine does not move shards by itself: a removed node takes its shards with it. An engine
+ * that does not answer throws NotReady, because silence proves nothing.
  */
 async function checkRemovedNodes(
   plan: UpgradePlan,
@@ -141,9 +145,9 @@ interface NodeView {
 }
 
 /**
- * The shards on pods with the ordinals `after` and above, a line each. The views of all pods are put
- * together: one that fell out of consensus must not hide what the others know. Pods that stay must
- * answer; one that leaves may be silent, for those that stay know its shards.
+ * The shards on pods with ordinals of at least `after`, one line each. The views of all pods are
+ * combined: a pod that fell out of consensus must not hide what the others know. Remaining pods
+ * must answer; a removed pod may be silent, because the remaining ones know its shards.
  */
 export async function shardsOnRemovedNodes(
   { before, after }: { before: number; after: number },
@@ -184,7 +188,7 @@ async function readNodeView(
   return { ordinal, peers, placements }
 }
 
-/** Undefined when the collection was deleted since it was listed. */
+/** Undefined if the collection was deleted since it was listed. */
 async function readPlacement(
   engine: Engine,
   collection: string,
@@ -198,7 +202,9 @@ async function readPlacement(
   }
 }
 
-/** Ordinals of the peers that leave. A pod that lost its volume is two peers with one address. */
+/**
+ * Ordinals of the removed peers. A pod that lost its volume appears as two peers with one address.
+ */
 function removedPeers(views: NodeView[], after: number): Map<number, number> {
   const removed = new Map<number, number>()
   for (const { ordinal, peers } of views) {

@@ -1,6 +1,6 @@
 /**
- * `cluster uninstall`: removes the release of a VecCluster that is being deleted. Volumes stay: they
- * belong to the claims of the StatefulSet, not to the release.
+ * `cluster uninstall`: removes the release of a VecCluster that is being deleted. Volumes remain:
+ * they belong to the claims of the StatefulSet, not to the release.
  */
 import type { UninstallPlan } from '../../crds/contract/job.ts'
 import { HelmError } from '../../crds/contract/errors.ts'
@@ -10,7 +10,8 @@ import { waitForOtherPods } from './helm-release.ts'
 export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promise<RunResult> {
   const { helm, log, reporter, signal } = tools
   const { release, namespace } = plan
-  // helm removes a release in any state, also one that an earlier helm left pending or half removed.
+  // helm removes a release in any state, including one that an earlier helm left pending or half
+  // removed.
   await waitForOtherPods(release, namespace, tools)
   log.info({ release, namespace }, 'helm uninstall --wait')
   try {

@@ -1,6 +1,6 @@
 /**
- * `cluster upgrade`: installs the engine's chart for a VecCluster, or upgrades what is there. Its
- * report tells what was applied, so that the hook knows when the next run is due.
+ * `cluster upgrade`: installs the engine's chart for a VecCluster or upgrades the existing release.
+ * Its report states what was applied, so that the hook knows when the next run is due.
  */
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'
 import { HelmError, NotReady } from '../../crds/contract/errors.ts'
@@ -23,7 +23,7 @@ export async function upgrade(plan: UpgradePlan, tools: Dependencies): Promise<R
 
 type UpgradeReport = Report & { state: RunResult }
 
-/** What a person can mend is the end of an attempt, told in the report; anything else is a crash. */
+/** A failure that users can fix ends the attempt and is reported; any other error is a crash. */
 async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeReport> {
   const { helm, log, signal } = tools
   const { release, version, namespace } = plan

@@ -1,6 +1,7 @@
 /**
- * part.json in the folder of each shard: while it is streamed, the key of the object, to clean up after a
- * pod that was killed; then, what was streamed, so that it is not streamed again.
+ * part.json in the folder of each shard: while the shard is streamed it holds the key of the
+ * object, to clean up after a pod that was killed; afterwards it records what was streamed, so that
+ * it is not streamed again.
  */
 import { createHash } from 'node:crypto'
 import { Type, type Static } from '@sinclair/typebox'
@@ -23,7 +24,9 @@ const Streaming = Type.Object({
 const Uploaded = Type.Object({
   uid: Type.String(),
   state: Type.Literal('Whole'),
-  /** What the shard was when it was streamed: the same number may be another shard by now. */
+  /**
+   * Identity of the shard when it was streamed: the same number may refer to another shard by now.
+   */
   fingerprint: Type.String(),
   snapshot: ShardSnapshot,
 })
@@ -37,7 +40,7 @@ export interface ShardRef {
   shardId: number
 }
 
-/** Where this pod writes the shard. */
+/** Key to which this pod writes the shard. */
 export function objectKey(
   { collection, shardId }: ShardRef,
   { folder, tools }: RunContext,
@@ -46,7 +49,7 @@ export function objectKey(
   return shardSnapshotKey(folder, { collection, shardId, writer })
 }
 
-/** By an earlier attempt, or before the shape of the collection changed. */
+/** Uploaded by an earlier attempt, or before the topology of the collection changed. */
 export async function readUploaded(
   ref: ShardRef,
   fingerprint: string,
@@ -70,7 +73,7 @@ export async function markUploaded(
 }
 
 /**
- * Before the first byte. Uploads that a pod which was killed has left open cost money until they are
+ * Runs before the first byte. Uploads that a killed pod has left open cost money until they are
  * aborted, and its object is not the one that the manifest will name.
  */
 export async function prepareUpload(ref: ShardRef, context: RunContext): Promise<string> {
@@ -86,7 +89,7 @@ export async function prepareUpload(ref: ShardRef, context: RunContext): Promise
 }
 
 async function abortStaleUploads(key: string, { bucket, tools }: RunContext): Promise<void> {
-  // By the key itself: some stores list uploads of nothing shorter.
+  // List by the full key: some stores do not list uploads by a shorter prefix.
   for (const upload of await bucket.openUploads(key, tools.signal)) {
     if (upload.key === key) await bucket.abortUpload(upload, tools.signal)
   }
@@ -99,7 +102,7 @@ async function readCheckpoint(
   const { bucket, plan, tools } = context
   const key = checkpointKey(ref, context)
   const found = await bucket.getJson(key, tools.signal)
-  // What does not read was not written by this Job, and is written anew.
+  // Invalid content was not written by this Job; overwrite it.
   if (!Value.Check(ShardCheckpoint, found) || found.uid !== plan.uid) return undefined
   return hasValidSeal(key, found, context) ? found : undefined
 }
@@ -119,7 +122,7 @@ function checkpointKey({ collection, shardId }: ShardRef, { folder }: RunContext
   return shardCheckpointKey(folder, collection, shardId)
 }
 
-/** Removes what was streamed of shards that are not in the collection any more, or by other pods. */
+/** Removes objects of shards that are no longer in the collection, and objects of other pods. */
 export async function deleteStaleObjects(
   collection: string,
   snapshots: { shardId: number; key: string }[],

@@ -1,4 +1,8 @@
-/** One collection by shard: each of its shards once, wherever it is while the backup runs. */
+/**
+ * Backs up one collection with method Shard: streams each shard once, from whichever node holds it
+ * during the backup. Streams run concurrently, within the memory of the Job; a stream that breaks
+ * off is retried, also from another node.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { ShardCollection, type ShardSnapshot } from '../../../crds/contract/manifest.ts'
@@ -62,25 +66,25 @@ export async function backUpByShard(name: string, context: RunContext): Promise<
 }
 
 /**
- * Where a shard is does not matter: only which ones there are, that the collection is the same one, and
- * what is in its segments.
+ * The location of a shard does not matter, only which shards exist, that the collection is the same
+ * one, and the format of its segments.
  */
 async function isUnchanged(
   topology: Topology,
   name: string,
   context: RunContext,
 ): Promise<boolean> {
-  // A node that was seen may be gone when it is asked: then the others are looked at again.
-  const { sight: view, identity } = await retryTransient(context, async () => {
+  // A node may disappear between the two calls: ask the other nodes again.
+  const { view, identity } = await retryTransient(context, async () => {
     const view = await readShardView(name, context)
-    return { sight: view, identity: await currentIdentity(name, [...view.keys()], context) }
+    return { view, identity: await currentIdentity(name, [...view.keys()], context) }
   })
   const expected = topology.shards.map((shard) => shardFingerprint(shard, topology))
   const actual = listShards(view).map((shard) => shardFingerprint(shard, { identity }))
   return isDeepStrictEqual(expected.sort(), actual.sort())
 }
 
-/** As every node that answers sees the collection; they may run different versions for a while. */
+/** As seen by every node that answers; nodes may run different versions for a while. */
 async function currentIdentity(
   name: string,
   nodes: number[],
@@ -112,7 +116,7 @@ interface StreamRound {
   topology: Topology
   context: RunContext
   scheduler: ShardScheduler
-  /** By shard. */
+  /** By shard id. */
   completed: Map<number, ShardSnapshot>
   failures: Map<number, number>
   /** Streams that share the memory of the Job. */
@@ -120,13 +124,16 @@ interface StreamRound {
 }
 
 export interface StreamedShards {
-  /** In the order of their ids. */
+  /** Sorted by id. */
   snapshots: ShardSnapshot[]
-  /** Shards whose snapshot was in the bucket before. */
+  /** Shards whose snapshot was already in the bucket. */
   reused: ReadonlySet<number>
 }
 
-/** What is in the bucket already is not streamed again. A shard that is no longer in the collection is left out. */
+/**
+ * Shards that are already in the bucket are not streamed again. A shard that is no longer in the
+ * collection is left out.
+ */
 export async function streamShards(
   collection: string,
   topology: Topology,
@@ -145,7 +152,7 @@ export async function streamShards(
   }
   const workers = Array.from({ length: streams }, () =>
     runWorker(round).catch((error: unknown) => {
-      // Without one of its shards the collection is nothing: the others need not come to their end.
+      // The collection is useless without one of its shards: stop the other streams.
       stopController.abort(error)
       throw error
     }),
@@ -161,7 +168,10 @@ export async function streamShards(
   return { snapshots, reused }
 }
 
-/** As many as the plan says, or as few as the memory of the Job allows: large shards need large parts. */
+/**
+ * At most as many as the plan allows, or fewer if the memory of the Job requires it: large shards
+ * need large parts.
+ */
 async function chooseConcurrency(
   collection: string,
   missing: readonly { shardId: number }[],
@@ -214,7 +224,10 @@ interface ScheduledShard {
   view: ShardView
 }
 
-/** Waits for an idle pod, and, within bounds, for a copy that is Active. Undefined when nothing is left to do. */
+/**
+ * Waits for an idle pod and, within bounds, for a replica that is Active. Undefined if nothing is
+ * left to do.
+ */
 async function nextAssignment({
   collection,
   scheduler,
@@ -224,7 +237,7 @@ async function nextAssignment({
   const limit = patience.nextLimitMs()
   for (let waited = 0; ;) {
     const view = await readShardView(collection, context)
-    // Its key was deleted, perhaps: the collection is looked at anew in the end.
+    // Its shard key may have been deleted: the collection is checked again at the end.
     for (const shardId of scheduler.pending())
       if (!shardExists(view, shardId)) scheduler.remove(shardId)
     const [first] = scheduler.pending()
@@ -246,7 +259,7 @@ async function nextAssignment({
   }
 }
 
-/** Answers with what the stream broke off for, where it did and may not do so again. */
+/** Returns the error if the stream broke off and may succeed at the next attempt. */
 async function streamAssigned(
   { assignment, view }: ScheduledShard,
   round: StreamRound,
@@ -277,7 +290,7 @@ async function streamAssigned(
   }
 }
 
-/** 400: the shard has left this node since we looked, or is just leaving it. */
+/** 400: the shard has left this node since the last check, or is leaving it now. */
 function hasMovedAway(error: unknown): error is EngineError {
   return error instanceof EngineError && error.status === 400
 }

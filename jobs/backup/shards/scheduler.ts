@@ -1,6 +1,9 @@
-/** Which shard is streamed next, and from which pod: the least busy one, and never two from one at once. */
+/**
+ * Decides which shard is streamed next and from which pod: the least busy one, and never two shards
+ * from one pod at once.
+ */
 
-/** Ordinals of the pods that hold an Active copy, by shard. */
+/** Ordinals of the pods that hold an Active replica, by shard. */
 export type ActiveReplicas = ReadonlyMap<number, readonly number[]>
 
 export interface Assignment {
@@ -12,7 +15,7 @@ export class ShardScheduler {
   /** Shards that wait for a pod. */
   readonly #pending: Set<number>
   readonly #busy = new Set<number>()
-  /** Streams that each pod has made, or makes. */
+  /** Streams that each pod has completed or is running. */
   readonly #streamsByNode = new Map<number, number>()
   #released = Promise.withResolvers<undefined>()
 
@@ -20,12 +23,12 @@ export class ShardScheduler {
     this.#pending = new Set(shards)
   }
 
-  /** Shards that nobody has taken yet. */
+  /** Shards that are not assigned yet. */
   pending(): number[] {
     return [...this.#pending]
   }
 
-  /** Takes a shard that has an idle holder; the one with the fewest holders first. */
+  /** Assigns a shard that has an idle holder; the one with the fewest holders first. */
   next(replicas: ActiveReplicas): Assignment | undefined {
     const candidates = this.pending().flatMap((shardId) => {
       const nodes = replicas.get(shardId) ?? []
@@ -54,12 +57,12 @@ export class ShardScheduler {
     this.#released = Promise.withResolvers<undefined>()
   }
 
-  /** The shard must be streamed again. */
+  /** Queues the shard to be streamed again. */
   requeue({ shardId }: Assignment): void {
     this.#pending.add(shardId)
   }
 
-  /** It is not there any more. */
+  /** Drops a shard that no longer exists. */
   remove(shardId: number): void {
     this.#pending.delete(shardId)
   }
@@ -68,7 +71,7 @@ export class ShardScheduler {
     return this.#busy.size === 0
   }
 
-  /** Until a pod becomes idle. */
+  /** Resolves when a pod becomes idle. */
   waitForRelease(): Promise<undefined> {
     return this.#released.promise
   }

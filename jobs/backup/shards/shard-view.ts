@@ -1,4 +1,7 @@
-/** Who holds which shard now, as the nodes that answer see it: one that is away does not stop the others. */
+/**
+ * Which node currently holds which shard, as seen by the nodes that answer: an unavailable node
+ * does not stop the others.
+ */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { LocalShard } from '../../../crds/contract/manifest.ts'
 import type { BackupClusterInfo } from '../../clients/engine/snapshots.ts'
@@ -7,7 +10,7 @@ import { rejectIfDeleted } from '../source-cluster.ts'
 import { ordinals, snapshotsForPod, type RunContext } from '../context.ts'
 import type { ActiveReplicas } from './scheduler.ts'
 
-/** By the ordinal of the node that says so. */
+/** By the ordinal of the reporting node. */
 export type ShardView = ReadonlyMap<number, BackupClusterInfo>
 
 /** Waits, within bounds, until a node answers. */
@@ -36,7 +39,10 @@ async function readShardViewOnce(collection: string, context: RunContext): Promi
   return view
 }
 
-/** A copy is one to stream only where its node calls it Active, and nobody calls it anything else. */
+/**
+ * A replica can be streamed only if its node reports it as Active and no node reports another
+ * state.
+ */
 export function activeReplicas(view: ShardView): ActiveReplicas {
   const replicas = new Map<number, number[]>()
   for (const [ordinal, { peer_id, local_shards }] of view) {
@@ -48,7 +54,7 @@ export function activeReplicas(view: ShardView): ActiveReplicas {
   return replicas
 }
 
-/** Points of a copy, as its node counts them. */
+/** Points of a replica, as counted by its node. */
 export function pointCount(view: ShardView, node: number, shardId: number): number | undefined {
   const shards = view.get(node)?.local_shards ?? []
   return shards.find(({ shard_id }) => shard_id === shardId)?.points_count
@@ -59,7 +65,7 @@ export function shardExists(view: ShardView, shardId: number): boolean {
   return listShards(view).some((shard) => shard.shardId === shardId)
 }
 
-/** Every shard that some node lists. */
+/** Every shard that at least one node lists. */
 export function listShards(view: ShardView): LocalShard[] {
   const shards = new Map<number, LocalShard>()
   for (const { local_shards, remote_shards } of view.values()) {

@@ -1,4 +1,8 @@
-/** One shard, from a pod that holds it through a SHA-256 into the bucket, while the engine makes it. */
+/**
+ * Streams one shard from a pod that holds it into the bucket while the engine creates the snapshot.
+ * A stream has neither a length nor a checksum, so its SHA-256 is computed on the way and its tar
+ * format is checked up to the end.
+ */
 import { createHash } from 'node:crypto'
 import { EngineError, Rejected, StorageError } from '../../../crds/contract/errors.ts'
 import type { LocalShard, ShardSnapshot } from '../../../crds/contract/manifest.ts'
@@ -9,23 +13,26 @@ import { requireKeyLength, withStreamErrors } from '../objects.ts'
 import { markUploaded, prepareUpload } from './checkpoint.ts'
 import { activeReplicas, pointCount, readShardView, type ShardView } from './shard-view.ts'
 
-/** Who takes nothing for so long is left by the engine, without a word (facts 6.6). */
+/** The engine silently closes a stream whose client reads nothing for this long. */
 const ENGINE_STALL_LIMIT_MS = 300_000
 
-/** A shard, and the pod it is streamed from. */
+/** A shard and the pod it is streamed from. */
 export interface StreamSource {
   collection: string
   shard: LocalShard
   node: number
-  /** What the shard is: see part.ts. */
+  /** Identity of the shard: see checkpoint.ts. */
   fingerprint: string
-  /** Of just before. */
+  /** The view just before the stream started. */
   before: ShardView
   /** Streams that share the memory of the Job. */
   streams: number
 }
 
-/** Throws an `EngineError` where the stream, or the copy it came from, did not hold until its end. */
+/**
+ * Throws an `EngineError` if the stream, or the replica it came from, failed before the end of the
+ * stream.
+ */
 export async function streamShard(
   source: StreamSource,
   context: RunContext,
@@ -79,7 +86,7 @@ async function upload(
     return { key, sizeBytes, ...digest }
   } catch (error) {
     if (!(error instanceof StorageError) || error.reason !== PARTS_EXHAUSTED) throw error
-    // Streamed again in larger parts, where there is memory for them.
+    // Streamed again in larger parts if there is memory for them.
     if (expectedBytes === undefined) throw new Rejected(`${key}: ${error.message}`)
     context.shardSizes.markUnderestimated(collection, shardId)
     throw new EngineError(`${key}: ${error.message}`)
@@ -88,7 +95,10 @@ async function upload(
   }
 }
 
-/** Writes that failed on a copy make it Dead: it may lack what was acknowledged before the stream began. */
+/**
+ * A failed write makes a replica Dead: it may be missing writes that were acknowledged before the stream
+ * began.
+ */
 function requireStillActive({ shard: { shardId }, node }: StreamSource, after: ShardView): void {
   if (activeReplicas(after).get(shardId)?.includes(node) === true) return
   throw new EngineError(
@@ -105,7 +115,7 @@ interface VerifyOptions {
   now: () => number
 }
 
-/** The bytes as they pass; ends with an error when they are no whole archive. */
+/** Passes the bytes through; fails at the end if they are not a complete archive. */
 export async function* verifiedBytes(
   bytes: AsyncIterable<Uint8Array>,
   { description, digest, onBytes, now }: VerifyOptions,
@@ -137,17 +147,17 @@ function formatStall(longestMs: number): string {
   return `: the bucket took nothing for ${Math.round(longestMs / 1000)} s, and the engine waits for ${ENGINE_STALL_LIMIT_MS / 1000} s`
 }
 
-/** `foreign`: it is no tar, or one of a kind that no engine makes. */
+/** `foreign`: not a tar, or of a type that no engine creates. */
 export type TarState = 'partial' | 'whole' | 'foreign'
 
 export class TarReader {
   readonly #block = Buffer.alloc(BLOCK)
   #filled = 0
-  /** Bytes of the file whose header was read last. */
+  /** Size of the file whose header was read last. */
   #size = 0
-  /** Bytes of it, and of what fills up its last block, that are still to come. */
+  /** Remaining bytes of that file and of the padding of its last block. */
   #toSkip = 0
-  /** The next block belongs to the map of a sparse file, whose bytes follow it. */
+  /** The next block belongs to the map of a sparse file; the data of the file follows it. */
   #isSparseMap = false
   #state: TarState = 'partial'
 
