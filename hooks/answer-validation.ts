@@ -1,7 +1,7 @@
 /**
- * What every answer must pass on its way to the wire. Metacontroller deletes each child that an
- * answer does not name and wipes a status it does not bring, so a doubtful answer becomes a 5xx:
- * that loses nothing (design: talking to Metacontroller).
+ * Checks every answer before it is sent. Metacontroller deletes each child that an answer does not
+ * name and wipes a status that an answer omits. An invalid answer therefore becomes a 5xx, which
+ * changes nothing.
  */
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
@@ -10,20 +10,21 @@ import { lenientSchema } from './lenient-schema.ts'
 import type { Desired, HookAnswer, HookRequest, Observations } from './protocol.ts'
 import type { AnyParent, KindHooks } from './kind-hooks.ts'
 
-/** A room broke a promise: a defect, never the user's doing. */
+/** The hooks of a kind returned an invalid answer: a defect of the operator, never a user error. */
 export class InvalidAnswer extends Error {
   override readonly name = 'InvalidAnswer'
 }
 
 export interface AnswerValidator {
-  /** The answer for the wire; throws `InvalidAnswer` naming what is wrong. */
+  /** Returns the answer to send; throws `InvalidAnswer` naming what is wrong. */
   (request: HookRequest<unknown>, desired: Desired<unknown>, hook: 'sync' | 'finalize'): HookAnswer
 }
 
-/** The guard of one room; its status schema is compiled once. */
+/** Builds the validator for one kind; its status schema is compiled once. */
 export function answerValidator(kindHooks: KindHooks): AnswerValidator {
   const status = TypeCompiler.Compile(kindHooks.status)
-  // What stays of a former status may be that of another release: it must not keep a resource.
+  // Fields carried over from an earlier status may come from another release; they must not block
+  // the resource.
   const lastStatus = TypeCompiler.Compile(lenientSchema(kindHooks.status))
   const kinds = new Set(kindHooks.childKinds)
   return (request, desired, hook) => {
@@ -45,7 +46,7 @@ export function answerValidator(kindHooks: KindHooks): AnswerValidator {
 function checkStatus(schema: TypeCheck<TSchema>, status: unknown): void {
   if (typeof status !== 'object' || status === null)
     throw new InvalidAnswer('the status is missing')
-  // The compiled check is quick; only what fails it is worth the search for the words.
+  // The compiled check is fast. Search for a description of the error only after it fails.
   if (schema.Check(status)) return
   for (const { path, message } of schema.Errors(status)) {
     throw new InvalidAnswer(`status${path.replaceAll('/', '.')}: ${message}`)
@@ -67,14 +68,15 @@ function checkChildren(desired: Desired<unknown>, parent: AnyParent, kinds: Set<
     if ((metadata.namespace ?? parent.metadata.namespace) !== parent.metadata.namespace) {
       throw new InvalidAnswer(`child ${name} is in another namespace`)
     }
-    // Metacontroller sets this label itself; another value stops every child of this parent.
+    // Metacontroller sets this label itself; another value stops reconciliation of every child of
+    // this parent.
     if (metadata.labels?.['controller-uid'] !== undefined) {
       throw new InvalidAnswer(`child ${name} sets the label controller-uid`)
     }
   }
 }
 
-/** `null` among the children ends the whole Metacontroller process. */
+/** `null` among the children terminates the whole Metacontroller process. */
 function rejectNulls(value: unknown, path: string): void {
   if (value === null) throw new InvalidAnswer(`${path} holds a null`)
   if (typeof value !== 'object') return
@@ -105,7 +107,7 @@ function childId({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>): stri
   return `${kind}/${metadata.name}`
 }
 
-/** `Kind.group/version`, as Metacontroller keys its requests. */
+/** `Kind.group/version`, the key that Metacontroller uses in its requests. */
 export function childKind(apiVersion: string, kind: string): string {
   return `${kind}.${apiVersion}`
 }

@@ -1,8 +1,8 @@
 /**
- * Calls to an engine that a decision needs. A hook has five seconds and an engine may take an
- * hour: a pass gets one second inline, then goes on in the background while the last result is shown. A
- * hook that waits keeps one of Metacontroller's five workers of its kind: so only the hook that starts a
- * pass waits, and none where the engine was slow the last time.
+ * Engine calls that a decision depends on. A hook has five seconds and an engine may take an hour:
+ * a task gets one second inline, then continues in the background while the last result is
+ * returned. A waiting hook occupies one of Metacontroller's five workers for its kind. Only the
+ * hook that starts a task therefore waits, and it does not wait if the engine was slow last time.
  */
 
 import {
@@ -17,22 +17,22 @@ import {
 const INLINE_MS = 1_000
 const FIRST_RETRY_SECONDS = 2
 const LAST_RETRY_SECONDS = 30
-/** Engines that are known to be slow; past it the oldest is given another chance. */
+/** Maximum number of engines remembered as slow; beyond it the oldest entry is forgotten. */
 const MAX_SLOW = 1000
 
-/** What is known of a pass when a decision is made. */
+/** What is known about a task when a decision is made. */
 export interface TaskResult<T> {
-  /** The newest result there is; undefined until the first one. */
+  /** The newest result; undefined until the first one. */
   value?: T
-  /** What the newest pass threw; the value is that of an earlier one. */
+  /** The error of the latest task; the value then comes from an earlier one. */
   failure?: { error: unknown }
-  /** A pass is still under way: look again after so many seconds. */
+  /** A task is still running: check again after this many seconds. */
   requeueAfterSeconds?: number
 }
 
 export interface TaskOptions {
   isDue?: boolean
-  /** Whom the pass asks; by default nobody else asks it. */
+  /** The engine that the task calls; by default it is not shared with other resources. */
   engine?: string
 }
 
@@ -40,7 +40,9 @@ interface TaskEntry<T> {
   running: RunningTask | undefined
   latest: { value: T; at: number } | undefined
   failure: { error: unknown } | undefined
-  /** Looks at a running pass so far; each doubles the pause to the next. */
+  /**
+   * Number of times a running task was checked so far; each check doubles the delay to the next.
+   */
   polls: number
   retryNotBefore: number
 }
@@ -50,23 +52,25 @@ interface RunningTask {
   abort: AbortController
 }
 
-/** At most one pass per resource, keyed by uid. Holds what is under way and the last results. */
+/**
+ * Runs at most one task per resource, keyed by uid. Holds the running tasks and the last results.
+ */
 export class BackgroundTasks<T> {
   readonly #entries = new Map<string, TaskEntry<T>>()
   readonly #freshSeconds: number
   readonly #inlineMs: number
-  /** Whose last pass took longer than a hook waits; the one noted last comes last. */
+  /** Keys whose last task took longer than a hook waits; the latest entry is last. */
   readonly #slowEngines = new Set<string>()
 
-  /** A result younger than `freshSeconds` is good enough for another decision. */
+  /** A result younger than `freshSeconds` is reused for another decision. */
   constructor(freshSeconds: number, inlineMs = INLINE_MS) {
     this.#freshSeconds = freshSeconds
     this.#inlineMs = inlineMs
   }
 
   /**
-   * A room that knows better when a pass is due says so. Resources with the same `engine` wait for the
-   * same one: where it was slow for one of them, the others do not wait for it.
+   * For kinds that decide themselves when a task is due. Resources with the same `engine` share its
+   * slowness: if it was slow for one of them, the others do not wait for it.
    */
   async run(
     uid: string,
@@ -83,12 +87,12 @@ export class BackgroundTasks<T> {
     return currentResult(entry)
   }
 
-  /** The newest result, without a look at what runs. */
+  /** Returns the newest result without checking the running task. */
   latest(uid: string): T | undefined {
     return this.#entries.get(uid)?.latest?.value
   }
 
-  /** Ends the pass of a resource and waits for it, so that nothing is written afterwards. */
+  /** Aborts the task of a resource and waits for it, so that it writes nothing afterwards. */
   async abort(uid: string): Promise<void> {
     const running = this.#entries.get(uid)?.running
     running?.abort.abort()
@@ -97,7 +101,7 @@ export class BackgroundTasks<T> {
     this.#slowEngines.delete(uid)
   }
 
-  /** One second at most, and nothing at all for an engine that is slow. */
+  /** Waits at most one second, and not at all for a slow engine. */
   async #waitInline(engine: string, settled: Promise<void>): Promise<void> {
     const started = performance.now()
     void settled.then(() =>
@@ -148,9 +152,9 @@ function startTask<T>(
         entry.failure = undefined
       },
       (error: unknown) => {
-        // One that was ended throws because of that.
+        // An aborted task throws because it was aborted.
         if (!abort.signal.aborted) entry.failure = { error }
-        // The last result stands; an engine that did not answer is left alone for a while.
+        // The last result remains valid; an engine that did not respond is not called for a while.
         entry.retryNotBefore = now.getTime() + LAST_RETRY_SECONDS * 1000
       },
     )
@@ -183,12 +187,17 @@ async function settlesWithin(promise: Promise<void>, milliseconds: number): Prom
 
 const EXPECTED_ERRORS = [NotReady, Rejected, EngineError, StorageError, KubernetesError, HelmError]
 
-/** One of the closed set of errors; anything else is a defect, which the log shows with its stack. */
+/**
+ * Whether the error is in the closed set of errors; any other error is a defect, which the log
+ * shows with its stack.
+ */
 export function isExpected(error: unknown): error is Error {
   return EXPECTED_ERRORS.some((expected) => error instanceof expected)
 }
 
-/** Nothing of a defect but that it happened: its message may hold anything. */
+/**
+ * Reports of a defect only that it happened: its message may contain anything, secrets included.
+ */
 export function errorMessage(error: unknown): string {
   if (isExpected(error)) return error.message
   const name = error instanceof Error ? error.name : typeof error

@@ -1,4 +1,9 @@
-/** Conditions of a status: the time of a transition is kept until there is another one. */
+/**
+ * Status conditions: `lastTransitionTime` changes only on a transition. Also the conditions that
+ * tools read without knowing our kinds (kubectl wait, Flux, Argo CD): `Reconciling` while work is
+ * in progress, `Stalled` while a user must act, and on backups, restores and migrations `Failed`.
+ * Each of these exists only while it is True.
+ */
 import type { Condition } from '../crds/schema.ts'
 
 export interface ConditionUpdate {
@@ -14,8 +19,8 @@ interface Parent {
 }
 
 /**
- * The findings as conditions. Nothing in them varies with time alone: a status that changes on
- * every pass would be written on every pass.
+ * Converts the updates to conditions. None of their fields depends on time alone: a status that
+ * changes on every sync would be written on every sync.
  */
 export function setConditions(parent: Parent, updates: ConditionUpdate[], now: Date): Condition[] {
   return updates.map((update) => {
@@ -34,12 +39,12 @@ export function getCondition(parent: Parent, type: string): Condition | undefine
   return parent.status?.conditions?.find((condition) => condition.type === type)
 }
 
-/** An instant as Kubernetes writes it: whole seconds. */
+/** Formats an instant as Kubernetes writes it: whole seconds. */
 export function timestamp(instant: Date): string {
   return instant.toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
-/** Seconds from one instant to another; negative when it lies ahead. */
+/** Seconds from one instant to another; negative if it is in the future. */
 export function secondsSince(earlier: string, now: Date): number {
   return (now.getTime() - Date.parse(earlier)) / 1000
 }
@@ -61,14 +66,14 @@ type KstatusReason = Pick<Condition, 'reason' | 'message'>
 export const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
 type KstatusType = (typeof KSTATUS_TYPES)[number]
 
-/** Reasons that only a change by a user ends; every other reason is retried by the operator. */
+/** Reasons that only a user's change resolves; the operator retries every other reason. */
 const USER_ACTION_REASONS = new Set([
   ...['InvalidSpec', 'InvalidSecret', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
   ...['SplitBrain', 'ConsensusStopped'],
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])
 
-/** The status with these conditions as they are now, whatever was echoed of former ones. */
+/** Returns the status with these conditions as they are now, whatever earlier ones it carries. */
 export function withKstatus<S extends object>(parent: KstatusParent, status: S, now: Date): S {
   const { conditions = [] } = status as KstatusFields
   const ownConditions = conditions.filter(({ type }) => !isKstatusType(type))
@@ -124,7 +129,7 @@ function dataState(status: KstatusFields): Partial<Record<KstatusType, KstatusRe
   return { Stalled: failed, Failed: failed }
 }
 
-/** What is said is about an earlier spec: the engine has not been compared with this one yet. */
+/** The conditions describe an earlier spec: the engine has not been compared with this one yet. */
 function outdatedState(
   status: KstatusFields,
   generation: number,

@@ -1,21 +1,21 @@
 /**
- * Limits of the hook port. Whoever has not shown the token yet gets few connections and little time, so
- * that strangers can neither fill the memory of the process nor keep Metacontroller out.
+ * Limits of the hook port. Clients that have not presented the token yet get few connections and
+ * little time, so that they can neither exhaust the memory of the process nor block Metacontroller.
  */
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Connections of one server, with or without TLS. */
+/** Maximum connections of one server, with or without TLS. */
 type ListeningServer = Pick<Server, 'on'> & { maxConnections: number }
 
-/** Connections on which nobody has shown the token. Past it, the oldest of them is closed. */
+/** Maximum connections without a valid token. Beyond it, the oldest of them is closed. */
 const MAX_UNAUTHENTICATED = 200
 /** Metacontroller has five workers for each of seven kinds. */
 const MAX_CONNECTIONS = 1000
 
-/** Time limits that Node applies by itself, in milliseconds. */
+/** Timeouts that Node enforces, in milliseconds. */
 export const TIME_LIMITS = {
-  /** From the first byte to the last one of a request. */
+  /** From the first to the last byte of a request. */
   requestTimeout: 15_000,
   /** From the connection to the end of the headers. */
   headersTimeout: 10_000,
@@ -24,7 +24,7 @@ export const TIME_LIMITS = {
 }
 
 export class ConnectionLimiter {
-  /** By address and port of the client; the oldest one comes first. */
+  /** Keyed by address and port of the client; the oldest is first. */
   readonly #unauthenticated = new Map<string, Socket>()
   readonly #maxUnauthenticated: number
 
@@ -32,10 +32,10 @@ export class ConnectionLimiter {
     this.#maxUnauthenticated = maxUnauthenticated
   }
 
-  /** Watches the connections of a server. */
+  /** Tracks the connections of a server. */
   attach(server: ListeningServer): void {
     server.maxConnections = MAX_CONNECTIONS
-    // Below TLS: a handshake that is never finished counts as well.
+    // Below TLS, so that an unfinished handshake counts as well.
     server.on('connection', (socket: Socket) => {
       const address = clientAddress(socket)
       this.#unauthenticated.set(address, socket)
@@ -46,7 +46,7 @@ export class ConnectionLimiter {
     })
   }
 
-  /** The client of this connection has shown the token. */
+  /** The client of this connection has presented the token. */
   markAuthenticated(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): void {
     this.#unauthenticated.delete(clientAddress(socket))
   }
@@ -60,7 +60,7 @@ export class ConnectionLimiter {
   }
 }
 
-/** The same for a connection and for the TLS session on it. */
+/** Identical for a connection and for the TLS session on it. */
 function clientAddress({
   remoteAddress,
   remotePort,

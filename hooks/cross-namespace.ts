@@ -1,4 +1,9 @@
-/** The annotation allow-from, and for clusters without it the setting of the installation, as predicates. */
+/**
+ * Access across namespaces. The annotation allow-from controls which namespaces may use the key of
+ * a VecCluster or the bucket credentials of a VecBackup; the installation's setting applies to
+ * clusters without the annotation. Also decides which Jobs block other work, and which namespaces
+ * this installation watches: its service has no permissions in others.
+ */
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import { JOB_STOP_TIMEOUT_SECONDS } from '../crds/contract/limits.ts'
@@ -16,14 +21,14 @@ export function hasAllowList({ metadata }: AnnotatedResource): boolean {
   return metadata.annotations?.[ANNOTATIONS.allowFrom] !== undefined
 }
 
-/** By its annotation, or as the namespace it is in. */
+/** Allowed by the annotation, or because it is in the same namespace. */
 export function isNamespaceAllowed({ metadata }: AnnotatedResource, from: string): boolean {
   if (metadata.namespace === from) return true
   const allowList = metadata.annotations?.[ANNOTATIONS.allowFrom] ?? ''
   return allowList.split(',').some((name) => [from, '*'].includes(name.trim()))
 }
 
-/** The namespaces whose resources count at this cluster. */
+/** Returns the namespaces whose resources count for this cluster. */
 export function namespaceCheck(
   cluster: Pick<VecCluster, 'metadata'>,
   { crossNamespace }: CrossNamespace,
@@ -32,7 +37,10 @@ export function namespaceCheck(
   return (namespace) => isOpenToAll || isNamespaceAllowed(cluster, namespace)
 }
 
-/** Which Jobs hold up the work on a cluster; on one that does not exist, any. */
+/**
+ * Returns the rules for which Jobs block work on a cluster; if the cluster does not exist, every
+ * Job blocks.
+ */
 export function blockingRules(
   cluster: Pick<VecCluster, 'metadata'> | undefined,
   { now, settings }: Pick<Context, 'now' | 'settings'>,
@@ -46,7 +54,7 @@ export interface AccessBlocker {
   message: string
 }
 
-/** Why resources of a namespace may not use this cluster; undefined when they may. */
+/** Returns why resources of a namespace may not use this cluster; undefined if they may. */
 export function clusterAccessBlocker(
   cluster: Pick<VecCluster, 'metadata'>,
   from: string,
@@ -57,7 +65,9 @@ export function clusterAccessBlocker(
   return accessBlocker('cluster', cluster, from, hint)
 }
 
-/** The same for a backup's bucket credentials, which belong to its own namespace alone by default. */
+/**
+ * The same for a backup's bucket credentials, which by default are reserved for its own namespace.
+ */
 export function backupAccessBlocker(
   backup: Pick<VecBackup, 'metadata'>,
   from: string,
@@ -79,14 +89,19 @@ function accessBlocker(
 }
 
 export interface BlockingRules {
-  /** Whether the cluster or backup that is waited for allows a namespace. */
+  /** Whether the cluster or backup in question allows a namespace. */
   isAllowed: (namespace: string) => boolean
-  /** Keys that sign our Jobs (signature.ts). */
+  /** Keys that sign our Jobs (job-signature.ts). */
   jobKeys: readonly string[]
   now: Date
 }
 
-/** Whether others wait for this Job. */
+/**
+ * Whether this Job blocks others. A namespace that may not use a cluster or a backup must not delay
+ * those that may: a Job there counts only if this operator created it, and during its deletion only
+ * for as long as its pods may take to stop. Labels prove nothing, and a finalizer or `spec.suspend`
+ * can keep a Job unfinished forever.
+ */
 export function isBlockingJob(job: Job, { isAllowed, jobKeys, now }: BlockingRules): boolean {
   if (!isUnfinished(job)) return false
   if (isAllowed(job.metadata.namespace ?? '')) return true
@@ -105,7 +120,10 @@ export function isNamespaceWatched(
   return namespaces.length === 0 || namespaces.includes(namespace)
 }
 
-/** What is said of something in a namespace that is not served: nobody here can read or call it. */
+/**
+ * Message about an object in a namespace that is not watched: this installation can neither read
+ * nor call it.
+ */
 export function namespaceNotWatched(label: string): string {
   return `${label} is in a namespace that this operator does not serve`
 }

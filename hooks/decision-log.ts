@@ -1,7 +1,8 @@
 /**
- * The service's log of its decisions: why a resource waits, is retried, is refused or has failed. It is
- * derived in one place, from the difference between the status that a hook was shown and the one it
- * answers, so no kind can forget it. A line is written when something begins or changes, never per pass.
+ * Logs the service's decisions: why a resource waits, is retried, is rejected or has failed. The
+ * log is derived in one place, from the difference between the status in the request and the status
+ * in the answer, so it covers every kind. A line is written when something begins or changes, not
+ * on every sync.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { KubernetesError } from '../crds/contract/errors.ts'
@@ -11,7 +12,7 @@ import { KSTATUS_TYPES } from './conditions.ts'
 import { RetryLater, type Child, type Desired, type HookRequest } from './protocol.ts'
 import type { AnyParent } from './kind-hooks.ts'
 
-/** Whose call it was: a resource, or only the route when the body could not be read. */
+/** The subject of a call: a resource, or only the route if the body could not be read. */
 export interface Caller {
   kind: string
   hook: string
@@ -26,7 +27,7 @@ export function hookCaller({ kind, metadata }: AnyParent, hook: string): Caller 
 }
 
 interface LogEntry {
-  /** What the line is about; a line about the same thing with the same text is not repeated. */
+  /** What the line is about; the same text about the same topic is not repeated. */
   topic: string
   level: 'info' | 'warn' | 'error'
   fields: object
@@ -39,27 +40,30 @@ interface Status {
   conditions?: Condition[]
 }
 
-/** Resources whose lines are remembered: those whose status is in transit and those that fail. */
+/**
+ * Number of resources whose lines are remembered: those with an unconfirmed status and those that
+ * fail.
+ */
 const MAX_REMEMBERED = 10_000
-/** The status and the Job's log have the whole text. */
+/** The status and the Job's log have the full text. */
 const MAX_ERROR = 4096
-/** Messages under these reasons count what is done: only their begin is logged. */
+/** Messages of these reasons count progress: only the first one is logged. */
 const PROGRESS = /Running$|^Purging$/
-/** Reasons of work that goes on: nothing is waited for. */
+/** Reasons of work in progress: nothing blocks it. */
 const IN_PROGRESS = /(Running|Starting)$|^(HelmReleaseApplied|Purging|Reconciling|Uninstalling)$/
 /** Children whose creation starts work. */
 const WORK_KINDS = new Set(['Job', 'VecBackup'])
 
 export class DecisionLog {
   readonly #log: FastifyBaseLogger
-  /** By uid or route, then by subject: the text that was logged last. */
+  /** By uid or route, then by topic: the text that was logged last. */
   readonly #lastLogged = new Map<string, ReadonlyMap<string, string>>()
 
   constructor(log: FastifyBaseLogger) {
     this.#log = log
   }
 
-  /** A decision that leaves: what changed since the status that the hook was shown. */
+  /** Logs a decision that is sent: what changed since the status in the request. */
   recordDecision(request: HookRequest<AnyParent>, desired: Desired<unknown>, caller: Caller): void {
     this.recordSuccess(caller)
     const key = callerKey(caller)
@@ -75,7 +79,7 @@ export class DecisionLog {
     this.#store(key, desired.finalized === true ? new Map() : next)
   }
 
-  /** A hook answered: a retry that was logged has come to its end. */
+  /** Logs that a hook succeeded after a logged failure, which ends the retries. */
   recordSuccess(caller: Caller): void {
     this.#lastLogged.delete(routeKey(caller))
     const key = callerKey(caller)
@@ -86,11 +90,11 @@ export class DecisionLog {
     this.#store(key, new Map([...previous].filter(([subject]) => subject !== topic)))
   }
 
-  /** A hook did not answer: why, and for a defect its stack. */
+  /** Logs that a hook failed: the reason, and for a defect its stack. */
   recordFailure(caller: Caller, error: Error & { statusCode?: number }, reason: string): void {
     const key = callerKey(caller)
     const previous = this.#lastLogged.get(key) ?? new Map<string, string>()
-    // A number, such as a port, makes no other failure.
+    // A different number, such as a port, is not a different failure.
     const text = `${error.name}: ${reason}`.replaceAll(/\d+/g, '#')
     if (previous.get(errorTopic(caller)) === text) return
     this.#store(key, new Map([...previous, [errorTopic(caller), text]]))
@@ -111,7 +115,10 @@ export class DecisionLog {
   }
 }
 
-/** Neither an expected answer of the API nor one that has a status of its own. */
+/**
+ * Whether the error is neither an expected response of the API nor one with an HTTP status of its
+ * own.
+ */
 export function isDefect(error: Error & { statusCode?: number }): boolean {
   if (error instanceof RetryLater || error instanceof KubernetesError) return false
   return (error.statusCode ?? 500) === 500
@@ -154,20 +161,20 @@ function logEntries(
 }
 
 function deduplicationKey({ message, fields }: LogEntry): string {
-  // An Error has no JSON; and a number, such as a port, makes no other failure.
+  // An Error has no JSON form; a different number, such as a port, is not a different failure.
   const replacer = (_: string, value: unknown) =>
     value instanceof Error ? String(value).replaceAll(/\d+/g, '#') : value
   return JSON.stringify([message, fields], replacer)
 }
 
-/** What a pass in the background threw and nobody expects; the condition has the rest. */
+/** Unexpected errors of a background task; the condition has the rest. */
 function failureEntries({ failure }: Desired<unknown>): LogEntry[] {
   if (failure === undefined || isExpected(failure.error)) return []
   const { error: err } = failure
   return [{ topic: 'pass', level: 'error', message: 'pass failed', fields: { err } }]
 }
 
-/** Reasons that the decision itself has a Warning for. */
+/** Reasons for which the decision itself has a Warning. */
 function warnings({ events = [] }: Desired<unknown>): ReadonlySet<string> {
   return new Set(events.filter(({ type }) => type === 'Warning').map(({ reason }) => reason))
 }
@@ -211,7 +218,9 @@ function hasChanged(parent: AnyParent, { type, status, reason, message }: Condit
 
 const WARNING_MESSAGES = new Set(['failed', 'refused'])
 
-/** What the conditions for tools make of this reason (kstatus.ts). */
+/**
+ * The log message for this reason, by the conditions for tools (`withKstatus` in conditions.ts).
+ */
 function messageFor(
   { conditions = [], phase }: Status,
   reason: string,
@@ -233,7 +242,7 @@ function errorField({ status: previous }: AnyParent, { error }: Status, message:
   return isReported ? {} : { error: error.slice(0, MAX_ERROR) }
 }
 
-/** A phase that changed though no condition did. */
+/** A phase change without a change of a condition. */
 function phaseEntries(
   { status: previous }: AnyParent,
   status: Status,
@@ -245,7 +254,7 @@ function phaseEntries(
   return [{ topic: 'phase', level: 'info', message: 'phase changed', fields }]
 }
 
-/** Warnings that no condition of this decision says. */
+/** Warnings that no condition of this decision reports. */
 function eventEntries({ events = [] }: Desired<unknown>, conditions: LogEntry[]): LogEntry[] {
   const reported = new Set(conditions.map(({ fields }) => (fields as { reason?: string }).reason))
   return events

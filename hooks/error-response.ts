@@ -1,4 +1,4 @@
-/** What a hook call that failed is answered, and whose call it was. */
+/** Maps the error of a failed hook call to an HTTP response, and identifies the caller. */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { FastifyError, FastifyRequest } from 'fastify'
@@ -7,7 +7,7 @@ import { RESOURCES } from '../crds/crd.ts'
 import { isDefect, type Caller } from './decision-log.ts'
 import { RetryLater } from './protocol.ts'
 
-/** An API server that is too busy for us is given this much time. */
+/** Delay after the API server throttles us. */
 const BUSY_RETRY_SECONDS = 10
 const MAX_REASON = 300
 
@@ -15,7 +15,10 @@ export interface ErrorResponse {
   code: number
   /** For the log. */
   reason: string
-  /** For Metacontroller, which copies it into its log and into an Event on the parent: one short line. */
+  /**
+   * For Metacontroller, which copies it into its log and into an Event on the parent: one short
+   * line.
+   */
   publicMessage: string
   retryAfterSeconds?: number
 }
@@ -25,7 +28,7 @@ export function errorResponse(error: FastifyError): ErrorResponse {
   return { code, reason, publicMessage: isDefect(error) ? redactedMessage(error) : reason, ...rest }
 }
 
-/** Of a call whose body may not have been checked; undefined for a route that is not ours. */
+/** The caller, if its body may not have been validated; undefined for an unknown route. */
 export function failedCaller({ is404, routeOptions, body }: FastifyRequest): Caller | undefined {
   if (is404) return undefined
   const [, plural = '', hook = ''] = (routeOptions.url ?? '').split('/')
@@ -40,7 +43,8 @@ function responseTo(error: FastifyError): Omit<ErrorResponse, 'publicMessage'> {
   if (error instanceof RetryLater) {
     return { code: 429, reason: error.message, retryAfterSeconds: error.seconds }
   }
-  // The API server asks for patience. So do we: of a 429 Metacontroller makes no error and no Event.
+  // The API server throttles us (429). Return 429 as well: Metacontroller does not turn a 429 into
+  // an error or an Event.
   if (error instanceof KubernetesError && error.status === 429) {
     return {
       code: 429,
@@ -57,7 +61,9 @@ function responseTo(error: FastifyError): Omit<ErrorResponse, 'publicMessage'> {
   return { code, reason: error.message.slice(0, MAX_REASON) }
 }
 
-/** Nothing of a defect but that it happened: its message may hold anything. */
+/**
+ * Reports of a defect only that it happened: its message may contain anything, secrets included.
+ */
 function redactedMessage({ name }: Error): string {
   return `internal error: ${name}; the log of the service has it`
 }

@@ -1,4 +1,7 @@
-/** Events about a resource. Their names are derived, so that a repeated pass writes none twice. */
+/**
+ * Events on a resource. Their names are derived from their content, so that a repeated sync writes
+ * none twice.
+ */
 import { shortHash } from '../crds/contract/names.ts'
 import type { KubernetesEvent } from '../crds/kubernetes.ts'
 import { timestamp } from './conditions.ts'
@@ -9,12 +12,12 @@ export interface InvolvedObject {
   metadata: { name: string; namespace: string; uid: string }
 }
 
-/** An Event shows no more than this; the whole text is in the Job's log. */
+/** Maximum length of an Event's message; the Job's log has the full text. */
 const MAX_MESSAGE = 1000
 
 /**
- * An Event on a resource. `transition` says which occurrence it is (a run, a generation): the same
- * one gives the same name, and the API answers a repeat with AlreadyExists.
+ * An Event on a resource. `transition` identifies the occurrence (a run, a generation): the same
+ * transition gives the same name, and the API server answers a duplicate with AlreadyExists.
  */
 export function newEvent(
   { apiVersion, kind, metadata }: InvolvedObject,
@@ -38,7 +41,7 @@ export interface ConditionReason {
   message: string
 }
 
-/** What happens at most once in the life of a resource. */
+/** An Event that occurs at most once in the life of a resource. */
 export function normalEvent(
   target: InvolvedObject,
   event: ConditionReason,
@@ -47,7 +50,7 @@ export function normalEvent(
   return newEvent(target, { type: 'Normal', ...event, transition: 'once' }, now)
 }
 
-/** A trouble, told anew when its words are others. */
+/** A warning, emitted again if its message changes. */
 export function warningEvent(
   target: InvolvedObject,
   { reason, message }: ConditionReason,

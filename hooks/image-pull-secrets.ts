@@ -1,7 +1,8 @@
 /**
- * The image pull Secrets of the installation. A Job runs in the namespace of its resource, where nobody
- * else puts them: each is copied for the Job as other Secrets are (copies.ts). No decision of a room
- * depends on them, so this stands around the rooms.
+ * The image pull Secrets of the installation. A Job runs in the namespace of its resource, which
+ * does not have them, so each is copied for the Job as other Secrets are
+ * (data-job/secret-copies.ts). No decision of a kind depends on them, so this module wraps the
+ * hooks.
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { Job, Secret } from '../crds/kubernetes.ts'
@@ -21,14 +22,18 @@ import { isSigned } from './job-signature.ts'
 export interface ImagePullSecretPorts extends SecretCopyPorts {
   /** A Secret of the operator's own namespace, at most 60 s old. */
   pullSecret(name: string): Promise<Secret | undefined>
-  /** A warning in the log of the service. */
+  /** Logs a warning of the service. */
   warn(error: Error, message: string): void
 }
 
-/** The room, with the copies that its Jobs need made before it decides; others stay as they are. */
+/**
+ * Wraps the hooks: writes the copies that the Jobs need before the decision; kinds without Jobs are
+ * unchanged.
+ */
 export function withImagePullSecrets(kindHooks: KindHooks, ports: ImagePullSecretPorts): KindHooks {
   if (!kindHooks.childKinds.includes(JOB_KIND)) return kindHooks
-  // By parent, the Jobs shown that have ended and whose copies are gone: each is cleaned up once.
+  // Per parent, the observed Jobs that have finished and whose copies are deleted: each is cleaned
+  // up once.
   const cleaned = new Map<string, Set<string>>()
   const withSyncedCopies =
     (decide: KindHooks['sync']): KindHooks['sync'] =>
@@ -53,7 +58,7 @@ export function withImagePullSecrets(kindHooks: KindHooks, ports: ImagePullSecre
 
 const JOB_KIND = 'Job.batch/v1'
 
-/** Which of the Jobs have ended and left no copy behind. */
+/** Returns the Jobs that have finished and have no copies left. */
 async function syncCopies(
   jobs: Job[],
   { names, keys }: { names: readonly string[]; keys: readonly string[] },
@@ -84,7 +89,7 @@ async function createCopies(
     for (const copy of secretCopiesToWrite(sources, copies, job)) await ports.writeSecretCopy(copy)
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
-    // The node may have the image. A Job whose image cannot be pulled tells so itself.
+    // The node may have the image already. A Job whose image cannot be pulled reports that itself.
     ports.warn(error, 'an image pull Secret could not be copied')
   }
 }
@@ -98,7 +103,7 @@ function pullSecretSource(name: string, secret: Secret | undefined): CopySource[
   if (secret === undefined) return []
   const { data = {}, type } = secret
   const keys = Object.keys(data)
-  // The kubelet looks at the type.
+  // The kubelet checks the type.
   return [
     { credential: pullSecretCredential(name), keys, secret, ...(type !== undefined && { type }) },
   ]

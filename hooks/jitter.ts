@@ -1,7 +1,7 @@
-/** What spreads the passes over a thousand collections that were all seen at once. */
+/** Spreads the reconciles of a thousand collections that were first observed at the same time. */
 import { shortHash } from '../crds/contract/names.ts'
 
-/** A number from 0 to 1 that is the resource's own. */
+/** Returns a number from 0 to 1, constant per resource. */
 export function jitterOf(uid: string): number {
   return Number.parseInt(shortHash(uid).slice(0, 8), 16) / 2 ** 32
 }

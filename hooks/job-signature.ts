@@ -1,7 +1,8 @@
 /**
- * Proof that this operator created a Job. Whoever may create Jobs in a namespace can copy the labels of
- * ours, and Metacontroller adopts such a Job as a child; the signature cannot be made without the key
- * of the installation. It covers the identity of the Job, not its pods, which admission may change.
+ * Proves that this operator created a Job. A user who may create Jobs in a namespace can copy our
+ * labels, and Metacontroller adopts the Job as a child; the signature cannot be made without the
+ * key of the installation. It covers the identity of the Job, not its pods, which admission may
+ * change.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Job } from '../crds/kubernetes.ts'
@@ -10,16 +11,16 @@ import { ANNOTATIONS, LABELS } from '../crds/contract/names.ts'
 export interface JobIdentity {
   namespace: string
   name: string
-  /** Uid of the resource it works for. */
+  /** Uid of the resource that the Job belongs to. */
   parentUid: string
 }
 
-/** Hex HMAC-SHA256 with the first key; of the empty key where hooks need no token. */
+/** Returns the hex HMAC-SHA256 with the first key; with the empty key if hooks need no token. */
 export function signJob(job: JobIdentity, keys: readonly string[]): string {
   return hmac(job, keys[0] ?? '').toString('hex')
 }
 
-/** Whether the Job carries a signature made with one of the keys, for this very Job. */
+/** Whether the Job has a signature by one of the keys for exactly this Job. */
 export function isSigned({ metadata }: Job, keys: readonly string[]): boolean {
   const actual = Buffer.from(metadata.annotations?.[ANNOTATIONS.signature] ?? '', 'hex')
   const identity = {

@@ -1,4 +1,4 @@
-/** Jobs: how one is made, how one is kept, and how to tell in which state it is. */
+/** Jobs: how they are created, retained for their logs and deleted, and how their state is read. */
 import { encodePlan, JOB_ENV } from '../crds/contract/job.ts'
 import {
   ANNOTATIONS,
@@ -13,31 +13,36 @@ import { secondsSince } from './conditions.ts'
 import { signJob } from './job-signature.ts'
 import type { Child, Context, Desired, JobResources, PrunedChild, Settings } from './protocol.ts'
 
-/** Where a Secret is mounted for a Job, one folder per credential. */
+/** Mount path of Secrets in a Job, one folder per credential. */
 const CREDENTIALS_DIRECTORY = '/var/run/vec'
-/** helm needs some time to mark its release as failed. */
+/** helm needs time to mark its release as failed. */
 const GRACE_SECONDS = 60
 const BACKOFF_LIMIT = 6
 const USER_ID = 1000
 
 export interface JobOptions {
-  /** Command of the companion CLI: `<kind> <verb>`. */
+  /** Command of the job image: `<kind> <verb>`. */
   kind: string
   verb: string
   plan: { namespace: string; name: string; uid: string; run: number; hash: string }
-  /** Field that makes the plan large, for the message when it is too large. */
+  /** Field that makes the plan large, named in the error if the plan is too large. */
   largeField: string
   serviceAccount: string
   resources: JobResources
-  /** Helm release it works on. */
+  /** Helm release that the Job changes. */
   release?: string
-  /** Secrets to mount, by the name of the credential; one that is missing is an empty folder. */
+  /** Secrets to mount, by credential name; a missing Secret is an empty folder. */
   credentials: Record<string, string>
-  /** Credentials of another namespace: the service copies them once the Job exists, its pods wait. */
+  /**
+   * Credentials of another namespace: the service copies them once the Job exists, and its pods
+   * wait for them.
+   */
   secretCopies?: readonly string[]
 }
 
-/** A new Job. The image, the plan and the account are all it has from us. */
+/**
+ * Builds a new Job. The image, the plan and the ServiceAccount are all that the operator gives it.
+ */
 export function newJob(options: JobOptions, settings: Settings): Child {
   const { kind, verb, plan, release } = options
   const name = jobName(kind, verb, plan.uid, plan.run)
@@ -68,9 +73,9 @@ export function newJob(options: JobOptions, settings: Settings): Child {
       backoffLimit: BACKOFF_LIMIT,
       podFailurePolicy: {
         rules: [
-          // An attempt that is over and reported is not tried again by the Job controller.
+          // The Job controller does not retry an attempt that failed and was reported.
           { action: 'FailJob', onExitCodes: { containerName: kind, operator: 'In', values: [1] } },
-          // A drained node costs no attempt.
+          // A node drain does not count as an attempt.
           { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
         ],
       },
@@ -85,7 +90,7 @@ function podSpec(options: JobOptions, settings: Settings) {
   const volumes = [
     ...Object.entries(options.credentials).map(([name, secretName]) => ({
       name,
-      // Optional: a Secret that went away must not keep the pod from starting and saying so.
+      // Optional: the pod must start and report a deleted Secret.
       secret: { secretName, optional: true },
     })),
     ...(options.secretCopies ?? []).map((name) => ({
@@ -146,9 +151,10 @@ function environment({ plan, largeField }: JobOptions, { logLevel, logFormat }: 
   return [
     { name: JOB_ENV.plan, value: encodePlan(plan, largeField) },
     field(JOB_ENV.podUid, 'metadata.uid'),
-    // The older of the two labels: Kubernetes 1.26 has no other, and newer ones still set it.
+    // The older of the two labels: Kubernetes 1.26 has no other, and newer versions still set it.
     field(JOB_ENV.jobUid, "metadata.labels['controller-uid']"),
-    // What streams passes through young space and malloc: kept small, a Job of any size stays small.
+    // Streamed data passes through young space and malloc: with both limited, memory does not grow
+    // with the data.
     { name: 'NODE_OPTIONS', value: '--use-system-ca --max-semi-space-size=1' },
     { name: 'MALLOC_ARENA_MAX', value: '2' },
     { name: 'LOG_LEVEL', value: logLevel },
@@ -160,8 +166,8 @@ function environment({ plan, largeField }: JobOptions, { logLevel, logFormat }: 
 }
 
 /**
- * An observed child that stays as it is. Only its identity is returned: an observed child is never
- * created or, under OnDelete, changed, and what was observed may hold nulls.
+ * An unchanged observed child. Only its identity is returned: an observed child is never created
+ * or, under OnDelete, changed, and the observed object may contain nulls.
  */
 export function unchanged({ apiVersion, kind, metadata }: AnyObject): Child {
   const { name, namespace } = metadata
@@ -169,8 +175,8 @@ export function unchanged({ apiVersion, kind, metadata }: AnyObject): Child {
 }
 
 /**
- * The children of an answer: every one that was observed stays as it is, but what is dropped, and of
- * those to be made, the ones that are not there.
+ * The children of an answer: every observed child except the pruned ones, unchanged, and of those
+ * to create, the ones that do not exist yet.
  */
 export function childrenAfter(
   children: AnyObject[],
@@ -182,24 +188,26 @@ export function childrenAfter(
   return [...remaining, ...created.filter((child) => !remainingIds.has(childId(child)))]
 }
 
-/** The Jobs that are to be deleted: those that have not ended and are not on their way out. */
+/** The Jobs to delete: those that are unfinished and not being deleted already. */
 export function jobsToDelete(jobs: Job[]): NonNullable<Desired<unknown>['deleteJobs']> {
   return jobs
     .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
     .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
 }
 
-/** A Job runs until it is gone or has ended; while it is being deleted its pods may still work. */
+/**
+ * A Job is unfinished until it is finished or gone; its pods may still work during its deletion.
+ */
 export function isUnfinished(job: Job): boolean {
   return finishedCondition(job) === undefined
 }
 
-/** n of a Job's name `<kind>-<verb>-<hash>-<n>`. */
+/** n in a Job's name `<kind>-<verb>-<hash>-<n>`. */
 export function runNumber({ metadata }: Pick<Job, 'metadata'>): number {
   return Number(metadata.name.slice(metadata.name.lastIndexOf('-') + 1))
 }
 
-/** Number for the next Job: above that of every Job that is there, and of the last that reported. */
+/** Number of the next Job: above that of every existing Job and of the last one that reported. */
 export function nextRunNumber(jobs: Job[], reportedRun: number | undefined): number {
   return 1 + Math.max(0, reportedRun ?? 0, ...jobs.map(runNumber))
 }
@@ -208,14 +216,14 @@ export function latestJob(jobs: Job[]): Job | undefined {
   return jobs.toSorted((a, b) => runNumber(b) - runNumber(a))[0]
 }
 
-/** Hash of the plan a Job was made with. */
+/** Hash of the plan that a Job was created with. */
 export function planHash({ metadata }: Job): string | undefined {
   return metadata.annotations?.[ANNOTATIONS.plan]
 }
 
 /**
- * Image the Job was created with. Admission may rewrite that of the pods (a mirror, a digest), so only
- * Jobs of releases that did not record it are judged by their pods.
+ * Image that the Job was created with. Admission may rewrite the image of the pods (a mirror, a
+ * digest), so the pod template is used only for Jobs of releases that did not record it.
  */
 export function jobImage(job: Job): string | undefined {
   return (
@@ -227,10 +235,13 @@ function childId({ kind, metadata }: AnyObject | Child): string {
   return `${kind}/${metadata.name}`
 }
 
-/** So many runs of each outcome stay readable. */
+/** Number of finished runs retained per outcome. */
 const MAX_RETAINED_RUNS = 3
 
-/** The Jobs to drop: each has ended, its result is in the parent's status, and its time is over. */
+/**
+ * The Jobs to prune: each is finished, its result is recorded in the parent's status, and it is
+ * expired or beyond the limit. Until then it is retained for its log.
+ */
 export function expiredJobs(
   jobs: Job[],
   isRecorded: (job: Job) => boolean,
@@ -241,7 +252,7 @@ export function expiredJobs(
     ...jobsBeyondLimit(recorded, 'Failed'),
     ...jobsBeyondLimit(recorded, 'Complete'),
   ])
-  // Of one that has not ended, or not said when, nobody knows how old it is.
+  // The age of a Job that is unfinished, or has no finish time, is unknown.
   const isExpired = (job: Job) =>
     secondsSince(finishedCondition(job)?.lastTransitionTime ?? '', now) > settings.historySeconds
   return recorded
@@ -253,7 +264,7 @@ export function expiredJobs(
     }))
 }
 
-/** All but the newest that ended so. */
+/** All but the newest Jobs with this outcome. */
 function jobsBeyondLimit(jobs: Job[], outcome: 'Complete' | 'Failed'): Job[] {
   return jobs
     .filter((job) => finishedCondition(job)?.type === outcome)

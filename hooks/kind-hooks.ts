@@ -1,4 +1,4 @@
-/** A room: the hooks of one kind, seen by the server without its types. */
+/** The hooks of one kind, as the server sees them: without the types of the kind. */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { lenientSchema, lenientFields } from './lenient-schema.ts'
 import { ObjectMeta, type Condition } from '../crds/schema.ts'
@@ -10,7 +10,7 @@ import {
   type RelatedRule,
 } from './protocol.ts'
 
-/** The parts of crds/<kind>.ts a room is built on. */
+/** The parts of crds/<kind>.ts that the hooks of a kind are built on. */
 interface KindDefinition<Parent extends TSchema> {
   kind: string
   plural: string
@@ -21,18 +21,18 @@ interface KindDefinition<Parent extends TSchema> {
 
 interface HooksSpec<Parent extends TSchema, Status> {
   resource: KindDefinition<Parent>
-  /** Kinds the CompositeController declares as children, as `Kind.group/version`. */
+  /** Kinds that the CompositeController declares as children, as `Kind.group/version`. */
   childKinds: readonly string[]
-  /** Which other objects this kind must be shown; sees nothing but the parent. */
+  /** Returns the related objects that this kind needs; reads only the parent. */
   customize(parent: Static<Parent>): RelatedRule[]
   sync(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
   /** Fields of the spec that its deletion reads. */
   finalizeReads: readonly (keyof Spec<Parent>)[]
-  /** Absent where deletion leaves nothing to clean up. */
+  /** Absent if deletion leaves nothing to clean up. */
   finalize?(request: HookRequest<Static<Parent>>, context: Context): Promise<Desired<Status>>
 }
 
-/** What every parent has, whatever its kind. */
+/** The fields of every parent, whatever its kind. */
 export interface AnyParent {
   kind: string
   metadata: {
@@ -60,8 +60,8 @@ export interface KindHooks {
   request: TObject
   parent: TSchema
   /**
-   * A resource that is being deleted: no more of it must be valid than its deletion reads. It may have been
-   * admitted by an older schema, and nobody can change an immutable spec.
+   * A resource that is being deleted: only the fields that its deletion reads must be valid. An
+   * older schema may have admitted it, and an immutable spec cannot be changed.
    */
   deletedParent: TSchema
   customize(parent: unknown): RelatedRule[]
@@ -70,8 +70,8 @@ export interface KindHooks {
 }
 
 /**
- * Forgets the types of a room. The server checks each request against `request` before it calls,
- * so what a room takes for its own type has been checked where the JSON arrived.
+ * Removes the types of a kind. The server checks each request against `request` before it calls a
+ * hook, so the parent that a hook receives was validated when the JSON arrived.
  */
 export function kindHooks<Parent extends TSchema, Status>(
   hooks: HooksSpec<Parent, Status>,

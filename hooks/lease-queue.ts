@@ -1,8 +1,8 @@
 /**
- * Who waits for the work on a cluster, first come first served: in an annotation of the Lease `backup`,
- * which every backup, restore and helm run needs. A waiter renews its entry whenever it looks, so one that
- * does not look any more soon counts no longer. The queue never lets anybody in: it only keeps those who
- * came later from taking a free Lease.
+ * The queue for the work on a cluster, first come, first served. It is stored in an annotation of
+ * the Lease `backup`, which every backup, restore and helm run needs. A waiter renews its entry on
+ * each sync; an entry that is not renewed soon expires. The queue never grants a Lease: it only
+ * keeps later claimants from acquiring a free one.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -18,25 +18,28 @@ import { secondsSince } from './conditions.ts'
 
 const Entry = Type.Object({
   holder: Type.String({ maxLength: 512 }),
-  /** When it last looked. */
+  /** Time of the last renewal. */
   seen: Type.String({ maxLength: 32 }),
 })
 type Entry = Static<typeof Entry>
 
-/** In the order in which they came. */
+/** In order of arrival. */
 const Entries = Type.Array(Entry, { maxItems: 200 })
 
-/** Who comes when so many wait is not noted, and takes nothing before them. */
+/**
+ * A claimant that arrives when the queue is full is not recorded, and acquires nothing before the
+ * waiters.
+ */
 const MAX_WAITERS = 50
-/** An entry that is younger is not written again: each write makes those of others at that moment fail. */
+/** Entries younger than this are not renewed: each write makes concurrent writes of others fail. */
 const RENEW_SECONDS = 75
 
-/** The first one that still waits; undefined when nobody does. */
+/** The first active waiter; undefined if there is none. */
 export function firstWaiter(lease: Lease | undefined, now: Date): LeaseHolder | undefined {
   return activeWaiters(lease, now)[0]
 }
 
-/** The first one besides the claimant. */
+/** The first active waiter other than the claimant. */
 export function otherWaiter(
   lease: Lease | undefined,
   claimant: LeaseHolder,
@@ -45,7 +48,9 @@ export function otherWaiter(
   return activeWaiters(lease, now).find(({ uid }) => uid !== claimant.uid)
 }
 
-/** The Lease with the claimant in the queue; undefined where it is there and was renewed lately. */
+/**
+ * The Lease with the claimant in the queue; undefined if its entry exists and was renewed recently.
+ */
 export function enqueued(lease: Lease, claimant: LeaseHolder, now: Date): Lease | undefined {
   const entries = freshEntries(lease, now)
   const index = entries.findIndex((entry) => belongsTo(entry, claimant))
@@ -65,7 +70,7 @@ export function requeued(lease: Lease, claimant: LeaseHolder, now: Date): Lease 
   ])
 }
 
-/** The annotation for whoever takes the Lease: those who wait besides it. */
+/** The annotation for a claimant that acquires the Lease: the waiters except itself. */
 export function waitersWithout(
   lease: Lease | undefined,
   claimant: LeaseHolder,
@@ -74,7 +79,7 @@ export function waitersWithout(
   return others.length === 0 ? undefined : { [ANNOTATIONS.waiters]: JSON.stringify(others) }
 }
 
-/** A Lease that is given back goes on existing while somebody may wait in it. */
+/** A released Lease is not deleted while another resource may be waiting in its queue. */
 export function hasOtherWaiters(lease: Lease, claimant: LeaseHolder): boolean {
   return waitersWithout(lease, claimant) !== undefined
 }
@@ -89,7 +94,9 @@ function freshEntries(lease: Lease | undefined, now: Date): Entry[] {
   )
 }
 
-/** Whoever may write Leases can write there: what does not read is no queue. */
+/**
+ * Users who may write Leases can write this annotation: an invalid value counts as an empty queue.
+ */
 function readEntries(lease: Lease | undefined): Entry[] {
   const text = lease?.metadata.annotations?.[ANNOTATIONS.waiters]
   if (text === undefined) return []

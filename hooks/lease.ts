@@ -1,8 +1,9 @@
 /**
- * Leases: who may work on a cluster. Two per VecCluster, in its namespace and owned by it: `write` (a
- * restore) and `backup` (a backup, a restore or a helm run). A holder holds while it has a Job that has
- * not ended: only a resource that is deleted, and its Jobs with it, gives them back explicitly. A hold that
- * led to no Job ends after LEASE_SECONDS, and its holder goes behind those who wait (lease-queue.ts).
+ * Leases: which resource may work on a cluster. Each VecCluster has two in its namespace, owned by
+ * it: `write` (a restore) and `backup` (a backup, a restore or a helm run). A holder keeps a Lease
+ * while it has an unfinished Job; only a resource that is deleted, and its Jobs with it, releases
+ * its Leases explicitly. A Lease whose holder started no Job expires after LEASE_DURATION_SECONDS,
+ * and the holder is placed behind the waiters (lease-queue.ts).
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
 import { LEASE_DURATION_SECONDS, LEASE_MARGIN_SECONDS } from '../crds/contract/limits.ts'
@@ -29,24 +30,26 @@ import {
 export type LeaseKind = 'write' | 'backup'
 
 export interface LeasePorts {
-  /** Read live; undefined when there is none. */
+  /** Read live; undefined if it does not exist. */
   lease(namespace: string, name: string): Promise<Lease | undefined>
-  /** Jobs that carry the label of this parent, read live. */
+  /** Jobs with the label of this parent, read live. */
   jobsOf(namespace: string, parentUid: string): Promise<Job[]>
   /**
-   * Replaces the Lease of exactly this resourceVersion, or makes it where it has none. False when
-   * somebody was quicker, or there is no such Lease any more.
+   * Replaces the Lease of exactly this resourceVersion, or creates it if it has none. False if
+   * another writer was faster or the Lease no longer exists.
    */
   writeLease(lease: Lease): Promise<boolean>
-  /** Deletes the Lease of exactly this uid and resourceVersion; false when it is another by now. */
+  /** Deletes the Lease of exactly this uid and resourceVersion; false if it has changed since. */
   deleteLease(lease: Lease): Promise<boolean>
 }
 
-/** A Lease as it was read, and then the Jobs of its holder, as far as they belong to this hold. */
+/**
+ * A Lease as it was read, and the Jobs of its holder, read after it and only those of this hold.
+ */
 export interface ObservedLease {
   kind: LeaseKind
   lease?: Lease
-  /** Absent when they could not be listed: then the Lease counts as held. */
+  /** Absent if they could not be listed: the Lease then counts as held. */
   jobs?: Job[]
 }
 
@@ -55,20 +58,20 @@ export interface LeaseWrite {
   lease: Lease
 }
 
-/** The VecCluster as it lives now, which owns its Leases. */
+/** The live VecCluster, which owns its Leases. */
 interface LeasedCluster {
   metadata: { namespace: string; name: string; uid: string }
 }
 
 export type Claim =
-  /** All of them are held, and long enough for a Job to be made. */
+  /** All of them are held, and for long enough to create a Job. */
   | { state: 'held' }
-  /** Nothing stands in the way. What is written now is seen by the next pass. */
+  /** Nothing blocks the claim. The next sync observes what is written now. */
   | { state: 'taking'; writes: LeaseWrite[] }
-  /** Somebody else holds one of them; what is held without a Job is given back. */
+  /** Another resource holds one of them; Leases held without a Job are released. */
   | { state: 'waiting'; holder: LeaseHolder; writes: LeaseWrite[] }
 
-/** Reads the Lease first and the Jobs after it: a Job made in between is then seen. */
+/** Reads the Lease before the Jobs, so that a Job created in between is observed. */
 export async function readLease(
   { namespace, name }: { namespace: string; name: string },
   kind: LeaseKind,
@@ -89,12 +92,14 @@ export async function readLease(
     }
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
-    // Whoever could not be asked may well be at work.
+    // A holder whose Jobs could not be listed may be working.
     return { kind, lease }
   }
 }
 
-/** Who holds a cluster's Lease at this moment, for people; undefined when nobody does. */
+/**
+ * Name of the holder of a cluster's Lease at this moment, for messages; undefined if it is free.
+ */
 export async function currentHolder(
   cluster: { namespace: string; name: string },
   kind: LeaseKind,
@@ -105,30 +110,33 @@ export async function currentHolder(
   return holder && formatHolderName(holder)
 }
 
-/** Who holds the Lease; undefined when it is free, whatever stands in it. */
+/** The holder of the Lease; undefined if the Lease is free, even if it names a holder. */
 export function holderOf({ lease, jobs }: ObservedLease, now: Date): LeaseHolder | undefined {
   const holder = lease && readLeaseHolder(lease)
   if (jobs === undefined || jobs.some(isUnfinished)) return holder
-  // Before its first Job: one that has ended is the end of the hold.
+  // Applies before the first Job of the hold only: a finished Job ends the hold.
   return jobs.length === 0 && Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS
     ? holder
     : undefined
 }
 
-/** What a claim is about. */
+/** Input of a claim. */
 export interface ClaimContext {
   cluster: LeasedCluster
   now: Date
-  /** Of a helm run: its number. Jobs of earlier runs of the VecCluster are not those of this hold. */
+  /**
+   * Run number of a helm run. Jobs of earlier runs of the VecCluster do not belong to this hold.
+   */
   run?: number
-  /** What nobody else may hold either, and is not taken. */
+  /** Leases that no other resource may hold either, and that are not acquired. */
   free?: ObservedLease[]
 }
 
 /**
- * What to do for a claimant without a Job that needs all these Leases, or none: a restore passes both,
- * `backup` first. They are taken in that order and no further than the first that fails: as every claimant
- * needs `backup`, two never hold one each and wait for one another. Who waits notes itself in the queue and gives back what it holds.
+ * Decides what to do for a claimant without a Job that needs all of these Leases or none: a restore
+ * passes both, `backup` first. They are acquired in that order, up to the first that fails. Every
+ * claimant needs `backup`, so two claimants never hold one Lease each and wait for one another. A
+ * waiting claimant enters the queue and releases the Leases that it holds.
  */
 export function claim(
   observed: ObservedLease[],
@@ -167,25 +175,25 @@ export function claim(
   }
 }
 
-/** Gives back what a claimant without a Job holds. */
+/** Releases the Leases that a claimant without a Job holds. */
 export function leaseReleases(observed: ObservedLease[], claimant: LeaseHolder): LeaseWrite[] {
   return observed.flatMap(({ lease }) =>
     isHolder(lease, claimant) ? [releaseOf(lease, claimant)] : [],
   )
 }
 
-/** A Lease with a queue is only left: deleted, it would take the queue along. */
+/** A Lease with a queue is updated, not deleted: deletion would remove the queue. */
 function releaseOf(lease: Lease, claimant: LeaseHolder): LeaseWrite {
   if (!hasOtherWaiters(lease, claimant)) return { action: 'drop', lease }
   return { action: 'take', lease: { ...lease, spec: {} } }
 }
 
-/** Every claimant needs the Lease `backup`: so its queue is that of the cluster. */
+/** Every claimant needs the Lease `backup`, so its queue is the queue of the cluster. */
 function findQueueLease(observed: ObservedLease[]): Lease | undefined {
   return observed.find(({ kind }) => kind === 'backup')?.lease
 }
 
-/** Gives back the others, and is noted in the queue. */
+/** Releases the other Leases and enters the queue. */
 function waitInQueue(observed: ObservedLease[], claimant: LeaseHolder, now: Date): LeaseWrite[] {
   const queueLease = findQueueLease(observed)
   if (queueLease === undefined || isHolder(queueLease, claimant))
@@ -197,7 +205,7 @@ function waitInQueue(observed: ObservedLease[], claimant: LeaseHolder, now: Date
   ]
 }
 
-/** Leaves the Lease to those who wait, and waits behind them. */
+/** Releases the Lease to the waiters and moves behind them. */
 function moveBehindQueue(
   observed: ObservedLease[],
   claimant: LeaseHolder,
@@ -213,7 +221,7 @@ function moveBehindQueue(
   return [...others, { action: 'take', lease }]
 }
 
-/** It was held for as long as a hold without a Job may last. */
+/** Whether it was held for as long as a hold without a Job may last. */
 function isHoldExpired(
   lease: Lease | undefined,
   claimant: LeaseHolder,
@@ -226,13 +234,15 @@ function isHoldExpired(
   )
 }
 
-/** Number of the first Job that belongs to the hold; 0: all of them do. */
+/** Number of the first Job that belongs to the hold; 0 if all of them do. */
 function firstRunOf({ metadata }: Lease): number {
   const run = Number(metadata.annotations?.[ANNOTATIONS.run] ?? 0)
   return Number.isInteger(run) ? run : 0
 }
 
-/** Makes the writes in their order; the first that fails ends it, and the next pass looks again. */
+/**
+ * Applies the writes in order and stops at the first that fails; the next sync observes the result.
+ */
 export async function writeLeases(
   writes: LeaseWrite[],
   ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
@@ -244,8 +254,9 @@ export async function writeLeases(
 }
 
 /**
- * Gives back what a resource that is going still stands in: with its Jobs gone too, it would seem to be
- * before its first. Where this fails the Lease ends by its age, so nothing waits for it.
+ * Releases the Leases that a resource under deletion holds: once its Jobs are gone, it would look
+ * like a holder that has not created its first Job. If this fails, the Lease expires, so nothing
+ * waits for it.
  */
 export async function release(
   cluster: { namespace: string; name: string },
@@ -259,36 +270,37 @@ export async function release(
       if (isHolder(lease, claimant)) await writeLeases([releaseOf(lease, claimant)], ports)
     } catch (error) {
       if (!(error instanceof KubernetesError)) throw error
-      // A resource must be able to go, whatever the API server says of its cluster's namespace.
+      // Deletion of a resource must succeed whatever the API server reports about its cluster's
+      // namespace.
     }
   }
 }
 
-/** Whether a claimant stands in a Lease, whoever may take it. */
+/** Whether a claimant is named as the holder, expired or not. */
 export function isHolder(lease: Lease | undefined, claimant: LeaseHolder): lease is Lease {
   return lease !== undefined && readLeaseHolder(lease)?.uid === claimant.uid
 }
 
-/** Seconds since the last of these was taken. */
+/** Seconds since the latest of these Leases was acquired. */
 export function secondsSinceAcquired(observed: ObservedLease[], now: Date): number {
   return Math.min(...observed.map(({ lease }) => leaseAge(lease, now)))
 }
 
-/** As messages name it. */
+/** The holder as messages name it. */
 export function formatHolderName({ kind, namespace, name }: LeaseHolder): string {
   const holder = `${kind} ${namespace}/${name}`
   return kind === 'VecCluster' ? `the helm run of ${holder}` : holder
 }
 
-/** Seconds since it was taken. */
+/** Seconds since the Lease was acquired. */
 function leaseAge(lease: Lease | undefined, now: Date): number {
   const age = secondsSince(lease?.spec?.acquireTime ?? '', now)
   return Number.isNaN(age) ? Infinity : age
 }
 
 /**
- * The claimant holds it, for this very cluster, and for long enough: a Job that appeared past the end
- * of the hold would meet that of the next holder.
+ * Whether the claimant holds the Lease for exactly this cluster and for long enough: a Job that
+ * appears after the end of the hold could overlap with the Job of the next holder.
  */
 function isSafelyHeld(
   { lease, jobs }: ObservedLease,
@@ -299,7 +311,7 @@ function isSafelyHeld(
     isHolder(lease, claimant) &&
     isOwnedBy(lease, cluster) &&
     firstRunOf(lease) === run &&
-    // One that could not be listed, or has ended meanwhile, was the Job of this hold.
+    // If the Jobs could not be listed, or one has finished meanwhile, this hold had its Job.
     jobs?.length === 0 &&
     Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
   )
@@ -317,7 +329,7 @@ function acquire(
   const { cluster } = context
   const desired = newLease(kind, claimant, context)
   if (lease === undefined) return [{ action: 'take', lease: desired }]
-  // That of a former cluster of this name is deleted with its owner, at any moment.
+  // The Lease of a former cluster of this name is deleted with its owner, at any moment.
   if (!isOwnedBy(lease, cluster)) {
     return [
       { action: 'drop', lease },
@@ -352,7 +364,7 @@ function newLease(
     },
     spec: {
       holderIdentity: formatHolderIdentity(claimant),
-      // The API wants exactly six digits of a second.
+      // The API requires exactly six fractional digits of a second.
       acquireTime: now.toISOString().replace('Z', '000Z'),
     },
   }

@@ -1,7 +1,7 @@
-/** Schemas without their limits: for resources that an older or another schema admitted. */
+/** Schemas without their limits, for resources that an older or another schema admitted. */
 import { Kind, OptionalKind, Type, type TObject, type TSchema } from '@sinclair/typebox'
 
-/** The same fields and types, whatever their values. */
+/** The same fields and types, with any value. */
 export function lenientSchema(schema: TSchema): TSchema {
   const { properties, items, patternProperties } = schema as TSchema & CompositeSchema
   switch (schema[Kind]) {
@@ -32,7 +32,7 @@ export function lenientSchema(schema: TSchema): TSchema {
   }
 }
 
-/** The named fields alone: the others may have any type, or be missing. */
+/** Only the named fields are checked: the others may have any type or be missing. */
 export function lenientFields({ properties }: TObject, names: readonly string[]): TObject {
   return Type.Object(
     Object.fromEntries(
@@ -54,7 +54,7 @@ function lenientField(field: TSchema): TSchema {
   return OptionalKind in field ? Type.Optional(lenientSchema(field)) : lenientSchema(field)
 }
 
-/** Under whatever key, with line breaks or not. */
+/** With any key, even one with line breaks. */
 function lenientRecord(values: TSchema): TSchema {
   return Type.Record(Type.String({ pattern: '^[^]*$' }), lenientSchema(values))
 }

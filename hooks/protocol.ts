@@ -1,6 +1,6 @@
 /**
- * The hook protocol: what Metacontroller sends, what a room decides, and what goes back on the wire
- * (facts: JSON contract). A room never sees HTTP.
+ * The hook protocol: what Metacontroller sends, what the hooks of a kind decide, and the JSON that
+ * is returned. The hooks of a kind never see HTTP.
  */
 import { Type, type TObject, type TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
@@ -9,7 +9,7 @@ import { AnyObject, Job, Secret, StatefulSet, type KubernetesEvent } from '../cr
 import { lenientSchema } from './lenient-schema.ts'
 import { API_VERSION } from '../crds/contract/names.ts'
 
-/** A status may be that of another release: only what would not do at all is refused. */
+/** The status may come from another release: only an unusable one is rejected. */
 const AnyStatus = Type.Optional(
   Type.Object({ conditions: Type.Optional(Type.Array(Type.Object({ type: Type.String() }))) }),
 )
@@ -22,7 +22,7 @@ function withAnyStatus({ properties }: TObject): TObject {
   })
 }
 
-/** What the rooms read more of than who it is. */
+/** Schemas of the kinds of which the hooks read more than the identity. */
 const CHECKED_SCHEMAS = {
   'Job.batch/v1': Job,
   'Secret.v1': Secret,
@@ -43,7 +43,10 @@ export const Observations = Type.Object(
 )
 export type Observations = Record<string, Record<string, AnyObject>>
 
-/** Under whatever key: the pattern of `Type.String()` lets one with a line break pass unseen. */
+/**
+ * With any key: the pattern of `Type.String()` leaves values under a key with a line break
+ * unchecked.
+ */
 function recordOf(schema: TSchema) {
   return Type.Record(Type.String({ pattern: '^[^]*$' }), schema)
 }
@@ -66,7 +69,7 @@ export interface HookRequest<Parent> {
   bytes?: number
 }
 
-/** Selects related objects by name in one namespace: the only form we use. */
+/** Selects related objects by name in one namespace, the only form that the operator uses. */
 export interface RelatedRule {
   apiVersion: string
   resource: string
@@ -74,7 +77,7 @@ export interface RelatedRule {
   names: string[]
 }
 
-/** A child as it is wanted. One that is only kept has nothing but its identity. */
+/** A desired child. An unchanged one has only its identity. */
 export interface Child {
   apiVersion: string
   kind: string
@@ -87,31 +90,31 @@ export interface Child {
   [field: string]: unknown
 }
 
-/** An observed child that is meant to be deleted, and why. */
+/** An observed child to be deleted, and the reason. */
 export interface PrunedChild {
   kind: string
   name: string
   reason: string
 }
 
-/** What a room decided: the answer, and what is to be written besides it. */
+/** A decision of the hooks of a kind: the answer and its side effects. */
 export interface Desired<Status> {
   status: Status
   children: Child[]
-  /** Every observed child that is not among the children: a child that is in neither is a defect. */
+  /** Every observed child that is not in `children`: a child that is in neither is a defect. */
   pruned?: PrunedChild[]
   resyncAfterSeconds?: number
   /** Only in finalize: nothing is left to clean up. */
   finalized?: boolean
   /** Events about this decision. */
   events?: KubernetesEvent[]
-  /** What a pass in the background threw. A defect is logged with its stack. */
+  /** Error of a background task. A defect is logged with its stack. */
   failure?: { error: unknown }
-  /** Jobs to delete with their pods, waiting for the pods to end. */
+  /** Jobs to delete with foreground propagation, so that their pods end first. */
   deleteJobs?: { namespace: string; name: string; uid: string }[]
 }
 
-/** The answer as Metacontroller reads it; it refuses any other field. */
+/** The answer as Metacontroller reads it; it rejects any other field. */
 export interface HookAnswer {
   status: object
   children: Child[]
@@ -119,34 +122,34 @@ export interface HookAnswer {
   finalized?: boolean
 }
 
-/** What a decision may know besides what was observed. */
+/** Input of a decision besides what was observed. */
 export interface Context {
   now: Date
   settings: Settings
 }
 
-/** How this installation is set up; the same for every decision of a process. */
+/** Configuration of this installation; the same for every decision of a process. */
 export interface Settings {
   /** Image of the Jobs: the service's own. */
   image: string
   imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never'
-  /** Names of Secrets to pull it with, in the operator's own namespace: Jobs get copies. */
+  /** Names of the image pull Secrets in the operator's namespace: Jobs get copies. */
   imagePullSecrets: readonly string[]
   /** Release of the operator, as in package.json. */
   version: string
-  /** Whether namespaces may use clusters of others that do not say who may. */
+  /** Whether namespaces may use clusters of other namespaces that have no annotation allow-from. */
   crossNamespace: 'open' | 'closed'
-  /** Keys that sign Jobs: the hook tokens accepted at this moment, the current one first. */
+  /** Keys that sign Jobs: the hook tokens that are currently accepted, the current one first. */
   jobKeys: readonly string[]
-  /** Serve only these; empty serves all. */
+  /** Namespaces to watch; empty watches all. */
   namespaces: string[]
   logLevel: string
   logFormat: string
-  /** The engine's chart: its name and its repository, or a path or URL of its own. */
+  /** The engine's chart: its name and repository, or a path or URL. */
   chart: { name: string; repository: string }
-  /** At most so many helm Jobs are unfinished at once. */
+  /** Maximum number of unfinished helm Jobs. */
   maxHelmJobs: number
-  /** A finished Job is kept for its log for so long, in seconds. */
+  /** How long a finished Job is retained for its log, in seconds. */
   historySeconds: number
   jobResources: { helm: JobResources; data: JobResources }
 }
@@ -156,7 +159,7 @@ export interface JobResources {
   limits: Record<string, string>
 }
 
-/** Thrown by a room for what Metacontroller should ask again later: 429 with Retry-After. */
+/** Thrown by a hook for what Metacontroller should retry later: 429 with Retry-After. */
 export class RetryLater extends Error {
   readonly seconds: number
 

@@ -1,7 +1,7 @@
 /**
- * What a Job may do: its own ServiceAccount, a Role that lets it read and patch the one resource it
- * reports on, and for helm a RoleBinding to the chart's ClusterRole. A Job must not start before it
- * may report.
+ * RBAC of a Job: its own ServiceAccount, a Role to read and patch the one resource that it reports
+ * on, and for helm a RoleBinding to the chart's ClusterRole. A Job must not start before it has
+ * permission to report.
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
 import {
@@ -13,7 +13,7 @@ import {
 } from '../crds/contract/names.ts'
 import type { Child } from './protocol.ts'
 
-/** Children of a kind whose work Jobs do, as its CompositeController declares them. */
+/** Children of a kind that runs Jobs, as its CompositeController declares them. */
 export const JOB_CHILD_KINDS = [
   'Job.batch/v1',
   'ServiceAccount.v1',
@@ -29,16 +29,16 @@ interface Parent {
 }
 
 export interface RbacOptions {
-  /** Short word for the kind in names, such as `cluster`. */
+  /** Short form of the kind in names, such as `cluster`. */
   kind: string
   plural: string
-  /** Also what the engine's chart renders, in this namespace. */
+  /** Also permits what the engine's chart renders, in this namespace. */
   helm: boolean
 }
 
 export type JobRbac = [account: Child, ...Child[]]
 
-/** The four (or three) objects, in the order they are made. */
+/** The four (or three) objects, in order of creation. */
 export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): JobRbac {
   const rules = [
     {
@@ -48,7 +48,8 @@ export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): Jo
       verbs: ['get', 'patch'],
     },
   ]
-  // The rules are part of the name: rights are never updated in place, a new release makes new ones.
+  // The rules are part of the name: RBAC objects are never updated in place; a new release creates
+  // new ones.
   const name = rbacName(parent, kind, JSON.stringify({ rules, helm }))
   const labels = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'job' }
   const metadata = { name, namespace: parent.metadata.namespace, labels }
@@ -68,7 +69,7 @@ export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): Jo
   ]
 }
 
-/** The binding that lets a Job manage what the engine's chart renders. */
+/** The RoleBinding that lets a Job manage what the engine's chart renders. */
 export function isHelmBinding({ kind, metadata }: AnyObject): boolean {
   return kind === 'RoleBinding' && metadata.name.endsWith(HELM_SUFFIX)
 }
@@ -77,7 +78,7 @@ function rbacName(parent: Parent, kind: string, rules: string): string {
   return `${kind}-${shortHash(parent.metadata.uid, rules)}`
 }
 
-/** Whether each of the rights was observed and is there to stay. */
+/** Whether each RBAC object was observed and is not being deleted. */
 export function allObserved(objects: Child[], observed: AnyObject[]): boolean {
   return objects.every((object) =>
     observed.some(

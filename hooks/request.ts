@@ -1,4 +1,4 @@
-/** What every room reads of a request in the same way, and how it asks to be shown more. */
+/** Reads of a request that every kind shares, and rules that request related objects. */
 import { parseProgress, parseReport, type Progress } from '../crds/contract/job.ts'
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
@@ -6,14 +6,14 @@ import type { AnyObject, Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION } from '../crds/contract/names.ts'
 import type { HookRequest, Observations, RelatedRule } from './protocol.ts'
 
-/** A resource its Jobs report on. */
+/** A resource that Jobs report on. */
 export interface ProgressOwner {
   metadata: { uid: string; annotations?: Record<string, string> }
 }
 
-/** What a request shows of a resource whose work is done by Jobs. */
+/** What a request contains about a resource whose work is done by Jobs. */
 export interface ObservedJobs {
-  /** Every child Metacontroller shows, of whatever kind. */
+  /** Every child that Metacontroller sends, of any kind. */
   children: AnyObject[]
   jobs: Job[]
   /** The newest report of this resource's Jobs. */
@@ -29,15 +29,15 @@ export function observedJobs({ parent, children }: HookRequest<ProgressOwner>): 
   }
 }
 
-/** The report on a resource, if it is about this one. */
+/** The report in the annotation, if it is about this resource. */
 function progressOf({ metadata: { uid, annotations } }: ProgressOwner): Progress | undefined {
   return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
 }
 
 /**
- * The report of another resource that has ended, in the annotation of one that was never looked at: a copy
- * of it, as a backup tool or `kubectl get -o yaml | kubectl create` makes them. They keep annotations, drop
- * the status and give a new uid.
+ * The report of another, finished resource in the annotation of one that has no status yet: a copy,
+ * as a backup tool or `kubectl get -o yaml | kubectl create` makes it. Copies keep the annotations,
+ * lose the status and get a new uid.
  */
 export function originalOutcome({
   metadata: { uid, annotations },
@@ -54,7 +54,7 @@ export interface NamespacedObject {
   metadata: { namespace: string; name: string; uid: string }
 }
 
-/** The newest report, from the resource itself: the cache may lag behind the last one. */
+/** Reads the newest report from the live resource: the cache may not have it yet. */
 export async function refreshProgress(
   observed: ObservedJobs,
   { metadata: { namespace, name, uid } }: NamespacedObject,
@@ -65,7 +65,7 @@ export async function refreshProgress(
   if (progress !== undefined) observed.progress = progress
 }
 
-/** Objects of one kind. The request was checked against the kind they are listed under. */
+/** Objects of one kind. The request was validated against the kind that they are listed under. */
 export function objectsOf<T extends AnyObject>(observations: Observations, kind: string): T[] {
   return Object.values(observations[kind] ?? {}) as T[]
 }
@@ -78,7 +78,7 @@ export function relatedBackups(related: Observations): VecBackup[] {
   return objectsOf<VecBackup>(related, `VecBackup.${API_VERSION}`)
 }
 
-/** Asks for one of our own resources by its name. */
+/** Requests one of the operator's resources by name. */
 export function relatedByName(
   { plural }: { plural: string },
   { namespace, name }: { namespace: string; name: string },

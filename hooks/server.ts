@@ -1,6 +1,6 @@
 /**
- * The hook service: routes, authentication and limits. It decides nothing about resources; each
- * kind's room does, and the guard looks at every answer before it leaves.
+ * The hook service: routes, authentication and limits. It decides nothing about resources: the
+ * hooks of each kind do, and every answer is validated before it is sent.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -31,21 +31,27 @@ import {
 import type { AnyParent, KindHooks } from './kind-hooks.ts'
 import { isNamespaceWatched } from './cross-namespace.ts'
 
-/** No other route takes a body; what comes nevertheless is not kept. */
+/** No other route expects a body; a larger one is rejected. */
 const NO_BODY_BYTES = 1024
-/** Above Metacontroller's 90 s: it does not repeat a call on a connection we just closed. */
+/**
+ * Above Metacontroller's 90 s, so that it does not send a call on a connection that was just
+ * closed.
+ */
 const KEEP_ALIVE_MS = 120_000
-/** Metacontroller's worker waits for us; what takes longer goes on in the background (hooks/background-task.ts). */
+/**
+ * Metacontroller's worker waits for the response; longer work continues in the background
+ * (hooks/background-task.ts).
+ */
 const ANSWER_DEADLINE_MS = 5_000
-/** A namespace that is not ours is asked again so rarely that it costs nothing, in seconds. */
+/** Retry delay for an unwatched namespace: long enough to cost nothing, in seconds. */
 const UNWATCHED_RETRY_SECONDS = 3600
 const OUTDATED_CRD_RETRY_SECONDS = 30
 
 export interface HookMetrics {
   observe(kind: string, hook: string, code: number, seconds: number): void
-  /** An answer was kept from the wire; `route` is one of ours, such as `/vecclusters/sync`. */
+  /** An answer was not sent; `route` is one of the hook routes, such as `/vecclusters/sync`. */
   answerRejected?(route: string): void
-  /** A decision that leaves: what a hook was shown, and what it answers. */
+  /** A decision that is sent: the request and the answer. */
   recordDecision?(request: HookRequest<AnyParent>, answer: HookAnswer): void
   text(): Promise<string>
   contentType: string
@@ -53,9 +59,12 @@ export interface HookMetrics {
 
 export interface ServerOptions {
   hooks: KindHooks[]
-  /** Bearer tokens that are accepted: the current and the previous one; none switches the check off. */
+  /**
+   * Accepted bearer tokens: the current and the previous one; an empty list disables
+   * authentication.
+   */
   tokens: () => string[]
-  /** What signs Jobs; without it the tokens do. */
+  /** Keys that sign Jobs; the tokens by default. */
   jobKeys?: () => string[]
   log: FastifyBaseLogger
   now: () => Date
@@ -64,7 +73,7 @@ export interface ServerOptions {
   /** Why the CRD of this plural is too old for this release; its status would be pruned. */
   outdatedCrd?: (plural: string) => string | undefined
   tls?: { cert: string; key: string }
-  /** A decision must be made within so many milliseconds, or Metacontroller is told to ask again. */
+  /** Time limit of a decision in milliseconds; after it Metacontroller is asked to retry. */
   answerDeadlineMs?: number
 }
 
@@ -79,10 +88,10 @@ export function buildServer(options: ServerOptions): FastifyInstance {
     bodyLimit: NO_BODY_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: TIME_LIMITS.requestTimeout,
-    // Nothing is sent and nothing comes for so long, whatever is under way.
+    // Idle timeout of the socket, also while a request is in progress.
     connectionTimeout: KEEP_ALIVE_MS,
     http: TIME_LIMITS,
-    // A person's map may have a key `__proto__`; nothing of a body is copied key by key.
+    // A user's map may have a key `__proto__`; the body is never copied key by key.
     onProtoPoisoning: 'ignore',
     onConstructorPoisoning: 'ignore',
     forceCloseConnections: 'idle',
@@ -91,7 +100,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
     }),
   }) as unknown as FastifyInstance
   connectionLimiter.attach(server.server)
-  // Before a body is read, and on every route, those that do not exist included.
+  // Authenticate before parsing the body, on every route and for unknown routes too.
   server.addHook('onRequest', async (request, reply) => {
     if (UNAUTHENTICATED_ROUTES.has(routeName(request))) return
     authenticate(request, reply, options.tokens())
@@ -116,7 +125,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   return server
 }
 
-/** Answered without the token: probes and Prometheus have none. */
+/** Served without a token: probes and Prometheus have none. */
 const UNAUTHENTICATED_ROUTES = new Set(['GET /healthz', 'GET /metrics'])
 
 function routeName({ method, is404, routeOptions: { url = '' } }: FastifyRequest): string {
@@ -136,7 +145,7 @@ function addKindHooks(
   const route = (hook: Hook, body: typeof kindHooks.request) => ({
     schema: { body },
     bodyLimit: MAX_REQUEST_BYTES,
-    // Before the body is judged: what an older CRD lets through may miss what we need.
+    // Before the body is validated: what an older CRD admits may lack required fields.
     preValidation: async () => requireCurrentCrd(kindHooks.plural, options),
     onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
       options.metrics.observe(kindHooks.kind, hook, reply.statusCode, reply.elapsedTime / 1000),
@@ -147,7 +156,7 @@ function addKindHooks(
     route('customize', CustomizeRequest(kindHooks)),
     (request) => {
       const { parent } = request.body as { parent: AnyParent }
-      // Finalize reads what it needs through ports: a related kind that is gone must not block it.
+      // Finalize reads what it needs through ports: a missing related kind must not block it.
       const isBeingDeleted = parent.metadata.deletionTimestamp !== undefined
       if (!isBeingDeleted) checkParent(parent)
       const isSkipped = isBeingDeleted || !isWatched(parent.metadata)
@@ -188,7 +197,7 @@ function addKindHooks(
   }
 }
 
-/** What every kind's status has besides that which its decision says. */
+/** Adds the conditions that every kind's status has, whatever its decision. */
 function addKstatus<T>(parent: AnyParent, desired: Desired<T>, now: Date): Desired<object> {
   const { status } = desired
   if (typeof status !== 'object' || status === null) return desired as Desired<object>
@@ -199,7 +208,7 @@ function CustomizeRequest(kindHooks: KindHooks) {
   return Type.Object({ parent: kindHooks.deletedParent })
 }
 
-/** Refuses a parent that is not valid, as the schema of a route does. */
+/** Rejects an invalid parent in the same way as the schema of a route. */
 function parentValidator(kindHooks: KindHooks): (parent: unknown) => void {
   const check = TypeCompiler.Compile(kindHooks.parent)
   return (parent) => {
@@ -211,7 +220,7 @@ function parentValidator(kindHooks: KindHooks): (parent: unknown) => void {
   }
 }
 
-/** Answered as what Fastify finds itself. */
+/** Handled like Fastify's own validation error. */
 class InvalidParent extends Error {
   readonly statusCode = 400
   readonly validationContext = 'body'
@@ -223,12 +232,12 @@ class InvalidParent extends Error {
   }
 }
 
-/** Of the body; 0 where it came in chunks, which Metacontroller does not send. */
+/** Size of the body; 0 if it was chunked, which Metacontroller does not send. */
 function bodySize({ headers }: FastifyRequest): number {
   return Number(headers['content-length'] ?? 0)
 }
 
-/** A resource of a namespace we do not serve: nothing is touched. */
+/** A resource of an unwatched namespace: nothing is changed. */
 function skipUnwatched({ parent, children }: HookRequest<AnyParent>, hook: Hook) {
   const isUntouched =
     parent.status?.phase === undefined &&
@@ -275,7 +284,7 @@ async function withDeadline<T>(
   }
 }
 
-/** The decision did not come in time: Metacontroller asks again. */
+/** The decision exceeded its deadline; Metacontroller retries. */
 class DeadlineExceeded extends Error {
   readonly statusCode = 503
 }
@@ -289,12 +298,12 @@ function authenticate(request: FastifyRequest, reply: FastifyReply, tokens: stri
   const received = Buffer.from(request.headers.authorization ?? '')
   const matches = tokens.map((token) => constantTimeEqual(received, Buffer.from(`Bearer ${token}`)))
   if (matches.includes(true)) return
-  // The body is not waited for.
+  // Do not read the body.
   void reply.header('connection', 'close')
   throw new Unauthorized('the bearer token is missing or wrong')
 }
 
-/** Takes as long for a token that is nearly right; how long ours is, is no secret. */
+/** Takes the same time for any token of the right length; the length of ours is no secret. */
 function constantTimeEqual(received: Buffer, expected: Buffer): boolean {
   return received.length === expected.length && timingSafeEqual(received, expected)
 }
