@@ -1,6 +1,6 @@
 /**
- * `npm run proof`: the whole proof by one command, part by part, each a process of its own whose output
- * is shown. At the end its last lines, one table; with --write README shows that, with the machine.
+ * `npm run proof`: runs each part of the proof as a separate process and prints its output, then the result of
+ * each part. With --write the results go into docs/proof.md, with the machine they ran on.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,14 +11,14 @@ import { run } from './run.ts'
 import { section, withSection, type Proved } from './section.ts'
 
 const ROOT = new URL('../..', import.meta.url).pathname
-const README = join(ROOT, 'README.md')
+const PAGE = join(ROOT, 'docs/proof.md')
 
 const USAGE = `Usage: npm run proof -- [options]
-  --short       so many seeds and cases as .ci/run takes, and a short bench
+  --short       as few seeds and cases as .ci/run uses, and a short bench
   --only NAME   only this part; repeatable: ${PARTS.map(({ name }) => name).join(', ')}
-  --write       put the result into README.md; a part that was not run keeps what stands there
+  --write       write the results into docs/proof.md; a part that did not run keeps its result
   --help        print this
-The whole of it takes hours, and the bench wants a machine of its own.
+A whole run takes hours, and the bench needs a machine without other load.
 `
 
 const FLAGS = {
@@ -39,7 +39,7 @@ async function main(): Promise<void> {
   const where = machine(ROOT)
   process.stdout.write(`\n${section(proved, where)}`)
   if (values.write) {
-    writeFileSync(README, withSection(readFileSync(README, 'utf8'), proved, where))
+    writeFileSync(PAGE, withSection(readFileSync(PAGE, 'utf8'), proved, where))
   }
   process.exitCode = proved.every(({ holds }) => holds) ? 0 : 1
 }

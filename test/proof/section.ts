@@ -1,4 +1,4 @@
-/** The part of README that shows the last proof. */
+/** The section of docs/proof.md that has the last results of `npm run proof`. */
 
 export interface Proved {
   name: string
@@ -10,7 +10,7 @@ export interface Proved {
 const FROM = '<!-- proof: written by `npm run proof -- --write` -->'
 const TO = '<!-- end of the proof -->'
 
-/** One paragraph for each part, with the machine it ran on. */
+/** One paragraph for each part, with the machine that it ran on. */
 export function section(proved: Proved[], machine: string): string {
   return proved.map((part) => paragraph(part, machine)).join('\n')
 }
@@ -24,7 +24,7 @@ function start(name: string): string {
   return `<!-- proof ${name} -->\n\n`
 }
 
-/** The text with these parts in the place of what stood there of them; what was not run stays. */
+/** Replaces the results of these parts in the text. Results of parts that did not run are unchanged. */
 export function withSection(text: string, proved: Proved[], machine: string): string {
   const [before, rest] = split(text, FROM)
   const [old, after] = split(rest, TO)
@@ -40,6 +40,6 @@ export function withSection(text: string, proved: Proved[], machine: string): st
 
 function split(text: string, mark: string): [before: string, after: string] {
   const at = text.indexOf(mark)
-  if (at === -1) throw new Error(`README.md has no ${mark}`)
+  if (at === -1) throw new Error(`docs/proof.md has no ${mark}`)
   return [text.slice(0, at), text.slice(at + mark.length)]
 }
