@@ -1,4 +1,4 @@
-/** What the pages say can be done, can be done: commands, files, flags, values, samples and links exist. */
+/** Commands, files, flags, chart values, samples, annotations and links in the documentation exist. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import t from 'tap'
@@ -20,7 +20,7 @@ const { scripts } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as {
 const values: unknown = parse(readFileSync(`${ROOT}chart/values.yaml`, 'utf8'))
 
 for (const page of PAGES) {
-  t.test(`${page.path}: every link leads somewhere`, async (t) => {
+  t.test(`${page.path}: every link has a target`, async (t) => {
     for (const link of page.links) {
       const [file = '', anchor] = link.split('#')
       const path = file === '' ? page.path : normalize(join(dirname(page.path), file))
@@ -30,7 +30,7 @@ for (const page of PAGES) {
     }
   })
 
-  t.test(`${page.path}: every command can be typed`, async (t) => {
+  t.test(`${page.path}: every command exists with its files, flags and values`, async (t) => {
     for (const { text } of page.blocks.filter(({ language }) => language === 'sh')) {
       for (const command of commandsIn(text)) check(t, command)
     }
@@ -46,7 +46,7 @@ for (const page of PAGES) {
     }
   })
 
-  t.test(`${page.path}: every annotation it names exists`, async (t) => {
+  t.test(`${page.path}: every annotation in it exists`, async (t) => {
     const known = new Set<string>([...Object.values(ANNOTATIONS), ...NAMES])
     for (const [name] of page.text.matchAll(/vec-operator\.dev\/[a-z][a-z0-9-]*/g)) {
       t.ok(known.has(name), name)
@@ -54,11 +54,11 @@ for (const page of PAGES) {
   })
 }
 
-/** Names below the API group that are no annotations: its version, a label, the finalizer it has not. */
+/** Names below the API group that are not annotations: its version, a label, the specified finalizer. */
 const NAMES = [API_VERSION, 'vec-operator.dev/schedule', 'vec-operator.dev/finalizer']
 
 for (const path of globSync('docs/**/*.yaml', { cwd: ROOT })) {
-  t.test(`${path} is admitted as it is`, async (t) => {
+  t.test(`${path} is admitted without changes`, async (t) => {
     for (const document of parseAllDocuments(readFileSync(ROOT + path, 'utf8'))) {
       t.strictSame(document.errors, [])
       const object = document.toJS() as AnyObject
@@ -66,6 +66,15 @@ for (const path of globSync('docs/**/*.yaml', { cwd: ROOT })) {
     }
   })
 }
+
+t.test('README.md has at most 150 lines and the commands of demo and tests', async (t) => {
+  const page = PAGES.find(({ path }) => path === 'README.md')
+  t.ok((page?.text.trimEnd().split('\n').length ?? Infinity) <= 150)
+  const commands = page?.blocks.map(({ text }) => text.trim())
+  for (const command of ['npm ci && npm run demo', 'npm ci && npm test']) {
+    t.ok(commands?.includes(command), command)
+  }
+})
 
 t.test('the index names every page', async (t) => {
   const index = PAGES.find(({ path }) => path === 'docs/README.md')
@@ -75,13 +84,13 @@ t.test('the index names every page', async (t) => {
   }
 })
 
-t.test('the help of every command for people stands in its page, as it is printed', async (t) => {
+t.test('docs/command-line.md has the help of every CLI command as it is printed', async (t) => {
   const page = PAGES.find(({ path }) => path === 'docs/command-line.md')
-  const shown = page?.blocks.filter(({ language }) => language === '').map(({ text }) => text)
-  t.strictSame(shown, COMMANDS.map(commandHelp))
+  const helpTexts = page?.blocks.filter(({ language }) => language === '').map(({ text }) => text)
+  t.strictSame(helpTexts, COMMANDS.map(commandHelp))
 })
 
-t.test('every kind that has a page is told where its reasons are', async (t) => {
+t.test('the page of every kind links to its reasons', async (t) => {
   for (const page of PAGES.filter(({ path }) => path.startsWith('docs/kinds/'))) {
     t.ok(
       page.links.some((link) => link.startsWith('../reasons.md#')),
@@ -91,20 +100,20 @@ t.test('every kind that has a page is told where its reasons are', async (t) => 
 })
 
 t.test(
-  'the page of a kind that can fail has every error with cause and cure, as explain has',
+  'the page of a kind that can fail has every error with cause and fix, as explain has',
   async (t) => {
     for (const [kind, failures] of Object.entries(FAILURES)) {
       const page = PAGES.find(({ path }) => path === `docs/kinds/${kind.slice(3).toLowerCase()}.md`)
-      const [, told = ''] = page?.text.split('What `status.error` says:\n\n') ?? []
-      const [rows = ''] = told.split('\n\n')
+      const [, table = ''] = page?.text.split('What `status.error` says:\n\n') ?? []
+      const [rows = ''] = table.split('\n\n')
       t.strictSame(
         rows
           .trim()
           .split('\n')
           .slice(2)
           .map((row) => row.split('|').map((cell) => cell.trim())),
-        failures.map(({ patterns: words, cause, cure }) => {
-          return ['', words.map((word) => `\`${word}\``).join(', '), cause, cure, '']
+        failures.map(({ patterns: words, cause, cure: fix }) => {
+          return ['', words.map((word) => `\`${word}\``).join(', '), cause, fix, '']
         }),
       )
     }
@@ -119,15 +128,15 @@ function check(t: Test, command: string[]): void {
       npm(t, args, said)
       break
     case 'npx':
-      if (args[0] === 'vec-operator') people(t, args.slice(1), said)
+      if (args[0] === 'vec-operator') cliCommand(t, args.slice(1), said)
       else if (args[0] === 'tap') t.ok(existsSync(`${ROOT}${args[1] ?? ''}`), said)
       else t.fail(said)
       break
     case 'vec-operator':
-      people(t, args, said)
+      cliCommand(t, args, said)
       break
     case 'kubectl':
-      if (args[0] === 'vec-operator') people(t, args.slice(1), said)
+      if (args[0] === 'vec-operator') cliCommand(t, args.slice(1), said)
       else kubectl(t, args, said)
       break
     case 'helm':
@@ -138,7 +147,7 @@ function check(t: Test, command: string[]): void {
   }
 }
 
-/** Programs of others, which are taken at their word. */
+/** Other programs, whose arguments are not checked. */
 const OTHERS = new Set([
   'kind',
   'docker',
@@ -147,6 +156,7 @@ const OTHERS = new Set([
   'ln',
   'openssl',
   'git',
+  'cd',
   'export',
   'source',
 ])
@@ -157,8 +167,8 @@ function npm(t: Test, [verb = '', ...rest]: string[], said: string): void {
   t.ok(scripts[script] !== undefined, said)
 }
 
-/** A command for people, with flags it knows and as many operands as it takes. */
-function people(t: Test, args: string[], said: string): void {
+/** A command of the CLI, with known flags and a valid number of operands. */
+function cliCommand(t: Test, args: string[], said: string): void {
   const command = findCommand(args)
   if (command === undefined) {
     t.match(args[0], /^--(help|version)$/, said)
@@ -187,7 +197,7 @@ const BUILT_IN = new Set([
   ...['namespace', 'compositecontrollers', 'configmap', 'leases', 'generic'],
 ])
 
-/** Files that are applied exist; kinds are Kubernetes' or ours. */
+/** Applied files exist; kinds are those of Kubernetes or of this operator. */
 function kubectl(t: Test, args: string[], said: string): void {
   for (const flag of ['-f', '-k']) {
     const file = args[args.indexOf(flag) + 1] ?? ''
@@ -195,8 +205,8 @@ function kubectl(t: Test, args: string[], said: string): void {
     t.ok(existsSync(ROOT + file), said)
   }
   const [verb = '', second = '', third = ''] = args.filter((word) => !word.startsWith('-'))
-  const place = verb === 'rollout' || verb === 'create' ? third || second : second
-  const first = verb === 'create' ? second : place
+  const target = verb === 'rollout' || verb === 'create' ? third || second : second
+  const first = verb === 'create' ? second : target
   if (
     ![
       'get',
@@ -223,7 +233,7 @@ function ours(word: string): boolean {
   )
 }
 
-/** Values that are set exist in the chart. */
+/** Values of --set exist in the chart. */
 function helm(t: Test, args: string[], said: string): void {
   for (const [at, word] of args.entries()) {
     if (word !== '--set') continue
@@ -243,7 +253,7 @@ function helm(t: Test, args: string[], said: string): void {
 function admitted(t: Test, object: AnyObject): void {
   const resource = RESOURCES.find(({ kind }) => kind === object.kind)
   if (resource === undefined) {
-    t.fail(`${object.kind} is no kind of ours`)
+    t.fail(`${object.kind} is not a kind of this operator`)
     return
   }
   const { metadata } = object

@@ -15,7 +15,7 @@ import { ROOT } from './pages.ts'
 const NODES = 3
 const POINTS = 30
 
-t.test('from nothing but the bucket a cluster is there again, with its points', async (t) => {
+t.test('a cluster is restored with its points from the bucket alone', async (t) => {
   const world = await startEmbeddedWorld()
   t.teardown(() => world.close())
   const [shop, drill] = [await world.namespace('shop'), await world.namespace('drill')]
@@ -28,7 +28,7 @@ t.test('from nothing but the bucket a cluster is there again, with its points', 
   await world.apply(nightly.of())
   const { s3Path = '' } = await untilEnded(world, nightly.reference)
 
-  // 2. Prove it: the bucket is all there is.
+  // 2. Verify it from the bucket.
   const { endpoint, accessKeyId, secretAccessKey } = bucket.access
   const keys = { CLOUD_ACCESS_KEY_ID: accessKeyId, CLOUD_SECRET_ACCESS_KEY: secretAccessKey }
   const verify = ['backup', 'verify', s3Path, '--endpoint', endpoint, '--path-style']
@@ -36,23 +36,23 @@ t.test('from nothing but the bucket a cluster is there again, with its points', 
   t.equal(proved.code, EXIT_CODES.success, proved.out + proved.err)
   t.match(proved.out, /engineVersion=1\.18\.2 nodes=3 /)
 
-  // 3. A cluster of the same size.
+  // 3. Create a cluster.
   const cluster = file('cluster', drill) as { metadata: { name: string }; spec: object }
   t.match(cluster.spec, { replicas: NODES, version: '1.18.2' })
   await running(world, drill, cluster.metadata.name, { ...SMALL, ...cluster.spec })
 
-  // 4. Look, and 5. restore.
+  // 4. Plan and 5. restore.
   const restore = file('restore', drill) as VecRestore
   const path = s3Path.replace(`s3://${bucket.name}/`, '').replace(/\/$/, '')
   const s3 = { ...restore.spec.source?.s3, ...bucket.target, path, prefix: undefined }
-  const wanted = { ...restore, spec: { ...restore.spec, source: { s3 } } }
+  const target = { ...restore, spec: { ...restore.spec, source: { s3 } } }
   const type = cliFor(t, world.api, drill)
   const written = join(t.testdirName, 'restore.yaml')
-  writeFileSync(written, stringify(wanted))
+  writeFileSync(written, stringify(target))
   const planned = await type('restore', 'plan', '--file', written)
   t.equal(planned.code, EXIT_CODES.success, planned.out + planned.err)
   t.match(planned.out, /\nok +books +books .* is made\n/)
-  await world.apply(wanted)
+  await world.apply(target)
   const { name } = restore.metadata
   const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: drill, name }
   const done = (await world.waitFor(
@@ -71,7 +71,7 @@ t.test('from nothing but the bucket a cluster is there again, with its points', 
   })
 })
 
-/** As it stands in the repository, in a namespace of this world. */
+/** The file of the repository, in a namespace of this world. */
 function file(name: string, namespace: string): object {
   const object = parse(readFileSync(`${ROOT}docs/drill/${name}.yaml`, 'utf8')) as {
     metadata: object

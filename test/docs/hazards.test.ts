@@ -1,4 +1,4 @@
-/** Every hazard of docs/hazards.md is shown by a scenario or a test of its letter, or told to be documented. */
+/** Every hazard of docs/hazards.md has a scenario or a test with its number, or is documented there. */
 import { globSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { ROOT } from './pages.ts'
@@ -9,7 +9,7 @@ const TITLES = globSync('test/{scenarios,faults,cluster}/*.ts', { cwd: ROOT })
   .flatMap((text) => [...text.matchAll(/['"`]((?:H\d+(?:, )?)+): /g)])
   .flatMap(([, letters = '']) => letters.split(', '))
 
-t.test('nineteen hazards are named', async (t) => {
+t.test('docs/hazards.md has nineteen hazards', async (t) => {
   const letters = Array.from({ length: 19 }, (_, index) => `H${index + 1}`)
   t.strictSame(
     ROWS.map(([, letter]) => letter),
@@ -18,7 +18,7 @@ t.test('nineteen hazards are named', async (t) => {
 })
 
 for (const [row, letter = ''] of ROWS) {
-  t.test(`${letter} is shown, or documented with its reason`, async (t) => {
+  t.test(`${letter} has a test, or is documented with its reason`, async (t) => {
     t.equal(TITLES.includes(letter), !row.includes('Documented: [below]'))
   })
 }

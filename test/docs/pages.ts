@@ -1,17 +1,17 @@
-/** The pages people read, taken apart: their blocks of code, their links, their headings. */
+/** Parses the documentation: blocks of code, links, headings. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 export interface Page {
-  /** Within the repository. */
+  /** Relative to the repository. */
   path: string
   text: string
   blocks: Block[]
-  /** Targets of links, without those to other hosts. */
+  /** Targets of links, except links to other hosts. */
   links: string[]
-  /** What a link may name after `#`. */
+  /** Anchors of the headings. */
   anchors: Set<string>
 }
 
@@ -20,7 +20,15 @@ export interface Block {
   text: string
 }
 
-const PAGES = ['README.md', 'docs/**/*.md', 'chart/README.md', 'crds/README.md', '*/README.md']
+const PAGES = [
+  'README.md',
+  'SECURITY.md',
+  'docs/**/*.md',
+  'chart/README.md',
+  'crds/README.md',
+  '*/README.md',
+  'test/**/README.md',
+]
 
 export function pages(): Page[] {
   const paths = new Set(PAGES.flatMap((pattern) => globSync(pattern, { cwd: ROOT })))
@@ -43,13 +51,13 @@ function page(path: string, text: string): Page {
   }
 }
 
-/** As GitHub makes it from a heading. */
+/** The anchor that GitHub derives from a heading. */
 function anchorOf(title: string): string {
   const words = title.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '')
   return words.trim().replaceAll(' ', '-')
 }
 
-/** The commands of a block of shell, each as its words; what is piped or chained stands alone. */
+/** The commands of a shell block, each as its words. Piped and chained commands are separate. */
 export function commandsIn(text: string): string[][] {
   return text
     .replaceAll(/\\\n\s*/g, ' ')
@@ -60,7 +68,7 @@ export function commandsIn(text: string): string[][] {
     .filter((command) => command.length > 0)
 }
 
-/** Between quotes and in `$(...)` nothing ends a command. */
+/** Separators within quotes and `$(...)` do not end a command. */
 function chained(line: string): string[] {
   const parts = line.match(/(?:"[^"]*"|'[^']*'|\$\([^)]*\)|[^"'&|;]|&(?!&))+/g)
   return parts ?? []

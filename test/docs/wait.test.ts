@@ -1,4 +1,4 @@
-/** `kubectl wait --for=condition=...` is how a script waits: it works for each kind, as its page says. */
+/** The `kubectl wait --for=condition=...` command on the page of each kind works. */
 import { execFile } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -25,41 +25,47 @@ for (const { kind, shortName } of RESOURCES) {
   const name = folderOf(kind)
   const command = waitIn(`docs/kinds/${name}.md`)
 
-  t.test(`the page of ${kind} says how to wait for one, by a condition it reaches`, async (t) => {
-    const [, condition = ''] = /^--for=condition=(\w+)$/.exec(command[2] ?? '') ?? []
-    const reached = REASONS[kind].filter(({ condition: one }) => one?.status === 'True')
-    t.ok(
-      reached.some((row) => row.condition?.type === condition),
-      condition,
-    )
-    t.match(command[3], `${shortName}/`)
-  })
+  t.test(
+    `the page of ${kind} has a kubectl wait command with a condition that the kind reaches`,
+    async (t) => {
+      const [, condition = ''] = /^--for=condition=(\w+)$/.exec(command[2] ?? '') ?? []
+      const reached = REASONS[kind].filter(({ condition: one }) => one?.status === 'True')
+      t.ok(
+        reached.some((row) => row.condition?.type === condition),
+        condition,
+      )
+      t.match(command[3], `${shortName}/`)
+    },
+  )
 
   t.test(
-    `kubectl waits for a ${kind} as its page says`,
+    `the kubectl wait command on the page of ${kind} works`,
     { skip: kubectl === '' && NO_KUBECTL },
     (t) => showWait(t, readFileSync(`${ROOT}docs/samples/${name}.yaml`, 'utf8'), kind, command),
   )
 }
 
-/** The first command of a page that waits, as its words. */
+/** The first kubectl wait command of a page, as its words. */
 function waitIn(path: string): string[] {
   const page = pages().find((one) => one.path === path)
   const commands = page?.blocks.flatMap(({ text }) => commandsIn(text)) ?? []
   return commands.find(([program, verb]) => program === 'kubectl' && verb === 'wait') ?? []
 }
 
-/** It waits while the condition is False, and ends once it is True. */
+/** It waits while the condition is False and returns once it is True. */
 async function showWait(t: Test, yaml: string, kind: string, [, ...words]: string[]) {
   const { api, server } = await embeddedApi(t)
   await installCrds(api)
   const sample = parseAllDocuments(yaml).map((document) => document.toJS() as ApiObject)
-  const wanted = sample.find((object) => object.kind === kind)
-  const made = await api.create({ ...wanted, metadata: { ...wanted?.metadata, namespace: 'ns' } })
+  const resource = sample.find((object) => object.kind === kind)
+  const made = await api.create({
+    ...resource,
+    metadata: { ...resource?.metadata, namespace: 'ns' },
+  })
   const [, type = ''] = /condition=(\w+)/.exec(words.join(' ')) ?? []
-  const told = async (status: 'True' | 'False') => {
+  const setCondition = async (status: 'True' | 'False') => {
     const lastTransitionTime = '2026-03-01T12:00:00Z'
-    const condition = { type, status, reason: 'Told', message: '', lastTransitionTime }
+    const condition = { type, status, reason: 'Test', message: '', lastTransitionTime }
     await api.patch(
       { apiVersion: made.apiVersion, kind, namespace: 'ns', name: made.metadata.name },
       { status: { conditions: [condition] } },
@@ -72,9 +78,9 @@ async function showWait(t: Test, yaml: string, kind: string, [, ...words]: strin
       ...where,
       ...words.map((word) => (word.startsWith('--timeout=') ? `--timeout=${timeout}` : word)),
     ])
-  await told('False')
+  await setCondition('False')
   const { stderr } = (await wait('1s').catch((error: unknown) => error)) as { stderr: string }
   t.match(stderr, 'timed out waiting for the condition')
-  await told('True')
+  await setCondition('True')
   await t.resolves(wait('20s'))
 }

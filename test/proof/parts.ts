@@ -1,13 +1,13 @@
-/** The parts of the proof: how each is run, and what of its output is its result. */
+/** The parts of the proof: the command of each, and how its result is read from its output. */
 
 export interface Part {
   name: string
   title: string
   /** Arguments of Node. */
   command: string[]
-  /** Added for the short form. */
+  /** Additional arguments for --short. */
   short: string[]
-  /** Its result in a few words, from all it printed; undefined when it printed none. */
+  /** Its result in a few words, from its output; undefined if there is none. */
   said: (output: string) => string | undefined
 }
 
@@ -54,10 +54,10 @@ function lineWith(form: RegExp): Part['said'] {
   return (output) => output.match(form)?.at(-1)
 }
 
-/** What came of the targets, and folded up behind it the whole table. */
+/** The number of targets met, then the whole table, folded. */
 function measured(output: string): string {
   const table = output.trim()
-  const count = (verdict: RegExp) => table.match(verdict)?.length ?? 0
+  const count = (result: RegExp) => table.match(result)?.length ?? 0
   const met = count(/ met$/gm)
   return `${met} of ${met + count(/ MISSED$/gm)} targets met
 

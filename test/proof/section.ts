@@ -16,8 +16,8 @@ export function section(proved: Proved[], machine: string): string {
 }
 
 function paragraph({ name, title, holds, words }: Proved, machine: string): string {
-  const verdict = holds ? '' : ' **does not hold**:'
-  return `${start(name)}**${title}**:${verdict} ${words}\n\n(${machine})\n`
+  const result = holds ? '' : ' **does not hold**:'
+  return `${start(name)}**${title}**:${result} ${words}\n\n(${machine})\n`
 }
 
 function start(name: string): string {
