@@ -152,11 +152,11 @@ function revoked(
   desired: Desired<AccessKeyStatus>,
   { children }: Observed,
 ): Desired<AccessKeyStatus> {
-  const dropped = children.map(({ kind, metadata: { name } }) => ({
+  const pruned = children.map(({ kind, metadata: { name } }) => ({
     ...{ kind, name },
     reason: 'the cluster does not allow this namespace',
   }))
-  return { ...desired, children: [], ...(dropped.length > 0 && { pruned: dropped }) }
+  return { ...desired, children: [], ...(pruned.length > 0 && { pruned }) }
 }
 
 function desiredState(

@@ -17,7 +17,7 @@ export interface Failure extends ConditionReason {
   rejected: boolean
 }
 
-/** The reasons of the condition Applied that only mean "under way". */
+/** Reasons of the condition Applied that mean "in progress", not "failed". */
 const IN_PROGRESS_REASONS = new Set(['HelmRunning', 'HelmStarting', 'WaitingForTurn'])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */

@@ -50,10 +50,10 @@ function createsJob({ children }: Desired<unknown>): boolean {
 
 /** The order matters: a Job is deleted before another lease holder may start. */
 export async function applyDecision(
-  { events = [], deleteJobs: stop = [], leases = [] }: Desired<unknown> & { leases?: LeaseWrite[] },
+  { events = [], deleteJobs = [], leases = [] }: Desired<unknown> & { leases?: LeaseWrite[] },
   ports: ClusterPorts,
 ): Promise<void> {
-  for (const job of stop) await ports.deleteJob(job)
+  for (const job of deleteJobs) await ports.deleteJob(job)
   await writeLeases(leases, ports)
   for (const event of events) await ports.writeEvent(event)
 }

@@ -268,15 +268,15 @@ function desiredState(
   // The Job is the only record of a run that the status does not show yet.
   const isRecorded = (job: Job) => job !== latest || runNumber(job) <= reportedRun
   const reason = 'no helm run is due'
-  const dropped = [
+  const pruned = [
     ...expiredJobs(jobs, isRecorded, context),
     ...unused.map(({ kind, metadata: { name } }) => ({ kind, name, reason })),
   ]
   const status = clusterStatus(observed, notApplied, context)
   return {
     status,
-    children: childrenAfter(children, { created: more, pruned: dropped }),
-    ...(dropped.length > 0 && { pruned: dropped }),
+    children: childrenAfter(children, { created: more, pruned }),
+    ...(pruned.length > 0 && { pruned }),
     resyncAfterSeconds,
     events: eventsOf(cluster, status, context.now),
     ...(observed.consensusFailure !== undefined && { failure: observed.consensusFailure }),
