@@ -122,7 +122,7 @@ export interface HookAnswer {
   finalized?: boolean
 }
 
-/** Input of a decision besides what was observed. */
+/** Input of a decision in addition to what was observed. */
 export interface Context {
   now: Date
   settings: Settings

@@ -145,7 +145,7 @@ function addKindHooks(
   const route = (hook: Hook, body: typeof kindHooks.request) => ({
     schema: { body },
     bodyLimit: MAX_REQUEST_BYTES,
-    // Before the body is validated: what an older CRD admits may lack required fields.
+    // Before the body is validated: what an older CRD admits may miss required fields.
     preValidation: async () => requireCurrentCrd(kindHooks.plural, options),
     onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
       options.metrics.observe(kindHooks.kind, hook, reply.statusCode, reply.elapsedTime / 1000),

@@ -1,13 +1,14 @@
 /**
- * What becomes of the objects of a VecBackup that is being deleted. Deleted by retention or by retentionDays
- * they go; deleted by a user, by a garbage collector or with its namespace, spec.deletionPolicy decides. The
- * annotation retain-objects keeps them in any case.
+ * Decides what happens to the objects of a VecBackup under deletion. If retention or retentionDays
+ * deleted it, its objects are deleted; if a user, a garbage collector or the deletion of its
+ * namespace did, spec.deletionPolicy decides. The annotation retain-objects retains them in any
+ * case.
  */
 import type { VecBackup } from '../../crds/backup.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { getCondition } from '../conditions.ts'
 
-/** What a live VecBackupSchedule says of its backups: they may not carry it yet. */
+/** The policy of a live VecBackupSchedule: its backups may not have it yet. */
 export interface SchedulePolicy {
   uid: string
   annotations?: Record<string, string>
@@ -16,9 +17,9 @@ export interface SchedulePolicy {
 
 export type DeletionAction =
   | 'delete'
-  /** As the user asked for. */
+  /** Requested by the user. */
   | 'retain'
-  /** Nobody asked for it: the namespace is deleted, and deletionPolicy is not set. */
+  /** Not requested: the namespace is being deleted, and deletionPolicy is not set. */
   | 'retain in a deleted namespace'
 
 export function deletionActionFor(
@@ -37,7 +38,7 @@ export function deletionActionFor(
   return 'delete'
 }
 
-/** The schedule that made it; undefined for a backup by hand. */
+/** The schedule that created it; undefined for a manual backup. */
 export function scheduleOf({ metadata }: VecBackup): { name: string; uid: string } | undefined {
   const { ownerReferences = [] } = metadata
   return ownerReferences.find(
@@ -45,14 +46,14 @@ export function scheduleOf({ metadata }: VecBackup): { name: string; uid: string
   )
 }
 
-/** Condition of a backup that retentionDays deletes: a user who deletes it does not set it. */
+/** Condition of a backup that retentionDays deletes: a user's deletion does not set it. */
 export const EXPIRED = 'Expired'
 
 export function isExpired(backup: VecBackup): boolean {
   return getCondition(backup, EXPIRED)?.status === 'True'
 }
 
-/** Its schedule wrote so before it deleted it. */
+/** Its schedule recorded this before it deleted the backup. */
 function isPruned({ metadata }: VecBackup): boolean {
   return metadata.annotations?.[ANNOTATIONS.pruned] !== undefined
 }

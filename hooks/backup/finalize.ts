@@ -1,6 +1,6 @@
 /**
- * Deletion of a VecBackup: its Job is stopped, then the objects it wrote are deleted, unless they are
- * retained (fate.ts). Nothing is created meanwhile.
+ * Deletion of a VecBackup: its Job is stopped, then the objects that it wrote are deleted unless
+ * they are retained (deletion-policy.ts). Nothing is created meanwhile.
  */
 import type { VecBackup } from '../../crds/backup.ts'
 import {
@@ -24,17 +24,17 @@ import type { Decision } from './sync.ts'
 
 const NEXT_BATCH_SECONDS = 1
 
-/** All that `finalize` decides on. */
+/** Input of the `finalize` decision. */
 export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
   liveJobs: Job[]
   isNamespaceTerminating: boolean
-  /** Of the objects; absent while its Job stops. */
+  /** What happens to the objects; absent while the Job stops. */
   deletionAction?: DeletionAction
-  /** Bucket credentials; absent when there are none, or nothing is to be deleted yet. */
+  /** Bucket credentials; absent if there are none, or nothing is to be deleted yet. */
   credentials?: Secret
-  /** A restore that reads these objects at this moment. */
+  /** A restore that is reading these objects. */
   reader?: string
-  /** The newest batch; absent when none was due or none has ended yet. */
+  /** The newest batch; absent if none was due or none has finished yet. */
   purge?: Purge
   requeueAfterSeconds?: number
 }
@@ -60,7 +60,7 @@ export async function observeDeletion(
   const deletion: Deletion = { ...observed, liveJobs, isNamespaceTerminating }
   if (isStopping(deletion)) return deletion
   if (!hasStarted(deletion)) {
-    // The Job that was stopped may have told of its start after what the cache shows.
+    // The deleted Job may have reported its start after the cached state.
     await refreshProgress(deletion, backup, (...args) => ports.backup(...args))
   }
   if (!hasStarted(deletion)) return deletion
@@ -79,7 +79,7 @@ export async function observeDeletion(
   const previous = purges.latest(uid)
   const batch = (signal: AbortSignal) => purgeBatch(backup, ports, { previous, signal })
   const { value: purge, requeueAfterSeconds } = await purges.run(uid, now, batch)
-  // One more look: nothing may have been started behind the purge.
+  // Check once more that no Job was started during the purge.
   const jobs = purge?.done === true ? await ports.jobsOf(namespace, uid) : liveJobs
   return {
     ...deletion,
@@ -104,7 +104,7 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
     )
     return { ...decision, deleteJobs: jobsToDelete(unfinishedJobs) }
   }
-  // A Job reports before it writes: without a report there is nothing in the bucket.
+  // A Job reports before it writes: without a report the bucket has no objects of it.
   if (!hasStarted(deletion) || deletion.deletionAction === 'retain')
     return finalizedDecision(deletion)
   if (deletion.deletionAction === 'retain in a deleted namespace') {
@@ -150,8 +150,8 @@ function isStopping({ liveJobs }: Pick<Deletion, 'liveJobs'>): boolean {
 }
 
 /**
- * Its schedule, as it is now: a policy that was just set there may not be on the backup yet. One that was
- * made under the same name since is not its schedule.
+ * The live policy of its schedule: a policy that was just set may not be on the backup yet. A
+ * schedule that was created later under the same name is not its schedule.
  */
 async function currentSchedulePolicy(
   backup: VecBackup,
@@ -200,7 +200,9 @@ function finalizedDecision({ backup, children }: Deletion): Decision {
   return { status: backup.status ?? {}, children: children.map(unchanged), finalized: true }
 }
 
-/** What this backup did not write is not ours to delete: its owner learns where it is. */
+/**
+ * Objects that this backup did not write are not deleted: a warning tells the owner where they are.
+ */
 function purgeFinished(deletion: Deletion, { others }: Purge, now: Date): Decision {
   if (others === undefined) return finalizedDecision(deletion)
   const { bucket } = deletion.backup.spec.storage.s3
@@ -208,7 +210,7 @@ function purgeFinished(deletion: Deletion, { others }: Purge, now: Date): Decisi
   return finalizedWithWarning(deletion, { reason: 'OtherObjectsKept', message }, now)
 }
 
-/** Objects stay behind that nobody asked to keep: that is told where people look. */
+/** Objects remain although no policy retains them: report it where users look. */
 function finalizedWithWarning(
   deletion: Deletion,
   cause: { reason: string; message: string },

@@ -1,4 +1,7 @@
-/** The hooks of VecBackup: observe, decide, act. */
+/**
+ * The hooks of VecBackup: observe, decide, apply. An unfinished VecBackup needs its VecCluster as a
+ * related object, by name and namespace.
+ */
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { BackgroundTasks } from '../background-task.ts'
@@ -14,7 +17,7 @@ import type { Purge } from './purge.ts'
 import { applyDecision, leaseHolder, sync, type Decision } from './sync.ts'
 
 export function backupHooks(ports: BackupPorts): KindHooks {
-  // Every finalize asks for the next batch.
+  // Freshness 0: every finalize requests the next batch.
   const purges = new BackgroundTasks<Purge>(0)
   const apply = async (decision: Decision, backup: VecBackup) => {
     await applyDecision(decision, backup.metadata, ports)
@@ -42,7 +45,7 @@ export function backupHooks(ports: BackupPorts): KindHooks {
 }
 
 export function customize(backup: VecBackup): RelatedRule[] {
-  // What has ended needs nothing more of it, and every change of a cluster would sync it again.
+  // A finished backup needs no cluster, and every change of a cluster would sync it again.
   if (isFinished(backup)) return []
   return [relatedByName(VecCluster, clusterRefOf(backup))]
 }

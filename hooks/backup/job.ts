@@ -1,4 +1,4 @@
-/** The children of a VecBackup: the rights of its Job, and the Job with its plan. */
+/** The children of a VecBackup: the RBAC of its Job, and the Job with its plan and memory limit. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
@@ -17,7 +17,7 @@ export function backupRbac(backup: VecBackup): JobRbac {
   return jobRbac(backup, { kind: 'backup', plural: 'vecbackups', helm: false })
 }
 
-/** The run that is wanted now; its number is given when a Job is made of it. */
+/** The current plan; its run number is set when a Job is created from it. */
 export function desiredPlan(
   { metadata, spec }: VecBackup,
   cluster: VecCluster,
@@ -25,7 +25,7 @@ export function desiredPlan(
 ): Omit<BackupPlan, 'run'> {
   const { namespace, name, uid } = metadata
   const connection = clusterConnection(cluster)
-  // The nodes there are: the spec may want another number by now.
+  // The existing nodes: the spec may ask for another number by now.
   const replicas = statefulSet?.spec.replicas ?? connection.replicas
   const { method, parallelism } = spec
   const content = {
@@ -73,14 +73,15 @@ export function backupJob(
 const MIB = 2 ** 20
 
 /**
- * The resources with a limit under which an object of this size can be uploaded. Parts are kept in memory
- * until the store has them, for a stream cannot be read twice; of an object of several terabytes two parts
- * are more than the usual limit. Without a limit, nothing needs to be raised.
+ * The resources with a memory limit that permits uploads of objects from a volume of this size: no
+ * object of a cluster is larger than a data volume. Parts stay in memory until the store has them,
+ * because a stream cannot be read twice; for an object of several terabytes two parts exceed the
+ * default limit. Without a limit, nothing is raised.
  */
 export function resourcesForVolume(resources: JobResources, volume: string): JobResources {
   const needed = uploadJobBytes(parseQuantity(volume))
   const limit = parseQuantity(resources.limits['memory'] ?? '')
-  // False also where one of the two is no amount.
+  // Also false if one of the two is not a valid quantity.
   if (!(needed > limit)) return resources
   const request = parseQuantity(resources.requests['memory'] ?? '')
   const raised = Number.isNaN(request) ? needed : request + (needed - limit)

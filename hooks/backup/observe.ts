@@ -1,4 +1,8 @@
-/** Reads all that a decision about a VecBackup may know: from the request, and through ports the rest. */
+/**
+ * Ports of VecBackup, the input of its decisions, and how it is read: from the request, and the
+ * rest through ports. Also selects the cluster credentials that its Job needs as copies
+ * (hooks/data-job/secret-copies.ts).
+ */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Progress } from '../../crds/contract/job.ts'
@@ -42,18 +46,18 @@ export async function observe(
   }
   const running = activeJob(requested)
   if (running === undefined) {
-    // Only where a Job may be due it is worth to read live what stands in its way.
+    // Live reads are worthwhile only if a Job may be due.
     if (outcomeOf(requested, context) !== undefined) return { ...requested, secrets: {} }
     const backup = await readIfFinished(requested.backup, (...args) => ports.backup(...args))
     if (backup !== undefined) return { ...requested, backup, secrets: {} }
   } else if (hasReported(requested, running)) {
-    // Once it has reported, what changes is not this Job's business.
+    // A Job that has reported is not affected by what changes after that.
     return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
   }
   return readLive(requested, { running, context }, ports)
 }
 
-/** What has expired is deleted with its objects: one clock that is wrong must not do that. */
+/** An expired backup is deleted with its objects: a single wrong clock must not cause that. */
 async function readExpiry(
   requested: RequestedState,
   ports: BackupPorts,
@@ -74,7 +78,7 @@ export function fromRequest(request: HookRequest<VecBackup>): RequestedState {
   }
 }
 
-/** Name of the cluster that is backed up. */
+/** Name of the backed-up cluster. */
 export function clusterRefOf({ metadata, spec }: VecBackup): { namespace: string; name: string } {
   return { namespace: metadata.namespace, ...spec.clusterRef }
 }
@@ -86,7 +90,8 @@ async function readLive(
 ): Promise<Observed> {
   const { metadata } = requested.backup
   const { namespace, name } = clusterRefOf(requested.backup)
-  // A cluster of the same name may have been made anew: its Leases must be those of the one that lives.
+  // A cluster of the same name may have been recreated: its Leases must be those of the live
+  // cluster.
   const [cluster, statefulSet] = await Promise.all([
     ports.cluster(namespace, name),
     ports.statefulSet(namespace, releaseName(name)),
@@ -139,32 +144,40 @@ export interface ObjectIdentity extends NamespacedName {
 
 /** A VecRestore that reads a backup. */
 export interface BackupReader extends ObjectIdentity {
-  /** What it names: the VecBackup, or its place in the bucket, for which it needs no permission. */
+  /**
+   * How it names the backup: as a VecBackup, or by its location in the bucket, which needs no
+   * permission.
+   */
   by: 'name' | 'place'
 }
 
-/** The objects that one backup wrote under `<prefix>/<name>/`, as long as its uid owns that prefix. */
+/**
+ * The objects that one backup wrote under `<prefix>/<name>/`, as long as its uid owns that prefix.
+ */
 export interface PurgeTarget extends ObjectIdentity {
   storage: S3Target
-  /** Of the batch before this one. */
+  /** From the previous batch. */
   survey?: PurgeSurvey | undefined
 }
 
 export interface PurgeResult {
-  /** A listing shows nothing that this backup wrote any more. */
+  /** A listing has no more objects of this backup. */
   done: boolean
   survey?: PurgeSurvey
-  /** Objects in the folder that this backup did not write. They stay. */
+  /** Objects in the folder that this backup did not write. They are not deleted. */
   others?: { count: number; example: string }
-  /** A restore that recorded in the bucket that it reads the backup: nothing is deleted before it ends. */
+  /**
+   * A restore that recorded in the bucket that it is reading the backup: nothing is deleted before
+   * it ends.
+   */
   reader?: NamespacedName & { until: string }
 }
 
-/** What need not be looked for again at the next batch. */
+/** Results that the next batch reuses. */
 export interface PurgeSurvey {
-  /** Objects that are left. */
+  /** Number of remaining objects. */
   left: number
-  /** Folders inside that belong to other backups. */
+  /** Nested folders that belong to other backups. */
   inner: string[]
 }
 
@@ -172,49 +185,55 @@ export interface BackupPorts extends DataJobPorts {
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
   /** The resource itself, read live. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
-  /** Deletes the resource of exactly this uid; one that is gone is fine. */
+  /** Deletes the resource of exactly this uid; ignored if it is already gone. */
   deleteBackup(backup: ObjectIdentity): Promise<void>
   /**
-   * Writes the report on the resource of exactly this uid. One that is gone, or cannot be written, is fine.
+   * Writes the report on the resource of exactly this uid; ignored if the resource is gone or the
+   * write fails.
    */
   replaceReport(backup: ObjectIdentity, report: Progress): Promise<void>
   /**
-   * VecRestores that read this backup, by its name or by its place in the bucket, read live, from all
-   * namespaces served; none without the kind.
+   * VecRestores that read this backup, by name or by location in the bucket, read live from all
+   * watched namespaces; none without the kind.
    */
   restoresReading(backup: NamespacedName & { storage: S3Target }): Promise<BackupReader[]>
-  /** What a VecBackupSchedule says of the objects of its backups, read live; undefined when it is gone. */
+  /**
+   * The policy of a VecBackupSchedule for the objects of its backups, read live; undefined if it is
+   * gone.
+   */
   schedulePolicy(namespace: string, name: string): Promise<SchedulePolicy | undefined>
-  /** helm Jobs of a cluster that have not ended, read live, as messages name them. */
+  /** Unfinished helm Jobs of a cluster, read live, as messages name them. */
   helmJobsAt(cluster: NamespacedName): Promise<string[]>
-  /** Whether a namespace is being deleted, or is gone. */
+  /** Whether a namespace is being deleted or is gone. */
   namespaceEnds(name: string): Promise<boolean>
   /**
-   * Deletes at most one batch of objects, and goes on at the next call. A bucket that does not exist
-   * is done; what else the store answers is a `StorageError`. The signal ends it between two requests.
+   * Deletes at most one batch of objects; the next call continues. A missing bucket is done; any
+   * other error of the store is a `StorageError`. The signal aborts it between two requests.
    */
   purge(target: PurgeTarget, signal: AbortSignal): Promise<PurgeResult>
-  /** The time of the API server, as it says with an answer; undefined when it does not. */
+  /** The time in a response of the API server; undefined if it has none. */
   apiTime(namespace: string): Promise<Date | undefined>
-  /** A warning in the log of the service. */
+  /** Logs a warning of the service. */
   warn(backup: NamespacedName, message: string): void
 }
 
 export interface Observed extends ObservedDataJob {
   backup: VecBackup
-  /** Live, where a Job may be due. */
+  /** Read live if a Job may be due. */
   cluster?: VecCluster
   statefulSet?: StatefulSet
   secrets: DataJobSecrets
-  /** Of the API server; only where it has expired by our own clock. */
+  /** The API server's time; read only if the backup has expired by the local clock. */
   apiTime?: Date
-  /** Only where a Job may be due, or has not reported yet. */
+  /** Read only if a Job may be due, or has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
-  /** helm Jobs of the cluster that have not ended; read with the Leases. */
+  /** Unfinished helm Jobs of the cluster; read with the Leases. */
   helmJobs?: string[]
 }
 
-/** Those that may be copies: all of them when the cluster stands in another namespace than the Job. */
+/**
+ * Credentials that may be copies: all of them if the cluster is in another namespace than the Job.
+ */
 export function copiedCredentials({
   metadata,
   spec,
@@ -223,7 +242,7 @@ export function copiedCredentials({
   return namespace === metadata.namespace ? [] : CLUSTER_CREDENTIALS
 }
 
-/** What the copies are made from. */
+/** Sources of the copies. */
 export function copySources(
   { backup, cluster, secrets }: Observed,
   settings: CrossNamespace,

@@ -1,4 +1,9 @@
-/** Deleting a backup's objects, batch by batch, in passes that outlast a hook call. */
+/**
+ * Deletes a backup's objects in batches, as tasks that outlast a hook call, and decides which
+ * restore a purge waits for. A restore in a namespace that the VecBackup does not allow can name
+ * the backup, or its location in a bucket, without reading anything there: it must not keep the
+ * objects forever.
+ */
 import type { VecBackup } from '../../crds/backup.ts'
 import { FOREIGN_READER_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { Job } from '../../crds/kubernetes.ts'
@@ -9,13 +14,13 @@ import type { Context } from '../protocol.ts'
 import type { BackupPorts, BackupReader, PurgeResult } from './observe.ts'
 
 export interface Purge extends PurgeResult {
-  /** Why the newest batch failed; it is tried again. */
+  /** Why the newest batch failed; it is retried. */
   error?: string
-  /** What it threw, where nobody expects that. */
+  /** The error, if it is unexpected. */
   defect?: unknown
 }
 
-/** The batch after `last`. A failure is a result: it is shown, and tried again. */
+/** Deletes the batch after `last`. A failure is a result: it is reported and retried. */
 export async function purgeBatch(
   { metadata, spec }: VecBackup,
   ports: Pick<BackupPorts, 'purge'>,
@@ -32,12 +37,12 @@ export async function purgeBatch(
   }
 }
 
-/** How many objects are left, for the condition; empty where that is not known. */
+/** Number of remaining objects, for the condition; empty if it is unknown. */
 export function remainingObjects({ survey }: Purge): string {
   return survey === undefined ? '' : `, ${survey.left} objects are left`
 }
 
-/** As messages name it; undefined when no restore reads the backup. */
+/** The restore as messages name it; undefined if no restore reads the backup. */
 export async function activeReader(
   backup: VecBackup,
   ports: Pick<BackupPorts, 'restoresReading' | 'jobsOf'>,
@@ -62,8 +67,9 @@ export async function activeReader(
 }
 
 /**
- * It needs no permission of the backup, so its Job must be older than the deletion, which ends the wait. Where it
- * may write in the bucket, the purge finds its record there besides (jobs/backup/readers.ts).
+ * A restore by location needs no permission of the backup, so its Job must be older than the
+ * deletion, which bounds the wait. If it may write to the bucket, the purge also finds its record
+ * there (jobs/backup/readers.ts).
  */
 function blocksByLocation({ metadata }: Job, backup: VecBackup, now: Date): boolean {
   const deletedAt = backup.metadata.deletionTimestamp

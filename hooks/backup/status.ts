@@ -1,4 +1,8 @@
-/** The whole status of a VecBackup, from what its Jobs reported (specification: states and transitions). */
+/**
+ * The status and Events of a VecBackup, from what its Jobs reported. The status of a schedule's
+ * backup is compacted a day after the backup finished: a schedule receives all its backups in one
+ * request, so fields that repeat the manifest in the bucket must not stay on them forever.
+ */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import { s3Path } from '../../crds/contract/backup-keys.ts'
 import type { BackupResult, Progress } from '../../crds/contract/job.ts'
@@ -69,8 +73,8 @@ export function finishedStatus(
 }
 
 /**
- * Of a backup that has ended. Only spec.deletionPolicy can change after that, of which the conditions say
- * nothing: so they hold for the newest generation too.
+ * Status of a finished backup. Only spec.deletionPolicy can change after that, and the conditions
+ * do not depend on it, so they hold for the newest generation too.
  */
 export function finalStatus({ metadata, status = {} }: VecBackup): BackupStatus {
   if (status.conditions === undefined) return status
@@ -81,7 +85,7 @@ export function finalStatus({ metadata, status = {} }: VecBackup): BackupStatus 
   }
 }
 
-/** retentionDays have passed: it deletes itself next, with its objects. */
+/** retentionDays have passed: the backup deletes itself next, with its objects. */
 export function expiredStatus(backup: VecBackup, { now }: Context): BackupStatus {
   const { conditions = [], ...status } = finalStatus(backup)
   const update = {
@@ -95,7 +99,7 @@ export function s3PathOf({ metadata, spec }: VecBackup): string {
   return s3Path({ ...spec.storage.s3, name: metadata.name })
 }
 
-/** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
+/** The reported fields over those of earlier reports: a user may have removed the report. */
 function reportedFields({ backup, progress }: StatusInputs): BackupStatus {
   const { status = {} } = backup
   const {
@@ -163,19 +167,19 @@ export function backupEvents(
   )
 }
 
-/** Of the collections of an old backup, so many are listed. */
+/** Maximum number of collections listed for an old backup. */
 const MAX_LISTED = 20
 const MAX_ERROR = 200
 
-/** The report without the list that the status has too; undefined when there is nothing to leave out. */
+/** The report without the list that the status also has; undefined if there is nothing to omit. */
 export function compactReport(progress: Progress | undefined): Progress | undefined {
   if (progress?.backup === undefined || progress.backup.collections.length === 0) return undefined
   return { ...progress, backup: withoutCollections(progress.backup) }
 }
 
 /**
- * The status a day after the end of a backup of a schedule: its snapshots are named in the manifest, and all
- * its collections are in `collectionHashes`, by which retention knows them.
+ * The status of a schedule's backup, a day after it finished: the manifest names its snapshots, and
+ * `collectionHashes`, which retention uses, covers all its collections.
  */
 export function compactStatus(backup: VecBackup, status: BackupStatus, now: Date): BackupStatus {
   const { collections, completionTime = '', collectionHashes } = status
@@ -186,7 +190,7 @@ export function compactStatus(backup: VecBackup, status: BackupStatus, now: Date
     ...(size !== undefined && { size }),
     ...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),
   }))
-  // Without the hashes the names are all that retention knows of them.
+  // Without the hashes, retention identifies the collections by their names alone.
   if (collectionHashes === undefined) return { ...status, collections: shortened }
   const failedFirst = shortened.toSorted((a, b) => failedRank(a) - failedRank(b))
   const omitted = failedFirst.slice(MAX_LISTED).map((collection) => collection.status)

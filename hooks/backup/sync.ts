@@ -1,4 +1,4 @@
-/** What a VecBackup should have: its Job, and when (specification: states and transitions). */
+/** The desired state of a VecBackup: its Job, what blocks it, and when it starts. */
 import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { EXPIRY_CHECK_SECONDS, REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
@@ -48,7 +48,7 @@ import {
 } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
-  // A backup that has ended outlives its cluster. Its Job is kept for the log, never made again.
+  // A finished backup outlives its cluster. Its Job is retained for its log and never recreated.
   if (isFinished(observed.backup)) return afterFinish(observed, context)
   return syncDataJob({ kind: BACKUP, observed, context })
 }
@@ -71,12 +71,15 @@ const BACKUP: DataJobKind<Observed, BackupStatus> = {
     leases !== undefined && !isHolder(leases.backup.lease, leaseHolder(backup)),
 }
 
-/** Everything else is there: the rights, then the Lease, then the Job. Each is seen before the next. */
+/**
+ * Nothing blocks it: RBAC first, then the Lease, then the Job. Each step is observed before the
+ * next.
+ */
 function start(syncContext: SyncContext<Observed, BackupStatus>): Decision {
   const { observed, context } = syncContext
   const { backup, cluster, leases, progress, helmJobs = [] } = observed
   const rbac = backupRbac(backup)
-  // A Job must not start before it may report.
+  // A Job must not start before it has permission to report.
   if (cluster === undefined || leases === undefined || !allObserved(rbac, observed.children)) {
     return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
   }
@@ -87,7 +90,7 @@ function start(syncContext: SyncContext<Observed, BackupStatus>): Decision {
     const decision = requeueSoon(syncContext, 'the Lease of the cluster is being taken')
     return { ...decision, leases: claimResult.writes }
   }
-  // One of an earlier release, or the first install, took no Lease.
+  // A helm Job of an earlier release, or of the first install, holds no Lease.
   const [helmJob] = helmJobs
   if (helmJob !== undefined) return blockedBy(syncContext, helmJob)
   const plan = {
@@ -104,7 +107,7 @@ const CLOCK_AHEAD = {
     'spec.retentionDays have passed by the clock of the operator, but not by that of the API server: nothing is deleted; set the clock of the node that the operator runs on',
 }
 
-/** It has ended and its status tells how: what is left is its history and the day it expires. */
+/** Its status has the outcome: what remains is the Job history and the expiry. */
 function afterFinish(observed: Observed, context: Context): Decision {
   const { backup } = observed
   const { expiresAt } = backup.status ?? {}
@@ -123,7 +126,8 @@ function afterFinish(observed: Observed, context: Context): Decision {
     const events = [warningEvent(backup, CLOCK_AHEAD, context.now)]
     return { status, ...remaining, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
-  // Its deletion must tell this from a user's, so the condition is recorded before it deletes itself.
+  // Deletion must distinguish this from a user's deletion, so the condition is recorded before the
+  // backup deletes itself.
   if (!isExpired(backup)) {
     return {
       status: expiredStatus(backup, context),
@@ -140,16 +144,16 @@ function afterFinish(observed: Observed, context: Context): Decision {
   }
 }
 
-/** A decision: what goes on the wire, and what is to be written besides it. */
+/** A decision: the answer and its side effects. */
 export interface Decision extends Desired<BackupStatus>, SideEffects {
-  /** The resource has expired: it is to delete itself. */
+  /** The resource has expired and is to be deleted. */
   expire?: ObjectIdentity
-  /** Takes the place of the report on the resource. */
+  /** Replaces the report on the resource. */
   report?: Progress
   warnings?: string[]
 }
 
-/** What must be done stands before what only tells of it. */
+/** Applies a decision: required writes come before those that only report them. */
 export async function applyDecision(
   decision: Decision,
   backup: ObjectIdentity,
@@ -162,7 +166,7 @@ export async function applyDecision(
   for (const warning of decision.warnings ?? []) ports.warn(backup, warning)
 }
 
-/** The first thing that is missing; undefined when the Job may be made. */
+/** The first blocker; undefined if the Job may be created. */
 export function firstBlocker(
   { backup, cluster, secrets }: Observed,
   settings: CrossNamespace,

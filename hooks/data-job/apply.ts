@@ -1,25 +1,28 @@
-/** Makes the calls a decision about a backup, restore or migration asks for. */
+/** Applies the side effects of a decision about a backup, restore or migration. */
 import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { SecretCopyIdentity, SecretCopyPorts } from './secret-copies.ts'
 import { writeLeases, type LeasePorts, type LeaseWrite } from '../lease.ts'
 import type { Desired } from '../protocol.ts'
 
-/** What is to be written besides the answer on the wire. */
+/** Writes that a decision needs in addition to the answer. */
 export interface SideEffects {
   leases?: LeaseWrite[]
   writeCopies?: Secret[]
   deleteCopies?: SecretCopyIdentity[]
 }
 
-/** A decision: what goes on the wire, and what is to be written besides it. */
+/** A decision: the answer and its side effects. */
 export type DataJobDecision<Status> = Desired<Status> & SideEffects
 
 export interface SideEffectPorts extends LeasePorts, SecretCopyPorts {
-  /** Deletes a Job with foreground propagation; one that is gone is fine. */
+  /** Deletes a Job with foreground propagation; ignored if it is already gone. */
   deleteJob(job: NonNullable<Desired<unknown>['deleteJobs']>[number]): Promise<void>
 }
 
-/** Carries a decision out and then writes its Events: what must be done stands before what only tells of it. */
+/**
+ * Applies a decision, then writes its Events: required writes come before those that only report
+ * them.
+ */
 export async function applyDecision<Status>(
   decision: DataJobDecision<Status>,
   ports: SideEffectPorts & { writeEvent(event: KubernetesEvent): Promise<void> },
@@ -29,7 +32,7 @@ export async function applyDecision<Status>(
   return decision
 }
 
-/** In this order: a Job that is to go goes before the next may come. */
+/** Applies the writes in this order: a Job is deleted before the next may be created. */
 export async function applySideEffects(
   decision: SideEffects & Pick<Desired<unknown>, 'deleteJobs'>,
   ports: SideEffectPorts,

@@ -1,6 +1,6 @@
 /**
- * The end of a VecRestore or a VecMigration: its Job is stopped, and that is all. What was written
- * stays, and copies of Secrets go with their Job.
+ * Deletion of a VecRestore or a VecMigration: only its Job is stopped. Written data stays, and
+ * secret copies are deleted with their Job.
  */
 import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { Job } from '../../crds/kubernetes.ts'
@@ -15,7 +15,7 @@ interface Parent<Status> {
   status?: Status
 }
 
-/** All that `finalize` decides on. */
+/** Input of the `finalize` decision. */
 export interface Deletion<Status> extends Pick<ObservedJobs, 'children'> {
   parent: Parent<Status>
   liveJobs: Job[]

@@ -1,6 +1,6 @@
 /**
- * What a VecBackup, a VecRestore and a VecMigration share: the work of each is done by one Job at a
- * time, which is made again while it has told nothing, and kept for its log once it has ended.
+ * Watches the Job of a VecBackup, a VecRestore or a VecMigration. Each runs one Job at a time,
+ * which is recreated while it has not reported, and retained for its log once it has finished.
  */
 import type { Progress } from '../../crds/contract/job.ts'
 import {
@@ -24,19 +24,19 @@ export function activeJob({ jobs }: JobsAndProgress): Job | undefined {
   return jobs.find(isUnfinished)
 }
 
-/** Whether this Job, not an earlier one, has told of itself. */
+/** Whether this Job, not an earlier one, has reported. */
 export function hasReported({ progress }: JobsAndProgress, job: Job): boolean {
   return progress?.job === job.metadata.uid
 }
 
-/** Number of the next Job, which is made only where there is none. */
+/** Number of the next Job, which is created only if there is none. */
 export function runNumberAfter(progress: Progress | undefined): number {
   return 1 + (progress?.run ?? 0)
 }
 
 /**
- * A Job ended a while ago and its last report does not say how: the cache may lag behind, so only the
- * resource itself tells a crash from that.
+ * Whether a Job finished a while ago and its last report has no outcome: the cache may lag behind,
+ * so only the live resource distinguishes a crash from a late report.
  */
 export function needsLiveProgress(observed: JobsAndProgress, context: Context): boolean {
   const outcome = outcomeOf(observed, context)
@@ -45,18 +45,18 @@ export function needsLiveProgress(observed: JobsAndProgress, context: Context): 
 }
 
 /**
- * Why a Job that has not told of itself is to be made again: a wrong image or a quota is a thing a
- * person can mend. `wanted` is the hash of the plan of this moment, where one can be made.
+ * Why a Job that has not reported is to be recreated: a wrong image or a quota is something that a
+ * user can fix. `desiredHash` is the hash of the current plan, if one can be computed.
  */
 export function restartReason(
   job: Job,
   { desiredHash, lostLease }: { desiredHash: string | undefined; lostLease: boolean },
   { now, settings }: Context,
 ): string | undefined {
-  // It is on its way out already.
+  // The Job is being deleted already.
   if (job.metadata.deletionTimestamp !== undefined) return undefined
   if (jobImage(job) !== settings.image) return 'runs another image'
-  // It appeared so late that its turn was over: the next holder may be at work.
+  // The Job appeared after its Lease expired: the next holder may be working.
   if (lostLease) return 'missed its turn'
   if (desiredHash !== undefined && planHash(job) !== desiredHash)
     return 'has another plan than is wanted now'
@@ -67,8 +67,8 @@ export function restartReason(
 }
 
 /**
- * A Job that has reported and does so no more. It is not replaced: its pod may still work on a
- * node that cannot be reached. The message does not change while that lasts.
+ * Why a Job that has reported is silent. It is not replaced: its pod may still be working on an
+ * unreachable node. The message stays the same while the silence lasts.
  */
 export function silenceReason(
   job: Job,
@@ -84,17 +84,17 @@ export function silenceReason(
   }
 }
 
-/** What is to be done while a Job has not ended, besides the status. */
+/** What to do while a Job is unfinished, in addition to its status. */
 export interface JobWatch {
   conditionReason?: CompleteReason
-  /** Seconds. */
+  /** In seconds. */
   resyncAfterSeconds: number
   sideEffects: Pick<Desired<unknown>, 'deleteJobs'> & { writeCopies?: Secret[] }
 }
 
 /**
- * A Job that has told of itself goes on; one that has not is watched, and stopped once it is stuck: the
- * next pass that finds none makes another.
+ * A Job that has reported continues. One that has not is watched and deleted once it is stuck: the
+ * next sync that finds no Job creates another.
  */
 export function watchJob(
   job: Job,
@@ -121,7 +121,7 @@ export function watchJob(
       ...(silence !== undefined && { conditionReason: silence }),
     }
   }
-  // It has no pods that could still be at work, and would hold its Lease for ever.
+  // It has no pods that could still be working, and would hold its Lease forever.
   const stuckBecause = isSuspendedAndSilent ? 'is suspended' : stuckReason()
   if (stuckBecause === undefined) {
     const resyncAfterSeconds = writeCopies.length > 0 ? REQUEUE_SOON_SECONDS : RETRY_SECONDS
@@ -141,12 +141,15 @@ export function watchJob(
   }
 }
 
-/** By `spec.suspend`, and without pods. */
+/** Suspended by `spec.suspend`, and without pods. */
 function isSuspended({ spec, status }: Job): boolean {
   return spec?.suspend === true && (status?.active ?? 0) === 0
 }
 
-/** What is left of the children once the status tells how it ended; `reason` is why rights go. */
+/**
+ * The remaining children once the status has the outcome; `reason` is why the RBAC objects are
+ * pruned.
+ */
 export function cleanUpFinished(
   { jobs, children }: { jobs: Job[]; children: AnyObject[] },
   reason: string,
@@ -155,7 +158,7 @@ export function cleanUpFinished(
   const rbac = children.filter(({ kind }) => kind !== 'Job')
   const pruned = [
     ...expiredJobs(jobs, () => true, context),
-    // Its rights are of no use to anybody any more, once its last pod has ended.
+    // The RBAC objects are unused once the last pod has finished.
     ...(jobs.some(isUnfinished) ? [] : rbac.map((object) => prunedRbac(object, reason))),
   ]
   const remaining = childrenAfter(children, { pruned })

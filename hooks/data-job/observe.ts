@@ -1,4 +1,4 @@
-/** Reads what is observed of a VecBackup, a VecRestore and a VecMigration in the same way. */
+/** Observations that VecBackup, VecRestore and VecMigration share, and the ports that they need. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
@@ -11,11 +11,11 @@ import { readSecretCopies, type SecretCopies, type SecretCopyPorts } from './sec
 export interface ObservedDataJob extends ObservedJobs {
   /** While a Job runs that needs them. */
   secretCopies?: SecretCopies
-  /** Live, and only where a Job may be due. */
+  /** Read live, and only if a Job may be due. */
   liveJobs?: Job[]
 }
 
-/** Bucket credentials, the engine's key and its certificate authority, as far as they exist. */
+/** Bucket credentials, the engine's API key and its CA certificate, if they exist. */
 export interface DataJobSecrets {
   bucket?: Secret
   engine?: Secret
@@ -23,8 +23,8 @@ export interface DataJobSecrets {
 }
 
 /**
- * The resource as it is now, if it has ended: its end may have been written after what the cache shows,
- * and what made it fail may be gone by now.
+ * Returns the live resource if it has finished: the cache may not have its outcome yet, and the
+ * cause of its failure may be gone by now.
  */
 export async function readIfFinished<
   Resource extends NamespacedObject & Parameters<typeof isFinished>[0],
@@ -36,7 +36,7 @@ export async function readIfFinished<
   return live?.metadata.uid === uid && isFinished(live) ? live : undefined
 }
 
-/** For a Job that runs: the copies it has, and the Secrets they are made from. */
+/** For a running Job: its secret copies, and the Secrets that they are made from. */
 export async function readCopySources<Secrets extends object>(
   job: Job,
   {
@@ -50,7 +50,9 @@ export async function readCopySources<Secrets extends object>(
   return { secrets: await secrets(), secretCopies }
 }
 
-/** Those of a bucket, named by `namespace/name`, and those of the cluster, as far as it is known. */
+/**
+ * The Secret of a bucket, by namespace and name, and the Secrets of the cluster, if it is known.
+ */
 export async function readSecrets(
   bucket: { namespace: string; name: string | undefined },
   cluster: VecCluster | undefined,
@@ -73,10 +75,10 @@ export async function readSecrets(
 }
 
 export interface DataJobPorts extends SideEffectPorts {
-  /** A Secret, at most 60 s old; undefined when there is none. */
+  /** A Secret, at most 60 s old; undefined if it does not exist. */
   secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** The VecCluster, read live; undefined when it, or its kind, is gone. */
+  /** The VecCluster, read live; undefined if it, or its kind, does not exist. */
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
-  /** Writes an Event; one that exists, or cannot be written, is fine. */
+  /** Writes an Event; an existing Event or a failed write is ignored. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

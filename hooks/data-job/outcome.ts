@@ -1,5 +1,5 @@
 /**
- * Whether the work of a backup, restore or migration has ended, and how: from its status, from its
+ * Whether a backup, restore or migration has finished, and its outcome: from its status, from its
  * report, or from the end of its Job.
  */
 import type { Progress } from '../../crds/contract/job.ts'
@@ -11,11 +11,11 @@ import type { Context } from '../protocol.ts'
 
 export interface Outcome {
   phase: 'Completed' | 'Failed'
-  /** When. */
+  /** When it finished. */
   at: string
   /** Why it failed. */
   error?: string
-  /** For its condition, where that is not how much of the work was done. */
+  /** For the condition, if it is not the amount of work done. */
   message?: string
 }
 
@@ -24,12 +24,12 @@ interface OutcomeInputs {
   progress?: Progress
 }
 
-/** The status says how it ended: then nothing is computed any more. */
+/** The status has the outcome: nothing is computed after that. */
 export function isFinished({ status }: { status?: { phase?: string } }): boolean {
   return status?.phase === 'Completed' || status?.phase === 'Failed'
 }
 
-/** How it ended; `unknown` while its report may still come; undefined when it has not. */
+/** The outcome; `unknown` while a report may still arrive; undefined if it has not finished. */
 export function outcomeOf(
   { jobs, progress }: OutcomeInputs,
   { now }: Context,

@@ -1,4 +1,9 @@
-/** What a Job waits for before it can start, and what it will never get: what is true of every cluster. */
+/**
+ * Preconditions of a data Job: what blocks it for now, and what blocks it for good. They cover the
+ * cluster, the Secrets, the bucket, addresses (the schema admits some that no client can call, such
+ * as one with a space that is not ASCII), and a resource created again from the manifest of a
+ * finished one.
+ */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { ANNOTATIONS, API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
@@ -12,14 +17,14 @@ export interface Blocker {
   message: string
   /** Waiting would not help. */
   terminal?: true
-  /** Of a refusal: the condition shows the message, instead of how much of the work was done. */
+  /** For a terminal blocker: the condition shows the message instead of the amount of work done. */
   showMessage?: true
 }
 
 /**
- * The permission that is missing, else the first refusal, else the first of what is missing. Without
- * permission nothing else is reported of the resources of another namespace, and a refusal must not hide
- * behind a wait.
+ * Selects the missing permission, else the first terminal blocker, else the first blocker. Without
+ * permission nothing else is reported about the resources of another namespace, and a terminal
+ * blocker must not be hidden by a temporary one.
  */
 export function selectBlocker(blockers: readonly (Blocker | undefined)[]): Blocker | undefined {
   const present = blockers.filter((blocker) => blocker !== undefined)
@@ -30,7 +35,7 @@ export function selectBlocker(blockers: readonly (Blocker | undefined)[]): Block
   )
 }
 
-/** Why the cluster of this name cannot be worked on from a namespace; undefined when it can. */
+/** Why a namespace cannot work on the cluster of this name; undefined if it can. */
 export function clusterBlocker(
   { namespace, name }: { namespace: string; name: string },
   cluster: VecCluster | undefined,
@@ -52,7 +57,7 @@ export function clusterBlocker(
   return { reason: 'ClusterNotReady', message: `${label} is ${phase}, not Running` }
 }
 
-/** What the pods run is what the engine's chart wrote, or the operator before its first run. */
+/** The pods run what the engine's chart rendered, or the operator before its first helm run. */
 export function apiKeyBlocker(
   { metadata: { namespace, name }, spec }: VecCluster,
   secret: Secret | undefined,
@@ -61,7 +66,10 @@ export function apiKeyBlocker(
   return secretBlocker({ namespace, name: apiKeySecretName(name) }, [API_KEY_SECRET_KEY], secret)
 }
 
-/** Why a bucket cannot be reached: its credentials, in the namespace of who names them. */
+/**
+ * Why a bucket cannot be accessed: its credentials, in the namespace of the resource that names
+ * them.
+ */
 export function bucketBlocker(
   { credentialsSecretRef }: Pick<S3Target, 'credentialsSecretRef'>,
   namespace: string,
@@ -78,7 +86,7 @@ export function bucketBlocker(
   return secretBlocker({ namespace, name }, missing, secret)
 }
 
-/** Why a Secret must not be used as credentials, whatever its keys are called. */
+/** Why a Secret must not be used as credentials, whatever its keys are. */
 export function secretTypeBlocker(
   { namespace, name }: { namespace: string; name: string },
   keys: readonly string[],
@@ -92,7 +100,7 @@ export function secretTypeBlocker(
   }
 }
 
-/** Why a Secret does not serve: it must have a value in each of the keys. */
+/** Why a Secret is unusable: each of the keys must have a value. */
 export function secretBlocker(
   { namespace, name }: { namespace: string; name: string },
   keys: readonly string[],
@@ -110,19 +118,19 @@ export function hasValue(value: string | undefined): boolean {
   return value !== undefined && value !== ''
 }
 
-/** Why the address in a field cannot be used; undefined where it can, or where there is none. */
+/** Why the address in a field cannot be used; undefined if it can, or if there is none. */
 export function endpointBlocker(field: string, address: string | undefined): Blocker | undefined {
   if (address === undefined || URL.canParse(address)) return undefined
   return {
     reason: 'EndpointNotUsable',
-    // Quoted: what is wrong with it may be invisible.
+    // Quoted: the invalid character may be invisible.
     message: `${field} is not an address: ${quotePrintable(address)}`,
     terminal: true,
     showMessage: true,
   }
 }
 
-/** With every character that is not printable ASCII as an escape. */
+/** Escapes every character that is not printable ASCII. */
 function quotePrintable(text: string): string {
   const escaped = (character: string) =>
     `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
@@ -130,8 +138,8 @@ function quotePrintable(text: string): string {
 }
 
 /**
- * A copy of what has ended does not run: it would put the data of its day over those of today. Deleting the
- * annotation first makes it a new resource.
+ * Blocks a copy of a finished resource: it would overwrite current data with old data. With the
+ * annotation removed it is a new resource.
  */
 export function copyBlocker(
   resource: Parameters<typeof originalOutcome>[0] & { kind: string },

@@ -1,6 +1,7 @@
 /**
- * Copies of another namespace's Secrets for one Job: made once the Job exists and owned by it, kept
- * equal to their source while it runs, deleted when it has ended. Each holds only what is needed.
+ * Copies of Secrets of another namespace for one Job: created once the Job exists and owned by it,
+ * kept equal to their source while it runs, deleted when it has finished. Each has only the keys
+ * that the Job needs.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
@@ -14,11 +15,11 @@ import type { Job, Secret } from '../../crds/kubernetes.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 
 export interface SecretCopyPorts {
-  /** A copy the service made, read live. */
+  /** A copy that the service wrote, read live. */
   secretCopy(namespace: string, name: string): Promise<Secret | undefined>
-  /** Makes the copy, or replaces its data; one of another owner stays as it is. */
+  /** Creates the copy or replaces its data; a Secret of another owner is left unchanged. */
   writeSecretCopy(secretCopy: Secret): Promise<void>
-  /** Deletes a copy of this owner; one that is gone, or of another owner, is fine. */
+  /** Deletes a copy of this owner; ignored if it is gone or has another owner. */
   deleteSecretCopy(secretCopy: SecretCopyIdentity): Promise<void>
 }
 
@@ -28,22 +29,22 @@ export interface SecretCopyIdentity {
   ownerUid: string
 }
 
-/** What of a Secret a Job needs, under the name of the credential. */
+/** The keys of a Secret to copy for a Job. */
 export interface CopySource {
   credential: string
   keys: readonly string[]
   secret: Secret
-  /** Of the copy; Opaque where nobody looks at it. */
+  /** Type of the copy; Opaque by default. */
   type?: string
 }
 
-/** What a Job needs of a cluster's Secrets, by the name of the credential. */
+/** The key of a cluster's Secret that a Job needs, by credential name. */
 export const CREDENTIAL_KEYS = { engine: API_KEY_SECRET_KEY, tls: 'ca.crt' } as const
 export type ClusterCredential = keyof typeof CREDENTIAL_KEYS
 
 export const CLUSTER_CREDENTIALS = Object.keys(CREDENTIAL_KEYS) as ClusterCredential[]
 
-/** Those of a cluster's credentials that there are. */
+/** The cluster's credentials that exist. */
 export function availableCredentials(
   { spec }: VecCluster,
   { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
@@ -54,13 +55,16 @@ export function availableCredentials(
   ]
 }
 
-/** What copies of a cluster's credentials are made from; none for a namespace it does not allow. */
+/**
+ * Sources of the copies of a cluster's credentials; none for a namespace that it does not allow.
+ */
 export function clusterCopySources(
   cluster: VecCluster,
   { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
   { from, settings }: { from: string; settings: CrossNamespace },
 ): (CopySource & { credential: ClusterCredential })[] {
-  // Checked in every pass: the annotation may have changed, or another cluster may have this name now.
+  // Checked on every sync: the annotation may have changed, or another cluster may have this name
+  // by now.
   if (clusterAccessBlocker(cluster, from, settings) !== undefined) return []
   return [
     ...(requiresApiKey(cluster.spec) && engine !== undefined
@@ -74,7 +78,7 @@ function clusterCopySource(credential: ClusterCredential, secret: Secret) {
   return { credential, keys: [CREDENTIAL_KEYS[credential]], secret }
 }
 
-/** The copies there are, by credential. */
+/** The existing copies, by credential. */
 export type SecretCopies = Partial<Record<string, Secret>>
 
 export async function readSecretCopies(
@@ -90,7 +94,7 @@ export async function readSecretCopies(
   return copies
 }
 
-/** Those a running Job lacks, or that are not equal to their source any more. */
+/** The copies that a running Job does not have yet or that differ from their source. */
 export function secretCopiesToWrite(
   sources: readonly CopySource[],
   existing: SecretCopies,

@@ -1,6 +1,6 @@
 /**
- * What the statuses of a VecBackup, a VecRestore and a VecMigration share (specification: states and
- * transitions).
+ * Status fields and Events that VecBackup, VecRestore and VecMigration share: one Event when the
+ * work starts, one when it ends, and one for each warning in between.
  */
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
@@ -8,23 +8,23 @@ import { getCondition, timestamp, type ConditionUpdate } from '../conditions.ts'
 import { normalEvent, warningEvent, type ConditionReason, type InvolvedObject } from '../events.ts'
 import type { Outcome } from './outcome.ts'
 
-/** A status shows no more of an error than this; the log of the Job has it all. */
+/** Maximum length of an error in a status; the Job's log has the full text. */
 const MAX_ERROR = 4096
-/** In percent: all is done only once that was said. */
+/** In percent: 100 only once the report says that everything is done. */
 const MAX_UNFINISHED_PERCENTAGE = 99
 
-/** Why it has not ended yet, or how it has. */
+/** Why it has not finished yet, or how it finished. */
 export interface CompleteReason {
   reason: string
   message: string
 }
 
-/** Condition Complete of what has not ended. */
+/** Condition Complete of an unfinished resource. */
 export function unfinishedCondition(conditionReason: CompleteReason): ConditionUpdate {
   return { type: 'Complete', status: 'False', ...conditionReason }
 }
 
-/** Condition Complete of what has. */
+/** Condition Complete of a finished resource. */
 export function finishedCondition(
   { phase, message }: Outcome,
   reason: CompleteReason,
@@ -33,7 +33,7 @@ export function finishedCondition(
   return { type: 'Complete', status, ...reason, message: message ?? reason.message }
 }
 
-/** When it ended, and why it failed. */
+/** When it finished, and why it failed. */
 export function completionFields({ at, error }: Outcome): {
   completionTime: string
   error?: string
@@ -44,7 +44,7 @@ export function completionFields({ at, error }: Outcome): {
   }
 }
 
-/** How many collections the lists of a report left out, by state: zeros are left out themselves. */
+/** Number of collections that the lists of a report omit, by state; zeros are omitted. */
 export function unlistedFields(unlisted: Record<'completed' | 'failed' | 'pending', number>): {
   unlistedCollections?: Partial<typeof unlisted>
 } {
@@ -52,29 +52,29 @@ export function unlistedFields(unlisted: Record<'completed' | 'failed' | 'pendin
   return counts.length === 0 ? {} : { unlistedCollections: Object.fromEntries(counts) }
 }
 
-/** When the first attempt started: a later one goes on with its work. */
+/** When the first attempt started: later attempts continue its work. */
 export function formatStartTime(startedAt: string | undefined): string | undefined {
   return startedAt === undefined ? undefined : timestamp(new Date(startedAt))
 }
 
-/** How much of something is done, in percent, while it has not ended. */
+/** Progress in percent while it is unfinished. */
 export function unfinishedPercentage(done: number, total: number): number {
   return total === 0 ? 0 : Math.min(MAX_UNFINISHED_PERCENTAGE, Math.floor((100 * done) / total))
 }
 
 interface EventInputs {
   resource: InvolvedObject & Parameters<typeof getCondition>[0]
-  /** As it is now. */
+  /** The new status. */
   status: { conditions?: Condition[]; error?: string }
   now: Date
 }
 
 interface EventTexts {
-  /** Only where this is the turn that shows it at work for the first time. */
+  /** Set only on the sync that first reports it as running. */
   started: ConditionReason | false
-  /** Its end, and what is said of it besides the message of its condition. */
+  /** The successful outcome, and what its Event adds to the message of its condition. */
   completed: { reason: string; suffix: string }
-  /** Reason of the other end. */
+  /** Reason of the failed outcome. */
   failed: string
 }
 

@@ -1,6 +1,7 @@
 /**
- * The turns of a VecBackup, a VecRestore or a VecMigration that has not ended (specification: states and
- * transitions): what is told of its Job, what hinders one, and what its start takes.
+ * Sync of an unfinished VecBackup, VecRestore or VecMigration: the state of its Job, what blocks
+ * one, and the steps that start it. Also the decisions that the kinds return, while the work is in
+ * progress and on the sync that records the outcome.
  */
 import {
   EXPIRY_CHECK_SECONDS,
@@ -24,17 +25,17 @@ import { secretCopiesToWrite, secretCopyRefs, type CopySource } from './secret-c
 import type { CompleteReason } from './status.ts'
 
 export interface DataJobKind<Observed, Status> extends StatusBuilder<Observed, Status> {
-  /** The first thing that is missing; undefined when a Job may be made. */
+  /** The first blocker; undefined if a Job may be created. */
   firstBlocker(observed: Observed, settings: Settings): Blocker | undefined
-  /** What copies of credentials are made from: nothing that this namespace is not allowed to use. */
+  /** Sources of the credential copies: only those that this namespace is allowed to use. */
   copySources(observed: Observed, settings: Settings): CopySource[]
-  /** Hash of the plan of this moment, where one can be made. */
+  /** Hash of the current plan, if one can be computed. */
   desiredPlanHash(observed: Observed): string | undefined
-  /** Whether its status tells of a Job that has reported. */
+  /** Whether its status shows that a Job has reported. */
   hasStarted(observed: Observed): boolean
-  /** Whether its Leases, as far as they were read, are another's by now. */
+  /** Whether one of its Leases that were read has another holder by now. */
   lostLease(observed: Observed): boolean
-  /** Nothing is missing: each step is seen before the next. */
+  /** Called when nothing blocks it: each step is observed before the next. */
   start(syncContext: SyncContext<Observed, Status>): DataJobDecision<Status>
 }
 
@@ -43,16 +44,16 @@ export function syncDataJob<Observed extends ObservedDataJob, Status>(
 ): DataJobDecision<Status> {
   const { kind, observed, context } = syncContext
   const outcome = outcomeOf(observed, context)
-  // A Job that ended and has not told how: its last report may still be on its way.
+  // A finished Job without a reported outcome: its last report may still be in transit.
   if (outcome === 'unknown')
     return inProgress(syncContext, { resyncAfterSeconds: REQUEUE_SOON_SECONDS })
   if (outcome !== undefined) return finished(syncContext, outcome)
 
-  // What changed since this Job started is not this Job's business.
+  // A running Job is not affected by what changed after it started.
   const running = activeJob(observed)
   if (running !== undefined) return withRunningJob(syncContext, running)
 
-  // Metacontroller's cache does not show it yet. Its Leases must not be given back.
+  // Metacontroller's cache does not have the Job yet. Its Leases must not be released.
   const [hiddenJob] = observed.liveJobs ?? []
   if (hiddenJob !== undefined) return withHiddenJob(syncContext, hiddenJob)
   const blocker = kind.firstBlocker(observed, context.settings)
@@ -61,7 +62,7 @@ export function syncDataJob<Observed extends ObservedDataJob, Status>(
   return kind.start(syncContext)
 }
 
-/** A Job that Metacontroller has not shown for long has lost the label by which it is found. */
+/** A Job that Metacontroller has not sent for a long time has lost the label that selects it. */
 function withHiddenJob<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   { metadata: { namespace = '', name, creationTimestamp = '', labels } }: Job,
@@ -88,7 +89,7 @@ function withRunningJob<Observed extends ObservedDataJob, Status>(
   const { sideEffects, ...update } = watchJob(
     job,
     {
-      // Somebody may have removed its report: it writes another one within a minute.
+      // If a user removed its report, it writes another one within a minute.
       isReporting:
         hasReported(observed, job) ||
         (observed.progress === undefined && kind.hasStarted(observed)),
@@ -111,8 +112,8 @@ function withRunningJob<Observed extends ObservedDataJob, Status>(
 }
 
 /**
- * The permission was withdrawn while the Job runs: it is stopped and loses its credentials. Once it is
- * gone the resource is Pending until the permission is back; another Job then continues.
+ * The permission was revoked while the Job runs: the Job is stopped and loses its credentials. The
+ * resource is then Pending until the permission is restored, and another Job continues.
  */
 function accessRevoked<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status> & { kind: DataJobKind<Observed, Status> },
@@ -129,7 +130,7 @@ function accessRevoked<Observed extends ObservedDataJob, Status>(
   }
 }
 
-/** What the answers about one kind differ in. */
+/** How the decisions of the kinds differ. */
 export interface StatusBuilder<Observed, Status> {
   activeStatus(
     observed: Observed,
@@ -138,31 +139,31 @@ export interface StatusBuilder<Observed, Status> {
   ): Status
   finishedStatus(observed: Observed, outcome: Outcome, context: Context): Status
   eventsOf(observed: Observed, status: Status, now: Date): KubernetesEvent[]
-  /** While its Job is on its way. */
+  /** While its Job is starting. */
   startingReason: Pick<CompleteReason, 'reason'>
-  /** Credentials its Jobs may have copies of. */
+  /** Credentials of which its Jobs may have copies. */
   copiedCredentials(observed: Observed): readonly string[]
-  /** Its Leases, as far as it holds any: who has no Job holds nobody up. */
+  /** Releases the Leases that it holds: a resource without a Job must not block others. */
   leaseReleases(observed: Observed): LeaseWrite[]
 }
 
-/** One pass over a resource. */
+/** Input of one sync of a resource. */
 export interface SyncContext<Observed, Status> {
   kind: StatusBuilder<Observed, Status>
   observed: Observed
   context: Context
 }
 
-/** What a decision that leaves it open says besides its status. */
+/** What a decision for an unfinished resource adds to its status. */
 export interface InProgress {
   conditionReason?: CompleteReason | undefined
-  /** Seconds until it is looked at again. */
+  /** Seconds until the next sync. */
   resyncAfterSeconds: number
-  /** Children besides those that were observed. */
+  /** Children in addition to the observed ones. */
   created?: Child[]
 }
 
-/** Not ended: every observed child stays. */
+/** Unfinished: every observed child stays. */
 export function inProgress<Observed extends ObservedDataJob, Status>(
   { kind, observed, context }: SyncContext<Observed, Status>,
   { conditionReason, resyncAfterSeconds, created = [] }: InProgress,
@@ -176,7 +177,7 @@ export function inProgress<Observed extends ObservedDataJob, Status>(
   }
 }
 
-/** A step towards its Job was made: the next pass sees it. */
+/** A step towards its Job was taken: the next sync observes it. */
 export function requeueSoon<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   message: string,
@@ -196,7 +197,7 @@ export function startingReason(
   return { ...kind.startingReason, message }
 }
 
-/** Something else must come first. */
+/** A blocker must be resolved first. */
 export function blocked<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   conditionReason?: CompleteReason,
@@ -207,7 +208,7 @@ export function blocked<Observed extends ObservedDataJob, Status>(
   }
 }
 
-/** Somebody else is at work where it wants to work. */
+/** Another resource is working on the same cluster. */
 export function blockedBy<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   other: string,
@@ -215,7 +216,9 @@ export function blockedBy<Observed extends ObservedDataJob, Status>(
   return blocked(syncContext, { reason: 'WaitingForTurn', message: `waits for ${other}` })
 }
 
-/** Another one holds the Lease, or came first: noted in its queue, where it can be. */
+/**
+ * Another resource holds the Lease or is ahead in the queue; this one enters the queue if possible.
+ */
 export function queuedBehind<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   { holder, writes }: Extract<Claim, { state: 'waiting' }>,
@@ -224,7 +227,10 @@ export function queuedBehind<Observed extends ObservedDataJob, Status>(
   return writes.length > 0 ? { ...decision, leases: writes } : decision
 }
 
-/** Ended: every child stays until that is recorded; the Jobs' credentials and the Leases do not. */
+/**
+ * Finished: every child stays until the outcome is recorded; the Jobs' credentials and the Leases
+ * do not.
+ */
 export function finished<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   outcome: Outcome,
@@ -243,7 +249,7 @@ export function finished<Observed extends ObservedDataJob, Status>(
   }
 }
 
-/** It will never get what it asks for. */
+/** A terminal blocker: the request can never be fulfilled. */
 export function rejected<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   { message, showMessage }: Blocker,

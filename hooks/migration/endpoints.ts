@@ -1,7 +1,8 @@
 /**
- * The Secrets the Job of a migration is given: what each is called there, where it stands, and which
- * of them as a copy (hooks/data-job/secret-copies.ts). Engine and authority of the target are `engine` and `tls`, as
- * for every Job; those of the source `source-engine` and `source-tls`.
+ * The source and target of a migration by name, and the Secrets that its Job gets: the name of each
+ * credential, where its Secret is, and which are copies (hooks/data-job/secret-copies.ts). The API
+ * key and CA of the target are `engine` and `tls`, as for every Job; those of the source are
+ * `source-engine` and `source-tls`.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
@@ -16,13 +17,13 @@ import {
 } from '../data-job/preconditions.ts'
 import { CLUSTER_CREDENTIALS, CREDENTIAL_KEYS, type CopySource } from '../data-job/secret-copies.ts'
 
-/** The clusters of a migration, as far as they exist. */
+/** The clusters of a migration that exist. */
 export interface Clusters {
   source?: VecCluster
   target?: VecCluster
 }
 
-/** The Secrets there are, by credential. */
+/** The existing Secrets, by credential. */
 export type SecretsByCredential = Partial<Record<string, Secret>>
 
 export interface Credential {
@@ -31,11 +32,11 @@ export interface Credential {
   /** Name of the Secret. */
   name: string
   key: string
-  /** Without it the Job can do nothing. */
+  /** The Job cannot work without it. */
   isRequired: boolean
 }
 
-/** All that are wanted, whether they exist or not. */
+/** All credentials that the Job needs, whether they exist or not. */
 export function allCredentials(migration: VecMigration, clusters: Clusters): Credential[] {
   return [
     ...clusterCredentials(clusters.target, ''),
@@ -44,7 +45,7 @@ export function allCredentials(migration: VecMigration, clusters: Clusters): Cre
   ]
 }
 
-/** Those the Job gets. */
+/** The credentials that the Job gets. */
 export function availableCredentials(
   migration: VecMigration,
   clusters: Clusters,
@@ -73,7 +74,7 @@ export function credentialBlocker(
   return undefined
 }
 
-/** Those that can only be copies, also when the clusters are gone by now. */
+/** Credentials that can only be copies, even if the clusters are gone by now. */
 export function copiedCredentials(migration: VecMigration): string[] {
   const { namespace } = migration.metadata
   const source = sourceClusterRef(migration)
@@ -85,7 +86,7 @@ export function copiedCredentials(migration: VecMigration): string[] {
   ]
 }
 
-/** What the copies are made from. A cluster made anew under its name may allow less. */
+/** Sources of the copies. A recreated cluster of the same name may allow less. */
 export function copySources(
   migration: VecMigration,
   { source, target }: Clusters,
@@ -132,7 +133,7 @@ function clusterCredentials(cluster: VecCluster | undefined, prefix: string): Cr
             namespace,
             name: caSecret,
             key: CREDENTIAL_KEYS.tls,
-            // Without one, those the system trusts will do.
+            // Without one, the system's trusted CAs are used.
             isRequired: false,
           },
         ]),
@@ -162,14 +163,14 @@ export function targetRef({ metadata, spec }: VecMigration): NamespacedName {
   return { namespace, name }
 }
 
-/** Undefined where points come from any engine by its address. */
+/** Undefined if the source is an engine given by its address. */
 export function sourceClusterRef({ metadata, spec }: VecMigration): NamespacedName | undefined {
   if (spec.source.clusterRef === undefined) return undefined
   const { name, namespace = metadata.namespace } = spec.source.clusterRef
   return { namespace, name }
 }
 
-/** For people: `<namespace>/<name>`, or the address. */
+/** For messages: `<namespace>/<name>`, or the address. */
 export function formatSource(migration: VecMigration): string {
   const cluster = sourceClusterRef(migration)
   if (cluster !== undefined) return `${cluster.namespace}/${cluster.name}`

@@ -1,4 +1,7 @@
-/** The hooks of VecMigration: observe, decide, act. */
+/**
+ * The hooks of VecMigration: observe, decide, apply. An unfinished VecMigration needs the
+ * VecClusters that it copies from and to as related objects, by name and namespace.
+ */
 import { VecCluster } from '../../crds/cluster.ts'
 import { VecMigration } from '../../crds/migration.ts'
 import { applyDecision } from '../data-job/apply.ts'
@@ -28,7 +31,7 @@ export function migrationHooks(ports: MigrationPorts): KindHooks {
 }
 
 export function customize(migration: VecMigration): RelatedRule[] {
-  // What has ended needs nothing more of it, and every change of a cluster would sync it again.
+  // A finished migration needs no cluster, and every change of a cluster would sync it again.
   if (isFinished(migration)) return []
   const source = sourceClusterRef(migration)
   const target = targetRef(migration)

@@ -1,4 +1,4 @@
-/** The children of a VecMigration: the rights of its Job, and the Job with its plan. */
+/** The children of a VecMigration: the RBAC of its Job, and the Job with its plan. */
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { MigrationPlan, MigrationSource } from '../../crds/contract/migration-job.ts'
 import { shortHash, trimTrailing } from '../../crds/contract/names.ts'
@@ -18,7 +18,7 @@ export function migrationRbac(migration: VecMigration): JobRbac {
   return jobRbac(migration, { kind: 'migration', plural: 'vecmigrations', helm: false })
 }
 
-/** The run that is wanted now, where both sides are there; its number is given when a Job is made of it. */
+/** The current plan, if both sides exist; its run number is set when a Job is created from it. */
 export function desiredPlan(
   migration: VecMigration,
   clusters: Clusters,

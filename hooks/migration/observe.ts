@@ -1,4 +1,8 @@
-/** Reads all that a decision about a VecMigration may know: from the request, and through ports the rest. */
+/**
+ * Ports of VecMigration, the input of its decisions, and how it is read: from the request, and the
+ * rest through ports. Also finds the first blocker, because the engine's readiness is read only if
+ * nothing else blocks the Job.
+ */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection, type Connection } from '../../crds/contract/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
@@ -51,7 +55,7 @@ export async function observe(
     )
     if (migration !== undefined) return { ...requested, migration }
   } else if (hasReported(requested, running)) {
-    // Once it has reported, what changes is not this Job's business.
+    // A Job that has reported is not affected by what changes after that.
     return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
   }
   const clusters = await readClusters(requested.migration, ports)
@@ -79,7 +83,10 @@ export function fromRequest(request: HookRequest<VecMigration>): Observed {
   }
 }
 
-/** Live: a namesake may have been made, and its Lease must be that of the cluster that lives. */
+/**
+ * Read live: another cluster of the same name may exist by now, and its Lease must be that of the
+ * live cluster.
+ */
 async function readClusters(migration: VecMigration, ports: MigrationPorts): Promise<Clusters> {
   const read = async (ref: NamespacedName | undefined) =>
     ref && ports.cluster(ref.namespace, ref.name)
@@ -107,13 +114,13 @@ async function readLive(
     ),
   ])
   const observed = { ...requested, secrets, liveJobs, writers }
-  // An engine is asked only when its answer could start a Job.
+  // An engine is called only if its response could start a Job.
   if (liveJobs.length > 0 || clusters.target === undefined) return observed
   if (firstBlocker(observed, context.settings) !== undefined) return observed
   return { ...observed, isReady: await ports.isReady(clusterConnection(clusters.target)) }
 }
 
-/** The managed clusters points are read from or written to. */
+/** The managed clusters that points are read from or written to. */
 function leasedClusters(migration: VecMigration, { source, target }: Clusters) {
   const sourceRef = sourceClusterRef(migration)
   return [
@@ -148,22 +155,26 @@ function clustersOf(source: VecCluster | undefined, target: VecCluster | undefin
 export interface MigrationPorts extends DataJobPorts {
   /** The resource itself, read live. */
   migration(namespace: string, name: string): Promise<VecMigration | undefined>
-  /** Whether the client Service of a cluster answers `/readyz` with 200; false after two seconds. */
+  /**
+   * Whether the client Service of a cluster answers `/readyz` with 200; false after two seconds.
+   */
   isReady(connection: Connection): Promise<boolean>
 }
 
 export interface Observed extends ObservedDataJob {
   migration: VecMigration
-  /** Live, where a Job may be due. */
+  /** Read live if a Job may be due. */
   clusters: Clusters
   secrets: SecretsByCredential
-  /** The Leases `write` of both clusters; only where a Job may be due. */
+  /** The `write` Leases of both clusters; read only if a Job may be due. */
   writers?: ObservedLease[]
-  /** Whether the target answers `/readyz`; only where a Job may be due and nothing else is missing. */
+  /**
+   * Whether the target answers `/readyz`; read only if a Job may be due and nothing else blocks it.
+   */
   isReady?: boolean
 }
 
-/** The first thing that is missing; undefined when the Job may be made. */
+/** The first blocker; undefined if the Job may be created. */
 export function firstBlocker(
   { migration, clusters, secrets, isReady }: Observed,
   settings: CrossNamespace,
@@ -177,7 +188,7 @@ export function firstBlocker(
     asTargetBlocker(clusterBlocker(target, clusters.target, access)),
     source && clusterBlocker(source, clusters.source, access),
     credentialBlocker(migration, clusters, secrets),
-    // Asked only where nothing else is missing.
+    // Read only if nothing else blocks the Job.
     isReady === false
       ? asTargetBlocker({
           reason: 'ClusterNotReady',

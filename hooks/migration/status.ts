@@ -1,4 +1,4 @@
-/** The whole status of a VecMigration, from what its Jobs reported (specification: states and transitions). */
+/** The status and Events of a VecMigration, from what its Jobs reported. */
 import type { Progress } from '../../crds/contract/job.ts'
 import type { MigrationResult } from '../../crds/contract/migration-job.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
@@ -67,7 +67,10 @@ export function finishedStatus(
   }
 }
 
-/** No pod was left to put back what the first one held back: the status says what is to be done. */
+/**
+ * No pod was left to restore the settings that the first one had changed: the status says what to
+ * do.
+ */
 function withLeftoverHint(outcome: Outcome, report: Progress | undefined): Outcome {
   const { position, collections = [] } = report?.migration ?? {}
   if (outcome.phase !== 'Failed' || position?.indexingThreshold === undefined) return outcome
@@ -78,7 +81,7 @@ function withLeftoverHint(outcome: Outcome, report: Progress | undefined): Outco
   return { ...outcome, error: `${outcome.error ?? 'the Job ended'}; ${hint}` }
 }
 
-/** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
+/** The reported fields over those of earlier reports: a user may have removed the report. */
 function reportedFields({ migration, progress: report }: StatusInputs): MigrationStatus {
   const source = formatSource(migration)
   const {

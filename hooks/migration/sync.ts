@@ -1,4 +1,4 @@
-/** What a VecMigration should have: its Job, and when (specification: states and transitions). */
+/** The desired state of a VecMigration: its Job, and when it starts. */
 import type { MigrationStatus } from '../../crds/migration.ts'
 import type { DataJobDecision } from '../data-job/apply.ts'
 import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
@@ -22,7 +22,8 @@ import { activeStatus, finishedStatus, migrationEvents } from './status.ts'
 export type Decision = DataJobDecision<MigrationStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
-  // A migration that has ended outlives its clusters. Its Job is kept for the log, never made again.
+  // A finished migration outlives its clusters. Its Job is retained for its log and never
+  // recreated.
   if (isFinished(observed.migration)) {
     const remaining = cleanUpFinished(observed, 'the migration has ended', context)
     return { status: observed.migration.status ?? {}, ...remaining }
@@ -38,18 +39,18 @@ const MIGRATION: DataJobKind<Observed, MigrationStatus> = {
   copySources: ({ migration, clusters, secrets }, settings) =>
     copySources(migration, clusters, secrets, settings),
   desiredPlanHash: ({ migration, clusters }) => desiredPlan(migration, clusters)?.hash,
-  // It holds no Lease: it only waits for those of others.
+  // It holds no Lease: it only waits for the Leases of others.
   leaseReleases: () => [],
   hasStarted: ({ migration }) => migration.status?.startTime !== undefined,
   lostLease: () => false,
 }
 
-/** Everything else is there: the rights, then the Job, which is not made while a restore writes. */
+/** Nothing blocks it: RBAC first, then the Job, which is not created while a restore writes. */
 function start(syncContext: SyncContext<Observed, MigrationStatus>): Decision {
   const { observed, context } = syncContext
   const { migration, clusters, progress, writers = [] } = observed
   const rbac = migrationRbac(migration)
-  // A Job must not start before it may report.
+  // A Job must not start before it has permission to report.
   if (!allObserved(rbac, observed.children)) {
     return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
   }

@@ -1,4 +1,7 @@
-/** The hooks of VecRestore: observe, decide, act. */
+/**
+ * The hooks of VecRestore: observe, decide, apply. An unfinished VecRestore needs its target
+ * VecCluster and its VecBackup as related objects, by name and namespace.
+ */
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { restoreBackupRef, restoreTarget, VecRestore } from '../../crds/restore.ts'
@@ -34,7 +37,7 @@ export function restoreHooks(ports: RestorePorts): KindHooks {
 }
 
 export function customize(restore: VecRestore): RelatedRule[] {
-  // What has ended needs nothing more of it, and every change of a cluster would sync it again.
+  // A finished restore needs no cluster, and every change of a cluster would sync it again.
   if (isFinished(restore)) return []
   const backup = restoreBackupRef(restore)
   return [

@@ -1,4 +1,4 @@
-/** The children of a VecRestore: the rights of its Job, and the Job with its plan. */
+/** The children of a VecRestore: the RBAC of its Job, and the Job with its plan. */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
@@ -16,7 +16,7 @@ export function restoreRbac(restore: VecRestore): JobRbac {
   return jobRbac(restore, { kind: 'restore', plural: 'vecrestores', helm: false })
 }
 
-/** The run that is wanted now; its number is given when a Job is made of it. */
+/** The current plan; its run number is set when a Job is created from it. */
 export function desiredPlan(
   restore: VecRestore,
   cluster: VecCluster,
@@ -26,7 +26,7 @@ export function desiredPlan(
   if (source === undefined) return undefined
   const { namespace, name, uid } = restore.metadata
   const connection = clusterConnection(cluster)
-  // The nodes there are: the spec may want another number by now.
+  // The existing nodes: the spec may ask for another number by now.
   const replicas = statefulSet?.spec.replicas ?? connection.replicas
   const content = {
     cluster: { ...connection, replicas },

@@ -1,4 +1,9 @@
-/** Reads all that a decision about a VecRestore may know: from the request, and through ports the rest. */
+/**
+ * Ports of VecRestore, the input of its decisions, and how it is read: from the request, and the
+ * rest through ports. Also selects the credentials that its Job needs as copies
+ * (hooks/data-job/secret-copies.ts): those of a target in another namespace, and those of the
+ * bucket if the backup is in another namespace.
+ */
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/contract/names.ts'
@@ -57,7 +62,7 @@ export async function observe(
     const restore = await readIfFinished(requested.restore, (...args) => ports.restore(...args))
     if (restore !== undefined) return { ...requested, restore, secrets: {} }
   } else if (hasReported(requested, running)) {
-    // Once it has reported, what changes is not this Job's business.
+    // A Job that has reported is not affected by what changes after that.
     return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
   }
   return readLive(requested, { running, context }, ports)
@@ -74,7 +79,10 @@ export function fromRequest(request: HookRequest<VecRestore>): RequestedState {
   }
 }
 
-/** Live: a namesake may have been made, and its Leases must be those of the cluster that lives. */
+/**
+ * Read live: another object of the same name may exist by now, and the Leases must be those of the
+ * live cluster.
+ */
 async function readLive(
   { restore, children, jobs, progress }: RequestedState,
   { running, context }: { running: Job | undefined; context: Context },
@@ -144,9 +152,9 @@ export interface RestorePorts extends DataJobPorts {
   /** The resource itself, read live. */
   restore(namespace: string, name: string): Promise<VecRestore | undefined>
   /**
-   * Who works on a cluster without a Lease, for people: its helm Jobs and migrations (from or to it)
-   * that have not ended, read live, and passes of this service that write to its collections.
-   * Migrations of namespaces that the cluster does not allow count by the rules alone.
+   * Work on a cluster without a Lease, as messages name it: its unfinished helm Jobs and migrations
+   * (from or to it), read live, and tasks of this service that write to its collections. For
+   * migrations of namespaces that the cluster does not allow, only the rules decide.
    */
   conflictingWork(
     cluster: { namespace: string; name: string },
@@ -156,14 +164,14 @@ export interface RestorePorts extends DataJobPorts {
 
 export interface Observed extends ObservedDataJob {
   restore: VecRestore
-  /** Target and backup: live, where a Job may be due. */
+  /** Target and backup: read live if a Job may be due. */
   cluster?: VecCluster
   statefulSet?: StatefulSet
   backup?: VecBackup
   secrets: DataJobSecrets
-  /** Only where a Job may be due, or has not reported yet. */
+  /** Read only if a Job may be due, or has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
-  /** Who works on the target without a Lease; read with the Leases. */
+  /** Work on the target without a Lease; read with the Leases. */
   conflictingWork?: string[]
 }
 
@@ -175,7 +183,7 @@ export function copiedCredentials({ restore }: Pick<Observed, 'restore'>): strin
   ]
 }
 
-/** What the copies are made from. */
+/** Sources of the copies. */
 export function copySources(observed: Observed, settings: CrossNamespace): CopySource[] {
   const { restore, backup, cluster, secrets } = observed
   const source = restoreSource(restore, backup)
@@ -183,7 +191,7 @@ export function copySources(observed: Observed, settings: CrossNamespace): CopyS
   const from = restore.metadata.namespace
   const sources = [
     ...(cluster === undefined ? [] : clusterCopySources(cluster, secrets, { from, settings })),
-    // One that was made anew under this name may allow less.
+    // A recreated backup of this name may allow less.
     ...(source === undefined || bucket === undefined || !isAllowed(observed)
       ? []
       : [{ credential: 'bucket', keys: bucketKeys(source), secret: bucket }]),

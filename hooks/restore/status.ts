@@ -1,4 +1,4 @@
-/** The whole status of a VecRestore, from what its Jobs reported (specification: states and transitions). */
+/** The status and Events of a VecRestore, from what its Jobs reported. */
 import type { Progress } from '../../crds/contract/job.ts'
 import type { RestoreResult } from '../../crds/contract/restore-job.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
@@ -68,12 +68,12 @@ export function finishedStatus(
 function activePhase({ restore, progress }: StatusInputs): NonNullable<RestoreStatus['phase']> {
   const { phase, startTime } = restore.status ?? {}
   if (progress === undefined && startTime === undefined) return 'Pending'
-  // A pod that comes after a killed one may not have read it again.
+  // The pod that replaces a killed one may not have read the manifest again.
   if (phase === 'Restoring') return phase
   return progress?.restore?.phase ?? 'Downloading'
 }
 
-/** What the reports tell, over what is known from earlier ones: somebody may have removed them. */
+/** The reported fields over those of earlier reports: a user may have removed the report. */
 function reportedFields({ restore, progress: report }: StatusInputs): RestoreStatus {
   const sourceBackup = formatRestoreSource(restore)
   const { status = {} } = restore

@@ -1,4 +1,4 @@
-/** What a VecRestore should have: its Job, and when (specification: states and transitions). */
+/** The desired state of a VecRestore: its Job, what blocks it, and when it starts. */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { LEASE_RECHECK_SECONDS } from '../../crds/contract/limits.ts'
 import type { LeaseHolder } from '../../crds/kubernetes.ts'
@@ -50,7 +50,7 @@ import { activeStatus, finishedStatus, restoreEvents } from './status.ts'
 export type Decision = DataJobDecision<RestoreStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
-  // A restore that has ended outlives its cluster. Its Job is kept for the log, never made again.
+  // A finished restore outlives its cluster. Its Job is retained for its log and never recreated.
   if (isFinished(observed.restore)) {
     const remaining = cleanUpFinished(observed, 'the restore has ended', context)
     return { status: observed.restore.status ?? {}, ...remaining }
@@ -83,12 +83,15 @@ const RESTORE: DataJobKind<Observed, RestoreStatus> = {
     !inAcquireOrder(leases).every(({ lease }) => isHolder(lease, leaseHolder(restore))),
 }
 
-/** Everything else is there: the rights, then the Leases, then the Job. Each is seen before the next. */
+/**
+ * Nothing blocks it: RBAC first, then the Leases, then the Job. Each step is observed before the
+ * next.
+ */
 function start(syncContext: SyncContext<Observed, RestoreStatus>): Decision {
   const { restore, cluster, leases, conflictingWork = [], children } = syncContext.observed
   const { now } = syncContext.context
   const rbac = restoreRbac(restore)
-  // A Job must not start before it may report.
+  // A Job must not start before it has permission to report.
   if (cluster === undefined || leases === undefined || !allObserved(rbac, children)) {
     return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
   }
@@ -100,7 +103,7 @@ function start(syncContext: SyncContext<Observed, RestoreStatus>): Decision {
     const decision = requeueSoon(syncContext, 'the Leases of the cluster are being taken')
     return { ...decision, leases: claimResult.writes }
   }
-  // Who looked for the Leases just before they were taken is seen at work by then.
+  // Work that checked the Leases just before they were acquired is visible by then.
   const remainingSeconds = LEASE_RECHECK_SECONDS - secondsSinceAcquired(inAcquireOrder(leases), now)
   if (remainingSeconds > 0) {
     const message = 'the Leases of the cluster are held: looks once more who is at work there'
@@ -124,12 +127,14 @@ function startJob(
   return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
 }
 
-/** In the order they are taken: all compete for the first one, so nobody holds one each. */
+/**
+ * In the order of acquisition: all compete for the first one, so two claimants never hold one each.
+ */
 function inAcquireOrder({ write, backup }: NonNullable<Observed['leases']>): ObservedLease[] {
   return [backup, write]
 }
 
-/** The first thing that is missing; undefined when the Job may be made. */
+/** The first blocker; undefined if the Job may be created. */
 export function firstBlocker(observed: Observed, settings: CrossNamespace): Blocker | undefined {
   const { restore, backup, cluster, secrets } = observed
   const source = restoreSource(restore, backup)
@@ -144,7 +149,7 @@ export function firstBlocker(observed: Observed, settings: CrossNamespace): Bloc
   ])
 }
 
-/** A backup that failed never becomes whole; one that is not finished may. */
+/** A failed backup never becomes complete; an unfinished one may. */
 function backupBlocker({ restore, backup }: Observed): Blocker | undefined {
   const ref = restoreBackupRef(restore)
   if (ref === undefined) return undefined
