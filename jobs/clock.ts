@@ -1,4 +1,4 @@
-/** Time as a command sees it: tests hand in one that does not really wait. */
+/** The clock of a command: tests pass one that does not really wait. */
 import { setTimeout } from 'node:timers/promises'
 
 export interface Clock {

@@ -1,35 +1,35 @@
 /**
- * Whether the nodes of a cluster are one cluster. A node that lost its volume starts as a cluster of its
- * own, is ready, and has no collections: what one node says is true only when all of them say it.
+ * Whether the nodes form one cluster. A node that lost its volume starts as a cluster of its own,
+ * is ready, and has no collections: the answer of one node is trusted only if all nodes agree.
  */
 import { EngineError, Rejected } from '../crds/contract/errors.ts'
 import type { ClusterStatus } from './clients/engine/responses.ts'
 import type { Engine } from './clients/engine/client.ts'
 
-/** The nodes that there should be. */
+/** The expected nodes. */
 export interface ClusterNodes {
   replicas: number
   engineForPod: (ordinal: number) => Engine
   signal: AbortSignal
 }
 
-/** What one node says. */
+/** The view of one node. */
 export interface NodeState {
   cluster: ClusterStatus
   collections: string[]
 }
 
-/** What all of them say. */
+/** The view that all nodes share. */
 export interface ClusterState {
-  /** By name, in order. */
+  /** Sorted by name. */
   collections: string[]
-  /** How many peers there are; more than nodes where one that was removed is still a peer. */
+  /** Number of peers; more than nodes if a removed node is still a peer. */
   peers: number
 }
 
 /**
- * Asks every node. Throws an `EngineError` without a status, which passes, where they do not agree or one
- * does not answer; `Rejected` where they never will.
+ * Asks every node. Throws an `EngineError` without a status, which is transient, if nodes disagree
+ * or one does not answer; `Rejected` if they can never agree.
  */
 export async function readConsistentState({
   replicas,
@@ -52,7 +52,7 @@ export async function readConsistentState({
   return { collections: first?.collections ?? [], peers }
 }
 
-/** Why they are not one cluster, with what each of them sees; undefined when they are. */
+/** Why they do not form one cluster, with the view of each node; undefined if they do. */
 export function findInconsistency(views: NodeState[]): string | undefined {
   return (
     findStoppedConsensus(views) ??
@@ -85,7 +85,10 @@ function findStoppedConsensus(views: NodeState[]): string | undefined {
   return undefined
 }
 
-/** Each node must see every pod. A peer that is none of them may stay: copies on it are looked at elsewhere. */
+/**
+ * Each node must see every pod. A peer without a pod is accepted: replicas on it are checked
+ * elsewhere.
+ */
 function findPeerMismatch(views: NodeState[]): string | undefined {
   const allMembers = members(views)
   const podPeerIds = allMembers.map(({ peer_id }) => String(peer_id))
@@ -127,7 +130,7 @@ function findCollectionMismatch(views: NodeState[]): string | undefined {
   return `the nodes do not list the same collections: ${gaps.join('; ')}`
 }
 
-/** What each node sees, nodes of one opinion together. */
+/** The views of the nodes, grouped by equal view. */
 function formatViews(
   views: NodeState[],
   formatNode: (state: NodeState, ordinal: number) => string[],

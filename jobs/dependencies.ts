@@ -1,4 +1,6 @@
-/** What a command works with: clients for the outside, the reporter, time, and the log. */
+/**
+ * The dependencies of a command: clients for outside systems, the reporter, the clock and the log.
+ */
 import type { Logger } from 'pino'
 import type { Connection } from '../crds/contract/connection.ts'
 import type { S3Target } from '../crds/storage.ts'
@@ -16,7 +18,7 @@ export interface EngineAddress {
   /** The client Service of a cluster, or an address. */
   address: Connection | string
   key?: MountedKey | undefined
-  /** Certificate authority; without one, those the system trusts. */
+  /** Certificate authority; without one, those that the system trusts. */
   ca?: MountedKey | undefined
 }
 
@@ -25,9 +27,9 @@ export interface Dependencies {
   helm: Helm
   /** The engine on one pod of a cluster, or without an ordinal the one behind its client Service. */
   engineForPod(connection: Connection, ordinal?: number): Engine
-  /** Any engine, with the credentials that are mounted for it. */
+  /** Any engine, with the mounted credentials for it. */
   engineForAddress(address: EngineAddress): Engine
-  /** The bucket of a resource, by the credentials that are mounted for it. */
+  /** The bucket of a resource, with the mounted credentials for it. */
   openBucket(
     target: Omit<S3Target, 'prefix'>,
     onWaiting?: S3ConnectionOptions['onWaiting'],
@@ -35,15 +37,15 @@ export interface Dependencies {
   reporter: Reporter
   time: Clock
   log: Logger
-  /** Where a terminal watches. */
+  /** Only on a terminal. */
   progressBar?: ProgressBar | undefined
   /** uid of this pod. */
   podUid: string
   /** uid of the Job. */
   jobUid: string
-  /** Aborts on SIGTERM: clean up and let the error pass. */
+  /** Aborts on SIGTERM: clean up and let the error propagate. */
   signal: AbortSignal
 }
 
-/** How an attempt ended that was reported. */
+/** The outcome of an attempt that was reported. */
 export type RunResult = 'Done' | 'Failed' | 'Refused'

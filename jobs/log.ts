@@ -1,7 +1,7 @@
 /**
- * The log of a Job: one JSON object a line, or a line of text, on standard output. Every line is
- * written before the call returns, so that nothing is lost when the process ends. `kubectl logs` of a
- * Job is all a person may have left of it.
+ * The log of a Job: one JSON object per line, or a line of text, on standard output. Every line is
+ * written before the call returns, so that nothing is lost when the process exits: `kubectl logs`
+ * may be all that is left of a Job. Also escapes control characters for terminals.
  */
 import { destination, pino, type DestinationStream, type Logger } from 'pino'
 
@@ -33,7 +33,7 @@ export function standardOutput(): DestinationStream {
   return destination({ fd: 1, sync: true })
 }
 
-/** `time LEVEL message key=value ...`, from a line of JSON. */
+/** Formats a JSON line as `time LEVEL message key=value ...`. */
 function formatLine(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>
   const formattedFields = Object.entries(fields).map(
@@ -43,12 +43,12 @@ function formatLine(line: string): string {
   return `${formatValue(time)} ${formatValue(level)} ${formatValue(msg)}${formattedFields.join('')}${stackText}\n`
 }
 
-/** On one line: what others say must not look like a line of ours. */
+/** On one line: outside text must not look like a log line of its own. */
 function formatValue(value: unknown): string {
   return escapeUnprintable(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** A stack has lines of its own; none of them begins like a line of the log. */
+/** A stack has lines of its own; none of them starts like a log line. */
 function formatStack(stack: unknown): string {
   return typeof stack === 'string'
     ? stack.split('\n').map(formatStackLine).join('\n')
@@ -59,10 +59,10 @@ function formatStackLine(line: string): string {
   return `  ${escapeUnprintable(line)}`
 }
 
-/** Control characters, and those that change the order in which a terminal shows the others. */
+/** Control characters, and those that change the order in which a terminal displays others. */
 const UNPRINTABLE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** The same text with every character that a terminal would act on written as `\u{...}`. */
+/** The text with every character that a terminal would interpret written as `\u{...}`. */
 export function escapeUnprintable(text: string): string {
   return text.replaceAll(UNPRINTABLE, (character) => {
     return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`

@@ -1,4 +1,7 @@
-/** The check of a manifest: its schema, and that it is complete and nothing in it mistaken for another. */
+/**
+ * Validates a manifest: its schema, its completeness, its checksum, and that no shard is listed in
+ * place of another.
+ */
 import { hash } from 'node:crypto'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
@@ -19,7 +22,7 @@ import {
 
 const NEWEST_VERSION = Math.max(...Object.values(MANIFEST_VERSION))
 
-/** Which of the two a manifest claims to be; the rest of it is checked after that. */
+/** The version that a manifest declares; the rest is checked after that. */
 const ManifestVersion = Type.Object({ manifestVersion: Type.Integer({ minimum: 1 }) })
 
 const versionValidator = TypeCompiler.Compile(ManifestVersion)
@@ -27,12 +30,12 @@ const nodeValidator = TypeCompiler.Compile(NodeManifest)
 const shardValidator = TypeCompiler.Compile(ShardManifest)
 const foreignValidator = TypeCompiler.Compile(ForeignManifest)
 
-/** Whether a JSON value claims no version: other programs write no more than a `PlainManifest`. */
+/** Whether a JSON value declares no version: other programs write only a `PlainManifest`. */
 export function isForeignManifest(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !('manifestVersion' in value)
 }
 
-/** The manifest of another program in a JSON value. Throws `Rejected` naming the field that is wrong. */
+/** Parses the manifest of another program. Throws `Rejected` naming the invalid field. */
 export function parseForeignManifest(value: unknown): ForeignManifest {
   const manifest = validate(foreignValidator, value)
   for (const { name, snapshots } of manifest.collections) {
@@ -41,7 +44,7 @@ export function parseForeignManifest(value: unknown): ForeignManifest {
   return manifest
 }
 
-/** The manifest in a JSON value. Throws `Rejected` naming the field that is wrong. */
+/** Parses a manifest. Throws `Rejected` naming the invalid field. */
 export function parseManifest(value: unknown): Manifest {
   const { manifestVersion } = validate(versionValidator, value)
   if (manifestVersion > NEWEST_VERSION) {
@@ -61,7 +64,7 @@ export function parseManifest(value: unknown): Manifest {
   return manifest
 }
 
-/** One snapshot of each node, and every shard the collection must have in one of them. */
+/** Requires one snapshot of each node, and every shard of the collection in one of them. */
 function checkNodeSnapshots(collection: NodeCollection, nodeCount: number): void {
   const { name, snapshots, shards } = collection
   checkOrdinals(name, snapshots, nodeCount)
@@ -91,8 +94,8 @@ function checkOrdinals(name: string, snapshots: { nodeIndex: number }[], nodeCou
 }
 
 /**
- * Every shard number there must be, each with one snapshot under its own key. The engine takes the
- * snapshot of another shard without complaint (facts 6.6), so nothing after this would notice.
+ * Requires every expected shard id, each with one snapshot under its own key. The engine accepts
+ * the snapshot of another shard without an error, so no later step would notice.
  */
 function checkShardSnapshots(collection: ShardCollection): void {
   const { name, snapshots, shards } = collection
@@ -125,7 +128,10 @@ function validate<Schema extends TSchema>(
   throw new Rejected(`manifest.json: ${error.path || 'the whole of it'}: ${error.message}`)
 }
 
-/** Ids of the shards a collection must have: under custom sharding those of its keys, else 0 and on. */
+/**
+ * The expected shard ids of a collection: with custom sharding those of its keys, otherwise 0 and
+ * up.
+ */
 function expectedShardIds(
   { config, shardKeys }: ManifestCollection,
   listedCount: number,
@@ -133,7 +139,7 @@ function expectedShardIds(
   const { sharding_method: method, shard_number: count } = config.params
   if (method === 'custom') return shardKeys.flatMap(({ shardIds }) => shardIds)
   if (typeof count !== 'number') return []
-  // Of one more than are listed one is missing, however many more there should be.
+  // One id more than are listed is enough to find a missing one, however large the count.
   return Array.from({ length: Math.min(count, listedCount + 1) }, (_, id) => id)
 }
 
@@ -164,13 +170,13 @@ function snapshotMismatch(
   return `has ${key} as the snapshot of shard ${shardId}`
 }
 
-/** The first number that is there a second time. */
+/** The first duplicate id. */
 function firstDuplicate(shards: { shardId: number }[]): number | undefined {
   const seen = new Set<number>()
   return shards.find(({ shardId }) => seen.size === seen.add(shardId).size)?.shardId
 }
 
-/** What an engine says of a collection is nested a few levels deep. */
+/** What an engine reports about a collection is nested only a few levels deep. */
 const MAX_DEPTH = 100
 
 /** The manifest with its checksum. */
@@ -178,7 +184,10 @@ export function withChecksum<M extends Manifest>(manifest: M): M {
   return { ...manifest, manifestSha256: manifestChecksum(manifest) }
 }
 
-/** Throws `Rejected` where the manifest is not the one that was written; earlier releases wrote no checksum. */
+/**
+ * Throws `Rejected` if the manifest was changed after it was written; earlier releases wrote no
+ * checksum.
+ */
 export function verifyChecksum(manifest: Manifest): void {
   const { manifestSha256: recorded } = manifest
   if (recorded === undefined) return

@@ -1,8 +1,11 @@
-/** How a Job that moves data tells where it stands, without waiting for the API and within bounds. */
+/**
+ * Reports the progress of a data Job in the background and within the annotation's size limit;
+ * shows a progress bar on a terminal.
+ */
 
 import type { DestinationStream } from 'pino'
 
-/** Leaves room for the rest of the report: MAX_PROGRESS_BYTES in all. */
+/** Leaves space for the rest of the report: MAX_PROGRESS_BYTES in total. */
 export const MAX_LIST_BYTES = 48 * 1024
 
 /** One report in the background at a time. */
@@ -10,7 +13,7 @@ export class BackgroundReporter {
   #pending: Promise<void> | undefined
   #failure: { error: unknown } | undefined
 
-  /** Left out while the last one is still under way. */
+  /** Skipped while the previous report is still in progress. */
   report(report: () => Promise<void>): void {
     if (this.#pending !== undefined) return
     this.#pending = report()
@@ -18,19 +21,19 @@ export class BackgroundReporter {
       .then(() => (this.#pending = undefined))
   }
 
-  /** Waits for the report under way; throws when it said that this pod must stop. */
+  /** Waits for the report in progress; throws if it said that this pod must stop. */
   async flush(): Promise<void> {
     await this.#pending
     this.throwIfFailed()
   }
 
-  /** Throws when a report said that this pod must stop. */
+  /** Throws if a report said that this pod must stop. */
   throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure.error
   }
 }
 
-/** The items for which a report has room, in the order of their states. */
+/** The items that fit into a report, in the order of their states. */
 export function takeWithinBytes<Item extends { status: string }>(
   items: readonly Item[],
   statusOrder: readonly Item['status'][],
@@ -50,7 +53,7 @@ export function takeWithinBytes<Item extends { status: string }>(
 }
 
 export interface Terminal {
-  /** Letters in a line; 0 where the terminal does not tell. */
+  /** Width of a line; 0 if the terminal does not report it. */
   columns: number
   write(text: string): unknown
 }
@@ -58,7 +61,7 @@ export interface Terminal {
 const BAR_WIDTH = 24
 const DEFAULT_COLUMNS = 80
 const REDRAW_MS = 100
-/** Back to the beginning of the line, and nothing is left of it. */
+/** Returns to the start of the line and clears it. */
 const CLEAR_LINE = '\r\u001b[2K'
 
 export class ProgressBar {
@@ -72,14 +75,17 @@ export class ProgressBar {
     this.#now = now
   }
 
-  /** `share` is from 0 to 1, or not known. Left out when the last one is a moment old: bytes come in thousands of pieces. */
+  /**
+   * `fraction` is from 0 to 1, or unknown. Skipped if the last update was a moment ago: bytes
+   * arrive in thousands of chunks.
+   */
   show(text: () => string, fraction: number): void {
     if (this.#now() - this.#lastDrawnAt < REDRAW_MS) return
     this.#lastDrawnAt = this.#now()
     this.#isVisible = true
     const filled = Math.floor(BAR_WIDTH * (fraction > 0 ? Math.min(fraction, 1) : 0))
     const line = `[${'#'.repeat(filled)}${'-'.repeat(BAR_WIDTH - filled)}] ${text()}`
-    // A longer one would go on in a second line, which nothing clears.
+    // A longer text would wrap to a second line, which is never cleared.
     const columns = this.#terminal.columns || DEFAULT_COLUMNS
     this.#terminal.write(CLEAR_LINE + line.slice(0, columns - 1))
   }
@@ -89,7 +95,7 @@ export class ProgressBar {
     this.#isVisible = false
   }
 
-  /** Where the log goes. */
+  /** The stream for log lines, which appear above the bar. */
   logAbove(output: DestinationStream): DestinationStream {
     return {
       write: (line) => {

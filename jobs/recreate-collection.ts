@@ -1,19 +1,19 @@
-/** The body that makes a collection like one that was read (facts 6.4, 16 row 24). */
+/** Builds the request bodies that recreate a collection from its configuration. */
 import type { CollectionBody, IndexBody } from '../crds/engine/collections.ts'
 import { withoutNulls, isPlainObject, type PlainObject } from '../crds/engine/plain-object.ts'
 
-/** `config` of a collection, as the engine shows it. */
+/** `config` of a collection, as returned by the engine. */
 interface LiveConfig {
   params: PlainObject
   [part: string]: unknown
 }
 
-/** Only PATCH takes these. */
+/** Only PATCH accepts these. */
 const PATCH_ONLY = ['read_fan_out_factor', 'read_fan_out_delay_ms']
 
 /**
- * Body of PUT; `params` are put over those that were read. What is null or an empty object is left out:
- * some of it would be refused, and some would hang the call.
+ * Body of PUT; `params` override the ones that were read. Null values and empty objects are left
+ * out: some of them would be rejected, and some would make the call hang.
  */
 export function recreateBody(config: LiveConfig, params: PlainObject = {}): CollectionBody {
   const { params: liveParams, optimizer_config: optimizers, metadata, ...parts } = config
@@ -24,18 +24,18 @@ export function recreateBody(config: LiveConfig, params: PlainObject = {}): Coll
     ...withoutEmpty(Object.fromEntries(accepted)),
     ...withoutEmpty({ vectors: isPlainObject(vectors) ? denseVectors(vectors) : undefined }),
     ...withoutEmpty({ sparse_vectors: isPlainObject(sparse) ? namedVectors(sparse) : undefined }),
-    // A person's own: what is null in it stays null.
+    // Written by users: null values in it are preserved.
     ...(isPlainObject(metadata) && { metadata }),
   }
 }
 
-/** Body of PATCH for what PUT does not take; undefined where nothing of it is set. */
+/** Body of PATCH for the parameters that PUT does not accept; undefined if none is set. */
 export function fanOutBody({ params }: LiveConfig): CollectionBody | undefined {
   const fanOut = PATCH_ONLY.flatMap((name) => (params[name] == null ? [] : [[name, params[name]]]))
   return fanOut.length === 0 ? undefined : { params: Object.fromEntries(fanOut) }
 }
 
-/** Body of the payload index that a collection shows; the bare type where it shows no parameters. */
+/** Body of a payload index as returned for a collection; the bare type if it has no parameters. */
 export function recreateIndex(
   field: string,
   { dataType, params }: { dataType: string; params?: PlainObject },
@@ -43,12 +43,12 @@ export function recreateIndex(
   return { field_name: field, field_schema: withoutNulls(params) ?? dataType }
 }
 
-/** An object with a number as `size` is the one unnamed vector; a vector may be called "size". */
+/** An object with a number as `size` is the single unnamed vector; a vector may be named "size". */
 function denseVectors(vectors: PlainObject): PlainObject {
   return typeof vectors['size'] === 'number' ? withoutEmpty(vectors) : namedVectors(vectors)
 }
 
-/** Vectors by name: one without any settings is an empty object, and stays. */
+/** Vectors by name: one without any settings is an empty object and is preserved. */
 function namedVectors(vectors: PlainObject): PlainObject {
   const entries = Object.entries(vectors).map(([name, vector]) => [
     name,
@@ -57,7 +57,7 @@ function namedVectors(vectors: PlainObject): PlainObject {
   return Object.fromEntries(entries) as PlainObject
 }
 
-/** Leaves out what is unset, at this level and in the objects right below it. */
+/** Leaves out unset fields, at this level and in the objects directly below it. */
 function withoutEmpty(fields: PlainObject): PlainObject {
   const entries = Object.entries(fields).flatMap(([name, value]) => {
     const present = isPlainObject(value) ? withoutNulls(value) : value

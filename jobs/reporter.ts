@@ -1,6 +1,6 @@
 /**
- * Tells how a Job is getting on: one annotation on the resource it works for, which the hook reads.
- * It is also how a Job learns that it should not go on: its resource is gone, or another pod works.
+ * Reports the state of a Job in one annotation on its resource, which the hook reads. A report is
+ * also how a Job learns that it must stop: its resource is gone, or another pod is active.
  */
 import { Type } from '@sinclair/typebox'
 import type { Logger } from 'pino'
@@ -15,28 +15,32 @@ import { ANNOTATIONS, API_VERSION } from '../crds/contract/names.ts'
 import type { Kubernetes } from './clients/kubernetes/client.ts'
 import type { Clock } from './clock.ts'
 
-/** The resource this Job works for is gone, or is a namesake: nothing is left to do. */
+/**
+ * The resource of this Job is gone or was replaced by one of the same name: nothing is left to do.
+ */
 export class ResourceDeleted extends Error {
   readonly code = 'Gone'
 }
 
-/** Another pod or a newer Job works for this resource: this one must not touch anything any more. */
+/**
+ * Another pod or a newer Job works for this resource: this pod must not change anything any more.
+ */
 export class Superseded extends Error {
   readonly code = 'Superseded'
 }
 
-/** The API did not accept a report in all the time there is. */
+/** The API did not accept a report within the whole time limit. */
 export class ReportTimeout extends Error {
   readonly code = 'Unreported'
 }
 
-/** What a command says; the rest of a report is the same in each. */
+/** The content that a command provides; the rest is the same in every report. */
 export type Report = Pick<Progress, 'state' | 'reason' | 'message' | KindProgress>
 
-/** What a report tells of the work of one kind. */
+/** The progress of one kind in a report. */
 type KindProgress = 'applied' | 'backup' | 'restore' | 'migration'
 
-/** Whose work is reported. */
+/** The resource and the Job that a report is about. */
 export interface JobTarget {
   resource: string
   namespace: string
@@ -61,15 +65,15 @@ interface ReporterOptions {
 }
 
 interface WriteOptions {
-  /** Written on the resource at the same moment. */
+  /** Written on the resource at the same time. */
   annotations?: Record<string, string>
-  /** What the last report said of the work stays, its message included. */
+  /** Keeps the content of the last report, including its message. */
   isHeartbeat?: boolean
 }
 
-/** Between two reports that are not the last one, at least so long. */
+/** Minimum interval between two reports, except for the last one. */
 const MIN_INTERVAL_MS = 5_000
-/** Without other reports the last one is repeated so often. */
+/** Interval at which the last report is repeated if there is no other. */
 export const HEARTBEAT_MS = 60_000
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
@@ -87,10 +91,10 @@ export class Reporter {
   readonly #options: ReporterOptions
   readonly #startedAt: string
   #previous: Progress | undefined
-  /** True once this pod stands in the annotation: another runner there is then a newer one. */
+  /** True once this pod is in the annotation: another pod there is then a newer one. */
   #hasWritten = false
   #lastWriteAt = 0
-  /** What this pod wrote last: somebody may remove it from the resource. */
+  /** What this pod wrote last: another client may remove it from the resource. */
   #lastWritten: Progress | undefined
   #pendingWrite: Promise<void> = Promise.resolve()
 
@@ -100,8 +104,8 @@ export class Reporter {
   }
 
   /**
-   * Takes the resource over for this pod. Answers with the final report when an earlier pod of this
-   * Job made one and was ended before it could exit: then nothing is left to do.
+   * Takes the resource over for this pod. Returns the final report if an earlier pod of this Job
+   * made one and was stopped before it could exit: nothing is left to do then.
    */
   async start(): Promise<Report | undefined> {
     const current = await this.#persist(() => this.#read())
@@ -111,12 +115,12 @@ export class Reporter {
     return undefined
   }
 
-  /** What was reported before this pod took over: where to go on. */
+  /** The report before this pod took over: where to resume. */
   get previous(): Progress | undefined {
     return this.#previous
   }
 
-  /** A report on the way: left out when the last one is recent, and no harm when it is refused. */
+  /** An intermediate report: skipped if the last one is recent; a failure is ignored. */
   async progress(message: string, kindProgress: Pick<Report, KindProgress> = {}): Promise<void> {
     if (this.#options.time.now().getTime() - this.#lastWriteAt < MIN_INTERVAL_MS) return
     try {
@@ -127,14 +131,14 @@ export class Reporter {
     }
   }
 
-  /** A report that what follows rests on: a pod that comes after this one must find it. */
+  /** A report that later steps depend on: the next pod must find it. */
   async checkpoint(message: string, kindProgress: Pick<Report, KindProgress>): Promise<void> {
     await this.#persist(() => this.#write({ state: 'Started', message, ...kindProgress }))
   }
 
   /**
-   * Repeats the last report of this pod with the time of now, so that a Job in the middle of a long call
-   * is not taken for one that hangs. A refusal does no harm: the next beat comes.
+   * Repeats the last report of this pod with the current time, so that a Job in a long call is not
+   * considered stuck. A failure is ignored: the next heartbeat follows.
    */
   async heartbeat(): Promise<void> {
     const isRecent = this.#options.time.now().getTime() - this.#lastWriteAt < HEARTBEAT_MS / 2
@@ -146,17 +150,17 @@ export class Reporter {
     }
   }
 
-  /** Throws when this pod should not go on: its resource is gone, or another pod works. */
+  /** Throws if this pod must stop: its resource is gone, or another pod is active. */
   async verifyOwnership(): Promise<void> {
     await this.#persist(() => this.#read())
   }
 
-  /** The last report, with what else is to be written on the resource at the same moment. */
+  /** The final report, with additional annotations that are written at the same time. */
   async finish(report: Report, annotations: Record<string, string> = {}): Promise<void> {
     await this.#persist(() => this.#write(report, { annotations }))
   }
 
-  /** Repeats a call until it is accepted; gives up after REPORT_TIMEOUT_SECONDS. */
+  /** Retries a call until it is accepted; gives up after REPORT_TIMEOUT_SECONDS. */
   async #persist<Result>(call: () => Promise<Result>): Promise<Result> {
     const { time, log, signal } = this.#options
     const deadline = time.now().getTime() + REPORT_TIMEOUT_SECONDS * 1000
@@ -176,7 +180,7 @@ export class Reporter {
     }
   }
 
-  /** One write at a time: each rests on what it reads. */
+  /** One write at a time: each depends on what it reads. */
   #write(report: Report, options: WriteOptions = {}): Promise<void> {
     const write = this.#pendingWrite.then(() => this.#writeNow(report, options))
     this.#pendingWrite = write.catch(() => undefined)
@@ -189,11 +193,11 @@ export class Reporter {
   ): Promise<void> {
     const { kubernetes, target, time } = this.#options
     const current = (await this.#read()) ?? this.#lastWritten
-    // The end was reported while this waited for its turn.
+    // The final report was written while this one was queued.
     if (isHeartbeat && current?.state !== 'Started') return
     const base = isHeartbeat ? allFields(current) : carryOver(current)
     const progress = this.#progressOf({ ...base, ...report })
-    // The uid makes the API refuse the patch where a namesake was made meanwhile.
+    // The uid makes the API reject the patch if the resource was replaced by one of the same name.
     const metadata = {
       uid: target.uid,
       annotations: {
@@ -201,14 +205,15 @@ export class Reporter {
         [ANNOTATIONS.progress]: encodeProgress(progress),
       },
     }
-    // What it refuses is read again before the next try: so a resource that is gone is seen.
+    // After a rejection the resource is read again before the next attempt, so that a deleted
+    // resource is noticed.
     await kubernetes.patch(this.#apiResource(), target.name, { metadata })
     this.#hasWritten = true
     this.#lastWritten = progress
     this.#lastWriteAt = time.now().getTime()
   }
 
-  /** The report that stands there now; throws when it tells us to stop. */
+  /** The current report; throws if it says that this pod must stop. */
   async #read(): Promise<Progress | undefined> {
     const { kubernetes, target, podUid } = this.#options
     const current = await kubernetes.get(this.#apiResource(), target.name, AnnotatedObject)
@@ -268,7 +273,7 @@ function allFields({ message, reason, backup, ...rest }: Partial<Progress> = {})
   }
 }
 
-/** What later reports go on from: a pod that has just started knows nothing of it. */
+/** The fields that later reports continue from: a new pod does not know them. */
 function carryOver({ applied, restore, migration }: Partial<Progress> = {}): Partial<Report> {
   return {
     ...(applied !== undefined && { applied }),
@@ -281,14 +286,14 @@ function isKubernetesError(error: unknown): error is KubernetesError {
   return error instanceof KubernetesError
 }
 
-/** A report without its message is worth more than none. */
+/** A report without its message is better than none. */
 function encodeProgress(progress: Progress): string {
   const text = JSON.stringify(progress)
   if (Buffer.byteLength(text) <= MAX_PROGRESS_BYTES) return text
   return JSON.stringify({ ...progress, message: undefined })
 }
 
-/** What would make the whole object too large is left out. */
+/** Leaves out annotations that would make the object too large. */
 function dropOversized(annotations: Record<string, string>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(annotations).filter(

@@ -1,5 +1,6 @@
 /**
- * What an engine answers now and may answer otherwise a little later, and how long that is waited for.
+ * Retries of transient failures within a time budget: which errors are transient, which are
+ * reported to users, and how long to wait. Also runs groups of tasks concurrently.
  */
 import { EngineError, Rejected, StorageError } from '../crds/contract/errors.ts'
 import type { Dependencies } from './dependencies.ts'
@@ -7,11 +8,11 @@ import type { Dependencies } from './dependencies.ts'
 const POLL_MS = 5_000
 const MAX_WAIT_MS = 600_000
 const TOTAL_MS = 1_800_000
-/** Also where all patience is gone, a moment is left for what ends at once. */
+/** Even with an exhausted budget a moment is left for conditions that clear at once. */
 const MIN_MS = 10_000
 
 /**
- * How long may still be waited. A node that stays away must not cost its time for each of hundreds of
+ * The remaining time to wait. A node that stays away must not cost its time for each of hundreds of
  * collections.
  */
 export class RetryBudget {
@@ -22,12 +23,12 @@ export class RetryBudget {
     this.#remainingMs = totalMs
   }
 
-  /** For one thing that is waited for. */
+  /** The time limit for one wait. */
   nextLimitMs(): number {
     return Math.max(MIN_MS, Math.min(MAX_WAIT_MS, this.#remainingMs))
   }
 
-  /** So long was waited, up to `now`: what was waited beside it at the same time counts once. */
+  /** Subtracts the time waited, up to `now`: concurrent waits count once. */
   consume(ms: number, now?: Date): void {
     const until = now?.getTime() ?? this.#consumedUntil + ms
     const from = Math.max(until - ms, this.#consumedUntil)
@@ -36,7 +37,7 @@ export class RetryBudget {
   }
 }
 
-/** Asks until there is an answer, within bounds: for nodes that are restarted. */
+/** Retries until there is a response, within bounds: for nodes that are restarted. */
 export async function retryTransient<Result>(
   {
     patience,
@@ -58,7 +59,7 @@ export async function retryTransient<Result>(
   }
 }
 
-/** Whether the engine may answer otherwise a little later. */
+/** Whether the engine may answer differently a little later. */
 export function isTransient(error: unknown): error is EngineError {
   if (!(error instanceof EngineError)) return false
   const { status, message } = error
@@ -66,9 +67,9 @@ export function isTransient(error: unknown): error is EngineError {
   return (status >= 500 && !isDiskFull(message)) || [404, 408, 429].includes(status)
 }
 
-/** What a person can do about it, where the engine's words do not say. */
+/** Adds what a user can do about it if the engine's message does not say. */
 export function withHint(message: string): string {
-  // A node whose volume is full says so of most files, but not of those it unpacks.
+  // A node with a full volume says so for most files, but not for those it unpacks.
   if (/failed to unpack/i.test(message) && !isDiskFull(message)) {
     return `${message} (is the data volume of that node full?)`
   }
@@ -76,7 +77,7 @@ export function withHint(message: string): string {
   return `${message} (the snapshot does not fit: enable snapshotPersistence or grow the data volume)`
 }
 
-/** Nobody mends a certificate by waiting. */
+/** Waiting does not fix a certificate. */
 export function isTlsError(message: string): boolean {
   return message.includes('TLS verification failed')
 }
@@ -85,12 +86,12 @@ export function isDiskFull(message: string): boolean {
   return /no space left|out of disk|answered 507\b/i.test(message)
 }
 
-/** What a person can mend is told; anything else is a crash, and tried again. */
+/** An error that a user can fix is reported; any other is a crash and is retried. */
 export function isReportable(error: unknown): error is Rejected | StorageError | EngineError {
   return error instanceof Rejected || error instanceof StorageError || error instanceof EngineError
 }
 
-/** A word for the report. */
+/** The reason code for the report. */
 export function reportReason(error: Rejected | StorageError | EngineError): string {
   switch (error.code) {
     case 'Rejected':
@@ -103,8 +104,8 @@ export function reportReason(error: Rejected | StorageError | EngineError): stri
 }
 
 /**
- * The items of a lane one after the other, so many lanes at once. Past the first failure nothing more is
- * begun; what is under way comes to its end before that failure is thrown.
+ * Runs groups of tasks concurrently; tasks within a group run in order. After the first failure no
+ * task is started; running tasks finish before that failure is thrown.
  */
 export async function runGroupsConcurrently<Item>(
   groups: readonly (readonly Item[])[],

@@ -1,45 +1,48 @@
-/** Headers of a tar: of one that an engine makes, and of those of GNU tar. */
+/** Parses tar headers, as written by the engine and by GNU tar. */
 
 export const BLOCK = 512
 
-/** What a header says of the file whose bytes follow it. */
+/** The header of a file, whose bytes follow it. */
 export interface TarHeader {
   name: string
   size: number
-  /** The letter of its kind: `0` for a file, `L` for a long name, `S` for a sparse file. */
+  /** The type flag: `0` for a file, `L` for a long name, `S` for a sparse file. */
   type: string
-  /** Further blocks with the map of a sparse file come before its bytes. */
+  /** Further blocks with the map of a sparse file precede its bytes. */
   hasMoreSparseMap: boolean
 }
 
 const NAME = { at: 0, end: 100 }
-/** Octal digits, or a binary number where they do not suffice. */
+/** Octal digits, or a binary number if they are not sufficient. */
 const SIZE = { at: 124, end: 136 }
 const CHECKSUM = { at: 148, end: 156 }
 const TYPE_AT = 156
-/** POSIX; GNU tar writes two spaces here, and other fields where POSIX has the beginning of a name. */
+/**
+ * POSIX; GNU tar writes two spaces here and uses the space of the POSIX name prefix for other
+ * fields.
+ */
 const MAGIC = { at: 257, end: 263, value: 'ustar\0' }
 const PREFIX = { at: 345, end: 500 }
 const SPARSE = 'S'
-/** GNU tar keeps the map of a sparse file in its header, and in further blocks where it is long. */
+/** GNU tar stores the map of a sparse file in its header, and in further blocks if it is long. */
 const HEADER_CONTINUED_AT = 482
 const BLOCK_CONTINUED_AT = 504
 const SPACE = 0x20
 const BINARY = 0x80
 const BINARY_START = Buffer.from([BINARY, 0, 0, 0, 0, 0])
 
-/** Whether it is a block of nothing, which ends a tar where a header would be. */
+/** Whether it is a zero block, which ends a tar in place of a header. */
 export function isZeroBlock(block: Buffer): boolean {
   return block.every((byte) => byte === 0)
 }
 
-/** Undefined for what is no header. */
+/** Undefined if the block is not a header. */
 export function parseHeader(block: Buffer): TarHeader | undefined {
   const sum = block.reduce((total, byte) => total + byte, 0)
   const checksumBytes = block
     .subarray(CHECKSUM.at, CHECKSUM.end)
     .reduce((total, byte) => total + byte, 0)
-  // It was made while spaces stood in its own place.
+  // The checksum was computed with spaces in its own field.
   const expected = sum - checksumBytes + (CHECKSUM.end - CHECKSUM.at) * SPACE
   const size = readNumber(block, SIZE)
   if (readNumber(block, CHECKSUM) !== expected || size === undefined) return undefined
@@ -48,12 +51,12 @@ export function parseHeader(block: Buffer): TarHeader | undefined {
   return { name: readName(block), size, type, hasMoreSparseMap }
 }
 
-/** Of a block with the map of a sparse file: whether another one follows. */
+/** For a block with the map of a sparse file: whether another one follows. */
 export function continuesSparseMap(block: Buffer): boolean {
   return block[BLOCK_CONTINUED_AT] === 1
 }
 
-/** Bytes of a file with what fills up its last block. */
+/** Bytes of a file including the padding of its last block. */
 export function paddedSize(size: number): number {
   return Math.ceil(size / BLOCK) * BLOCK
 }
@@ -72,8 +75,8 @@ function readText(block: Buffer, { at, end }: { at: number; end: number }): stri
 }
 
 /**
- * Undefined for what is no number of bytes: skipping that many would never end. Octal digits, or behind
- * a first byte of 0x80 a binary number, of which the last six bytes hold any size there is.
+ * Undefined if it is not a number of bytes: skipping that many would never end. Octal digits, or a
+ * binary number after a first byte of 0x80, whose last six bytes hold any real size.
  */
 function readNumber(block: Buffer, { at, end }: { at: number; end: number }): number | undefined {
   const first = block[at] ?? 0

@@ -1,6 +1,6 @@
 /**
- * The helm command: arguments as a list, values on standard input, no file. It knows how helm is
- * called and what its words mean; when to call it is the commands' business.
+ * The helm command: arguments as a list, values on standard input, no file. Knows how to call helm
+ * and how to interpret its output; the commands decide when to call it.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { Type } from '@sinclair/typebox'
@@ -10,17 +10,17 @@ import { HelmError } from '../../crds/contract/errors.ts'
 import { HELM_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { redact } from './http/request.ts'
 
-/** Past its own time-out, helm gets so long to mark the release as failed. */
+/** How long helm may take, after its own timeout, to mark the release as failed. */
 const MARGIN_MS = 60_000
-/** A helm that was told to end gets so long. */
+/** How long helm may take to exit after SIGTERM. */
 const GRACE_MS = 20_000
-/** Of what helm prints, so much is read; it ends with what went wrong. */
+/** Limit on the output that is read; the end of the output states what went wrong. */
 const MAX_OUTPUT = 1024 * 1024
 const MAX_MESSAGE = 2048
 
 export interface HelmUpgrade {
   release: string
-  /** Name in the repository; a path or an oci:// address when repository is empty. */
+  /** Name in the repository; a path or an oci:// address if repository is empty. */
   chart: string
   repository: string
   version: string
@@ -62,7 +62,7 @@ export class Helm {
     }
   }
 
-  /** Installs the release, or upgrades the one that is there; answers with what helm printed. */
+  /** Installs the release or upgrades an existing one; returns the output of helm. */
   upgrade(request: HelmUpgrade, signal?: AbortSignal): Promise<string> {
     return this.#run({
       args: upgradeArguments(request),
@@ -71,7 +71,7 @@ export class Helm {
     })
   }
 
-  /** A release that is not there is fine; its volumes stay. */
+  /** A missing release is accepted; its volumes remain. */
   async uninstall(release: string, namespace: string, signal?: AbortSignal): Promise<string> {
     try {
       const flags = [...namespaceFlags(namespace), '--wait', ...TIMEOUT_FLAGS]
@@ -82,7 +82,7 @@ export class Helm {
     }
   }
 
-  /** Status and revision of a release; undefined when there is none. */
+  /** Status and revision of a release; undefined if there is none. */
   async status(release: string, namespace: string, signal?: AbortSignal) {
     try {
       const flags = [...namespaceFlags(namespace), '-o', 'json']
@@ -98,12 +98,12 @@ export class Helm {
   async #run({ args, input, signal }: HelmRun): Promise<string> {
     signal?.throwIfAborted()
     const { command, env, limitMs } = this.#options
-    // Values stay out of the log: a person may have written a secret into config.
+    // Values stay out of the log: a user may have written a secret into config.
     this.#log.debug({ command: redact([command, ...args].join(' ')) }, 'helm runs')
     const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
     const output = captureTail(child.stdout)
     const errors = captureTail(child.stderr)
-    // helm may end without having read them, for instance for want of the chart.
+    // helm may exit without reading them, for example if the chart is missing.
     child.stdin.on('error', () => undefined)
     child.stdin.end(input)
 
@@ -116,7 +116,10 @@ export class Helm {
     return stripNotes(output()).trim()
   }
 
-  /** Exit code of a child that is told to end when the signal aborts, and then made to. */
+  /**
+   * Exit code of a child process, which gets SIGTERM when the signal aborts and is killed after
+   * that.
+   */
   async #waitForExit(child: ChildProcess, abortSignal: AbortSignal): Promise<number | null> {
     const { command, graceMs } = this.#options
     let kill: NodeJS.Timeout | undefined
@@ -166,7 +169,7 @@ function isNotFound(error: unknown): boolean {
   return error instanceof HelmError && /release: not found/.test(error.message)
 }
 
-/** helm's own words without its warnings and repetitions, short enough for a report. */
+/** helm's own message without warnings and repetitions, short enough for a report. */
 function formatErrors(text: string): string {
   const lines = text
     .split('\n')
@@ -177,19 +180,19 @@ function formatErrors(text: string): string {
         .replace(QUOTED_CONFIG, '$1"…"'),
     )
     .filter((line) => line !== '' && !NOISE.test(line))
-  // helm quotes the address of a repository, and with it the password in it.
+  // helm quotes the address of a repository, including its password.
   const message = redact([...new Set(lines)].join('\n'))
   return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE - 2)} …`
 }
 
-/** The chart's notes speak of kubectl and port-forward: nothing happened that they could tell. */
+/** The chart's notes describe kubectl and port-forward and say nothing about the result. */
 function stripNotes(text: string): string {
   const [beforeNotes = ''] = text.split(/^NOTES:$/m)
   return beforeNotes
 }
 
 const NOISE = /^(WARNING:|level=|[IWE]\d{4} |coalesce\.go|Use --debug flag)/
-/** A template error quotes the whole of config: a person may have written a secret into it. */
+/** A template error quotes the whole config, into which a user may have written a secret. */
 const QUOTED_CONFIG = /(cannot parse template |tpl function execution for )"(?:[^"\\]|\\.)*"/g
 
 /** The last part of a stream. */

@@ -1,6 +1,6 @@
 /**
- * The engine's HTTP API. Each method is an endpoint and the shape of its answer; one private `#call`
- * does transport, errors and checking for all of them.
+ * The engine's HTTP API. Each method is one endpoint and the schema of its response; one `call`
+ * method does transport, error handling and validation for all of them.
  */
 import type { Readable } from 'node:stream'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
@@ -21,7 +21,7 @@ import type { KeyRotation } from './credentials.ts'
 import { ClusterStatus, CollectionClusterInfo, CollectionList, VersionInfo } from './responses.ts'
 import { collectionPath, loggedTransport, type EngineCall, type Transport } from './transport.ts'
 
-/** The content of the Secrets a call needs. */
+/** The content of the Secrets that a call needs. */
 export interface EngineCredentials {
   key?: string | undefined
   /** Certificate authority, PEM. */
@@ -30,18 +30,18 @@ export interface EngineCredentials {
 
 interface EngineOptions {
   transport: Transport
-  /** Asked before each call: a key that was rotated is used at once. */
+  /** Read before each call: a rotated key is used at once. */
   credentials: () => Promise<EngineCredentials>
-  /** Asked once when those were refused: they may have been rotated a moment ago. */
+  /** Read once after a rejection: the credentials may have just been rotated. */
   freshCredentials?: () => Promise<EngineCredentials>
-  /** Instead, for a Job: waits while a key that worked is being rotated. */
+  /** Used instead in a Job: waits while a key that worked is being rotated. */
   rotation?: KeyRotation
   log: Logger
 }
 
 interface EngineCallOptions {
   body?: object
-  /** Instead of a body: cannot be sent twice. */
+  /** Used instead of a body; cannot be sent twice. */
   stream?: StreamBody
   timeoutMs?: number
   signal?: AbortSignal | undefined
@@ -56,13 +56,13 @@ interface RawCallOptions {
 
 const SHORT_CALL_MS = SHORT_CALL_TIMEOUT_SECONDS * 1000
 const STALL_MS = 120_000
-/** What a node answers without a key. */
+/** Paths that a node serves without a key. */
 const UNAUTHENTICATED_PATHS = new Set(['/', '/readyz'])
-/** What the engine says of a bad request may be long; a status has no room for it. */
+/** The engine's error message for a bad request may be long; a status has limited space. */
 const MAX_MESSAGE = 1024
-/** A page before its tags are taken out. */
+/** Limit for an HTML page before its tags are removed. */
 const MAX_HTML = 4 * MAX_MESSAGE
-/** One point may be long, but not endless. */
+/** One point may be long, but not unbounded. */
 const MAX_RAW_BYTES = 4 * MAX_RESPONSE_BYTES
 
 export class Engine {
@@ -74,7 +74,7 @@ export class Engine {
     this.#options = { ...options, transport: loggedTransport(options.transport, options.log) }
   }
 
-  /** Whether this node serves; one that does not answer is not ready. */
+  /** Whether this node serves requests; a node that does not answer is not ready. */
   async readyz(signal?: AbortSignal): Promise<boolean> {
     try {
       return (await this.#send('GET', '/readyz', { signal })).status === 200
@@ -85,13 +85,13 @@ export class Engine {
     }
   }
 
-  /** Version of the engine this node runs, such as `1.19.0`. */
+  /** Version of the engine that this node runs, for example `1.19.0`. */
   async version(signal?: AbortSignal): Promise<string> {
     const text = this.#requireSuccess(await this.#send('GET', '/', { signal }), 'GET /')
     return this.#validate(VersionInfo, parseJson(text), 'GET /').version
   }
 
-  /** What this node knows of its peers and of its own consensus thread. */
+  /** What this node reports about its peers and its own consensus thread. */
   cluster(signal?: AbortSignal): Promise<ClusterStatus> {
     return this.call('GET', '/cluster', ClusterStatus, { signal })
   }
@@ -101,13 +101,13 @@ export class Engine {
     return collections.map(({ name }) => name)
   }
 
-  /** Where the shards of a collection are, as this node sees it. */
+  /** Where the shards of a collection are, as seen by this node. */
   collectionCluster(collection: string, signal?: AbortSignal): Promise<CollectionClusterInfo> {
     const path = `${collectionPath(collection)}/cluster`
     return this.call('GET', path, CollectionClusterInfo, { signal })
   }
 
-  /** Also for the endpoints that stand in files beside this one. */
+  /** Also used by the endpoints in the other files of this folder. */
   async call<Schema extends TSchema>(
     method: EngineCall['method'],
     path: string,
@@ -119,12 +119,12 @@ export class Engine {
     return this.#validate(result, this.#validate(Envelope, envelope, call).result, call)
   }
 
-  /** A file as a stream; ends with an error when no byte comes for STALL_MS. */
+  /** Returns a file as a stream; fails if no byte arrives for STALL_MS. */
   async open(path: string, timeoutMs: number, signal?: AbortSignal): Promise<Readable> {
     const { transport } = this.#options
     const { key, ca } = await this.#credentials()
     const headers = {
-      // What is downloaded is measured and hashed as it lies there.
+      // A download is measured and hashed in its stored form.
       'accept-encoding': 'identity',
       ...(key !== undefined && { 'api-key': key }),
     }
@@ -138,8 +138,8 @@ export class Engine {
   }
 
   /**
-   * The answer as the bytes it came in: nothing in it is parsed, so no number in it is rounded. One above
-   * `maxBytes` is not read to its end: the error has the status 413.
+   * The response as raw bytes: nothing in it is parsed, so no number is rounded. A response above
+   * `maxBytes` is not read to the end: the error has status 413.
    */
   async bytes(
     method: EngineCall['method'],
@@ -197,12 +197,12 @@ export class Engine {
     const current = await this.#credentials()
     const response = await this.#sendWith(current, method, path, options)
     if (!isUnauthorized(response)) {
-      // Probes and the version need no key: they prove nothing of it.
+      // Probes and the version need no key, so their success proves nothing about it.
       if (response.status < 400 && !UNAUTHENTICATED_PATHS.has(path))
         rotation?.markAccepted(this.node, current)
       return response
     }
-    // What is streamed cannot be sent twice.
+    // A stream cannot be sent twice.
     if (rotation !== undefined && options.stream === undefined) {
       return this.#sendWithRotation(rotation, current, response, (next) =>
         this.#sendWith(next, method, path, options),
@@ -213,7 +213,7 @@ export class Engine {
     return fresh.key === current.key ? response : this.#sendWith(fresh, method, path, options)
   }
 
-  /** Answers with the last refusal where no key is accepted in time. */
+  /** Returns the last rejection if no key is accepted in time. */
   async #sendWithRotation(
     rotation: KeyRotation,
     current: EngineCredentials,
@@ -240,8 +240,8 @@ export class Engine {
   }
 
   /**
-   * Of a call whose answer is not read as a whole: asks the node for something small, which waits for a
-   * key that is being rotated. Whether the call is worth another try.
+   * For a call whose response is not read as a whole: makes a small request to the node, which
+   * waits for a key that is being rotated. Returns whether the call is worth retrying.
    */
   async #waitForRenewedKey(
     rejection: HttpResponse,
@@ -297,15 +297,17 @@ export class Engine {
 
 const Envelope = Type.Object({ result: Type.Unknown() })
 const ErrorEnvelope = Type.Object({ status: Type.Object({ error: Type.String() }) })
-/** The API server's own words, when its proxy cannot reach the pod. */
+/** The API server's own message if its proxy cannot reach the pod. */
 const ApiStatus = Type.Object({ kind: Type.Literal('Status'), message: Type.String() })
 
-/** A credential that is unknown, old or foreign: said in plain text, other than too little access. */
+/**
+ * An unknown, expired or foreign credential: reported in plain text, unlike insufficient access.
+ */
 function isUnauthorized({ status, text }: HttpResponse): boolean {
   return status === 401 || (status === 403 && parseJson(text) === undefined)
 }
 
-/** The engine's words: in an envelope, or plain text from its authentication (facts 0). */
+/** The engine's error message: in a JSON envelope, or in plain text from its authentication. */
 function extractError(responseText: string): string {
   const text = responseText.slice(0, MAX_ERROR_BYTES)
   const body = parseJson(text)
@@ -317,7 +319,7 @@ function extractError(responseText: string): string {
   return message.slice(0, MAX_MESSAGE) || 'no such route'
 }
 
-/** What stands between us and the engine may answer with a page. */
+/** A proxy in front of the engine may answer with an HTML page. */
 function stripTags(text: string): string {
   const html = text.slice(0, MAX_HTML)
   if (!html.trimStart().startsWith('<')) return html

@@ -13,7 +13,7 @@ import type { Engine } from './client.ts'
 import { BooleanResult, OperationResult, type CollectionClusterInfo } from './responses.ts'
 import { collectionPath, encodeSegment } from './transport.ts'
 
-/** The engine answers at the end of its own limit; we must still be there. */
+/** The engine answers when its own limit expires; the client must still be waiting then. */
 const CREATE_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
 
 export class EngineCollections {
@@ -35,7 +35,10 @@ export class EngineCollections {
     return (await this.#engine.call('GET', '/aliases', Aliases, { signal })).aliases
   }
 
-  /** Undefined when there is no such collection. By the name of an alias it is the alias's. */
+  /**
+   * Undefined if the collection does not exist. The name of an alias returns the collection of the
+   * alias.
+   */
   async collectionInfo(name: string, signal?: AbortSignal): Promise<CollectionInfo | undefined> {
     try {
       return await this.#engine.call('GET', collectionPath(name), CollectionInfo, { signal })
@@ -64,13 +67,13 @@ export class EngineCollections {
     await this.#engine.call('PATCH', path, BooleanResult, { body, signal })
   }
 
-  /** One that is not there is fine: the engine answers `false`, or 404. */
+  /** A missing collection is accepted: the engine answers `false` or 404. */
   async deleteCollection(name: string, signal?: AbortSignal): Promise<void> {
     const path = `${collectionPath(name)}?timeout=${WRITE_TIMEOUT_SECONDS}`
     await ignoreNotFound(this.#engine.call('DELETE', path, BooleanResult, { signal }))
   }
 
-  /** Answers once it is agreed on; it is built afterwards. */
+  /** Returns once the change is agreed on; the index is built afterwards. */
   async putIndex(name: string, body: IndexBody, signal?: AbortSignal): Promise<void> {
     await this.#engine.call('PUT', `${collectionPath(name)}/index?wait=false`, OperationResult, {
       body,
@@ -83,7 +86,7 @@ export class EngineCollections {
     await ignoreNotFound(this.#engine.call('DELETE', path, OperationResult, { signal }))
   }
 
-  /** No reader sees anything in between; yet what stands before a failing action stays. */
+  /** Readers see no intermediate state, but actions before a failing action remain applied. */
   async updateAliases(actions: AliasAction[], signal?: AbortSignal): Promise<void> {
     const path = `/collections/aliases?timeout=${WRITE_TIMEOUT_SECONDS}`
     await this.#engine.call('POST', path, BooleanResult, { body: { actions }, signal })

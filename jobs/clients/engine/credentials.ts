@@ -1,6 +1,7 @@
 /**
- * Credentials of an engine: for a Job from Secrets mounted as files, for others from the Secrets. They
- * are read each time, so that a rotated one is seen.
+ * Credentials of an engine: read from mounted Secret files in a Job, and from the Secrets
+ * elsewhere. They are read each time, so that a rotated credential is noticed. `KeyRotation` waits
+ * for the new key while a key that worked is being rotated.
  */
 import { join } from 'node:path'
 import type { Connection } from '../../../crds/contract/connection.ts'
@@ -10,19 +11,19 @@ import type { Clock } from '../../clock.ts'
 import { readSecretFile } from '../kubernetes/access.ts'
 import type { EngineCredentials } from './client.ts'
 
-/** Where a credential is mounted: the folder of its Secret, and the key within. */
+/** Where a credential is mounted: the folder of its Secret and the key in it. */
 export interface MountedKey {
   credential: string
   file: string
 }
 
-/** Those of the cluster a Job works on. */
+/** Mounted credentials of the cluster that a Job works on. */
 export const CLUSTER_SECRET_FILES = {
   key: { credential: 'engine', file: API_KEY_SECRET_KEY },
   ca: { credential: 'tls', file: 'ca.crt' },
 }
 
-/** The key and the certificate authority of an engine; each may be missing. */
+/** The API key and the certificate authority of an engine; each may be missing. */
 export function mountedEngineCredentials(
   env: NodeJS.ProcessEnv = process.env,
   { key, ca }: { key?: MountedKey | undefined; ca?: MountedKey | undefined } = CLUSTER_SECRET_FILES,
@@ -36,7 +37,7 @@ export function mountedEngineCredentials(
 
 export type ReadSecret = (namespace: string, name: string) => Promise<Secret | undefined>
 
-/** The key is the one the pods run, not the one a person wrote: they differ until helm has run. */
+/** The key that the pods run with, not the one a user wrote: they differ until helm has run. */
 export async function secretEngineCredentials(
   { namespace, key, caSecret }: Connection,
   read: ReadSecret,
@@ -54,11 +55,11 @@ function decodeKey(secret: Secret | undefined, key: string): string | undefined 
 }
 
 export interface KeyRotationOptions {
-  /** Reads what is mounted now. */
+  /** Reads what is currently mounted. */
   read: () => Promise<EngineCredentials>
   time: Pick<Clock, 'sleep'>
   signal: AbortSignal
-  /** A key that worked and then is refused is waited for so long, in all. */
+  /** How long to wait, in total, for a new key after a working key is rejected. */
   limitMs: number
   onWaiting: () => void
 }
@@ -67,9 +68,9 @@ const POLL_MS = 5_000
 
 export class KeyRotation {
   readonly #options: KeyRotationOptions
-  /** Keys that some node accepted. */
+  /** Keys that at least one node accepted. */
   readonly #acceptedKeys = new Set<string | undefined>()
-  /** The one that each node accepted last: while pods are restarted, nodes differ. */
+  /** The key that each node accepted last: nodes differ while pods are being restarted. */
   readonly #keyByNode = new Map<string, string | undefined>()
   #remainingMs: number
 
@@ -78,7 +79,7 @@ export class KeyRotation {
     this.#remainingMs = options.limitMs
   }
 
-  /** What a node is asked with first. */
+  /** The credentials to try first with a node. */
   async credentialsFor(node: string): Promise<EngineCredentials> {
     const mounted = await this.#options.read()
     return this.#keyByNode.has(node) ? { ...mounted, key: this.#keyByNode.get(node) } : mounted
@@ -88,19 +89,19 @@ export class KeyRotation {
     this.#keyByNode.set(node, key)
     if (this.#acceptedKeys.has(key)) return
     this.#acceptedKeys.add(key)
-    // Another rotation than the one before.
+    // A new rotation, not the previous one.
     this.#remainingMs = this.#options.limitMs
   }
 
   /**
-   * What to try after these keys were refused, one after the other; undefined when there is nothing more
-   * to wait for. Once all were tried, it waits and begins again.
+   * The credentials to try next after these keys were rejected, one at a time; undefined if there
+   * is nothing left to wait for. Once all were tried, it waits and starts over.
    */
   async next(tried: Set<string | undefined>): Promise<EngineCredentials | undefined> {
     const mounted = await this.#options.read()
     const untried = [mounted.key, ...this.#acceptedKeys].filter((key) => !tried.has(key))
     if (untried.length === 0) {
-      // A key that never worked is wrong, and stays so.
+      // A key that never worked is wrong and remains wrong.
       if (this.#acceptedKeys.size === 0 || this.#remainingMs <= 0) return undefined
       this.#options.onWaiting()
       await this.#options.time.sleep(POLL_MS, this.#options.signal)

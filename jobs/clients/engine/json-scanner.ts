@@ -1,9 +1,9 @@
 /**
- * JSON that is cut, not parsed: where values begin and end in a text of bytes. What is forwarded as it
- * came keeps every number as it was written, and costs hardly any time.
+ * Slices JSON without parsing it: finds where values start and end in a buffer. Forwarding the
+ * original bytes keeps every number as it was written and costs hardly any time.
  */
 
-/** Where a value stands in its text. */
+/** The position of a value in its text. */
 export interface Span {
   start: number
   end: number
@@ -19,7 +19,10 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const SPACE = 0x20
 
-/** Of each value of an array that begins at an offset. Throws `SyntaxError` on what is no array. */
+/**
+ * The spans of the values of an array that starts at an offset. Throws `SyntaxError` if there is no
+ * array.
+ */
 export function arraySpans(text: Buffer, start = 0): Span[] {
   const items: Span[] = []
   for (let at = skipOpening(text, start, OPEN_BRACKET); text[at] !== CLOSE_BRACKET;) {
@@ -30,7 +33,10 @@ export function arraySpans(text: Buffer, start = 0): Span[] {
   return items
 }
 
-/** Of each field of an object that begins at an offset. Throws `SyntaxError` on what is no object. */
+/**
+ * The spans of the fields of an object that starts at an offset. Throws `SyntaxError` if there is
+ * no object.
+ */
 export function objectSpans(text: Buffer, start = 0): Map<string, Span> {
   const fields = new Map<string, Span>()
   for (let at = skipOpening(text, start, OPEN_BRACE); text[at] !== CLOSE_BRACE;) {
@@ -45,12 +51,12 @@ export function objectSpans(text: Buffer, start = 0): Map<string, Span> {
   return fields
 }
 
-/** The value that begins at an offset. */
+/** The span of the value that starts at an offset. */
 export function valueSpan(text: Buffer, start: number): Span {
   return { start, end: valueEnd(text, start) }
 }
 
-/** Where the value that begins at an offset ends. */
+/** Where the value that starts at an offset ends. */
 function valueEnd(text: Buffer, start: number): number {
   const first = text[start]
   if (first === QUOTE) return stringEnd(text, start)
@@ -73,15 +79,15 @@ function valueEnd(text: Buffer, start: number): number {
   throw new SyntaxError('the text ends within a value')
 }
 
-/** The first one behind an offset. */
+/** The first closing bracket after an offset. */
 function closingBracket(text: Buffer, at: number): number {
   const closing = text.indexOf(CLOSE_BRACKET, at + 1)
   return closing === -1 ? text.length : closing
 }
 
 /**
- * Whether an array holds numbers alone, so that its end needs no reading byte by byte. The search ends at
- * the next opening bracket, so no byte is searched for two arrays.
+ * Whether an array holds only numbers, so that its end can be found without scanning byte by byte.
+ * The search ends at the next opening bracket, so no byte is searched for two arrays.
  */
 function holdsOnlyNumbers(text: Buffer, open: number, close: number): boolean {
   const inside = text.subarray(open + 1, close)
@@ -90,7 +96,7 @@ function holdsOnlyNumbers(text: Buffer, open: number, close: number): boolean {
   )
 }
 
-/** A text may be long: it is searched for its end, not read. */
+/** A string may be long: its end is searched for, and its content is not scanned byte by byte. */
 function stringEnd(text: Buffer, start: number): number {
   for (let at = text.indexOf(QUOTE, start + 1); at !== -1; at = text.indexOf(QUOTE, at + 1)) {
     if (!isEscaped(text, at)) return at + 1
@@ -98,7 +104,7 @@ function stringEnd(text: Buffer, start: number): number {
   throw new SyntaxError('the text ends within a string')
 }
 
-/** Two backslashes are one that was written. */
+/** Two backslashes stand for one literal backslash. */
 function isEscaped(text: Buffer, at: number): boolean {
   let first = at
   while (text[first - 1] === BACKSLASH) first -= 1
@@ -129,7 +135,7 @@ function skipOpening(text: Buffer, start: number, opening: number): number {
   throw new SyntaxError(`no ${String.fromCharCode(opening)} at byte ${at}`)
 }
 
-/** Past the comma behind a value; at the closing byte where it was the last. */
+/** The offset after the comma that follows a value, or of the closing byte after the last value. */
 function nextItem(text: Buffer, end: number, closing: number): number {
   const at = skipSpace(text, end)
   if (text[at] === closing) return at

@@ -1,6 +1,7 @@
 /**
- * The engine's endpoints that a migration needs: pages of points and their writing, counts and samples
- * (facts 7). Points pass as the bytes they came in: ids have 64 bits, and no number may be rounded.
+ * The engine's endpoints that a migration needs: scrolling, writing, counting and sampling points,
+ * and parsing a scroll page into points and ids. Points are passed on as the bytes that were
+ * received: ids have 64 bits, and no number may be rounded.
  */
 import { Readable } from 'node:stream'
 import { EngineError } from '../../../crds/contract/errors.ts'
@@ -17,33 +18,33 @@ export interface ScrollRequest {
   limit: number
   /** Id, as JSON. */
   offset?: string | undefined
-  /** Id, as JSON: neither it nor what comes behind it. */
+  /** Id, as JSON: the exclusive end of the range. */
   endId?: string | undefined
   shardKey?: ShardKey | undefined
-  /** Ids alone, without payload and vectors. */
+  /** Only ids, without payload and vectors. */
   idsOnly?: true
-  /** One that is larger is not read to its end: the error has the status 413. */
+  /** A larger response is not read to the end: the error has status 413. */
   maxBytes?: number
 }
 
 export interface UpsertOptions {
   shardKey?: ShardKey | undefined
   /**
-   * False: answered once the points are durable, and applied later. A collection with `prevent_unoptimized`
-   * would otherwise answer only when they are indexed.
+   * False: responds once the points are durable and applies them later. A collection with
+   * `prevent_unoptimized` would otherwise respond only after they are indexed.
    */
   wait?: boolean
 }
 
 export interface RetrieveOptions {
   shardKey?: ShardKey | undefined
-  /** Ids alone, without payload and vectors. */
+  /** Only ids, without payload and vectors. */
   idsOnly?: true
-  /** A larger answer is not read to its end: the error has the status 413. */
+  /** A larger response is not read to the end: the error has status 413. */
   maxBytes?: number
 }
 
-/** A shard key and how many shards it has. */
+/** A shard key and its number of shards. */
 export interface ShardKeyInfo {
   key: ShardKey
   shards: number
@@ -78,7 +79,10 @@ export class EnginePoints {
     })
   }
 
-  /** Writes an array of points, given in pieces; answers once all of it is applied, unless told otherwise. */
+  /**
+   * Writes an array of points, given in chunks; resolves once all of it is applied, unless `wait`
+   * is false.
+   */
   async upsert(
     collection: string,
     points: readonly Uint8Array[],
@@ -99,7 +103,7 @@ export class EnginePoints {
     )
   }
 
-  /** None where sharding is not custom. */
+  /** Empty if sharding is not custom. */
   async shardKeys(collection: string, signal?: AbortSignal): Promise<ShardKeyInfo[]> {
     const info = await this.#engine.collectionCluster(collection, signal)
     const keys = new Map<ShardKey, Set<number>>()
@@ -110,7 +114,7 @@ export class EnginePoints {
     return [...keys].map(([key, ids]) => ({ key, shards: ids.size }))
   }
 
-  /** Ids, as JSON, of points chosen at random; fewer where there are fewer. */
+  /** Ids, as JSON, of randomly chosen points; fewer if the collection has fewer. */
   async sampleIds(
     collection: string,
     limit: number,
@@ -133,7 +137,7 @@ export class EnginePoints {
     })
   }
 
-  /** Points by their ids, as the bytes of their JSON; those that are not there are left out. */
+  /** Points by their ids, as the bytes of their JSON; missing points are left out. */
   async retrieve(
     collection: string,
     ids: readonly string[],
@@ -174,9 +178,9 @@ interface RawJsonSupport {
   rawJSON(text: string): object
 }
 
-/** A number of any size, as it stands in its JSON. */
+/** A number of any size, as written in its JSON. */
 function rawJson(json: string): object {
-  // Newer than the types.
+  // Newer than the type definitions.
   return (JSON as unknown as RawJsonSupport).rawJSON(json)
 }
 
@@ -185,17 +189,17 @@ function pointsPath(collection: string): string {
 }
 
 export interface Page {
-  /** A JSON array of points: one piece, or two where it was cut. */
+  /** A JSON array of points: one chunk, or two if it was cut. */
   points: readonly Buffer[]
-  /** Of all pieces together. */
+  /** Total of all chunks. */
   bytes: number
-  /** Of points. */
+  /** Number of points. */
   count: number
-  /** Id the next page begins with, as JSON; absent behind the last one. */
+  /** Id at which the next page starts, as JSON; absent on the last page. */
   next?: string
 }
 
-/** How the engine begins its answer, and how it ends: what stands between is not looked at. */
+/** How the engine starts and ends its response; what is in between is not scanned. */
 const HEAD = Buffer.from('{"result":{"points":[')
 const MIDDLE = Buffer.from('],"next_page_offset":')
 const TAIL = /^(null|\d+|"[0-9a-f-]{36}")\},"status":"ok","time":[\d.e-]+(,"usage":\{[^[\]]*\})?\}$/
@@ -203,7 +207,10 @@ const MAX_TAIL = 4096
 const EMPTY = Buffer.from('[]')
 const CLOSING = Buffer.from(']')
 
-/** Throws `SyntaxError` on what is no page. A page that is not the last has as many points as `limit`. */
+/**
+ * Throws `SyntaxError` if the response is not a page. A page other than the last has as many points
+ * as `limit`.
+ */
 export function parsePage(response: Buffer, limit: number): Page {
   return parseUsualForm(response, limit) ?? parseAnyForm(response)
 }
@@ -220,7 +227,7 @@ function parseUsualForm(response: Buffer, limit: number): Page | undefined {
   return { ...page, count: limit, next }
 }
 
-/** What of a page comes before an id; nothing is behind it then. */
+/** The part of a page before an id; the result has no next page. */
 export function truncatePage({ points }: Page, endId: string): Page {
   const [text = EMPTY] = points
   const pointsBefore = arraySpans(text).filter(
@@ -231,17 +238,17 @@ export function truncatePage({ points }: Page, endId: string): Page {
   return { points: pieces, bytes: totalLength(pieces), count: pointsBefore.length }
 }
 
-/** Ids of its points, as JSON. */
+/** Ids of the points of a page, as JSON. */
 export function pageIds({ points }: Page): string[] {
   const [single] = points
   const text = points.length === 1 && single !== undefined ? single : Buffer.concat(points)
   return arraySpans(text).map(({ start }) => readId(text, start))
 }
 
-/** As the engine begins each point. */
+/** How the engine starts each point. */
 const FIRST_FIELD = Buffer.from('{"id":')
 
-/** Id of the point that begins at an offset, as JSON. */
+/** Id of the point that starts at an offset, as JSON. */
 export function readId(text: Buffer, start: number): string {
   const idStart = start + FIRST_FIELD.length
   const isFirst = text.subarray(start, idStart).equals(FIRST_FIELD)
@@ -250,7 +257,7 @@ export function readId(text: Buffer, start: number): string {
   return text.toString('utf8', id.start, id.end)
 }
 
-/** Whatever the order of its fields. */
+/** Parses a page with any order of fields. */
 function parseAnyForm(response: Buffer): Page {
   const result = objectSpans(response).get('result')
   if (result === undefined) throw new SyntaxError('no result')
@@ -274,7 +281,7 @@ function totalLength(pieces: readonly Buffer[]): number {
 const NUMBER = /^(0|[1-9]\d*)$/
 const UUID = /^"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"$/
 
-/** Whether it is written as the engine writes ids: only those have an order that is known. */
+/** Whether the id is written as the engine writes ids: only those have a known order. */
 export function isPointId(id: string): boolean {
   return NUMBER.test(id) || UUID.test(id)
 }

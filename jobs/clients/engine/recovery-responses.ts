@@ -1,13 +1,13 @@
-/** What the engine answers about its nodes, and about collections that are being restored (facts 2 and 10). */
+/** Engine responses about nodes and about collections that are being restored. */
 import { Type, type Static } from '@sinclair/typebox'
 import { BackupClusterInfo } from './snapshots.ts'
 
-/** Fields that are passed on, or not read. */
+/** Fields that are passed on or not read. */
 export const AnyObject = Type.Record(Type.String(), Type.Unknown())
 const Nullable = <T extends ReturnType<typeof Type.Number>>(type: T) =>
   Type.Union([type, Type.Null()])
 
-/** `GET /cluster` of a node: how far it has applied what all agreed on. */
+/** `GET /cluster` of a node: how far it has applied the consensus log. */
 export const ConsensusStatus = Type.Union([
   Type.Object({ status: Type.Literal('disabled') }),
   Type.Object({
@@ -27,21 +27,21 @@ export const ConsensusStatus = Type.Union([
 ])
 export type ConsensusStatus = Static<typeof ConsensusStatus>
 
-/** `GET /collections/{c}`: what a restore looks at. */
+/** `GET /collections/{c}`: the fields that a restore reads. */
 export const RestoreCollectionInfo = Type.Object({
   status: Type.String(),
   optimizer_status: Type.Unknown(),
   points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
   config: Type.Object({ params: AnyObject }, { additionalProperties: true }),
   payload_schema: Type.Optional(Type.Record(Type.String(), AnyObject)),
-  /** From 1.17 on; points that are deferred are in the shards, but neither found nor counted. */
+  /** From 1.17 on; deferred points are in the shards but are neither found nor counted. */
   update_queue: Type.Optional(
     Type.Object({ deferred_points: Type.Optional(Nullable(Type.Number())) }),
   ),
 })
 export type RestoreCollectionInfo = Static<typeof RestoreCollectionInfo>
 
-/** Where shards are; `comment` tells how far a transfer is. */
+/** Where shards are; `comment` reports the progress of a transfer. */
 export const RestoreClusterInfo = Type.Composite([
   Type.Omit(BackupClusterInfo, ['shard_transfers']),
   Type.Object({
@@ -57,7 +57,7 @@ export const RestoreClusterInfo = Type.Composite([
 ])
 export type RestoreClusterInfo = Static<typeof RestoreClusterInfo>
 
-/** `GET /telemetry?details_level=2`: the disks of a node, and the recoveries that run there. */
+/** `GET /telemetry?details_level=2`: the disks of a node and its running recoveries. */
 export const NodeTelemetry = Type.Object({
   app: Type.Object({
     system: Type.Optional(

@@ -1,6 +1,6 @@
 /**
- * The engine's endpoints that a restore needs: recovery of snapshots, copies of shards, shard keys, and
- * what nodes know of each other (facts 6, 7.4 and 10).
+ * The engine's endpoints that a restore needs: recovery of snapshots, replicas of shards, shard
+ * keys, and the nodes' views of each other.
  */
 import type { Readable } from 'node:stream'
 import { Type } from '@sinclair/typebox'
@@ -22,16 +22,19 @@ import type { Engine } from './client.ts'
 import { collectionPath } from './transport.ts'
 import { fileFormBody } from '../http/body.ts'
 
-/** The engine answers at the end of its own limit; we must still be there. */
+/** The engine answers when its own limit expires; the client must still be waiting then. */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
 const PROBE_MS = 20_000
-/** Of nothing: what is sent with it is never taken. */
+/** Matches no content: whatever is sent with it is rejected. */
 const PROBE_CHECKSUM = '0'.repeat(64)
 const KIB = 1024
 
 export type SnapshotPriority = 'snapshot' | 'replica' | 'no_sync'
 
-/** What takes a snapshot on a node: all it holds of a collection, or one shard of it. */
+/**
+ * What recovers a snapshot on a node: everything the node holds of a collection, or one shard of
+ * it.
+ */
 export interface RecoveryTarget {
   collection: string
   shard?: number
@@ -39,27 +42,27 @@ export interface RecoveryTarget {
 
 export interface RecoveryRequest {
   priority: SnapshotPriority
-  /** Bytes of the snapshot: they set the time limit of the call. */
+  /** Size of the snapshot in bytes; determines the time limit of the call. */
   size: number
 }
 
 /** A snapshot that the node downloads. */
 export interface SnapshotDownload extends RecoveryRequest {
   url: string
-  /** Hex SHA-256 of the snapshot; without one, the engine compares nothing. */
+  /** Hex SHA-256 of the snapshot; without one the engine does not verify it. */
   checksum: string | undefined
 }
 
-/** A snapshot that is sent to the node. */
+/** A snapshot that is uploaded to the node. */
 export interface SnapshotUpload extends RecoveryRequest {
-  /** Name of the file in the form. */
+  /** File name in the form. */
   file: string
   source: Readable
-  /** Awaited once all bytes have been sent: before it resolves, the engine cannot begin. */
+  /** Awaited after all bytes have been sent: until it resolves, the engine cannot start. */
   beforeEnd: () => Promise<void>
 }
 
-/** A shard's way from one peer to another. */
+/** The transfer of a shard from one peer to another. */
 export interface MoveShard {
   shard_id: number
   from_peer_id: number
@@ -82,7 +85,10 @@ export class EngineRecovery {
     return this.#engine.call('GET', path, RestoreClusterInfo, { signal })
   }
 
-  /** Undefined when there is no such collection. By the name of an alias it is the alias's. */
+  /**
+   * Undefined if the collection does not exist. The name of an alias returns the collection of the
+   * alias.
+   */
   async collection(name: string, signal?: AbortSignal): Promise<RestoreCollectionInfo | undefined> {
     try {
       return await this.#engine.call('GET', collectionPath(name), RestoreCollectionInfo, { signal })
@@ -92,7 +98,7 @@ export class EngineRecovery {
     }
   }
 
-  /** Answers once it is built on every shard: at once, on a collection that is empty. */
+  /** Resolves once the index is built on every shard: at once if the collection is empty. */
   async buildIndex(
     collection: string,
     { body, bytes }: { body: IndexBody; bytes: number },
@@ -106,7 +112,9 @@ export class EngineRecovery {
     })
   }
 
-  /** Its shards get the next ids there are, one after the other, each on so many nodes: one. */
+  /**
+   * Its shards get the next free ids, in sequence, each with `replicas` replicas: one by default.
+   */
   async createShardKey(
     collection: string,
     { key, shards, replicas = 1 }: { key: ShardKey; shards: number; replicas?: number | undefined },
@@ -121,7 +129,7 @@ export class EngineRecovery {
     })
   }
 
-  /** With all points in it. */
+  /** Deletes the shard key with all its points. */
   async deleteShardKey(collection: string, key: ShardKey, signal?: AbortSignal): Promise<void> {
     const path = `${collectionPath(collection)}/shards/delete?timeout=${CREATE_TIMEOUT_SECONDS}`
     const body = { shard_key: key }
@@ -133,9 +141,9 @@ export class EngineRecovery {
   }
 
   /**
-   * Has this node fetch a snapshot and take it as its own; answers once it has. What the address says
-   * besides the object, which is a credential, is taken out of every complaint. That a snapshot is one
-   * of this very shard is not looked at by the engine (facts 6.6).
+   * Makes this node download a snapshot and recover from it; resolves when the recovery is
+   * complete. The query of the address is a credential and is removed from every error message. The
+   * engine does not verify that a snapshot belongs to this shard.
    */
   async recover(
     target: RecoveryTarget,
@@ -146,13 +154,13 @@ export class EngineRecovery {
     await this.#recoverFrom(target, body, longCallTimeoutMs(size), signal)
   }
 
-  /** Why this node cannot fetch from an address; undefined when it can. Nothing is changed. */
+  /** Why this node cannot download from an address; undefined if it can. Changes nothing. */
   async unreachableReason(
     collection: string,
     url: string,
     signal?: AbortSignal,
   ): Promise<string | undefined> {
-    // Whatever is fetched, it does not have this checksum.
+    // Nothing that the node downloads has this checksum.
     const body = { location: url, priority: 'snapshot', checksum: PROBE_CHECKSUM }
     try {
       await this.#recoverFrom({ collection }, body, PROBE_MS, signal)
@@ -161,7 +169,7 @@ export class EngineRecovery {
       if (!(error instanceof EngineError)) throw error
       if (isFetchRefused(error)) return error.message
       if (error.status !== undefined) return undefined
-      // Packets that nobody answers: the node would wait for longer than we do.
+      // The packets get no response: the node would wait longer than the client does.
       if (/timeout/i.test(error.message)) return `no answer from the store in ${PROBE_MS / 1000} s`
       throw error
     }
@@ -169,10 +177,11 @@ export class EngineRecovery {
   }
 
   /**
-   * The same as `recover`, of bytes that are sent. A file of this name stays in the snapshots folder of
-   * a collection; of one shard none does. The engine takes nothing of a body that breaks off. It is given
-   * no checksum: while it compares one, no telemetry tells that a recovery is to follow. So `source` has
-   * to compare the bytes itself, and to fail before its end where they are not those of the snapshot.
+   * Like `recover`, but uploads the bytes. The file of a collection stays in its snapshots folder
+   * under this name; that of a single shard does not. The engine ignores a body that breaks off. No
+   * checksum is sent: while the engine verifies one, its telemetry does not show that a recovery
+   * will follow. So `source` must verify the bytes itself and fail before its end if they are not
+   * those of the snapshot.
    */
   async upload(
     target: RecoveryTarget,
@@ -188,8 +197,9 @@ export class EngineRecovery {
   }
 
   /**
-   * How many snapshots of a collection this node is recovering, whoever asked for that: it goes on when
-   * the client has gone. Undefined from engines before 1.16, which do not tell.
+   * How many snapshots of a collection this node is currently recovering, whichever client
+   * requested them: a recovery continues after the client has gone. Undefined for engines before
+   * 1.16, which do not report it.
    */
   async runningRecoveries(collection: string, signal?: AbortSignal): Promise<number | undefined> {
     const { snapshots } = (await this.#telemetry(signal)).collections
@@ -197,13 +207,18 @@ export class EngineRecovery {
     return snapshots.find(({ id }) => id === collection)?.running_snapshot_recovery ?? 0
   }
 
-  /** All disks of this node together, in bytes; undefined where the engine does not tell. */
+  /**
+   * Total capacity of all disks of this node in bytes; undefined if the engine does not report it.
+   */
   async diskBytes(signal?: AbortSignal): Promise<number | undefined> {
     const size = (await this.#telemetry(signal)).app.system?.disk_size
     return size == null ? undefined : size * KIB
   }
 
-  /** Starts the way of a shard with hardly a point in it, the quicker one for these; `placement` tells the rest. */
+  /**
+   * Starts moving a shard that holds hardly any points, by the method that is faster for those;
+   * `placement` reports the progress.
+   */
   async moveShard(collection: string, move: MoveShard, signal?: AbortSignal): Promise<void> {
     await this.#updateCluster(
       collection,
@@ -212,12 +227,12 @@ export class EngineRecovery {
     )
   }
 
-  /** Starts a copy; where it stands is told by `placement`. */
+  /** Starts replicating a shard; `placement` reports the progress. */
   async replicateShard(collection: string, move: MoveShard, signal?: AbortSignal): Promise<void> {
     await this.#updateCluster(collection, { replicate_shard: move }, signal)
   }
 
-  /** Refused for the last copy that is Active. */
+  /** Rejected for the last Active replica. */
   async dropReplica(
     collection: string,
     replica: { shard_id: number; peer_id: number },
@@ -260,24 +275,27 @@ export class EngineRecovery {
   }
 }
 
-/** Statuses of what stands between us and the engine, which may still be at work. */
+/** Statuses of a proxy in front of the engine, which may still be working. */
 const PROXY_STATUSES = [408, 502, 503, 504]
 
-/** Whether a recovery has ended with this error; if not, the node may still be at it. */
+/**
+ * Whether this error means that the recovery has ended; if not, the node may still be working on
+ * it.
+ */
 export function hasRecoveryEnded({ status }: EngineError): boolean {
   return status !== undefined && !PROXY_STATUSES.includes(status)
 }
 
 /**
- * Whether a node refused a recovery because it may not fetch, found no way to the store, or was sent
- * away by it; nothing was touched then, and another way is open.
+ * Whether a node rejected a recovery because it is not allowed to download, could not reach the
+ * store, or was rejected by it. Nothing was changed then, and the snapshot can be uploaded instead.
  */
 export function isFetchRefused({ status, message }: EngineError): boolean {
   if (status === 403) return true
   return /Failed to download|Http request error|error sending request/i.test(message)
 }
 
-/** Addresses without what stands behind the question mark: of a presigned one that is a credential. */
+/** Removes the query of every URL in the text: in a presigned URL it is a credential. */
 export function stripQuery(text: string): string {
   return text.replace(/(https?:\/\/[^\s?"'<>]*)\?[^\s"'<>]*/gi, (match, address: string) => {
     const end = match.slice(trimTrailing(match, ')]:,.;').length)

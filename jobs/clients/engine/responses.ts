@@ -1,11 +1,11 @@
-/** What the engine answers: the parts we read, checked where they arrive (facts: sections 1, 2 and 10). */
+/** Engine responses: the fields that are read, validated on arrival. */
 import { Type, type Static } from '@sinclair/typebox'
 
-/** What a change of collections, aliases and shards answers, and what one of points and indexes does. */
+/** Results of changes to collections, aliases and shards, and of changes to points and indexes. */
 export const BooleanResult = Type.Boolean()
 export const OperationResult = Type.Object({})
 
-/** `GET /`: the only answer without an envelope. */
+/** `GET /`: the only response without an envelope. */
 export const VersionInfo = Type.Object({ title: Type.String(), version: Type.String() })
 
 const ConsensusThread = Type.Object({
@@ -13,7 +13,7 @@ const ConsensusThread = Type.Object({
   err: Type.Optional(Type.String()),
 })
 
-/** `GET /cluster` of a node that runs alone, or of one among others. */
+/** `GET /cluster` of a standalone node, or of a node in a cluster. */
 export const ClusterStatus = Type.Union([
   Type.Object({ status: Type.Literal('disabled') }),
   Type.Object({
@@ -36,7 +36,7 @@ const shardFields = {
   state: Type.String(),
 }
 
-/** `GET /collections/{c}/cluster`: which shards this node holds and which it knows elsewhere. */
+/** `GET /collections/{c}/cluster`: the shards on this node and those it knows on other nodes. */
 export const CollectionClusterInfo = Type.Object({
   peer_id: Type.Number(),
   shard_count: Type.Integer(),

@@ -1,4 +1,7 @@
-/** The engine's endpoints that a backup needs: snapshots of one node, and what a collection is. */
+/**
+ * The engine's endpoints that a backup needs: snapshots of one node, and the definition of a
+ * collection.
+ */
 import type { Readable } from 'node:stream'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
@@ -10,15 +13,15 @@ import type { Engine } from './client.ts'
 import { collectionPath, encodeSegment } from './transport.ts'
 
 const LONG_CALL_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
-/** It waits for locks that a snapshot holds; the engine gives up after 60 s. */
+/** The call waits for locks that a snapshot holds; the engine gives up after 60 s. */
 const TELEMETRY_MS = 65_000
-/** Where the engine does not tell how many bytes there are. */
+/** Used if the engine does not report the number of bytes. */
 const UNKNOWN_SIZE_MS = 24 * LONG_CALL_MS
 
 export const Snapshot = Type.Object({
   name: Type.String({ minLength: 1 }),
   size: Type.Integer({ minimum: 0 }),
-  /** Hex SHA-256; absent where the engine keeps snapshots in a store of its own. */
+  /** Hex SHA-256; absent if the engine keeps snapshots in a store of its own. */
   checksum: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 })
 export type Snapshot = Static<typeof Snapshot>
@@ -26,7 +29,7 @@ const SnapshotList = Type.Array(Snapshot)
 
 const AnyObject = Type.Record(Type.String(), Type.Unknown())
 
-/** All of `GET /collections/{c}` that makes the collection what it is. */
+/** Everything in `GET /collections/{c}` that defines the collection. */
 export const BackupCollectionInfo = Type.Object({
   points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
   config: Type.Object({ params: AnyObject }, { additionalProperties: true }),
@@ -53,7 +56,10 @@ const Nullable = <Schema extends TSchema>(schema: Schema) =>
   Type.Optional(Type.Union([schema, Type.Null()]))
 const Bytes = Nullable(Type.Number({ minimum: 0 }))
 
-/** `GET /telemetry?details_level=3`, the first level that lists shards; releases differ in what they leave out. */
+/**
+ * `GET /telemetry?details_level=3`, the first level that lists shards; releases differ in what they
+ * omit.
+ */
 const SnapshotTelemetry = Type.Object({
   app: Type.Object({ startup: Nullable(Type.String()) }),
   collections: Type.Object({
@@ -87,21 +93,24 @@ const SnapshotTelemetry = Type.Object({
 })
 type SnapshotTelemetry = Static<typeof SnapshotTelemetry>
 
-/** Snapshots of a collection that a node was asked for. */
+/** Snapshots of a collection that were requested from a node. */
 export interface SnapshotCreations {
-  /** Those it is making now. */
+  /** Snapshots in progress. */
   running: number
-  /** All of them, since it started. */
+  /** All snapshots since the node started. */
   total: number
-  /** When it started: another process counts from 0. */
+  /** When the node started: a new process counts from 0. */
   since: string
 }
 
-/** What only telemetry tells of a collection on a node; undefined where the engine does not. */
+/**
+ * What only telemetry reports about a collection on a node; undefined if the engine does not report
+ * it.
+ */
 export interface CollectionIdentity {
-  /** Another one when a collection is dropped and created again. */
+  /** Changes when a collection is dropped and recreated. */
   uuid: string | undefined
-  /** About so many bytes of vectors and payloads. */
+  /** Approximate bytes of vectors and payloads. */
   bytes: number | undefined
   /** Since 1.16. */
   creations: SnapshotCreations | undefined
@@ -132,7 +141,7 @@ export class EngineSnapshots {
     })
   }
 
-  /** Points counted one by one; undefined where the collection does not allow it (strict mode). */
+  /** An exact count; undefined if the collection does not allow it (strict mode). */
   async exactCount(
     collection: string,
     signal?: AbortSignal,
@@ -149,26 +158,32 @@ export class EngineSnapshots {
     }
   }
 
-  /** Files of this collection that this node keeps; of other nodes it knows nothing. */
+  /** Snapshot files of this collection on this node; files on other nodes are not listed. */
   list(collection: string, signal?: AbortSignal): Promise<Snapshot[]> {
     const path = `${collectionPath(collection)}/snapshots`
     return this.#engine.call('GET', path, SnapshotList, { signal })
   }
 
-  /** Answers once the node has begun a snapshot of its shards: then it goes on, whatever becomes of us. */
+  /**
+   * Resolves once the node has started a snapshot of its shards, which then continues even if the
+   * client disappears.
+   */
   async begin(collection: string, signal?: AbortSignal): Promise<void> {
     const path = `${collectionPath(collection)}/snapshots?wait=false`
     await this.#engine.bytes('POST', path, { signal })
   }
 
-  /** Snapshots the shards this node holds; answers once the file is complete, or with why it is not. */
+  /**
+   * Snapshots the shards on this node; resolves when the file is complete, or rejects with the
+   * reason of the failure.
+   */
   create(collection: string, timeoutMs: number, signal?: AbortSignal): Promise<Snapshot> {
     const path = `${collectionPath(collection)}/snapshots?wait=true`
     return this.#engine.call('POST', path, Snapshot, { timeoutMs, signal })
   }
 
   async identity(collection: string, signal?: AbortSignal): Promise<CollectionIdentity> {
-    // A lower level names no shards, and with them no sizes.
+    // Lower levels list no shards and therefore no sizes.
     const path = '/telemetry?details_level=3'
     const telemetry = await this.#engine.call('GET', path, SnapshotTelemetry, {
       timeoutMs: TELEMETRY_MS,
@@ -183,11 +198,12 @@ export class EngineSnapshots {
   }
 
   /**
-   * A shard this node holds, snapshotted while it is read: no file is made, and neither length nor
-   * checksum is told. Who takes nothing for five minutes is left (facts 6.6).
+   * Streams a snapshot of a shard on this node while the engine creates it: no file is created, and
+   * neither a length nor a checksum is given. The engine closes the stream if the client reads
+   * nothing for five minutes.
    */
   streamShard(collection: string, shardId: number, signal?: AbortSignal): Promise<Readable> {
-    // How long it takes nobody knows: one that stands still ends by itself.
+    // The duration is unknown; a stalled stream ends by itself.
     return this.#engine.open(
       `${collectionPath(collection)}/shards/${shardId}/snapshot`,
       MAX_TIMER_MS,
@@ -201,7 +217,7 @@ export class EngineSnapshots {
   }
 }
 
-/** How long a snapshot of so many bytes may take. */
+/** Time limit for a snapshot of this size. */
 export function snapshotTimeoutMs(bytes: number | undefined): number {
   return bytes === undefined ? UNKNOWN_SIZE_MS : longCallTimeoutMs(bytes)
 }
@@ -223,7 +239,7 @@ function parseCreations(
   const { startup: since } = app
   if (snapshots == null || since == null) return undefined
   const counts = snapshots.find(({ id }) => id === name)
-  // One that no snapshot was ever asked for may be missing.
+  // A collection without any snapshot request may be missing.
   if (counts === undefined) return { running: 0, total: 0, since }
   const { running_snapshots: running, total_snapshot_creations: total } = counts
   return running == null || total == null ? undefined : { running, total, since }
@@ -233,7 +249,7 @@ type TelemetryShards = NonNullable<
   NonNullable<SnapshotTelemetry['collections']['collections']>[number]['shards']
 >
 
-/** Undefined where one of the shards does not tell. */
+/** Undefined if one of the shards reports no size. */
 function sumBytes(shards: TelemetryShards): number | undefined {
   let bytes = 0
   for (const { local } of shards) {

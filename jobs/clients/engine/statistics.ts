@@ -1,7 +1,8 @@
 /**
- * Point counts that cannot harm the engine. An exact count collects every id in memory (37 to 52 bytes
- * for each, measured on 1.18.3), and the engine cancels it after its timeout; repeating it would only
- * cost the same again. So a count is exact up to a size, an estimate beyond it, and never repeated.
+ * Point counts, write numbers and shard sizes, read in ways that cannot harm the engine.
+ * An exact count collects every id in memory (37 to 52 bytes each, measured on 1.18.3), and the
+ * engine cancels it after its timeout; repeating it would only cost the same again. So a count is
+ * exact up to a certain size, an estimate beyond it, and never repeated.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
@@ -13,25 +14,27 @@ import {
 import type { ShardKey } from '../../../crds/contract/manifest.ts'
 import type { Engine } from './client.ts'
 
-/** What is counted: a whole collection, the shards of one key, or one shard. */
+/** What to count: a whole collection, the shards of one key, or one shard. */
 export interface CountScope {
   collection: string
   shardKey?: ShardKey | undefined
-  /** The copy of this shard on the node that is asked, and no other copy (engine 1.12 on). */
+  /** Only the replica of this shard on the node that is asked (engine 1.12 and later). */
   shard?: number | undefined
-  /** An estimate that is no smaller, such as that of the whole collection: may save a call. */
+  /** An estimate that is no smaller, such as that of the whole collection; may save a call. */
   upperBound?: number | undefined
 }
 
-/** `points` is absent where the engine gave no number; `reason` says why the count is not exact. */
+/**
+ * `points` is absent if the engine returned no number; `reason` states why the count is not exact.
+ */
 export type PointCount =
   { points: number; isExact: true } | { points?: number; isExact: false; reason: string }
 
 const CountResult = Type.Object({ count: Type.Integer({ minimum: 0 }) })
 
 /**
- * Throws where the engine cannot be reached or refuses the caller, which may pass. A count that takes
- * too long, or that the collection forbids, is an answer.
+ * Throws if the engine cannot be reached or rejects the caller, which may be transient. A count
+ * that takes too long, or that the collection forbids, is a result.
  */
 export async function countPoints(
   engine: Engine,
@@ -50,7 +53,7 @@ export async function countPoints(
   }
 }
 
-/** An estimate where the engine refuses to count exactly, or does not manage it in time. */
+/** Returns an estimate if the engine refuses to count exactly or does not finish in time. */
 async function exactCount(
   engine: Engine,
   scope: CountScope,
@@ -64,7 +67,7 @@ async function exactCount(
   }
 }
 
-/** Throws the error again where it says nothing about counting. */
+/** Rethrows an error that is not about counting. */
 function notExactReason(error: unknown): string {
   if (!(error instanceof EngineError)) throw error
   const { status, message } = error
@@ -76,7 +79,7 @@ function notExactReason(error: unknown): string {
   throw error
 }
 
-/** The engine's own limit, or ours where it does not keep to it. */
+/** The engine's own limit, or the client's if the engine does not keep to its own. */
 function isTimeout({ status, message }: EngineError): boolean {
   return status === 408 || (status === undefined && /timeout/i.test(message))
 }
@@ -91,7 +94,7 @@ async function count(
   const path = `/collections/${encodeURIComponent(collection)}${shardPath}/points/count`
   const body = { exact, ...(shardKey !== undefined && { shard_key: shardKey }) }
   const send = async (query: string, seconds: number) => {
-    // The engine answers at the end of its own limit; we must still be there.
+    // The engine answers when its own limit expires; the client must still be waiting then.
     const options = { body, timeoutMs: (seconds + 5) * 1000, signal }
     return (await engine.call('POST', path + query, CountResult, options)).count
   }
@@ -103,7 +106,7 @@ async function count(
   }
 }
 
-/** Strict mode may allow only a shorter timeout; without one the engine's default holds. */
+/** Strict mode may allow only a shorter timeout; without a timeout the engine's default applies. */
 function isTimeoutForbidden(error: unknown): boolean {
   return error instanceof EngineError && error.status === 400 && /"timeout"/.test(error.message)
 }
@@ -112,7 +115,7 @@ const TELEMETRY_SECONDS = 10
 
 const UpdateQueue = Type.Object({
   length: Type.Integer(),
-  /** Number of the last write that was applied; null before the first one. */
+  /** Number of the last applied write; null before the first one. */
   op_num: Type.Union([Type.Integer(), Type.Null()]),
 })
 
@@ -136,8 +139,8 @@ const WriteTelemetry = Type.Object({
 })
 
 /**
- * The number of the last write of each copy on this node, by shard; 0 before the first write. A copy is
- * left out while writes wait for it, or where the engine does not say.
+ * The number of the last write of each replica on this node, by shard; 0 before the first write. A
+ * replica with pending writes, or for which the engine reports nothing, is left out.
  */
 export async function appliedWrites(
   engine: Engine,
@@ -157,7 +160,7 @@ export async function appliedWrites(
   return writes
 }
 
-/** An engine without these fields, or too busy to answer: then nothing is known. */
+/** An engine without these fields, or too busy to answer: the value is unknown. */
 function ignoreEngineError(error: unknown): undefined {
   if (!(error instanceof EngineError)) throw error
 }
@@ -196,15 +199,19 @@ type LocalShardSizes = Static<typeof LocalShard>
 /** Bytes of shards by id, by collection. */
 export type ShardBytes = Map<string, Map<number, number>>
 
-/** As for other telemetry: a node that is this busy is left out. */
+/** As for other telemetry: a node this busy is left out. */
 const SIZE_TELEMETRY_SECONDS = 10
 
-/** What ids, versions, HNSW links and simple payload indexes of a point take. */
+/** Size of ids, versions, HNSW links and simple payload indexes per point. */
 const OVERHEAD_BYTES_PER_POINT = 256
 
-/** Estimated, of the shards this node holds; one of which the engine says nothing is missing. */
+/**
+ * Estimated bytes of the shards on this node; a shard for which the engine reports nothing is left
+ * out.
+ */
 export async function shardBytes(engine: Engine, signal?: AbortSignal): Promise<ShardBytes> {
-  // The first level that lists shards; the next one lists segments, of which there may be thousands.
+  // The first level that lists shards; the next one lists segments, of which there may be
+  // thousands.
   const path = `/telemetry?details_level=3&timeout=${SIZE_TELEMETRY_SECONDS}`
   const options = { timeoutMs: (SIZE_TELEMETRY_SECONDS + 5) * 1000, signal }
   const { collections } = await engine.call('GET', path, SizeTelemetry, options)

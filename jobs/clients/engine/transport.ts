@@ -1,6 +1,7 @@
 /**
- * Two ways to an engine: by its host names, from inside the Kubernetes cluster, or through the API
- * server's pod proxy, from outside. Both carry one call and its answer, and judge neither.
+ * Transports to an engine: by its host names from inside the Kubernetes cluster, by any URL, or
+ * through the API server's pod proxy from outside. Each sends one call and returns its response
+ * without interpreting either. Also holds the connection pools and the encoding of path segments.
  */
 import type { Readable } from 'node:stream'
 import type { Logger } from 'pino'
@@ -31,42 +32,44 @@ export interface EngineCall {
   signal?: AbortSignal | undefined
 }
 
-/** A call whose answer is a stream: it fails when nothing comes for `stallMs`. */
+/** A call whose response is a stream: it fails if nothing arrives for `stallMs`. */
 export interface StreamCall extends EngineCall {
   stallMs: number
 }
 
 export interface Transport {
-  /** How messages name the node. */
+  /** The name of the node in messages. */
   readonly node: string
-  /** With the certificate authority to trust; without one, those of the system. */
+  /** Trusts the given certificate authority, or those of the system without one. */
   send(call: EngineCall, ca: string | undefined): Promise<HttpResponse>
   open(call: StreamCall, ca: string | undefined): Promise<StreamResponse>
 }
 
-/** The engine closes an idle connection after 5 s; we must be earlier (facts 0.1). */
+/** The engine closes an idle connection after 5 s; the client must close it earlier. */
 const KEEP_ALIVE_MS = 4_000
 const CONNECT_MS = 10_000
-/** Certificate authorities are replaced now and then: what was used long ago is closed. */
+/** Certificate authorities are replaced now and then: the least recently used pools are closed. */
 const MAX_POOLS = 256
 
-/** A Job has one tenant, the service has all of them. */
+/** Limits for a process: a Job has one tenant, the service has all of them. */
 export interface EngineConnectionOptions {
-  /** How many bytes of an answer may be in memory. */
+  /** Maximum bytes of one response in memory. */
   maxBytes?: number
-  /** Of all answers together. */
+  /** Maximum bytes of all responses together. */
   budgetBytes?: number
-  /** Instead of DNS. */
+  /** Used instead of DNS. */
   lookup?: Lookup
 }
 
-/** Connections to engines, one pool for each certificate authority, ten connections to each host. */
+/**
+ * Connections to engines: one pool for each certificate authority, ten connections to each host.
+ */
 export class EngineConnections {
-  /** The one used last stands last. */
+  /** Ordered by last use, the most recent last. */
   readonly #pools = new Map<string, Agent>()
-  /** Of an answer that is read as a whole. */
+  /** For a response that is read as a whole. */
   readonly maxBytes: number
-  /** Of all of them together. */
+  /** For all responses together. */
   readonly budget: ByteBudget | undefined
 
   readonly #lookup: Lookup | undefined
@@ -98,14 +101,14 @@ export class EngineConnections {
     const [oldest] = this.#pools
     if (this.#pools.size >= MAX_POOLS && oldest !== undefined) {
       this.#pools.delete(oldest[0])
-      // Calls under way are answered first; one that is cut off is tried again.
+      // Calls in progress are answered first; a call that is cut off is retried.
       void oldest[1].close()
     }
     return new Agent({
       connections: ENGINE_CONNECTIONS,
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // A snapshot takes as long as it takes: each call has its own deadline.
+      // The duration of a snapshot is unknown: each call has its own deadline.
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: {
@@ -117,7 +120,7 @@ export class EngineConnections {
   }
 }
 
-/** By host name: of one pod, or of the client Service when no ordinal is given. */
+/** By host name: of one pod, or of the client Service if no ordinal is given. */
 export function dnsTransport(
   connections: EngineConnections,
   connection: Connection,
@@ -167,8 +170,8 @@ export function urlTransport(base: string, connections: EngineConnections): Tran
 }
 
 /**
- * Through the API server, which reaches pods by itself; it does not verify their certificates. What
- * is asked of the Service goes to the first pod, for every node serves every call.
+ * Through the API server, which reaches pods by itself and does not verify their certificates. A
+ * request to the Service goes to the first pod, because every node serves every call.
  */
 export function apiProxyTransport(
   kubernetes: Kubernetes,
@@ -205,7 +208,7 @@ function unreachable(call: string, cause: unknown, signal: AbortSignal | undefin
   return new EngineError(`${call} got no answer: ${prefix}${errorMessage(cause)}`, { cause })
 }
 
-/** Node's codes of what is wrong with a certificate; they stand in the error or in its cause. */
+/** Node's error codes for certificate problems; they are in the error or in its cause. */
 const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)|CERT_|ALTNAME_INVALID/
 
 function isTlsError(error: unknown): boolean {
@@ -239,8 +242,8 @@ export function loggedTransport(transport: Transport, log: Logger): Transport {
 }
 
 /**
- * A name as one segment of a path. An empty one, `.` and `..` would name the resource above: a DELETE
- * of the snapshot `..` is a DELETE of its collection.
+ * Encodes a name as one path segment. An empty name, `.` and `..` would address the parent
+ * resource: a DELETE of the snapshot `..` is a DELETE of its collection.
  */
 export function encodeSegment(name: string): string {
   if (name === '' || name === '.' || name === '..') {

@@ -1,6 +1,7 @@
 /**
- * Which addresses a process that works for all tenants may call for one of them. Names are judged when a
- * connection is made, by the addresses they then have: what a name said earlier proves nothing.
+ * Which addresses a process that works for all tenants may connect to on behalf of one of them.
+ * Names are checked when a connection is made, by the addresses they then resolve to: an earlier
+ * lookup proves nothing.
  */
 import { lookup as systemLookup, type LookupAddress, type LookupOptions } from 'node:dns'
 import { BlockList, isIP, isIPv6 } from 'node:net'
@@ -10,7 +11,9 @@ import { StorageError } from '../../../crds/contract/errors.ts'
 export interface AddressRules {
   /** Whether an endpoint may be plain HTTP. */
   allowHttp: boolean
-  /** Besides loopback, link-local and own addresses: networks such as `10.96.0.0/16`. */
+  /**
+   * Denied in addition to loopback, link-local and own addresses: networks such as `10.96.0.0/16`.
+   */
   denied: readonly string[]
 }
 
@@ -20,42 +23,44 @@ type LookupCallback = (
   family?: number,
 ) => void
 
-/** As `net.connect` takes it. */
+/** The signature that `net.connect` expects. */
 export type Lookup = (name: string, options: LookupOptions, callback: LookupCallback) => void
 
-/** Never anything that a tenant may have called from here. */
+/** Addresses that no tenant may have called from here. */
 const ALWAYS_DENIED: readonly string[] = [
   ...['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '255.255.255.255/32'],
   ...['::/128', '::1/128', 'fe80::/10', 'ff00::/8'],
-  // IPv4 by another name, and the metadata service of AWS.
+  // IPv4 embedded in IPv6, and the metadata service of AWS.
   ...['64:ff9b::/96', '2002::/16', 'fd00:ec2::254/128'],
 ]
 
-/** Why a connection was not even tried. It passes by itself only when somebody changes the address. */
+/** Why a connection was not attempted. Retrying does not help until the address is changed. */
 export class AddressRefused extends Error {}
 
 export class AddressGuard {
   readonly #rules: AddressRules
   readonly #localAddresses: () => string[]
 
-  /** Throws on a network that does not read. */
+  /** Throws on an invalid network. */
   constructor(rules: AddressRules, localAddresses = interfaceAddresses) {
     this.#rules = rules
     this.#localAddresses = localAddresses
     this.#blockList()
   }
 
-  /** Throws `StorageError` for an endpoint that must not be called, whatever its name resolves to. */
+  /**
+   * Throws `StorageError` for an endpoint that must not be called, whatever its name resolves to.
+   */
   check(endpoint: string): void {
     const { protocol, hostname } = new URL(endpoint)
     if (protocol !== 'https:' && !this.#rules.allowHttp) {
       throw addressRefused(`${endpoint} is not https, and this installation purges over https only`)
     }
     const host = hostname.replace(/^\[(.*)\]$/, '$1')
-    if (isIP(host) !== 0 && this.#isDenied(host)) throw addressRefused(formatRefusal(host, host))
+    if (isIP(host) !== 0 && this.#isDenied(host)) throw addressRefused(formatDenial(host, host))
   }
 
-  /** Resolves a name, and fails where any of its addresses must not be called. */
+  /** Resolves a name; fails if any of its addresses must not be called. */
   readonly lookup: Lookup = (name, options, callback) => {
     systemLookup(name, { ...options, all: true }, (error, addresses) => {
       if (error !== null) {
@@ -64,7 +69,7 @@ export class AddressGuard {
       }
       const denied = addresses.find(({ address }) => this.#isDenied(address))
       const [first] = addresses
-      if (denied !== undefined) callback(addressRefused(formatRefusal(name, denied.address)), [])
+      if (denied !== undefined) callback(addressRefused(formatDenial(name, denied.address)), [])
       else if (options.all === true || first === undefined) callback(null, addresses)
       else callback(null, first.address, first.family)
     })
@@ -76,7 +81,7 @@ export class AddressGuard {
     return this.#blockList().check(withoutZone, isIPv6(withoutZone) ? 'ipv6' : 'ipv4')
   }
 
-  /** Made anew each time: addresses of a pod may come and go. */
+  /** Created for each check: addresses of a pod may come and go. */
   #blockList(): BlockList {
     const blockList = new BlockList()
     for (const network of [...ALWAYS_DENIED, ...this.#rules.denied]) addNetwork(blockList, network)
@@ -99,7 +104,7 @@ function interfaceAddresses(): string[] {
     .map(({ address }) => address.split('%')[0] ?? address)
 }
 
-function formatRefusal(host: string, address: string): string {
+function formatDenial(host: string, address: string): string {
   const destination = host === address ? address : `${host} has the address ${address}, which`
   return `${destination} is not called from here: loopback, link-local, the operator's own or a denied network`
 }

@@ -1,22 +1,26 @@
-/** How much of an answer is read. Whoever is asked may be hostile, and memory is shared by all tenants. */
+/**
+ * Reads and sends HTTP bodies within limits: the server may be hostile, and memory is shared by all
+ * tenants. Limits the bytes of one response and of all responses together, frees large buffers
+ * early, and builds multipart form bodies.
+ */
 import { randomUUID } from 'node:crypto'
 import { Readable, Transform } from 'node:stream'
 
-/** Of any answer that is read as a whole, where nothing less is said. */
+/** Default limit for a response that is read as a whole. */
 export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-/** Of the text of an error; the rest is not read. */
+/** Limit for the text of an error; the rest is not read. */
 export const MAX_ERROR_BYTES = 64 * 1024
-/** An answer of at most so many bytes needs none of the budget. */
+/** A response of at most this size does not use the budget. */
 const UNCOUNTED_BYTES = 64 * 1024
 
-/** Ended the call: its answer is longer than the caller reads. */
+/** Ended the call: the response is longer than the caller's limit. */
 export class ResponseTooLarge extends Error {
   constructor(maxBytes: number) {
     super(`the answer has more than ${maxBytes} bytes`)
   }
 }
 
-/** Bytes that all answers under way may have in memory together. Small answers are not counted. */
+/** Limits the bytes of all responses in memory together. Small responses are not counted. */
 export class ByteBudget {
   #remaining: number
 
@@ -35,7 +39,7 @@ export class ByteBudget {
   }
 }
 
-/** Counts one answer as it comes. */
+/** Counts one response as it arrives. */
 export class ByteCounter {
   readonly #maxBytes: number
   readonly #budget: ByteBudget | undefined
@@ -47,7 +51,7 @@ export class ByteCounter {
     this.#budget = budget
   }
 
-  /** Why no more of the answer is to be read; undefined while it may go on. */
+  /** Why the rest of the response must not be read; undefined while it may continue. */
   add(bytes: number): Error | undefined {
     this.#bytes += bytes
     if (this.#bytes > this.#maxBytes) return new ResponseTooLarge(this.#maxBytes)
@@ -57,14 +61,14 @@ export class ByteCounter {
     return undefined
   }
 
-  /** The answer is not in memory any more. */
+  /** The response is no longer in memory. */
   release(): void {
     this.#budget?.release(this.#acquired)
     this.#acquired = 0
   }
 }
 
-/** The same bytes; fails with `AnswerTooLong` past so many. */
+/** Passes the bytes through; fails with `ResponseTooLarge` above the limit. */
 export function limitBytes(body: Readable, maxBytes: number): Readable {
   const counter = new ByteCounter(maxBytes)
   const limiter = new Transform({
@@ -79,7 +83,7 @@ export function limitBytes(body: Readable, maxBytes: number): Readable {
   return body.pipe(limiter)
 }
 
-/** The beginning of a body as text, for messages; the rest is not read. */
+/** The start of a body as text, for messages; the rest is not read. */
 export async function readPrefix(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -91,33 +95,33 @@ export async function readPrefix(body: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(chunks).toString('utf8', 0, Math.min(bytes, MAX_ERROR_BYTES))
 }
 
-/** Smaller ones are not worth it; the memory that buffers share is smaller by far. */
+/** Smaller buffers are not worth it; the pool that buffers share is much smaller. */
 const MIN_FREED_BYTES = 1024 * 1024
 
 interface BodySizes {
-  /** As it was announced. */
+  /** The announced length. */
   length: number | undefined
   maxBytes: number
 }
 
-/** Undefined where there is more than that: then it is not read to its end. */
+/** Undefined if the body is longer; it is then not read to the end. */
 export async function readBody(
   body: Readable,
   { length, maxBytes }: BodySizes,
 ): Promise<Buffer | undefined> {
   if (length === undefined) return readUnknownLength(body, maxBytes)
   if (length <= maxBytes) return readKnownLength(body, length)
-  // That it ends too early is what is meant.
+  // Destroying the stream early is intended; ignore the resulting error.
   body.once('error', () => undefined).destroy()
   return undefined
 }
 
-/** Nothing of it may be looked at any more, nor be on its way to anybody. */
+/** The caller guarantees that the buffer is neither read nor being sent any more. */
 export function freeBuffer({ buffer }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength >= MIN_FREED_BYTES) buffer.transfer(0)
 }
 
-/** What comes is copied at once: pieces that are kept would be collected late. */
+/** Copies each chunk on arrival: retained chunks would be garbage-collected late. */
 async function readKnownLength(body: AsyncIterable<Buffer>, length: number): Promise<Buffer> {
   const bytes = Buffer.allocUnsafeSlow(length)
   let offset = 0
@@ -140,7 +144,7 @@ async function readUnknownLength(
   return Buffer.concat(chunks)
 }
 
-/** A body that is sent as it comes. */
+/** A body that is sent as a stream. */
 export interface StreamBody {
   source: Readable
   contentType: string
@@ -149,12 +153,14 @@ export interface StreamBody {
 
 interface FormFile {
   field: string
-  /** Name of the file, without quotes or line breaks. */
+  /** File name, without quotes or line breaks. */
   file: string
   source: Readable
   /** Bytes of `source`. */
   size: number
-  /** Awaited once all bytes of the file have been sent, before the line that completes the form. */
+  /**
+   * Awaited after all bytes of the file have been sent, before the line that completes the form.
+   */
   beforeEnd?: () => Promise<void>
 }
 

@@ -1,7 +1,9 @@
 /**
- * Calls whose answers are read as a whole. They do without the streams that undici's own `request`
- * makes: those survive V8's young generation, four KiB a call, and a service whose every hook calls
- * would stop for a collection of its whole heap each thousand hooks.
+ * HTTP calls with their deadlines, their error messages without credentials, and the validation of
+ * responses.
+ * Responses that are read as a whole do not use the streams of undici's own `request`: those
+ * survive V8's young generation, 4 KiB per call, and a service that makes calls in every hook would
+ * pause for a full garbage collection every thousand hooks.
  */
 import { Readable } from 'node:stream'
 import type { TSchema } from '@sinclair/typebox'
@@ -24,7 +26,7 @@ interface HttpRequest {
   headers: Record<string, string>
   body?: string | Readable | undefined
   timeoutMs: number
-  /** The answer is not read past so many bytes: the call fails with `AnswerTooLong`. */
+  /** Limit for the response: above it the call fails with `ResponseTooLarge`. */
   maxBytes?: number | undefined
   /** Shared with other calls. */
   budget?: ByteBudget | undefined
@@ -32,7 +34,7 @@ interface HttpRequest {
   dispatcher?: Dispatcher | undefined
 }
 
-/** Rejects with the reason of the signal, or once the time is over. */
+/** Rejects with the reason of the signal, or once the deadline has passed. */
 export async function sendRequest(
   url: string,
   { method, headers, body, timeoutMs, signal, ...call }: HttpRequest,
@@ -48,7 +50,7 @@ export async function sendRequest(
     dispatcher.dispatch({ origin, path, method, headers, body: body ?? null }, handler)
     return await handler.response
   } catch (error) {
-    // What is not sent any more is not read any more.
+    // A body that is no longer sent is no longer read.
     if (body instanceof Readable) body.on('error', () => undefined).destroy()
     throw error
   } finally {
@@ -57,7 +59,7 @@ export async function sendRequest(
   }
 }
 
-/** An answer while it comes. */
+/** Collects a response as it arrives. */
 class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly #result = Promise.withResolvers<HttpResponse>()
   readonly #chunks: Buffer[] = []
@@ -76,7 +78,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     return this.#result.promise
   }
 
-  /** A call that waits for a connection ends at once, and is not made when there is one. */
+  /** A call that waits for a connection ends at once and is not sent when one becomes available. */
   abort(reason: Error): void {
     this.#abortReason = reason
     this.#chunks.length = 0
@@ -122,12 +124,15 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 }
 
-/** The least throughput that is waited for: 1 MiB/s on average. */
+/** The minimum throughput that is waited for: 1 MiB/s on average. */
 const MIN_BYTES_PER_MS = 1024
-/** A timer cannot be set to more. */
+/** The maximum delay of a timer. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** The time limit of a call that moves so many bytes: an hour, and what they take at the least throughput. */
+/**
+ * The time limit of a call that transfers this many bytes: an hour plus their duration at the
+ * minimum throughput.
+ */
 export function longCallTimeoutMs(bytes = 0): number {
   return Math.min(
     LONG_CALL_TIMEOUT_SECONDS * 1000 + Math.ceil(bytes / MIN_BYTES_PER_MS),
@@ -135,16 +140,16 @@ export function longCallTimeoutMs(bytes = 0): number {
   )
 }
 
-/** A call's end, which is put off for ever once the call has been answered. */
+/** The deadline of a call; cancelled once the call has been answered. */
 export interface Deadline {
   signal: AbortSignal
   clear(): void
 }
 
 /**
- * The signal ends a call, and so does its time. AbortSignal.timeout would keep each call's remains in
- * memory until that time has come, AbortSignal.any until they are collected, and a service makes many
- * calls in half a minute.
+ * A call ends when its signal aborts or its deadline passes. AbortSignal.timeout would keep the
+ * state of each call in memory until the timeout, AbortSignal.any until garbage collection, and a
+ * service makes many calls in half a minute.
  */
 export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
   const controller = new AbortController()
@@ -152,7 +157,9 @@ export function deadline(timeoutMs: number, signal?: AbortSignal): Deadline {
   return { signal: controller.signal, clear }
 }
 
-/** Ends a call with the reason of the signal, or when its time is over; what it returns puts that off. */
+/**
+ * Aborts a call with the reason of the signal, or at its deadline; the returned value cancels that.
+ */
 export function abortAfter(
   timeoutMs: number,
   signal: AbortSignal | undefined,
@@ -170,7 +177,7 @@ export function abortAfter(
   }
 }
 
-/** Seconds that an answer's Retry-After asks for, given as a number or as a date. */
+/** Seconds that Retry-After asks for, given as a number or as a date. */
 export function parseRetryAfter(
   header: string | string[] | undefined,
   now = new Date(),
@@ -181,11 +188,11 @@ export function parseRetryAfter(
   return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined
 }
 
-/** An answer whose body is still to be read. */
+/** A response whose body is still to be read. */
 export interface StreamResponse {
   status: number
   body: Readable
-  /** Bytes of the body, where they are told ahead. */
+  /** Bytes of the body, if announced. */
   length?: number | undefined
   /** From the header Retry-After. */
   retryAfterSeconds?: number | undefined
@@ -210,7 +217,7 @@ export function streamResponse({
   }
 }
 
-/** What went wrong, down to the socket: undici wraps the words that matter. */
+/** What went wrong, down to the socket: undici wraps the relevant message. */
 export function errorMessage(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') {
     return error.errors.map(errorMessage).join('; ')
@@ -230,7 +237,7 @@ export interface SchemaError {
 
 const compiledSchemas = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
-/** The first field that is not as the schema says; undefined where all are. */
+/** The first field that violates the schema; undefined if there is none. */
 export function firstSchemaError(schema: TSchema, value: unknown): SchemaError | undefined {
   const check = compiledSchemas.get(schema) ?? TypeCompiler.Compile(schema)
   compiledSchemas.set(schema, check)
@@ -239,7 +246,7 @@ export function firstSchemaError(schema: TSchema, value: unknown): SchemaError |
 
 /** `user:password@` of a URL. */
 const USER_INFO = /(?<=:\/\/)[^/\s@"']+@/g
-/** What makes a presigned URL worth stealing. */
+/** The parameters that make a presigned URL a credential. */
 const SIGNATURE_PARAMETERS = /((?:X-Amz-)?(?:Signature|Credential|Security-Token)=)[^&\s"']+/gi
 
 export function redact(text: string): string {

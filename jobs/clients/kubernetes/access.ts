@@ -1,23 +1,29 @@
-/** How the hook service and people's commands reach the Kubernetes API: as in a pod, or by kubeconfig. */
+/**
+ * How the hook service and the user commands reach the Kubernetes API: as in a pod, or by
+ * kubeconfig. Also reads mounted Secret files.
+ */
 import { existsSync, readFileSync } from 'node:fs'
 import { inClusterAccess, SERVICE_ACCOUNT_FOLDER, type ApiAccess } from './client.ts'
 
-/** A kubeconfig that was named; else as in a pod, where there is one; else KUBECONFIG or ~/.kube/config. */
+/**
+ * The given kubeconfig; otherwise the service account, if it runs in a pod; otherwise KUBECONFIG or
+ * ~/.kube/config.
+ */
 export async function serviceAccess(kubeconfig?: string, root = ''): Promise<ApiAccess> {
   if (kubeconfig === undefined && isInPod(process.env, root))
     return inClusterAccess(process.env, root)
-  // In a pod its memory would be a third of all the service takes.
+  // Loaded on demand: in a pod it would use a third of the service's memory.
   const { kubeconfigAccess } = await import('./kubeconfig.ts')
   return kubeconfigAccess(kubeconfig)
 }
 
-/** What a person may say of how to reach the API. */
+/** Command line options that select how to reach the API. */
 interface AccessOptions {
   kubeconfig?: string | undefined
   context?: string | undefined
 }
 
-/** The same for people, and the namespace they are in; a context is one of a kubeconfig. */
+/** The same for a user, with the namespace of the context; a context belongs to a kubeconfig. */
 export async function userAccess(
   { kubeconfig, context }: AccessOptions,
   env: NodeJS.ProcessEnv = process.env,
@@ -41,10 +47,10 @@ function isInPod(env: NodeJS.ProcessEnv, root: string): boolean {
   return env['VEC_API_SERVER'] !== undefined || existsSync(`${root}${SERVICE_ACCOUNT_FOLDER}/token`)
 }
 
-/** Its text; undefined when there is no such key. */
+/** The text of the file; undefined if the key is missing. */
 export function readSecretFile(path: string): string | undefined {
   try {
-    // The file lies in memory: a way through the thread pool takes ten times as long, at every call.
+    // The file is in memory: going through the thread pool takes ten times as long, for every call.
     return readFileSync(path, 'utf8')
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined

@@ -1,6 +1,6 @@
 /**
- * The Kubernetes API, as far as Jobs and the service need it: plain JSON by undici, checked by a
- * schema where it arrives. Imports nothing heavy: a Job starts in a fraction of a second.
+ * The part of the Kubernetes API that Jobs and the service use: plain JSON through undici,
+ * validated by a schema on arrival. Imports nothing heavy: a Job starts in a fraction of a second.
  */
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -21,14 +21,14 @@ import {
 } from '../http/request.ts'
 import { ObjectList, parseResponse, requireSuccess, validate } from './responses.ts'
 
-/** Where the API is, and how the next call proves who makes it. */
+/** The address of the API, and how the next call authenticates. */
 export interface ApiAccess {
   server: string
-  /** Asked before each call: tokens are renewed while a process runs. */
+  /** Called before each call: tokens are renewed while a process runs. */
   authorize(): Promise<{ headers: Record<string, string>; dispatcher: Dispatcher | undefined }>
 }
 
-/** A kind of object by its plural, in one namespace or, without it, in all. */
+/** A resource type by its plural, in one namespace or, without it, in all. */
 export interface ApiResource {
   apiVersion: string
   plural: string
@@ -47,7 +47,7 @@ export interface RequestOptions {
   contentType?: string
   headers?: Record<string, string>
   timeoutMs?: number
-  /** The answer is not read past so many bytes. */
+  /** Limit for the response, which is not read beyond it. */
   maxBytes?: number
   signal?: AbortSignal | undefined
 }
@@ -55,19 +55,19 @@ export interface RequestOptions {
 /** Where the kubelet mounts the service account. */
 export const SERVICE_ACCOUNT_FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MERGE_PATCH = 'application/merge-patch+json'
-/** One object has at most 3 MiB in etcd; through the proxy, an engine answers. */
+/** One object has at most 3 MiB in etcd; through the proxy, an engine responds. */
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-/** Objects of a page of a list, and its bytes: with large objects there are fewer on a page. */
+/** Objects and bytes of a page of a list: large objects mean fewer per page. */
 const PAGE_LIMIT = 250
 const MAX_PAGE_BYTES = 4 * 1024 * 1024
-/** A list has an end. */
+/** Upper bound for a list. */
 const MAX_PAGES = 4000
-/** The API server forgets where a list stands after some minutes: it is begun again. */
+/** The API server expires the continue token after some minutes: the list is then restarted. */
 const MAX_RESTARTS = 3
 
 /**
- * How a pod reaches the API: by its service account, or as the VEC_API_* variables say where there is
- * no pod around us.
+ * How a pod reaches the API: by its service account, or by the VEC_API_* variables outside of a
+ * pod.
  */
 export function inClusterAccess(env: NodeJS.ProcessEnv = process.env, root = ''): ApiAccess {
   const server = env['VEC_API_SERVER'] ?? inClusterServer(env)
@@ -82,7 +82,7 @@ export function inClusterAccess(env: NodeJS.ProcessEnv = process.env, root = '')
   })
   return {
     server,
-    // The kubelet renews the file long before the token in it expires.
+    // The kubelet renews the file long before its token expires.
     authorize: async () => ({ headers: await bearerHeader(tokenFile), dispatcher }),
   }
 }
@@ -96,7 +96,7 @@ export class Kubernetes {
     this.#log = log
   }
 
-  /** Undefined when there is no such object, or no such kind. */
+  /** Undefined if the object or its kind does not exist. */
   async get<Schema extends TSchema>(
     resource: ApiResource,
     name: string,
@@ -121,8 +121,8 @@ export class Kubernetes {
   }
 
   /**
-   * What `pick` makes of each object of a list, without those it makes `undefined` of. The list is read
-   * page by page, so that no more of it is in memory than what is kept.
+   * Maps each object of a list with `pick` and leaves out `undefined`. The list is read page by
+   * page, so that only the results stay in memory.
    */
   async collect<Result>(
     resource: ApiResource,
@@ -151,7 +151,7 @@ export class Kubernetes {
     const cursor: ListCursor = { limit: PAGE_LIMIT, continue: undefined }
     for (let page = 0; page < MAX_PAGES; page += 1) {
       const { kind, items, metadata } = await this.#page(resource, selector, cursor)
-      // The items of a list come without apiVersion and kind.
+      // The items of a list have no apiVersion and kind.
       const type = { apiVersion, kind: kind.replace(/List$/, '') }
       yield (items ?? []).map((item) => ({ ...type, ...withoutManagedFields(item) }))
       const next = metadata?.continue ?? ''
@@ -161,7 +161,7 @@ export class Kubernetes {
     throw new KubernetesError(`GET ${resourcePath(resource)} has more than ${MAX_PAGES} pages`)
   }
 
-  /** One page; where its objects are too large for the bytes of a page, with fewer of them. */
+  /** One page; with fewer objects if they exceed the byte limit of a page. */
   async #page(
     resource: ApiResource,
     selector: ListSelector,
@@ -187,14 +187,17 @@ export class Kubernetes {
     requireSuccess(await this.call('POST', path, { body: object }), `POST ${path}`)
   }
 
-  /** A merge patch; one that carries metadata.uid is refused with 422 where that is a namesake's. */
+  /**
+   * A merge patch; a patch that contains metadata.uid is rejected with 422 if another object has
+   * taken the name.
+   */
   async patch(resource: ApiResource, name: string, patch: object): Promise<void> {
     const path = resourcePath(resource, name)
     const response = await this.call('PATCH', path, { body: patch, contentType: MERGE_PATCH })
     requireSuccess(response, `PATCH ${path}`)
   }
 
-  /** An object that is gone, or has another uid by now, is fine. */
+  /** Accepts that the object is gone or has another uid by now. */
   async delete(
     resource: ApiResource,
     name: string,
@@ -212,7 +215,7 @@ export class Kubernetes {
     requireSuccess(response, `DELETE ${path}`)
   }
 
-  /** Any call below the API server, its pod proxy included; the status is the caller's to judge. */
+  /** Any call to the API server, including its pod proxy; the caller interprets the status. */
   async call(
     method: Dispatcher.HttpMethod,
     path: string,
@@ -251,7 +254,10 @@ export class Kubernetes {
     }
   }
 
-  /** A call whose answer is a stream, through the proxy; it fails when nothing comes for `stallMs`. */
+  /**
+   * A call whose response is a stream, through the proxy; it fails if nothing arrives for
+   * `stallMs`.
+   */
   async open(
     method: Dispatcher.HttpMethod,
     path: string,
@@ -293,7 +299,7 @@ interface StreamOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Path of a collection, or of one object in it. */
+/** Path of a resource type, or of one object of it. */
 export function resourcePath(
   { apiVersion, plural, namespace }: ApiResource,
   name?: string,
@@ -304,13 +310,13 @@ export function resourcePath(
   return `${root}${scope}/${plural}${object}`
 }
 
-/** Where a list goes on, and with how many objects. */
+/** Where a list continues, and with how many objects. */
 interface ListCursor {
   limit: number
   continue: string | undefined
 }
 
-/** Who wrote which field: a third of an object, and nobody here asks. */
+/** Removes the field owners: they make up a third of an object and are never read. */
 function withoutManagedFields(item: object): object {
   const { metadata } = item as { metadata?: { managedFields?: unknown } }
   if (metadata !== undefined) delete metadata.managedFields

@@ -1,6 +1,6 @@
 /**
- * The Kubernetes API by kubeconfig, with all that @kubernetes/client-node knows about logging in.
- * Importing that costs 0.4 s and 60 MB, so only who runs outside the cluster does.
+ * The Kubernetes API by kubeconfig, with all login methods of @kubernetes/client-node. Importing
+ * that package costs 0.4 s and 60 MB, so only processes outside the cluster do it.
  */
 import { existsSync } from 'node:fs'
 import { delimiter } from 'node:path'
@@ -9,12 +9,12 @@ import type { Dispatcher } from 'undici'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
 import type { ApiAccess } from './client.ts'
 
-/** As these files say, a list as in KUBECONFIG; without one, as KUBECONFIG or ~/.kube/config. */
+/** Uses these files, a list as in KUBECONFIG; without them, KUBECONFIG or ~/.kube/config. */
 export function kubeconfigAccess(files?: string): ApiAccess {
   return accessFrom(loadConfig(files))
 }
 
-/** The same in a context of one's choice, and the namespace of that context. */
+/** The same with a given context, and the namespace of that context. */
 export function contextAccess({ kubeconfig, context }: { kubeconfig?: string; context?: string }): {
   access: ApiAccess
   namespace: string | undefined
@@ -31,8 +31,8 @@ export function contextAccess({ kubeconfig, context }: { kubeconfig?: string; co
 }
 
 /**
- * Of several files as kubectl reads them: one that is missing is skipped, and the first that has a name
- * or the current context decides. The client would refuse both.
+ * Merges several files as kubectl does: a missing file is skipped, and for each name, and for the
+ * current context, the first file that defines it wins. The client would reject both.
  */
 function loadConfig(paths = process.env['KUBECONFIG'] ?? ''): RecordingConfig {
   const config = new RecordingConfig()
@@ -72,7 +72,8 @@ function accessFrom(config: RecordingConfig): ApiAccess {
     authorize: async () => {
       const context = new RequestContext(server, HttpMethod.GET)
       await config.applySecurityAuthentication(context)
-      // The client makes a pool of connections for each call; all that agree in how share the first.
+      // The client creates a connection pool for each call; calls with equal options share the
+      // first pool.
       const { options } = config
       if (cached?.options !== options) cached = { options, dispatcher: context.getDispatcher() }
       return { headers: context.getHeaders(), dispatcher: cached.dispatcher }
@@ -80,7 +81,10 @@ function accessFrom(config: RecordingConfig): ApiAccess {
   }
 }
 
-/** Tells how the last call was to connect: authorities and client certificates may be renewed. */
+/**
+ * Records the connection options of the last call: authorities and client certificates may be
+ * renewed.
+ */
 class RecordingConfig extends KubeConfig {
   options = ''
 

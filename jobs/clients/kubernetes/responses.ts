@@ -1,4 +1,4 @@
-/** What the Kubernetes API answers: lists, refusals, and objects that are checked where they arrive. */
+/** Responses of the Kubernetes API: lists, errors, and objects that are validated on arrival. */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
@@ -12,10 +12,10 @@ export const ObjectList = Type.Object({
 export type ObjectList = Static<typeof ObjectList>
 
 const ApiStatus = Type.Object({ message: Type.String() })
-/** Of what the API says of a refusal: admission names every field. */
+/** Limit for an error message of the API: admission names every field. */
 const MAX_MESSAGE = 2048
 
-/** The text of an answer that is no refusal. */
+/** The text of a successful response. */
 export function requireSuccess({ status, text }: HttpResponse, call: string): string {
   if (status < 400) return text
   throw new KubernetesError(`${call} answered ${status}: ${extractMessage(text)}`, { status })
@@ -30,7 +30,7 @@ function extractMessage(text: string): string {
   }
 }
 
-/** Throws a `KubernetesError` that names the field which is not as the schema says. */
+/** Throws a `KubernetesError` that names the field that violates the schema. */
 export function parseResponse<Schema extends TSchema>(
   schema: Schema,
   text: string,
@@ -45,12 +45,12 @@ function parseJson(text: string, call: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // Without the text: it may be a Secret's.
+    // Without the text: it may contain a Secret.
     throw new KubernetesError(`${call} answered something that is not JSON`)
   }
 }
 
-/** Names the field, never its value: it may be a Secret's. */
+/** Names the field, never its value, which may belong to a Secret. */
 export function validate(schema: TSchema, object: unknown, call: string): void {
   const schemaError = firstSchemaError(schema, object)
   if (schemaError !== undefined) {

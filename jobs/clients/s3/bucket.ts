@@ -1,6 +1,6 @@
 /**
- * A bucket of an S3-compatible store: small JSON objects, streams in, listings, and deletion. Every
- * failure is a StorageError with bucket, key and cause, never a credential.
+ * A bucket of an S3-compatible store: small JSON objects, streaming uploads, listings and deletion.
+ * Every failure is a StorageError with bucket, key and cause, and never contains a credential.
  */
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
@@ -35,9 +35,9 @@ const OBJECT_CALL_MS = 600_000
 /** A page has a thousand objects or uploads. */
 const MAX_LIST_PAGES = 10_000
 const MAX_UPLOAD_PAGES = 10
-/** An answer to HEAD has no words: the SDK calls its 404 NotFound. */
+/** A response to HEAD has no body: the SDK calls its 404 NotFound. */
 const NOT_FOUND = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
-/** Two writes of one key at one moment, on condition that there is none. */
+/** Two simultaneous conditional writes of one key. */
 const WRITE_CONFLICTS = new Set(['ConditionalRequestConflict', 'OperationAborted'])
 
 interface BucketOptions extends S3ConnectionOptions {
@@ -47,7 +47,7 @@ interface BucketOptions extends S3ConnectionOptions {
 
 export class Bucket {
   readonly #connection: S3Connection
-  /** What all uploads to it share. */
+  /** Shared by all uploads to this bucket. */
   readonly memory: UploadMemory
 
   constructor({ memoryBytes, ...options }: BucketOptions) {
@@ -59,7 +59,7 @@ export class Bucket {
     return this.#connection.target.bucket
   }
 
-  /** Writes an object of JSON; with `onlyNew`, answers false where there is one of that key. */
+  /** Writes a JSON object; with `onlyNew`, returns false if the key exists. */
   async putJson(
     key: string,
     value: object,
@@ -68,7 +68,7 @@ export class Bucket {
     const Body = Buffer.from(JSON.stringify(value))
     const input = {
       ...{ Bucket: this.name, Key: key, Body, ContentType: 'application/json' },
-      // Object Lock asks for a checksum, and this is the one that every store knows.
+      // Object Lock requires a checksum, and every store supports this one.
       ContentMD5: await md5Base64(Body),
       ...(onlyNew && { IfNoneMatch: '*' }),
     }
@@ -82,13 +82,16 @@ export class Bucket {
     } catch (error) {
       if (!(error instanceof StorageError)) throw error
       if (onlyNew && alreadyExists(error)) return false
-      // A store that knows no conditions: the caller looks who has won.
+      // A store without conditional writes: the caller checks which write won.
       if (onlyNew && error.status === 501) return this.putJson(key, value, { signal })
       throw error
     }
   }
 
-  /** The value of an object of JSON; undefined when there is no such object. One above `maxBytes` is not read. */
+  /**
+   * The value of a JSON object; undefined if it does not exist. An object above `maxBytes` is not
+   * read.
+   */
   async getJson(
     key: string,
     signal?: AbortSignal,
@@ -113,7 +116,7 @@ export class Bucket {
     }
   }
 
-  /** Size of an object; undefined when there is none. */
+  /** Size of an object; undefined if it does not exist. */
   async size(key: string, signal?: AbortSignal): Promise<number | undefined> {
     const command = new HeadObjectCommand({ Bucket: this.name, Key: key })
     const head = await this.#unlessNotFound(() =>
@@ -124,17 +127,17 @@ export class Bucket {
     return head?.ContentLength
   }
 
-  /** The bytes of an object; what fails on the way is the reader's to judge. */
+  /** The bytes of an object; the reader handles failures of the stream. */
   async read(key: string, signal?: AbortSignal): Promise<Readable> {
     const command = new GetObjectCommand({ Bucket: this.name, Key: key })
     const { Body } = await this.#connection.call('GET', { key, signal }, (client) =>
-      // The call's own deadline ends with the headers: the body takes as long as it takes.
+      // The call's own deadline ends with the headers: the duration of the body is unlimited.
       client.send(command, signal === undefined ? {} : { abortSignal: signal }),
     )
     return Body as Readable
   }
 
-  /** Some bytes of an object, in memory; fewer where it ends before. */
+  /** A range of an object, in memory; shorter if the object ends before. */
   async bytes(key: string, { from, length }: ByteRange, signal?: AbortSignal): Promise<Buffer> {
     const range = `bytes=${from}-${from + length - 1}`
     const command = new GetObjectCommand({ Bucket: this.name, Key: key, Range: range })
@@ -147,17 +150,20 @@ export class Bucket {
     })
   }
 
-  /** An address by which anybody reads this object for an hour: never to be shown. */
+  /** A URL that lets anyone read this object for an hour: it must never be shown. */
   async presignedUrl(key: string, signal?: AbortSignal): Promise<string> {
-    // Only a restore pays for loading it.
+    // Loaded on demand: only a restore needs it.
     const presign = await import('./presign.ts')
     return presign.presignedUrl(this.#connection, key, signal)
   }
 
-  /** Streams bytes into an object, and answers how many. Nothing is left of one that fails, and nothing touches a disk. */
+  /**
+   * Streams bytes into an object and returns their number. A failed upload leaves nothing behind,
+   * and nothing is written to a disk.
+   */
   async upload(upload: StreamUpload): Promise<number> {
     const plan = this.memory.planParts(`s3://${this.name}/${upload.key}`, upload)
-    // Only a backup pays for loading it.
+    // Loaded on demand: only a backup needs it.
     const { uploadStream } = await import('./upload.ts')
     const bytes = await uploadStream(this.#connection, upload, plan)
     const size = await this.size(upload.key, upload.signal)
@@ -167,7 +173,7 @@ export class Bucket {
     )
   }
 
-  /** One page of the objects whose keys start with the prefix, in their order. */
+  /** One page of the objects whose keys start with the prefix, in order. */
   async list(
     prefix: string,
     { max = DELETE_BATCH_KEYS, token, signal }: ListOptions = {},
@@ -185,7 +191,7 @@ export class Bucket {
     )
     const objects = (page.Contents ?? [])
       .map(({ Key = '', Size = 0 }) => ({ key: Key, sizeBytes: Size }))
-      // Some stores do not heed the prefix, and what is listed may be deleted.
+      // Some stores ignore the prefix, and listed objects may be deleted.
       .filter(({ key }) => key.startsWith(prefix))
     return { objects, next: page.IsTruncated === true ? page.NextContinuationToken : undefined }
   }
@@ -205,14 +211,14 @@ export class Bucket {
     )
   }
 
-  /** Deletes objects, one call for each thousand; one that is gone is fine. */
+  /** Deletes objects, a thousand per call; missing objects are accepted. */
   async delete(keys: string[], signal?: AbortSignal): Promise<void> {
     for (let from = 0; from < keys.length; from += DELETE_BATCH_KEYS) {
       await this.#deleteBatch(keys.slice(from, from + DELETE_BATCH_KEYS), signal)
     }
   }
 
-  /** Uploads under the prefix that were begun and neither completed nor aborted. */
+  /** Uploads under the prefix that were started and neither completed nor aborted. */
   async openUploads(prefix: string, signal?: AbortSignal): Promise<OpenUpload[]> {
     const uploads: OpenUpload[] = []
     let after: { KeyMarker?: string; UploadIdMarker?: string } = {}
@@ -275,13 +281,16 @@ export class Bucket {
     }
   }
 
-  /** A store that goes on where it just was never comes to an end. */
+  /** A store that repeats its continuation token would cause an endless loop. */
   #requireProgress(prefix: string, from: string | undefined, next: string | undefined): void {
     if (next === undefined || next !== from) return
     throw new StorageError(`LIST s3://${this.name}/${prefix} gives the same page again and again`)
   }
 
-  /** Undefined where the call says there is no such thing; other 404s may be about bucket or key. */
+  /**
+   * Undefined if the error says that the object does not exist; other 404s may be about bucket or
+   * key.
+   */
   async #unlessNotFound<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
     try {
       return await call()

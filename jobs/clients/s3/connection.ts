@@ -1,7 +1,7 @@
 /**
- * One bucket's connection: a client made from the credentials of the moment, and the rule by which a
- * call is made again. The SDK's own retries are off, so that there is one rule, and one that tests
- * need not wait for.
+ * The connection to one bucket: a client created from the current credentials, and the retry policy
+ * of its calls. The SDK's own retries are off, so that there is one policy, and tests do not have
+ * to wait for it.
  */
 import { Readable } from 'node:stream'
 import { getCACertificates } from 'node:tls'
@@ -16,31 +16,34 @@ import { deadline } from '../http/request.ts'
 import type { BucketCredentials } from './credentials.ts'
 import { isForbidden, isTransient, toStorageError } from './errors.ts'
 
-/** Where a bucket is. */
+/** The location of a bucket. */
 export type BucketTarget = Pick<S3Target, 'bucket' | 'region' | 'endpoint' | 'forcePathStyle'>
 
 export interface S3ConnectionOptions {
   target: BucketTarget
-  /** Asked before each call: a key that was rotated is used at once. */
+  /** Read before each call: a rotated key is used at once. */
   credentials: () => Promise<BucketCredentials>
   time: Clock
   log: Logger
-  /** Default: 8. The service has no time for so many. */
+  /** Default: 8. The service uses fewer, because it has less time. */
   attempts?: number
-  /** A key that worked and then is refused is perhaps being rotated: so long the new one is awaited. */
+  /** A working key that is then rejected may be in rotation: how long to wait for the new one. */
   rotationMs?: number
-  /** Told again and again why that is waited for, and with undefined that it is there. */
+  /**
+   * Called repeatedly with the error that is being waited out, and with undefined once it is
+   * resolved.
+   */
   onWaiting?: ((refused: StorageError | undefined) => void) | undefined
   /** Which addresses may be called; without it all of them. */
   guard?: AddressGuard | undefined
-  /** Told of each attempt; without a status it got no answer. */
+  /** Called for each attempt; the status is undefined if there was no response. */
   onCall?: (call: { method: string; status: number | undefined; seconds: number }) => void
 }
 
 export interface S3CallOptions {
   key?: string
   timeoutMs?: number
-  /** Nothing comes and nothing goes for so long: the connection is dead. */
+  /** A connection without any traffic for this long is dead. */
   idleMs?: number
   signal?: AbortSignal | undefined
 }
@@ -52,7 +55,7 @@ const ROTATION_POLL_MS = 5_000
 const CONNECT_MS = 10_000
 const IDLE_MS = 60_000
 const CALL_MS = 60_000
-/** Of an answer in XML: a page has a thousand keys of at most a KiB each, escaped. */
+/** Limit for an XML response: a page has a thousand keys of at most 1 KiB each, escaped. */
 const MAX_XML_BYTES = 4 * 1024 * 1024
 
 export class S3Connection {
@@ -67,7 +70,7 @@ export class S3Connection {
     this.#options = options
   }
 
-  /** Makes a call until it succeeds, or fails for good. */
+  /** Makes a call until it succeeds or fails permanently. */
   async call<Result>(
     name: string,
     { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal }: S3CallOptions,
@@ -119,12 +122,12 @@ export class S3Connection {
     const credentials = await this.#options.credentials()
     const fingerprint = JSON.stringify(credentials)
     if (this.#current?.fingerprint === fingerprint) return this.#current
-    // Calls under way finish on the old ones; their idle connections end by themselves.
+    // Calls in progress finish on the old clients, whose idle connections close by themselves.
     this.#current = { fingerprint, credentials, clients: new Map() }
     return this.#current
   }
 
-  /** How long a store may be silent cannot be said of a single call. */
+  /** The idle timeout cannot be set for a single call. */
   #client({ credentials, clients }: CurrentClients, idleMs: number): S3Client {
     const client =
       clients.get(idleMs) ?? createClient(this.target, credentials, idleMs, this.#options.guard)
@@ -133,14 +136,14 @@ export class S3Connection {
   }
 }
 
-/** The credentials of the moment, and clients that use them, by how long the store may be silent. */
+/** The current credentials and their clients, by idle timeout. */
 interface CurrentClients {
   fingerprint: string
   credentials: BucketCredentials
   clients: Map<number, S3Client>
 }
 
-/** What is still to be tried of one call. */
+/** The remaining attempts of one call. */
 class RetryState {
   readonly #options: S3ConnectionOptions
   #remaining: number
@@ -152,7 +155,7 @@ class RetryState {
     this.#remaining = attempts - 1
   }
 
-  /** Waits for the next attempt, or throws when there is none. */
+  /** Waits for the next attempt; throws if there is none. */
   async onFailure(error: StorageError, signal: AbortSignal | undefined): Promise<void> {
     if (!isTransient(error) || this.#remaining <= 0) throw error
     this.#remaining -= 1
@@ -161,7 +164,7 @@ class RetryState {
     this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS)
   }
 
-  /** Credentials that were renewed are used; those that worked before are awaited for a while. */
+  /** Uses renewed credentials; waits for a while if the old ones worked before. */
   async onForbidden(
     error: StorageError,
     workedBefore: boolean,
@@ -197,7 +200,7 @@ function createClient(
     ...{ keepAlive: true, maxSockets: 16 },
     ...(guard !== undefined && { lookup: guard.lookup }),
   }
-  // A private authority is trusted beside the known ones, not instead of them.
+  // A private authority is trusted in addition to the known ones.
   const tlsOptions = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
   const client = new S3Client({
     region,
@@ -210,7 +213,8 @@ function createClient(
     },
     maxAttempts: 1,
     followRegionRedirects: false,
-    // All is signed with its SHA-256 already; an upload offers checksums only to stores that know them.
+    // Every request is already signed with its SHA-256; an upload sends checksums only to stores
+    // that support them.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     // With it, the SDK opens a connection for each part.
@@ -222,7 +226,7 @@ function createClient(
       httpsAgent: { ...agent, ...tlsOptions },
     },
   })
-  // Next to the wire: what comes is counted before any of it is parsed.
+  // Closest to the wire: the response is counted before any of it is parsed.
   client.middlewareStack.add(limitBody, {
     step: 'deserialize',
     priority: 'low',
@@ -231,7 +235,7 @@ function createClient(
   return client
 }
 
-/** The body of an object may be of any length; all else that a store says is short. */
+/** The body of an object may have any length; all other responses of a store are short. */
 function limitBody<Args extends object, Output extends { response: unknown }>(
   next: (args: Args) => Promise<Output>,
   { commandName }: { commandName?: string },

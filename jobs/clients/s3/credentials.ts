@@ -1,4 +1,6 @@
-/** Credentials of a bucket: a Secret's keys, mounted as files for a Job, or as the service reads them. */
+/**
+ * Credentials of a bucket: the keys of a Secret, mounted as files in a Job or read by the service.
+ */
 import { join } from 'node:path'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { secretKeyAliases, defaultSessionTokenKey, type S3Target } from '../../../crds/storage.ts'
@@ -7,7 +9,7 @@ import { readSecretFile } from '../kubernetes/access.ts'
 export interface BucketCredentials {
   accessKeyId: string
   secretAccessKey: string
-  /** Of temporary credentials. */
+  /** Only for temporary credentials. */
   sessionToken?: string | undefined
   /** Certificate authority of the store, PEM: key `ca.crt` of the same Secret. */
   ca?: string | undefined
@@ -15,10 +17,10 @@ export interface BucketCredentials {
 
 type SecretReference = S3Target['credentialsSecretRef']
 
-/** Name of the folder a Job finds the Secret in. */
+/** Name of the folder in which a Job finds the Secret. */
 export const BUCKET_CREDENTIAL = 'bucket'
 
-/** Picks the credentials out of a Secret. Names the key that is missing, never a value. */
+/** Extracts the credentials from a Secret. The error names the missing key, never a value. */
 export async function parseCredentials(
   { name, accessKeyIdKey, secretAccessKeyKey, sessionTokenKey }: SecretReference,
   read: (key: string) => Promise<string | undefined> | string | undefined,
@@ -32,7 +34,7 @@ export async function parseCredentials(
     throw new StorageError(`Secret ${name} has no ${key}`, { reason: 'MissingCredentials' })
   }
   const id = await required(accessKeyIdKey)
-  // A token beside other keys than its own would have them refused.
+  // A token with keys other than its own would be rejected.
   const defaultToken = defaultSessionTokenKey(id.key)
   const token =
     sessionTokenKey === undefined
@@ -46,7 +48,7 @@ export async function parseCredentials(
   }
 }
 
-/** As the files say that are mounted now. */
+/** Reads the currently mounted files. */
 export function mountedBucketCredentials(
   reference: SecretReference,
   env: NodeJS.ProcessEnv = process.env,

@@ -1,9 +1,9 @@
-/** What a store's refusals mean: words for people, and whether to try again. */
+/** Classifies the errors of a store: readable messages, and whether to retry. */
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { ResponseTooLarge } from '../http/body.ts'
 import { errorMessage } from '../http/request.ts'
 
-/** Which call failed, on what; the message is made from it. */
+/** The failed call and its target; the message is built from them. */
 export interface S3Call {
   name: string
   bucket: string
@@ -15,11 +15,11 @@ interface StoreError {
   name: string
   message: string
   status: number | undefined
-  /** Region the store says the bucket is in. */
+  /** The region of the bucket as reported by the store. */
   region: string | undefined
 }
 
-/** Refused for now, or garbled on the way. */
+/** Temporarily rejected, or corrupted in transit. */
 const TRANSIENT = new Set([
   'SlowDown',
   'RequestTimeout',
@@ -29,7 +29,7 @@ const TRANSIENT = new Set([
   'IncompleteBody',
 ])
 const STORAGE_FULL = new Set(['XMinioStorageFull', 'InsufficientStorage', 'QuotaExceeded'])
-/** Refused credentials that come without a 401 or 403: an access key as 404, a session token as 400. */
+/** Rejected credentials without a 401 or 403: an access key as 404, a session token as 400. */
 const REFUSED_CREDENTIALS = new Set([
   'InvalidAccessKeyId',
   'XAdminUserNotFound',
@@ -39,19 +39,19 @@ const REFUSED_CREDENTIALS = new Set([
   'TokenRefreshRequired',
 ])
 const MAX_MESSAGE = 512
-/** The store answers more than is read: it will do so again. */
+/** The response exceeds the read limit; a retry would return the same. */
 const RESPONSE_TOO_LARGE = 'AnswerTooLong'
-/** The address is one that is not called from here. */
+/** The address must not be called from here. */
 const ADDRESS_REFUSED = 'AddressRefused'
 const PERMANENT = new Set(['MissingCredentials', RESPONSE_TOO_LARGE, ADDRESS_REFUSED])
 
-/** The error as one of ours: with bucket, key and cause, and without anything secret. */
+/** Converts an error to a StorageError with bucket, key and cause, and without secrets. */
 export function toStorageError(error: unknown, call: S3Call): StorageError {
   if (error instanceof StorageError && error.reason !== ADDRESS_REFUSED) return error
   const location = `s3://${call.bucket}${call.key === undefined ? '' : `/${call.key}`}`
-  const addressRefusal = findAddressRefusal(error)
-  if (addressRefusal !== undefined) {
-    return new StorageError(`${call.name} ${location}: ${addressRefusal.message}`, {
+  const addressFailure = findAddressFailure(error)
+  if (addressFailure !== undefined) {
+    return new StorageError(`${call.name} ${location}: ${addressFailure.message}`, {
       reason: ADDRESS_REFUSED,
     })
   }
@@ -77,14 +77,17 @@ export function toStorageError(error: unknown, call: S3Call): StorageError {
     {
       status,
       reason: name,
-      // The SDK's own error carries the request, and that the credentials.
+      // The SDK's own error contains the request, which contains the credentials.
       cause: new Error(text),
     },
   )
 }
 
-/** Our own refusal, as it comes back through the SDK: itself, or one of several attempts to connect. */
-function findAddressRefusal(error: unknown): Error | undefined {
+/**
+ * The refusal of the address guard as returned by the SDK: the error itself, or one of several
+ * connection attempts.
+ */
+function findAddressFailure(error: unknown): Error | undefined {
   const errors = error instanceof AggregateError ? (error.errors as unknown[]) : [error]
   return errors.find(
     (candidate): candidate is StorageError =>
@@ -92,7 +95,7 @@ function findAddressRefusal(error: unknown): Error | undefined {
   )
 }
 
-/** SDK and Node speak of their own parts where people want to know of the store. */
+/** Replaces internals of the SDK and Node by the state of the store. */
 function simplifyMessage(text: string): string {
   const idle = /socket timed out after (\d+) ms of inactivity/.exec(text)
   if (idle !== null) return `the store was silent for ${Number(idle[1]) / 1000} s`
@@ -101,7 +104,7 @@ function simplifyMessage(text: string): string {
   return text.replace(/; if the root CA is installed locally.*/, '')
 }
 
-/** Whether the same call may well succeed a little later. */
+/** Whether the same call may succeed a little later. */
 export function isTransient({ status, reason = '' }: StorageError): boolean {
   if (PERMANENT.has(reason)) return false
   if (status === undefined || status === 429 || status === 408) return true
@@ -109,7 +112,7 @@ export function isTransient({ status, reason = '' }: StorageError): boolean {
   return (status >= 500 && status !== 501) || TRANSIENT.has(reason)
 }
 
-/** Whether the store does not know us, or does not let us. */
+/** Whether the store rejects the credentials or denies access. */
 export function isForbidden({
   status,
   reason = '',
@@ -117,7 +120,7 @@ export function isForbidden({
   return status === 401 || status === 403 || REFUSED_CREDENTIALS.has(reason)
 }
 
-/** What stores answer to a header that they do not know, and to some other things. */
+/** How stores respond to an unknown header, and to some other problems. */
 export function isUnknownHeader(error: unknown): boolean {
   if (!(error instanceof StorageError) || isTransient(error) || isForbidden(error)) return false
   return error.status === 400 || error.status === 501
@@ -146,7 +149,7 @@ function hint(storeError: StoreError, { bucket, region }: S3Call): string {
   return ''
 }
 
-/** Node's codes of what is wrong with a chain of certificates. */
+/** Node's error codes for certificate chain problems. */
 const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/
 
 function tlsHint(error: unknown): string {

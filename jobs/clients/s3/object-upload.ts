@@ -1,4 +1,7 @@
-/** The calls of one upload: begun once, parts that the store checks, completed also where the answer is lost, or aborted. */
+/**
+ * The calls of one upload, and the checksums they send: started once, parts that the store
+ * verifies, completed even if the response is lost, or aborted.
+ */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
@@ -20,25 +23,31 @@ import { DEFAULT_PART_BYTES } from '../../../crds/contract/limits.ts'
 import type { S3Connection } from './connection.ts'
 import { isUnknownHeader } from './errors.ts'
 
-/** A part of 8 MiB that is slower than 14 KiB/s is no upload. */
+/** A part of 8 MiB that is slower than 14 KiB/s has failed. */
 const PART_MS = 600_000
-/** What the kernel still holds of a part goes out in silence, and that on a slow line. */
+/**
+ * The rest of a part in the kernel's buffer is sent without visible progress, possibly over a slow
+ * line.
+ */
 const PART_IDLE_MS = 180_000
 const COMPLETE_MS = 600_000
-/** Some stores copy all parts before they answer, and say nothing meanwhile. */
+/** Some stores copy all parts before they respond and send nothing in the meantime. */
 const COPIED_BYTES_PER_MS = 50_000
-/** Cheap to make here, and to check there: a store that is given none may make a dearer one of its own. */
+/**
+ * Cheap to compute on both sides: a store that receives none may compute a more expensive one of
+ * its own.
+ */
 const CHECKSUM = 'CRC32'
-/** What S3 calls a signature that says nothing of the bytes. */
+/** S3's name for a signature that does not cover the bytes. */
 const UNSIGNED_PAYLOAD = 'UNSIGNED-PAYLOAD'
-/** SIGTERM leaves a minute for everything. */
+/** SIGTERM leaves one minute for everything. */
 const ABORT_MS = 20_000
-/** A larger body is sent in pieces: TLS encrypts what it is given at once, and holds all of that. */
+/** A larger body is sent in chunks: TLS encrypts each chunk at once and holds all of it. */
 const SEND_CHUNK_BYTES = 2 ** 20
 
 interface StartedUpload {
   uploadId: string | undefined
-  /** The store checks each part by the CRC32 that comes with it. */
+  /** The store verifies each part by the CRC32 sent with it. */
   hasChecksums: boolean
 }
 
@@ -66,13 +75,14 @@ export class ObjectUpload {
     })
   }
 
-  /** Begins the upload with the first of its parts. */
+  /** Starts the upload with its first part. */
   async putPart(body: Buffer, number: number, partSignal: AbortSignal): Promise<CompletedPart> {
     const { uploadId, hasChecksums } = await this.start()
     const checksum = hasChecksums
       ? { ChecksumCRC32: await crc32Base64(body) }
       : { ContentMD5: await md5Base64(body) }
-    // What TLS brings as it was sent, and the store checks by a signed checksum, needs no second hash.
+    // TLS protects the bytes in transit, and the store verifies a signed checksum: no second hash
+    // is needed.
     const payload = this.#isOverTls() ? UNSIGNED_PAYLOAD : await sha256Hex(body)
     const input = { ...this.#target, UploadId: uploadId, PartNumber: number, ...checksum }
     const options = { ...timeLimits(body), partSignal }
@@ -85,7 +95,8 @@ export class ObjectUpload {
         return client.send(command, { abortSignal })
       },
     )
-    // Named again at the end, where the store keeps it: only the part with our bytes will do.
+    // Sent again on completion if the store keeps it: only the part with exactly these bytes is
+    // accepted.
     const isEchoed = hasChecksums && ChecksumCRC32 !== undefined
     return { ETag, PartNumber: number, ...(isEchoed && checksum) }
   }
@@ -105,15 +116,16 @@ export class ObjectUpload {
         client.send(new CompleteMultipartUploadCommand(input), { abortSignal }),
       )
     } catch (error) {
-      // The store may have done it, and its answer was lost: then the upload is not known any more.
+      // The store may have completed the upload although its response was lost: the upload is then
+      // unknown.
       const isUnknown = error instanceof StorageError && error.reason === 'NoSuchUpload'
       if (!isUnknown || (await this.#size()) !== bytes) throw error
     }
   }
 
   /**
-   * Ends what is open: after a failure this upload, and in any case those that the store began for a call
-   * whose answer was lost. Parts cost money for as long as an upload is open.
+   * Aborts open uploads: this one after a failure, and always those that the store started for a
+   * call whose response was lost. Parts cost money while an upload is open.
    */
   async cleanUp(hasFailed: boolean): Promise<void> {
     // The signal of the caller may be what ended it.
@@ -124,7 +136,7 @@ export class ObjectUpload {
       if (!this.#mayHaveOrphans) return
       for (const uploadId of await this.#listOpen(signal)) await this.#abort(uploadId, signal)
     } catch {
-      // They stay listed: the next attempt, or the purge, aborts them.
+      // They remain listed: the next attempt, or the purge, aborts them.
     }
   }
 
@@ -150,7 +162,7 @@ export class ObjectUpload {
     )
   }
 
-  /** Some stores know no checksums: they refuse to hear of them, or do not say that they have heard. */
+  /** Some stores do not support checksums: they reject them, or do not confirm them. */
   async #start(): Promise<StartedUpload> {
     try {
       return await this.#create({ ...this.#target, ChecksumAlgorithm: CHECKSUM })
@@ -201,13 +213,16 @@ function timeLimits(body: Buffer): { timeoutMs: number; idleMs: number } {
   return { timeoutMs, idleMs: PART_IDLE_MS }
 }
 
-/** For each attempt anew: pieces are given out once. */
+/** A new stream for each attempt: its chunks can be read only once. */
 function requestBody(body: Buffer): { Body: Buffer | Readable; ContentLength: number } {
   const Body = body.length > DEFAULT_PART_BYTES ? Readable.from(sendChunks(body)) : body
   return { Body, ContentLength: body.length }
 }
 
-/** What the signature says of the bytes; the SDK would hash them in the thread that moves them. */
+/**
+ * Sets the payload hash of the signature; the SDK would hash the bytes in the thread that sends
+ * them.
+ */
 function signWith(payload: string) {
   return <Args extends { request: unknown }, Result>(next: (args: Args) => Promise<Result>) =>
     (args: Args): Promise<Result> => {
@@ -223,10 +238,10 @@ function* sendChunks(body: Buffer): Generator<Buffer> {
 }
 
 const HASH_CHUNK_BYTES = 4 * 2 ** 20
-/** Another thread needs a copy of what it hashes. */
+/** Another thread needs a copy of the bytes to hash. */
 const MAX_COPIED_BYTES = 16 * 2 ** 20
 
-/** CRC32 in base64: four bytes, the highest first. */
+/** CRC32 in base64: four bytes, big-endian. */
 export async function crc32Base64(body: Buffer): Promise<string> {
   let value = 0
   for await (const chunk of hashChunks(body)) value = crc32(chunk, value)
@@ -235,14 +250,17 @@ export async function crc32Base64(body: Buffer): Promise<string> {
   return sum.toString('base64')
 }
 
-/** Content-MD5, which every store knows. */
+/** Content-MD5, which every store supports. */
 export async function md5Base64(body: Buffer): Promise<string> {
   const hash = createHash('md5')
   for await (const chunk of hashChunks(body)) hash.update(chunk)
   return hash.digest('base64')
 }
 
-/** SHA-256 in hex, for the signature; by another thread, for 8 MiB take as long to hash as to send. */
+/**
+ * SHA-256 in hex, for the signature; computed in another thread, because hashing 8 MiB takes as
+ * long as sending it.
+ */
 export async function sha256Hex(body: Buffer): Promise<string> {
   if (body.length <= MAX_COPIED_BYTES) {
     return Buffer.from(await crypto.subtle.digest('SHA-256', body)).toString('hex')

@@ -1,6 +1,7 @@
 /**
- * Fills the parts of an upload from a stream and hands them out, a few at a time. The same few buffers are
- * used again and again, so that memory does not depend on the size of the object.
+ * Plans the parts of an upload within the memory of the process, fills them from a stream and sends
+ * a few at a time. The same few buffers are reused, so that memory does not depend on the size of
+ * the object.
  */
 import { totalmem } from 'node:os'
 import { Rejected, StorageError } from '../../../crds/contract/errors.ts'
@@ -15,7 +16,7 @@ import {
 } from '../../../crds/contract/limits.ts'
 import { formatBytes } from '../../../crds/units.ts'
 
-/** Reason of the error of an upload whose parts were too small for what came. */
+/** Reason of the error if the parts of an upload were too small for its data. */
 export const PARTS_EXHAUSTED = 'PartsUsedUp'
 
 type SendPart = (body: Buffer, number: number, signal: AbortSignal) => Promise<void>
@@ -41,7 +42,7 @@ export class PartQueue {
     let rest = chunk
     while (rest.length > 0) {
       this.#throwFailure()
-      // A full part goes out only once there is more: the last one may be the only one.
+      // A full part is sent only once more data arrives: the last part may be the only one.
       if (this.#filled === this.#plan.partBytes) await this.#dispatch()
       const part = (this.#current ??= this.#takeBuffer())
       const slice = rest.subarray(0, part.length - this.#filled)
@@ -51,13 +52,13 @@ export class PartQueue {
     }
   }
 
-  /** All that came, where it fits one part and none was sent. */
+  /** The whole data, if it fits one part and none was sent. */
   singlePart(): Buffer | undefined {
     if (this.#number > 0) return undefined
     return this.#current?.subarray(0, this.#filled) ?? Buffer.alloc(0)
   }
 
-  /** Sends the rest; answers how many bytes there were. */
+  /** Sends the rest; returns the total number of bytes. */
   async finish(): Promise<number> {
     if (this.#filled > 0) await this.#dispatch()
     await Promise.all(this.#running)
@@ -65,7 +66,7 @@ export class PartQueue {
     return this.#sentBytes
   }
 
-  /** No part is being sent after this. */
+  /** No part is being sent once this resolves. */
   async abort(): Promise<void> {
     this.#abort.abort(new Error('the upload is abandoned'))
     await Promise.all(this.#running)
@@ -111,11 +112,11 @@ export function partsExhausted(partBytes: number): StorageError {
 /** How one object is uploaded. */
 export interface PartPlan {
   partBytes: number
-  /** Parts held at once: all but one are being sent, and one is being filled. */
+  /** Parts held at once: one is being filled, the others are being sent. */
   buffers: number
 }
 
-/** What is known of an object before its first byte. */
+/** What is known about an object before its first byte. */
 export interface UploadSizes {
   /** Exact. */
   sizeBytes?: number | undefined
@@ -126,11 +127,13 @@ export interface UploadSizes {
 }
 
 const MIB = 2 ** 20
-/** More parts under way make no store faster. */
+/** More concurrent parts do not make any store faster. */
 const MAX_BUFFERS = 5
-/** An object may turn out so many times as large as it was estimated; less is left where memory is short. */
+/**
+ * How many times larger than estimated an object may turn out; less is reserved if memory is short.
+ */
 const HEADROOM = 2
-/** Of an object of which nothing is known: enough for 1.2 TiB. */
+/** Part size for an object of unknown size: enough for 1.2 TiB. */
 const UNKNOWN_SIZE_PART_BYTES = 128 * MIB
 const MIN_BYTES = MIN_PART_BUFFERS * DEFAULT_PART_BYTES
 
@@ -142,7 +145,10 @@ export class UploadMemory {
     this.bytes = Math.max(MIN_BYTES, limitBytes - JOB_BASE_BYTES)
   }
 
-  /** How many objects of these estimated sizes are uploaded at once: fewer where parts must be large. */
+  /**
+   * How many objects of these estimated sizes can be uploaded at once: fewer if parts must be
+   * large.
+   */
   concurrentUploads(expected: readonly (number | undefined)[], maxStreams: number): number {
     const parts = expected.map((bytes) =>
       bytes === undefined ? DEFAULT_PART_BYTES : preferredPartBytes(bytes),
@@ -151,7 +157,7 @@ export class UploadMemory {
     return Math.max(1, Math.min(maxStreams, Math.floor(this.bytes / (MIN_PART_BUFFERS * largest))))
   }
 
-  /** Throws `Rejected`, naming the object, where it can be uploaded in no way. */
+  /** Throws `Rejected`, naming the object, if it cannot be uploaded at all. */
   planParts(address: string, { sizeBytes, expectedBytes, streams = 1 }: UploadSizes): PartPlan {
     const share = Math.floor(this.bytes / streams)
     const largest = Math.max(DEFAULT_PART_BYTES, Math.floor(share / MIN_PART_BUFFERS / MIB) * MIB)
@@ -188,7 +194,7 @@ function insufficientMemory(address: string, bytes: number, share: number): Reje
   )
 }
 
-/** Of the container; outside of one, half of the machine's. */
+/** Memory of the container; outside of one, half of the machine's. */
 function processMemoryBytes(): number {
   const constrained = process.constrainedMemory()
   const total = totalmem()

@@ -1,4 +1,4 @@
-/** Addresses that let whoever holds them read one object for a while: they are credentials. */
+/** Presigned URLs, which let anyone read one object for a limited time: they are credentials. */
 import { GetObjectCommand } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { PRESIGNED_URL_SECONDS } from '../../../crds/contract/limits.ts'

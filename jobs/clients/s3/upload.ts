@@ -1,6 +1,7 @@
 /**
- * A stream into one object. Small ones go through `Upload` of @aws-sdk/lib-storage; large ones through
- * parts of our own, which hold less memory and move more bytes in a second (docs/performance.md).
+ * Uploads a stream into one object. Small objects go through `Upload` of @aws-sdk/lib-storage;
+ * large ones through this module's own parts, which use less memory and have a higher throughput
+ * (docs/performance.md).
  */
 import { Readable } from 'node:stream'
 import {
@@ -17,15 +18,15 @@ import { PartQueue, partsExhausted, type PartPlan, type UploadSizes } from './pa
 
 export interface StreamUpload extends UploadSizes {
   key: string
-  /** Fails when its bytes are not what they should be: then the object is never made. */
+  /** Fails if its bytes are not the expected ones: the object is then never created. */
   source: AsyncIterable<Uint8Array>
   signal?: AbortSignal | undefined
 }
 
-/** What is larger, or may be, is worth parts of our own. */
+/** Objects that are or may be larger use the own parts. */
 export const LIBRARY_UPLOAD_BYTES = 256 * 2 ** 20
 
-/** Answers how many bytes there were. Of an upload that fails nothing stays. */
+/** Returns the number of bytes. A failed upload leaves nothing behind. */
 export async function uploadStream(
   connection: S3Connection,
   { key, source, signal, ...sizes }: StreamUpload,
@@ -70,7 +71,9 @@ async function uploadParts(
   }
 }
 
-/** Besides the parts that are sent, it holds one as it came and one as it is put together. */
+/**
+ * In addition to the parts being sent, the library holds one part as received and one as assembled.
+ */
 const LIBRARY_PARTS = 2
 
 export async function uploadWithLibrary(
@@ -82,7 +85,7 @@ export async function uploadWithLibrary(
   const sent = { bytes: 0 }
   const body = Readable.from(countedSource(source, partBytes, sent, abort), { highWaterMark: 1 })
   abort.signal.addEventListener('abort', () => body.destroy(abort.signal.reason as Error))
-  // Whoever reads it gets its error; once nobody does, it was told by the call that failed.
+  // The reader gets the error; without a reader, the failed call has already reported it.
   body.on('error', () => undefined)
   const client = adapterClient(calls, abort, sent)
   const upload = new LibraryUpload({
@@ -95,7 +98,7 @@ export async function uploadWithLibrary(
     await upload.done()
     return sent.bytes
   } catch (error) {
-    // What it throws may be an error of the stream that our own stop has ended.
+    // The library may throw the error of the stream that this abort has ended.
     throw abort.signal.aborted ? abort.signal.reason : error
   } finally {
     body.destroy()
@@ -121,7 +124,7 @@ async function* countedSource(
   }
 }
 
-/** A client that sends nothing: each command becomes one of our calls. */
+/** A client that sends nothing itself: each command is handled by `ObjectUpload`. */
 function adapterClient(
   calls: ObjectUpload,
   abort: AbortController,
@@ -157,7 +160,7 @@ function adapterClient(
     (_, context) =>
       async ({ input }) => {
         const emptyResult = { output: { $metadata: {} }, response: undefined }
-        // Whoever holds the calls aborts them, once all of them have ended.
+        // The owner of the calls aborts them once all of them have ended.
         if (context.commandName === 'AbortMultipartUploadCommand') return emptyResult
         try {
           abort.signal.throwIfAborted()
