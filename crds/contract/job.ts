@@ -1,6 +1,6 @@
 /**
- * Contract of a Job: its plan goes in by the environment variable PLAN (JSON, gzip, base64), its
- * progress comes out in an annotation of the resource it works for (design: two processes, one image).
+ * Contract of a Job: it receives its plan in the environment variable PLAN (JSON, gzip, base64) and reports
+ * its progress in an annotation of the resource it works for.
  */
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
@@ -25,14 +25,14 @@ export const JOB_ENV = {
   jobUid: 'JOB_UID',
 } as const
 
-/** Exit codes of a Job's container. Any other code is a crash: the Job controller tries again. */
+/** Exit codes of a Job's container. Any other code is a crash: the Job controller retries. */
 export const EXIT = { done: 0, failed: 1, crash: 75 } as const
 
-/** A risk that a person accepts by annotation. */
+/** A risk that a user accepts by annotation. */
 export const Risk = Enum(['shard-loss', 'version-skip', 'downgrade'])
 export type Risk = Static<typeof Risk>
 
-/** What a successful helm run applied; a run is due if and only if this differs from what is wanted. */
+/** The release that a successful helm run applied; a run is due if and only if it differs from the desired one. */
 export const AppliedRelease = Type.Object({
   planHash: Type.String(),
   generation: Type.Integer({ minimum: 0 }),
@@ -42,7 +42,7 @@ export const AppliedRelease = Type.Object({
   /** Number of the run that applied it. */
   run: Type.Integer({ minimum: 0 }),
   at: Timestamp(),
-  /** metadata.generation of the StatefulSet after the run: an older one in a cache is stale. */
+  /** metadata.generation of the StatefulSet after the run: a cached object with a lower one is stale. */
   statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
 })
 export type AppliedRelease = Static<typeof AppliedRelease>
@@ -62,7 +62,7 @@ export const UpgradePlan = Type.Object({
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,
   acceptedRisks: Type.Array(Risk),
-  /** How to ask the engine's pods before nodes are removed. */
+  /** Connection for querying the engine's pods before nodes are removed. */
   engine: Type.Object({ tls: Type.Boolean(), p2p: Type.Boolean() }),
 })
 export type UpgradePlan = Static<typeof UpgradePlan>
@@ -79,12 +79,12 @@ export const BackupPlan = Type.Object({
   clusterUid: Type.Optional(Type.String()),
   storage: S3Target,
   method: BackupMethod,
-  /** By shard: streams at once. */
+  /** Backup by shard: number of concurrent streams. */
   parallelism: Type.Integer({ minimum: 1 }),
 })
 export type BackupPlan = Static<typeof BackupPlan>
 
-/** One collection of a backup, as far as it is told in the annotation. */
+/** One collection of a backup, as reported in the annotation. */
 export const BackedUpCollection = Type.Object({
   name: Type.String(),
   status: BackupPhase('How far it is.'),
@@ -104,7 +104,7 @@ export const BackedUpCollection = Type.Object({
 })
 export type BackedUpCollection = Static<typeof BackedUpCollection>
 
-/** What of a backup is done. Failures come first in the list; what has no room there is counted. */
+/** Progress of a backup. The list has failures first; collections that do not fit are counted. */
 export const BackupResult = Type.Object({
   /** When its first attempt started. */
   startedAt: Timestamp(),
@@ -116,9 +116,9 @@ export const BackupResult = Type.Object({
   bytes: Type.Integer({ minimum: 0 }),
   /** uid of the VecCluster. */
   clusterUid: Type.Optional(Type.String({ maxLength: 63 })),
-  /** Of the names of all completed collections (crds/contract/names.ts). */
+  /** Hashes of the names of all completed collections (crds/contract/names.ts). */
   collectionHashes: Type.Optional(Type.String({ maxLength: 8000 })),
-  /** Error of the first collection that failed, or of the whole. */
+  /** Error of the first failed collection, or of the whole backup. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(BackedUpCollection),
   /** Collections that are not in the list, by state. */
@@ -127,19 +127,19 @@ export const BackupResult = Type.Object({
     failed: Type.Integer({ minimum: 0 }),
     pending: Type.Integer({ minimum: 0 }),
   }),
-  /** Where it stands while it runs. */
+  /** Position while the backup is running. */
   current: Type.Optional(
     Type.Object({
       collection: Type.String(),
       /** n of `total`. */
       number: Type.Integer({ minimum: 0 }),
-      /** By node: the one whose snapshot is moved, n of `nodes`. */
+      /** Backup by node: the node whose snapshot is uploaded, n of `nodes`. */
       node: Type.Optional(Type.Integer({ minimum: 0 })),
       nodes: Type.Optional(Type.Integer({ minimum: 0 })),
-      /** By shard: those that are whole in the bucket, of all. */
+      /** Backup by shard: the shards that are complete in the bucket, of all. */
       shardsDone: Type.Optional(Type.Integer({ minimum: 0 })),
       shards: Type.Optional(Type.Integer({ minimum: 0 })),
-      /** Of the snapshot that is moved, or of all shards; 0 in all: not known yet. */
+      /** Bytes of the current snapshot, or of all shards; a total of 0 means not known yet. */
       bytes: Type.Integer({ minimum: 0 }),
       bytesTotal: Type.Integer({ minimum: 0 }),
       bytesPerSecond: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -149,27 +149,27 @@ export const BackupResult = Type.Object({
 })
 export type BackupResult = Static<typeof BackupResult>
 
-/** A name, a uid or a hash: whoever may patch the resource writes the report, and it is kept in memory. */
+/** A name, a uid or a hash. Limited, because every client that may patch the resource can write the report, and the service holds it in memory. */
 function ShortString() {
   return Type.String({ maxLength: 253 })
 }
 
-/** What a Job reports. A resource shows one report at a time: that of its newest Job. */
+/** The report of a Job. A resource has one report at a time: that of its newest Job. */
 export const Progress = Type.Object({
-  /** uid of the resource; a report with another uid belongs to a namesake and is ignored. */
+  /** uid of the resource; a report with another uid belongs to an earlier resource of the same name and is ignored. */
   uid: ShortString(),
   verb: ShortString(),
   run: Type.Integer({ minimum: 1 }),
   /** uid of the Job. */
   job: ShortString(),
-  /** uid of the pod that works; another pod that reads it stops. */
+  /** uid of the running pod; another pod that reads it stops. */
   runner: ShortString(),
   /** Hash of the plan. */
   plan: ShortString(),
   state: Enum(['Started', 'Done', 'Failed', 'Refused']),
   at: Timestamp(),
   startedAt: Timestamp(),
-  /** A word for the state Failed or Refused, such as HelmFailed or ShardsWouldBeLost. */
+  /** Reason of the state Failed or Refused, such as HelmFailed or ShardsWouldBeLost. */
   reason: Type.Optional(ShortString()),
   message: Type.Optional(Type.String({ maxLength: MAX_REPORT_MESSAGE })),
   /** VecCluster: carried over from report to report. */
@@ -183,10 +183,10 @@ export const Progress = Type.Object({
 })
 export type Progress = Static<typeof Progress>
 
-/** Compiled: every sync of every resource reads a report. */
+/** Compiled, because every sync of every resource reads a report. */
 const progressValidator = TypeCompiler.Compile(Progress)
 
-/** A plan as it travels in the environment. Throws `Rejected` naming the field when it is too large. */
+/** Encodes a plan for the environment variable. Throws `Rejected` naming the field when the plan is too large. */
 export function encodePlan(plan: object, field: string): string {
   const text = gzipSync(JSON.stringify(plan), { level: 9 }).toString('base64')
   if (text.length > MAX_PLAN_BYTES) {
@@ -197,7 +197,7 @@ export function encodePlan(plan: object, field: string): string {
   return text
 }
 
-/** The plan a Job was given. */
+/** Decodes the plan of a Job. */
 export function decodePlan<Schema extends TSchema>(schema: Schema, text: string): Static<Schema> {
   return Value.Parse(
     ['Assert'],
@@ -206,20 +206,20 @@ export function decodePlan<Schema extends TSchema>(schema: Schema, text: string)
   )
 }
 
-/** The report in a resource's annotation; undefined when there is none of this resource, or none that reads. */
+/** The report in a resource's annotation; undefined without a valid report of this resource. */
 export function parseProgress(text: string | undefined, uid: string): Progress | undefined {
   const progress = parseReport(text)
   return progress?.uid === uid ? progress : undefined
 }
 
-/** The report in an annotation, whatever resource it is about. */
+/** The report in an annotation, of any resource. */
 export function parseReport(text: string | undefined): Progress | undefined {
   if (text === undefined) return undefined
   try {
     const progress: unknown = JSON.parse(text)
     return progressValidator.Check(progress) ? progress : undefined
   } catch {
-    // Anyone who may patch the resource can write this annotation: what does not read is not ours.
+    // Every client that may patch the resource can write this annotation; ignore an invalid one.
     return undefined
   }
 }

@@ -1,24 +1,24 @@
 /**
- * manifest.json: what a backup holds, and all a restore must know to put it back. Version 1 is by node,
- * version 2 by shard; each has one JSON schema (rules/manifest.ts checks it when it is written and when it is read).
+ * manifest.json: the content of a backup and everything a restore needs. Version 1 is by node, version 2 by
+ * shard; each has one JSON schema (jobs/manifest-check.ts checks a manifest on writing and on reading).
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Timestamp } from '../schema.ts'
 
-/** By the method of the backup. */
+/** Version of the manifest by backup method. */
 export const MANIFEST_VERSION = { Node: 1, Shard: 2 } as const
 
 const FreeFormObject = Type.Record(Type.String(), Type.Unknown())
 const ShardId = Type.Integer({ minimum: 0 })
 
-/** A word and a number are different keys, also where they look alike. */
+/** A string and a number are different keys, even if they look alike. */
 export const ShardKey = Type.Union([Type.String(), Type.Integer()])
 export type ShardKey = Static<typeof ShardKey>
 
-/** A shard by its id and, under custom sharding, its key. */
+/** A shard: its id and, with custom sharding, its key. */
 const shardIdentity = { shardId: ShardId, shardKey: Type.Optional(ShardKey) }
 
-/** A shard a node holds. */
+/** A shard on a node. */
 export const LocalShard = Type.Object(shardIdentity)
 export type LocalShard = Static<typeof LocalShard>
 
@@ -48,7 +48,7 @@ export const NodeSnapshot = Type.Object({
 })
 export type NodeSnapshot = Static<typeof NodeSnapshot>
 
-/** One shard, from one of the nodes that hold a copy. */
+/** One shard, from one of the nodes with a replica. */
 export const ShardSnapshot = Type.Object({
   ...shardIdentity,
   nodeIndex: Type.Integer({
@@ -68,7 +68,7 @@ export type ShardSnapshot = Static<typeof ShardSnapshot>
 
 export type ManifestSnapshot = NodeSnapshot | ShardSnapshot
 
-/** What a manifest says of a collection besides its snapshots. */
+/** The fields of a collection in the manifest, without its snapshots. */
 const collectionFields = {
   name: Type.String({ minLength: 1 }),
   engineVersion: Type.Optional(
@@ -164,7 +164,7 @@ const backupFields = {
 
 const Alias = Type.Object({ alias: Type.String(), collection: Type.String() })
 
-/** Of one moment, so that an alias that moved meanwhile belongs to one collection. */
+/** All from the same moment, so that an alias that moves meanwhile belongs to one collection. */
 const aliases = Type.Optional(
   Type.Array(Alias, {
     description:
@@ -219,7 +219,7 @@ const ForeignSnapshot = Type.Object({
   checksum: Type.Optional(Type.String()),
 })
 
-/** What every manifest has, whoever wrote it: a snapshot of each node, and nothing of what is in it. */
+/** The fields of every manifest, also of other programs: a snapshot of each node, without its content. */
 export const ForeignManifest = Type.Object({
   backupName: Type.String(),
   cluster: Type.Object({ name: Type.String(), namespace: Type.String() }),

@@ -1,26 +1,26 @@
-/** Contract of `migration run`: its plan, and what it tells in its report. */
+/** Contract of `migration run`: its plan and its report. */
 import { Type, type Static } from '@sinclair/typebox'
 import { MigrationState } from '../migration.ts'
 import { Timestamp } from '../schema.ts'
 import { Connection, planFields } from './connection.ts'
 import { ShardKey } from './manifest.ts'
 
-/** Points are read from a managed cluster, or from any engine by its address. */
+/** The source of the points: a managed cluster, or any engine by its URL. */
 export const MigrationSource = Type.Union([
   Type.Object({ cluster: Connection }),
   Type.Object({
     url: Type.String(),
-    /** Key of its API key within the Secret that is mounted; absent where it has none. */
+    /** Key of the API key in the mounted Secret; absent when the source has no API key. */
     apiKey: Type.Optional(Type.String()),
-    /** Key of its certificate authority within the Secret that is mounted. */
+    /** Key of the certificate authority in the mounted Secret. */
     ca: Type.Optional(Type.String()),
   }),
 ])
 export type MigrationSource = Static<typeof MigrationSource>
 
 /**
- * Plan of `migration run`. What else stands in the immutable spec, such as the list of collections and
- * their mapping, may be long: the Job reads it there.
+ * Plan of `migration run`. The Job reads the other fields, such as the list of collections and their mapping,
+ * from the immutable spec, because they may be long.
  */
 export const MigrationPlan = Type.Object({
   ...planFields,
@@ -31,7 +31,7 @@ export type MigrationPlan = Static<typeof MigrationPlan>
 
 const PointCount = Type.Integer({ minimum: 0 })
 
-/** One collection of a migration, as far as it is told in the annotation. */
+/** One collection of a migration, as reported in the annotation. */
 export const MigratedCollection = Type.Object({
   /** At the source. */
   name: Type.String(),
@@ -39,46 +39,46 @@ export const MigratedCollection = Type.Object({
   status: MigrationState('How far it is.'),
   pointsTotal: Type.Optional(PointCount),
   pointsCopied: Type.Optional(PointCount),
-  /** What was compared at its end, for people. */
+  /** Human-readable result of the final comparison. */
   proof: Type.Optional(Type.String()),
   error: Type.Optional(Type.String()),
 })
 export type MigratedCollection = Static<typeof MigratedCollection>
 
-/** Points of a collection that are copied one after the other: under a shard key, or a part of the ids. */
+/** Points of a collection that are copied in order: those of a shard key, or a range of ids. */
 export const MigrationPartition = Type.Object({
-  /** Under custom sharding. */
+  /** Set with custom sharding. */
   shardKey: Type.Optional(ShardKey),
-  /** Id the next page begins with, as JSON; absent: the first there is. */
+  /** First id of the next page, as JSON; absent: the first id of the collection. */
   offset: Type.Optional(Type.String()),
-  /** Id that belongs to the next lane, as JSON; absent: to the last there is. */
+  /** First id of the next partition, as JSON; absent: to the last id of the collection. */
   until: Type.Optional(Type.String()),
 })
 export type MigrationPartition = Static<typeof MigrationPartition>
 
-/** Where the collection at work stands: what a pod that comes after a killed one goes on from. */
+/** Checkpoint of the current collection, from which the pod that replaces a killed one continues. */
 export const MigrationCheckpoint = Type.Object({
   /** At the source. */
   collection: Type.String(),
-  /** True once this migration was about to make the collection: nobody else's points are in it. */
+  /** True from just before this migration creates the collection: it contains no other points. */
   isOurs: Type.Boolean(),
-  /** Points in the target collection before the first batch: 0 where there were none, else about as many. */
+  /** Approximate number of points in the target collection before the first batch; 0 only if it was empty. */
   before: PointCount,
-  /** Of the target collection, while it is 0 for the time of the copy: what is to be put back. */
+  /** Value of the target collection to restore after the copy; it is 0 during the copy. */
   indexingThreshold: Type.Optional(Type.Number()),
-  /** What is begun and not at its end; absent before the first page. */
+  /** Partitions in progress; absent before the first page. */
   lanes: Type.Optional(Type.Array(MigrationPartition)),
-  /** Under custom sharding the last key that is begun; those behind it in their order are not. */
+  /** With custom sharding, the last shard key that is started; later keys in their order are not. */
   begun: Type.Optional(ShardKey),
-  /** As a release that copied key by key told it: the one lane that was begun. */
+  /** Format of a release that copied key by key: the one partition in progress. */
   shardKey: Type.Optional(ShardKey),
   offset: Type.Optional(Type.String()),
-  /** Points that are written, up to there. */
+  /** Points written so far. */
   copied: PointCount,
 })
 export type MigrationCheckpoint = Static<typeof MigrationCheckpoint>
 
-/** What of a migration is done. Failures come first in the list; what has no room there is counted. */
+/** Progress of a migration. The list has failures first; collections that do not fit are counted. */
 export const MigrationResult = Type.Object({
   /** When its first attempt started. */
   startedAt: Timestamp(),
@@ -88,7 +88,7 @@ export const MigrationResult = Type.Object({
   failed: Type.Integer({ minimum: 0 }),
   pointsTotal: PointCount,
   pointsCopied: PointCount,
-  /** Error of the first collection that failed, or of the whole. */
+  /** Error of the first failed collection, or of the whole migration. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(MigratedCollection),
   /** Collections that are not in the list, by state. */
@@ -97,7 +97,7 @@ export const MigrationResult = Type.Object({
     failed: Type.Integer({ minimum: 0 }),
     pending: Type.Integer({ minimum: 0 }),
   }),
-  /** Fingerprints of the completed ones that are not in the list: those are never copied again. */
+  /** Fingerprints of the completed collections that are not in the list: they are never copied again. */
   finished: Type.Optional(Type.String()),
   position: Type.Optional(MigrationCheckpoint),
 })

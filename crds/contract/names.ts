@@ -1,39 +1,42 @@
-/** Every name that is derived: API group, annotations, releases, pods, Services, Secrets. Nothing is random. */
+/**
+ * Every derived name: API group, annotations, releases, pods, Services, Secrets. No name is random. Also
+ * hashes of collection names.
+ */
 import { hash } from 'node:crypto'
 
 export const API_GROUP = 'vec-operator.dev'
 export const API_VERSION = `${API_GROUP}/v1alpha1`
 
-/** The chart's ClusterRole that lets a helm Job manage what the engine's chart renders. */
+/** The chart's ClusterRole that allows a helm Job to manage the objects of the engine's chart. */
 export const HELM_CLUSTER_ROLE = 'vec-operator-helm'
 
 export const ANNOTATIONS = {
-  /** What a Job reports (crds/contract/job.ts). */
+  /** Report of a Job (crds/contract/job.ts). */
   progress: `${API_GROUP}/progress`,
-  /** The spec the last successful helm run applied, as JSON. */
+  /** The spec that the last successful helm run applied, as JSON. */
   lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
-  /** Set by the service on each VecCluster after it starts: asks for one helm run. */
+  /** The service sets it on each VecCluster after startup: requests one helm run. */
   startMark: `${API_GROUP}/start-mark`,
-  /** A comma-separated list of the risks a person accepts: shard-loss, version-skip, downgrade. */
+  /** Comma-separated list of accepted risks: shard-loss, version-skip, downgrade. */
   acceptRisk: `${API_GROUP}/accept-risk`,
-  /** On a CRD: the release of the operator it was made for. */
+  /** On a CRD: the release of the operator it belongs to. */
   version: `${API_GROUP}/version`,
-  /** On a Job: hash of the plan it was made with. */
+  /** On a Job: hash of its plan at creation. */
   plan: `${API_GROUP}/plan`,
-  /** On a Job: the image it was created with; admission may have rewritten that of its pods. */
+  /** On a Job: its image at creation; admission may rewrite the image of its pods. */
   image: `${API_GROUP}/image`,
   /** On a Job: proof that this operator created it (hooks/job-signature.ts). */
   signature: `${API_GROUP}/signature`,
-  /** `true`: objects stay in the bucket whatever deletes the resource, retention included. */
+  /** `true`: any deletion of the resource, also by retention, retains the objects in the bucket. */
   retainObjects: `${API_GROUP}/retain-objects`,
-  /** On a VecBackup that its schedule is about to delete, and why: its objects go in any case. */
+  /** On a VecBackup that its schedule is about to delete: the reason. Its objects are deleted in any case. */
   pruned: `${API_GROUP}/pruned`,
   allowFrom: `${API_GROUP}/allow-from`,
-  /** On a Lease: who waits for it, in order (hooks/lease-queue.ts). */
+  /** On a Lease: the queue of waiting resources (hooks/lease-queue.ts). */
   waiters: `${API_GROUP}/waiters`,
-  /** On a Lease that a VecCluster holds: number of the helm run it is held for. */
+  /** On a Lease that a VecCluster holds: the number of its helm run. */
   run: `${API_GROUP}/run`,
-  /** `manual` on a VecBackup that a person had made from a schedule. */
+  /** `manual` on a VecBackup that a user created from a schedule. */
   instantiate: `${API_GROUP}/instantiate`,
 } as const
 
@@ -53,7 +56,7 @@ export const MANAGED_BY = 'vec-operator'
 
 export const HTTP_PORT = 6333
 
-/** First twelve hex digits of a SHA-256: enough to keep the names of one parent apart. */
+/** First twelve hex digits of a SHA-256: enough to distinguish the names of one parent. */
 export function shortHash(...parts: string[]): string {
   return hash('sha256', JSON.stringify(parts)).slice(0, 12)
 }
@@ -63,7 +66,7 @@ export function releaseName(cluster: string): string {
   return `vec-${cluster}`
 }
 
-/** Secret with the key the pods run, made by the engine's chart. */
+/** Secret with the API key that the pods use; the engine's chart creates it. */
 export function apiKeySecretName(cluster: string): string {
   return `${releaseName(cluster)}-apikey`
 }
@@ -86,17 +89,17 @@ export function jobName(kind: string, verb: string, uid: string, run: number): s
   return `${kind}-${verb}-${shortHash(uid, verb)}-${run}`
 }
 
-/** Lease of a cluster: `write` for who rewrites collections, `backup` for who takes or reads snapshots. */
+/** Lease of a cluster: `write` to rewrite collections, `backup` to take or read snapshots. */
 export function leaseName(cluster: string, lease: 'write' | 'backup'): string {
   return `${releaseName(cluster)}-${lease}`
 }
 
-/** Copy of another namespace's Secret, made for one Job. */
+/** Copy of a Secret from another namespace, for one Job. */
 export function secretCopyName(job: string, credential: string): string {
   return `${job}-${credential}`
 }
 
-/** Name of an image pull Secret among the credentials of a Job: its own may be as long as a name can be. */
+/** Name of an image pull Secret among the credentials of a Job: its original name may already have the maximum length. */
 export function pullSecretCredential(secret: string): string {
   return `pull-${shortHash(secret)}`
 }
@@ -110,19 +113,19 @@ export function trimTrailing(text: string, characters: string): string {
 
 /** Six bytes of a SHA-256: eight letters of base64. */
 const NAME_HASH_LENGTH = 8
-/** Past so many names there is no room for their hashes. */
+/** Maximum number of names whose hashes fit. */
 const MAX_HASHED_NAMES = 1000
 
 export function nameHash(name: string): string {
   return hash('sha256', name, 'base64').slice(0, NAME_HASH_LENGTH)
 }
 
-/** Undefined where there are too many. */
+/** Undefined for too many names. */
 export function hashNames(names: readonly string[]): string | undefined {
   return names.length > MAX_HASHED_NAMES ? undefined : names.map(nameHash).join('')
 }
 
-/** Each of them; what is cut at the end is left out. */
+/** Splits the hashes; an incomplete hash at the end is dropped. */
 export function splitHashes(text = ''): string[] {
   return text.match(new RegExp(`.{${NAME_HASH_LENGTH}}`, 'g')) ?? []
 }

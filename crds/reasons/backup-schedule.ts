@@ -1,4 +1,4 @@
-/** What a VecBackupSchedule's conditions and Events say. */
+/** Reasons of a VecBackupSchedule's conditions and Events. */
 import { NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const READY = { type: 'Ready', status: 'True' } as const

@@ -1,4 +1,4 @@
-/** What a VecBackup's conditions and Events say. */
+/** Reasons of a VecBackup's conditions and Events. */
 import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const NOT_PURGED = { type: 'Purged', status: 'False' } as const

@@ -1,4 +1,4 @@
-/** What a VecCluster's conditions and Events say. */
+/** Reasons of a VecCluster's conditions and Events. */
 import { NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const NOT_APPLIED = { type: 'Applied', status: 'False' } as const

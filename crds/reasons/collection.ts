@@ -1,4 +1,4 @@
-/** What a VecCollection's conditions and Events say. */
+/** Reasons of a VecCollection's conditions and Events. */
 import { NOTHING_TO_DO, NOT_WATCHED, type Reason } from './reason.ts'
 
 const NOT_READY = { type: 'Ready', status: 'False' } as const

@@ -1,11 +1,11 @@
 /**
- * What `status.error` says of a backup, a restore or a migration that has Failed, by its words. The page
- * of each kind has the same table; `vec-operator explain` finds the row by the words.
+ * The texts of `status.error` of a Failed backup, restore or migration, with their causes and fixes. The page
+ * of each kind has the same table; `vec-operator explain` finds the row by its patterns.
  */
 import type { Resource } from '../crd.ts'
 
 export interface KnownFailure {
-  /** Parts of the text; `...`, and a letter that stands alone for a number, are for what differs. */
+  /** Fixed parts of the text; `...`, and a single letter instead of a number, are variable parts. */
   patterns: readonly string[]
   cause: string
   cure: string
@@ -379,7 +379,7 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownF
   ],
 }
 
-/** How much of a text these words say themselves, in letters; 0 where they are not in it. */
+/** The number of letters of the fixed parts that are in the text; 0 without a match. */
 export function failureMatchScore({ patterns }: KnownFailure, text: string): number {
   const matching = patterns.filter((pattern) =>
     new RegExp(toRegExpSource(pattern), 'su').test(text),

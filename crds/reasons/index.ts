@@ -1,6 +1,6 @@
 /**
- * Every reason of every kind: the one source of `vec-operator explain` and of docs/reasons.md. A test
- * finds the reasons in the code of hooks and jobs and wants each to be here, and none besides.
+ * Every reason of every kind: the single source of `vec-operator explain` and of docs/reasons.md. A test
+ * finds the reasons in the code of hooks and jobs and requires exactly those in this table.
  */
 import { RESOURCES, type Resource } from '../crd.ts'
 import { escapeMarkdown, markdownTable } from '../field-reference.ts'
@@ -52,7 +52,7 @@ function reasonsSection(kind: string, reasons: readonly Reason[]): string[] {
   ]
 }
 
-/** For people: the condition and its status, and the type of the Event. */
+/** Human-readable: the condition and its status, and the type of the Event. */
 export function reasonLocation({ condition, event }: Reason): string {
   const locations = [
     ...(condition === undefined ? [] : [`${condition.type}=${condition.status}`]),

@@ -1,4 +1,4 @@
-/** What a VecMigration's conditions and Events say. */
+/** Reasons of a VecMigration's conditions and Events. */
 import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 export const MIGRATION_REASONS: readonly Reason[] = [
@@ -69,7 +69,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
   }).map(withTargetMessages),
 ]
 
-/** Of the target it is said that it is the target, and its engine is asked too. */
+/** Messages about the target name it as the target; they also cover the response of its engine. */
 function withTargetMessages(reason: Reason): Reason {
   if (reason.reason !== 'ClusterNotReady') return reason
   return {

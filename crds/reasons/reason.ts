@@ -1,27 +1,27 @@
-/** What a reason is to people: where it stands, how its messages read, why it is there, what to do. */
+/** Documentation of a reason: its condition, its messages, their cause and the fix. */
 
 export interface Reason {
   reason: string
-  /** The condition it stands in; absent where only an Event, or else `status.error`, tells of it. */
+  /** The condition with this reason; absent when only an Event, or `status.error`, reports it. */
   condition?: { type: string; status: 'True' | 'False' | 'Unknown' }
-  /** The Event of the same reason that tells of it once. */
+  /** The Event with the same reason, which reports it once. */
   event?: 'Normal' | 'Warning'
-  /** How its messages read; `<...>` stands for what differs from one to the next. */
+  /** Patterns of its messages; `<...>` is a variable part. */
   messages: readonly string[]
   cause: string
   cure: string
 }
 
-/** What to do about that which is as it should be, or goes on by itself. */
+/** The fix of reasons that need none: the state is normal, or the operator continues by itself. */
 export const NOTHING_TO_DO = 'Nothing.'
 
-/** Of a cluster in a namespace where the service has no rights. */
+/** The cluster is in a namespace where the service has no permissions. */
 export const NOT_WATCHED =
   'cluster <namespace>/<name> is in a namespace that this operator does not serve'
 
 /**
- * How much of a text a form says itself, in letters, when the text is a message of that form; else 0.
- * A form that is all placeholders and points would fit every text, and says nothing.
+ * The number of letters in the fixed parts of a pattern if the text matches it, else 0. A pattern of only
+ * placeholders and punctuation would match every text, so it scores 0.
  */
 export function matchScore(template: string, text: string): number {
   const parts = template.split(/<[^<>]+>/)
@@ -37,7 +37,7 @@ export const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
 
 interface DataJobTerms {
   kind: string
-  /** As people say it: `backup`. */
+  /** The kind in lower case, as in messages: `backup`. */
   noun: string
   /** The field of the spec that names the cluster. */
   clusterField: string

@@ -1,4 +1,4 @@
-/** What a VecRestore's conditions and Events say. */
+/** Reasons of a VecRestore's conditions and Events. */
 import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 export const RESTORE_REASONS: readonly Reason[] = [
