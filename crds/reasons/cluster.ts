@@ -31,12 +31,19 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     cure: 'Nothing; `kubectl logs job/<name>` shows what helm does.',
   },
   {
-    reason: 'WaitingForTurn',
+    reason: 'HelmConcurrencyLimit',
     condition: NOT_APPLIED,
-    messages: ['<n> helm Jobs are running', 'waits for <kind> <namespace>/<name>'],
+    messages: ['<n> helm Jobs are running'],
+    cause: 'The number of running helm Jobs has reached the chart value jobs.maxHelm.',
+    cure: 'Nothing; the helm run starts when another helm Job finishes. Raise jobs.maxHelm to run more of them in parallel.',
+  },
+  {
+    reason: 'ClusterBusy',
+    condition: NOT_APPLIED,
+    messages: ['waits for <kind> <namespace>/<name>'],
     cause:
-      'So many helm Jobs run already as the chart value jobs.maxHelm allows, or a backup or a restore works on the cluster, under which no pod may be rolled.',
-    cure: 'Wait for those it names; they end by themselves. To let a helm run pass before a long backup, delete that VecBackup.',
+      'A backup or a restore is running on the cluster; pods must not be restarted while it runs.',
+    cure: 'Wait until the named resource finishes. To run helm before a long backup, delete that VecBackup.',
   },
   {
     reason: 'InvalidSpec',

@@ -18,7 +18,14 @@ export interface Failure extends ConditionReason {
 }
 
 /** Reasons of the condition Applied that mean "in progress", not "failed". */
-const IN_PROGRESS_REASONS = new Set(['HelmRunning', 'HelmStarting', 'WaitingForTurn'])
+const IN_PROGRESS_REASONS = new Set([
+  'HelmRunning',
+  'HelmStarting',
+  'HelmConcurrencyLimit',
+  'ClusterBusy',
+  // Stored by the previous release for the two above. Remove with the next release.
+  'WaitingForTurn',
+])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */
 export function lastFailure(

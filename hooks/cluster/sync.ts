@@ -103,7 +103,7 @@ function start(
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
     return releaseLease(observed, {
-      ...pending('WaitingForTurn', limitMessage(context.settings)),
+      ...pending('HelmConcurrencyLimit', limitMessage(context.settings)),
       resyncAfterSeconds: slotRetrySeconds(cluster),
     })
   }
@@ -111,7 +111,7 @@ function start(
   const leaseClaim = claimLease(observed, run, context)
   if (leaseClaim.state === 'waiting') {
     const notApplied = {
-      reason: 'WaitingForTurn',
+      reason: 'ClusterBusy',
       message: `waits for ${formatHolderName(leaseClaim.holder)}`,
     }
     return {

@@ -1,6 +1,11 @@
 /** How a helm run that failed is told, and for how long. */
 import t from 'tap'
-import { lastFailure, previousFailure, reportsEndOf } from '../../../hooks/cluster/helm-result.ts'
+import {
+  isFailureReason,
+  lastFailure,
+  previousFailure,
+  reportsEndOf,
+} from '../../../hooks/cluster/helm-result.ts'
 import {
   ago,
   cluster,
@@ -84,8 +89,16 @@ t.test('what stood in the way of another generation is not shown for this one', 
   t.equal(previousFailure(reporting('HelmFailed', { generation: 0 })), undefined)
 })
 
-for (const reason of ['HelmRunning', 'HelmStarting', 'WaitingForTurn']) {
-  t.test(`${reason} only means that the work is under way: it is not shown again`, async (t) => {
+for (const reason of [
+  'HelmRunning',
+  'HelmStarting',
+  'HelmConcurrencyLimit',
+  'ClusterBusy',
+  // A status written by the previous release.
+  'WaitingForTurn',
+]) {
+  t.test(`${reason} means that the run is in progress; it is no failure`, async (t) => {
     t.equal(previousFailure(reporting(reason)), undefined)
+    t.equal(isFailureReason(reason), false)
   })
 }

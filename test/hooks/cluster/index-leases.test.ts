@@ -101,7 +101,7 @@ t.test('while a backup works no run starts: it says for whom it waits, and is no
   const decision = sync(withPendingRun({ leases }), context)
   t.equal(createdJob(decision), undefined)
   t.strictSame(condition(decision, 'Applied'), [
-    ...['False', 'WaitingForTurn', 'waits for VecBackup ns/b'],
+    ...['False', 'ClusterBusy', 'waits for VecBackup ns/b'],
   ])
   t.equal(decision.resyncAfterSeconds, 30)
   t.strictSame(waiters(decision.leases?.[0]?.lease), [OWN_HOLDER])
@@ -112,7 +112,7 @@ t.test('while a restore writes no run starts, whoever holds the other Lease', as
   const restore = leaseOf('write', 'VecRestore/ns/r/uid-r', 5)
   const leases = { write: { kind: 'write' as const, lease: restore, jobs: [] }, backup }
   t.strictSame(condition(sync(withPendingRun({ leases }), context), 'Applied')?.slice(1), [
-    ...['WaitingForTurn', 'waits for VecRestore ns/r'],
+    ...['ClusterBusy', 'waits for VecRestore ns/r'],
   ])
 })
 

@@ -98,7 +98,7 @@ t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
   t.equal(createdJob(desired), undefined)
   t.strictSame(condition(desired, 'Applied'), [
     'False',
-    'WaitingForTurn',
+    'HelmConcurrencyLimit',
     '10 helm Jobs are running',
   ])
   const again = (uid: string) => {
