@@ -67,11 +67,11 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
   return [
     invalidEndpoint,
     {
-      reason: 'WaitingForTurn',
+      reason: 'ClusterBusy',
       condition: NOT_COMPLETE,
       messages: ['waits for <kind> <namespace>/<name>'],
-      cause: 'Somebody else works on this cluster, and the two must not meet.',
-      cure: 'Wait for the one it names; it ends by itself.',
+      cause: 'Another resource works on this cluster, and the two must not overlap.',
+      cure: 'Wait until the named resource has finished.',
     },
     {
       reason: 'ClusterNotFound',

@@ -213,7 +213,7 @@ export function blockedBy<Observed extends ObservedDataJob, Status>(
   syncContext: SyncContext<Observed, Status>,
   other: string,
 ): DataJobDecision<Status> {
-  return blocked(syncContext, { reason: 'WaitingForTurn', message: `waits for ${other}` })
+  return blocked(syncContext, { reason: 'ClusterBusy', message: `waits for ${other}` })
 }
 
 /**

@@ -72,11 +72,11 @@ function warned(reason: string, message: string): Desired<Status> {
 
 t.test('a wait is one line when it begins, when its reason changes and when it ends', async (t) => {
   const { logged } = stage()
-  const first = applied('WaitingForTurn', 'waits for VecBackup ns/one')
-  const second = applied('WaitingForTurn', 'waits for VecBackup ns/two')
+  const first = applied('ClusterBusy', 'waits for VecBackup ns/one')
+  const second = applied('ClusterBusy', 'waits for VecBackup ns/two')
   const end = applied('UpToDate', 'generation 1 is applied', 'True')
   const line = (message: string) => ({
-    ...{ level: INFO, ...SYNC, condition: 'Applied', status: 'False', reason: 'WaitingForTurn' },
+    ...{ level: INFO, ...SYNC, condition: 'Applied', status: 'False', reason: 'ClusterBusy' },
     ...{ message, phase: 'Pending', msg: 'waiting' },
   })
   t.strictSame(await logged(() => ({ status: first, children: [] })), [
@@ -93,7 +93,7 @@ t.test('a wait is one line when it begins, when its reason changes and when it e
 
 t.test('a wait that comes back after its end is logged again', async (t) => {
   const { logged } = stage()
-  const waits = applied('WaitingForTurn', 'waits for VecBackup ns/one')
+  const waits = applied('ClusterBusy', 'waits for VecBackup ns/one')
   const end = applied('UpToDate', 'generation 1 is applied', 'True')
   t.equal((await logged(() => ({ status: waits, children: [] }), { status: end })).length, 1)
   await logged(() => ({ status: end, children: [] }), { status: waits })

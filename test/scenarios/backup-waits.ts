@@ -59,7 +59,7 @@ const turns: Scenario = {
     await world.apply(first.of())
     await eventually(world, 'the first uploads', held.begun)
     await world.apply(second.of())
-    const waiting = await untilSaid(world, second.reference, 'WaitingForTurn')
+    const waiting = await untilSaid(world, second.reference, 'ClusterBusy')
     t.equal(said(waiting)?.message, `waits for VecBackup ${namespace}/first`)
     t.equal(backupStatus(waiting).phase, 'Pending')
     t.equal(backupStatus(await world.get(first.reference)).phase, 'InProgress')

@@ -74,7 +74,7 @@ const inTurn: Scenario = {
     const waiting = await world.waitFor(
       other.reference,
       'waiting for its turn',
-      (object) => said(object)?.reason === 'WaitingForTurn',
+      (object) => said(object)?.reason === 'ClusterBusy',
       180,
     )
     t.equal(said(waiting)?.message, `waits for VecRestore ${namespace}/r`)

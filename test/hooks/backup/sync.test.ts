@@ -197,11 +197,7 @@ t.test('who waits for a Lease says for whom', async (t) => {
     ready({ leases: { write: { kind: 'write' }, backup: { kind: 'backup', lease, jobs: [] } } }),
     context,
   )
-  t.strictSame(statusSummary(decision), [
-    'Pending',
-    'WaitingForTurn',
-    'waits for VecBackup ns/other',
-  ])
+  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecBackup ns/other'])
   t.equal(decision.resyncAfterSeconds, 30)
   const [noted] = decision.leases ?? []
   t.equal(noted?.lease.spec?.holderIdentity, 'VecBackup/ns/other/uid-other')
@@ -218,11 +214,11 @@ t.test(
     }
     const held = sync(ready({ leases: { write: { kind: 'write' }, backup: run } }), context)
     t.strictSame(statusSummary(held), [
-      ...['Pending', 'WaitingForTurn', 'waits for the helm run of VecCluster ns/a'],
+      ...['Pending', 'ClusterBusy', 'waits for the helm run of VecCluster ns/a'],
     ])
     const first = sync(ready({ helmJobs: ['helm Job cluster-upgrade-1'] }), context)
     t.strictSame(statusSummary(first), [
-      ...['Pending', 'WaitingForTurn', 'waits for helm Job cluster-upgrade-1'],
+      ...['Pending', 'ClusterBusy', 'waits for helm Job cluster-upgrade-1'],
     ])
     t.equal(createdJob(first), undefined)
   },
@@ -242,11 +238,7 @@ t.test(
       }),
       context,
     )
-    t.strictSame(statusSummary(decision), [
-      'Pending',
-      'WaitingForTurn',
-      'waits for VecRestore far/r',
-    ])
+    t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecRestore far/r'])
     t.strictSame(decision.leases, [{ action: 'drop', lease: own }])
   },
 )

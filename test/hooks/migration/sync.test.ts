@@ -207,11 +207,7 @@ t.test('while a restore writes to source or target no migration starts', async (
   const free: ObservedLease = { kind: 'write' }
   for (const writers of [[held], [free, held]]) {
     const decision = sync(ready({ writers }), context)
-    t.strictSame(statusSummary(decision), [
-      'Pending',
-      'WaitingForTurn',
-      'waits for VecRestore ns/r',
-    ])
+    t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecRestore ns/r'])
     t.equal(createdJob(decision), undefined)
     t.equal(decision.children.length, migrationRbac(migration()).length)
   }

@@ -186,21 +186,13 @@ t.test('a restore has both Leases or none, and says for whom it waits', async (t
     }),
     context,
   )
-  t.strictSame(statusSummary(decision), [
-    'Pending',
-    'WaitingForTurn',
-    'waits for VecBackup ns/other',
-  ])
+  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecBackup ns/other'])
   t.match(decision.leases, [{ action: 'drop', lease: { metadata: { name: 'vec-a-write' } } }])
 })
 
 t.test('who works on the target without a Lease is waited for, and both go back', async (t) => {
   const decision = sync(ready({ conflictingWork: ['VecMigration ns/m'] }), context)
-  t.strictSame(statusSummary(decision), [
-    'Pending',
-    'WaitingForTurn',
-    'waits for VecMigration ns/m',
-  ])
+  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecMigration ns/m'])
   t.match(decision.leases, [{ action: 'drop' }, { action: 'drop' }])
 })
 
