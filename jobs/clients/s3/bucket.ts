@@ -302,7 +302,7 @@ export class Bucket {
   }
 }
 
-/** Throws `StorageError` on more bytes than that: asking again would change nothing. */
+/** Throws `StorageError` if the body is longer: a retry would return the same. */
 async function readText(body: Readable, maxBytes: number): Promise<string> {
   return (await readBytes(body, maxBytes)).toString()
 }
@@ -318,7 +318,9 @@ async function readBytes(body: Readable, maxBytes: number): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** Somebody wrote that key before, or at the same moment. Stores have other conflicts besides. */
+/**
+ * The key was written earlier or at the same time. Stores report other kinds of conflicts as well.
+ */
 function alreadyExists({ status, reason = '' }: StorageError): boolean {
   return status === 412 || WRITE_CONFLICTS.has(reason)
 }
@@ -353,7 +355,7 @@ interface HttpMessage {
   headers: Record<string, string>
 }
 
-/** Stores that do not know the SDK's checksum ask for this one with a deletion. */
+/** Stores that do not support the SDK's checksum require this one for a deletion. */
 function withMd5<Args extends { request: unknown }, Result>(next: (args: Args) => Promise<Result>) {
   return (args: Args): Promise<Result> => {
     const { body, headers } = args.request as HttpMessage
