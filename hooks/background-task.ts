@@ -48,7 +48,7 @@ interface TaskEntry<T> {
 }
 
 interface RunningTask {
-  settled: Promise<void>
+  completion: Promise<void>
   abort: AbortController
 }
 
@@ -81,8 +81,8 @@ export class BackgroundTasks<T> {
     const entry = this.#getOrCreate(uid)
     const shouldStart = isDue && entry.running === undefined && this.#isDue(entry, now.getTime())
     if (shouldStart) {
-      const { settled } = (entry.running = startTask(entry, now, task))
-      await this.#waitInline(engine, settled)
+      const { completion } = (entry.running = startTask(entry, now, task))
+      await this.#waitInline(engine, completion)
     }
     return currentResult(entry)
   }
@@ -96,19 +96,19 @@ export class BackgroundTasks<T> {
   async abort(uid: string): Promise<void> {
     const running = this.#entries.get(uid)?.running
     running?.abort.abort()
-    await running?.settled
+    await running?.completion
     this.#entries.delete(uid)
     this.#slowEngines.delete(uid)
   }
 
   /** Waits at most one second, and not at all for a slow engine. */
-  async #waitInline(engine: string, settled: Promise<void>): Promise<void> {
+  async #waitInline(engine: string, completion: Promise<void>): Promise<void> {
     const started = performance.now()
-    void settled.then(() =>
+    void completion.then(() =>
       this.#recordSpeed(engine, performance.now() - started >= this.#inlineMs),
     )
     if (this.#slowEngines.has(engine)) return
-    if (!(await settlesWithin(settled, this.#inlineMs))) this.#recordSpeed(engine, true)
+    if (!(await settlesWithin(completion, this.#inlineMs))) this.#recordSpeed(engine, true)
   }
 
   #recordSpeed(engine: string, isSlow: boolean): void {
@@ -145,7 +145,7 @@ function startTask<T>(
 ): RunningTask {
   const abort = new AbortController()
   entry.polls = 0
-  const settled = task(abort.signal)
+  const completion = task(abort.signal)
     .then(
       (value) => {
         entry.latest = { value, at: now.getTime() }
@@ -161,7 +161,7 @@ function startTask<T>(
     .finally(() => {
       entry.running = undefined
     })
-  return { settled, abort }
+  return { completion, abort }
 }
 
 function currentResult<T>(entry: TaskEntry<T>): TaskResult<T> {
@@ -180,9 +180,9 @@ async function settlesWithin(promise: Promise<void>, milliseconds: number): Prom
   const limit = new Promise<false>((resolve) => {
     timer = setTimeout(resolve, milliseconds, false)
   })
-  const isSettled = await Promise.race([promise.then(() => true), limit])
+  const hasCompleted = await Promise.race([promise.then(() => true), limit])
   clearTimeout(timer)
-  return isSettled
+  return hasCompleted
 }
 
 const EXPECTED_ERRORS = [NotReady, Rejected, EngineError, StorageError, KubernetesError, HelmError]
