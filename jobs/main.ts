@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The companion CLI: `<kind> <verb> <namespace>/<name>` runs jobs/<kind>/<verb>.ts with the plan from
- * the environment. It turns every way a command can end into an exit code, once the report is made.
- * Anything else is for people: jobs/kubectl/cli.ts.
+ * Entry point of the Jobs: `<kind> <verb> <namespace>/<name>` runs jobs/<kind>/<verb>.ts with the plan from
+ * the environment, waits for the final report and maps every outcome to an exit code. Other arguments are
+ * commands of the CLI for users: jobs/kubectl/cli.ts.
  */
 import { setFlagsFromString } from 'node:v8'
 import type { Static, TSchema } from '@sinclair/typebox'
@@ -39,25 +39,25 @@ export interface Environment {
   arguments: string[]
   env: NodeJS.ProcessEnv
   log: Logger
-  /** Where a terminal watches. */
+  /** Set when the output is a terminal. */
   progressBar?: ProgressBar | undefined
   time: Clock
   /** Aborts on SIGTERM. */
   signal: AbortSignal
-  /** Memory of this process; default: that of its container. */
+  /** Memory of this process; default: the limit of its container. */
   memoryBytes?: number | undefined
-  /** Standard output and standard error, for people. */
+  /** Standard output and standard error of the CLI. */
   print?: (text: string) => unknown
   printError?: (text: string) => unknown
 }
 
-/** A command: its plan, and what to do with it. */
+/** A command: its plan and its implementation. */
 interface Command {
   verb: string
   run(text: string, reference: string, environment: Environment): Promise<RunResult>
 }
 
-/** Each loads its own modules, and no other's: a Job is to start at once. */
+/** Each command loads only its own modules, so that a Job starts quickly. */
 const COMMANDS: Record<string, Command> = {
   'cluster upgrade': command(
     'upgrade',
@@ -78,7 +78,7 @@ const COMMANDS: Record<string, Command> = {
   ),
 }
 
-/** Runs one command and answers with its exit code. */
+/** Runs one command and returns its exit code. */
 export async function main(environment: Environment): Promise<number> {
   const { env, log, signal } = environment
   const [kind = '', verb = '', reference = ''] = environment.arguments
@@ -93,7 +93,7 @@ export async function main(environment: Environment): Promise<number> {
       log.warn({ reason: error.message }, 'nothing is left to do')
       return EXIT.failed
     }
-    // SIGTERM: the clean-up is done, and the Job controller may start another pod.
+    // SIGTERM: the clean-up is done; the Job controller may start another pod.
     if (signal.aborted) log.warn('ended by a signal')
     else log.error({ err: error }, 'crashed')
     return EXIT.crash
@@ -101,16 +101,16 @@ export async function main(environment: Environment): Promise<number> {
 }
 
 /**
- * By how many percent the heap grows between two full collections. By itself V8 takes a third in a pod
- * with a limit, which the buffers of a stream fill thirty times in a GiB (a quarter of all CPU), and
- * three times as much in one without, so that memory grows with what is streamed.
+ * Heap growth between two full garbage collections, in percent. V8's default is a third in a pod with a
+ * limit, which the buffers of a stream fill thirty times per GiB (a quarter of all CPU), and three times as
+ * much in a pod without a limit, so that memory would grow with the streamed bytes.
  */
 const HEAP_GROWTH_PERCENT = 50
 
-/** The kubelet brings a Secret that was changed to its pods within about a minute. */
+/** The kubelet updates a changed Secret in its pods within about a minute. */
 const ROTATION_MS = 90_000
 
-/** Loaded only then: a Job has no use for it. */
+/** Loaded on demand: a Job does not need it. */
 async function runUserCommand(environment: Environment): Promise<number> {
   const { runCli: serve } = await import('./kubectl/cli.ts')
   const { print = writerFor(process.stdout), printError = writerFor(process.stderr) } = environment
@@ -150,13 +150,13 @@ function command<Schema extends TSchema>(
   }
 }
 
-/** A command that learns from its own reports that it must stop has no need to learn it here. */
+/** Not needed by a command that learns from its own reports that it must stop. */
 async function withHeartbeat<Result>(
   reporter: Reporter,
   action: () => Promise<Result>,
 ): Promise<Result> {
   const timer = setInterval(() => void reporter.heartbeat().catch(() => undefined), HEARTBEAT_MS)
-  // It keeps no process alive that has nothing else to do.
+  // The timer does not keep an otherwise idle process alive.
   timer.unref()
   try {
     return await action()
@@ -179,7 +179,7 @@ function createDependencies(
     helm: new Helm(log, { env }),
     ...engineFactories(kubernetes, { env, log, time, signal }),
     openBucket: async (bucketTarget, onWaiting) => {
-      // Only what touches a bucket pays for the SDK: 0.2 s, and 30 MB of memory.
+      // Only commands that use a bucket load the SDK: it costs 0.2 s and 30 MB of memory.
       const [{ Bucket }, { mountedBucketCredentials }] = await Promise.all([
         import('./clients/s3/bucket.ts'),
         import('./clients/s3/credentials.ts'),
@@ -198,7 +198,7 @@ function createDependencies(
   }
 }
 
-/** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy goes around. */
+/** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy uses the proxy of the API server instead. */
 function engineFactories(
   kubernetes: Kubernetes,
   { env, log, time, signal }: Pick<Environment, 'env' | 'log' | 'time' | 'signal'>,
@@ -235,7 +235,7 @@ function engineFactories(
   }
 }
 
-/** A Job's log is for machines too; what people start is read by people. */
+/** A Job logs for machines and users; commands of the CLI log for users only. */
 function isJobCommand([kind, verb]: string[]): boolean {
   return COMMANDS[`${kind ?? ''} ${verb ?? ''}`] !== undefined
 }
@@ -257,6 +257,6 @@ if (import.meta.main) {
     time: systemClock,
     signal: controller.signal,
   })
-  // Idle connections would keep the process for seconds; the log has been written.
+  // Idle connections would keep the process alive for seconds; the log is already written.
   process.exit(code)
 }

@@ -1,6 +1,6 @@
 /**
- * `backup now <schedule>`: a VecBackup of what a schedule backs up, made at once, as
- * `kubectl create job --from=cronjob` makes a Job. The schedule neither waits for it nor deletes it.
+ * `backup now <schedule>`: creates a VecBackup from a schedule at once, as `kubectl create job --from=cronjob`
+ * creates a Job. The schedule neither waits for it nor deletes it.
  */
 import { stringify } from 'yaml'
 import { scheduledBackupSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
@@ -39,7 +39,7 @@ export const backupNow: CliCommand = {
   run: createBackup,
 }
 
-/** Names of objects that end up in a label have room for no more. */
+/** Maximum length of a name that is also a label value. */
 const MAX_NAME_LENGTH = 63
 
 async function createBackup(call: Invocation): Promise<number> {
@@ -68,8 +68,8 @@ async function createBackup(call: Invocation): Promise<number> {
 }
 
 /**
- * A name that no schedule gives: those end in the digits of their slot. It sorts with the names of its
- * schedule, whose name is cut where it is long.
+ * A name that no schedule generates: generated names end in the digits of their slot. It sorts with the names
+ * of its schedule; a long schedule name is truncated.
  */
 export function manualBackupName(schedule: string, time: Date): string {
   const digits = time.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')

@@ -1,6 +1,6 @@
 /**
- * `backup verify s3://bucket/prefix/name`: proves a backup from the bucket alone. The manifest is read
- * and checked, every object of it is read to its last byte, and its size and SHA-256 are compared.
+ * `backup verify s3://bucket/prefix/name`: verifies a backup from the bucket alone. It reads and checks the
+ * manifest, reads every object of it completely and compares its size and SHA-256.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -58,7 +58,7 @@ export const backupVerify: CliCommand = {
 }
 
 const READ_ATTEMPTS = 3
-/** Names in a message. */
+/** Maximum number of names in a message. */
 const MAX_LISTED = 10
 
 async function verify(call: Invocation): Promise<number> {
@@ -87,11 +87,11 @@ interface VerifyOptions {
   log: Logger
   signal: AbortSignal
   sizesOnly: boolean
-  /** Names of the collections to check; undefined: all that the backup was to hold. */
+  /** Names of the collections to check; undefined: all collections that the backup should contain. */
   selected: ReadonlySet<string> | undefined
 }
 
-/** Logs a line for each object and a last one for all; answers with the exit code. */
+/** Logs a line for each object and a summary; returns the exit code. */
 async function verifyFolder(
   bucket: Bucket,
   folder: string,
@@ -161,9 +161,9 @@ function allSnapshots({ collections }: SourceManifest): SourceSnapshot[] {
 }
 
 interface ReadManifest {
-  /** With the chosen collections only. */
+  /** The manifest, with only the selected collections. */
   manifest: SourceManifest
-  /** Chosen collections that it does not hold. */
+  /** Selected collections that are not in the manifest. */
   missing: string[]
 }
 
@@ -196,7 +196,7 @@ async function readManifest(
   return selectCollections(manifest, owner, options)
 }
 
-/** Of another program: nothing in the bucket says what it was to hold. */
+/** A manifest of another program: the bucket has no record of the collections it should contain. */
 async function readForeignManifest(
   value: unknown,
   bucket: Bucket,
@@ -225,7 +225,7 @@ async function readForeignManifest(
   }
 }
 
-/** Refuses names that neither the manifest nor the list of what was to be backed up has. */
+/** Rejects names that are neither in the manifest nor in the list of collections to back up. */
 function selectCollections(
   manifest: SourceManifest,
   { collections }: Owner,
@@ -268,7 +268,7 @@ function logEmptyNodes({ name, snapshots }: SourceNodeCollection, log: Logger): 
   log.info({ collection: name, nodes }, 'nodes that held no shard of this collection')
 }
 
-/** Undefined when the object is as the manifest says. */
+/** Undefined when the object matches the manifest. */
 async function verifyObject(
   bucket: Bucket,
   folder: string,
@@ -277,7 +277,7 @@ async function verifyObject(
 ): Promise<string | undefined> {
   const { key, sizeBytes, sha256 } = snapshot
   if (!key.startsWith(folder)) return `${key} is not in the folder of this backup`
-  // Of a stream the engine tells none.
+  // The engine reports no checksum for a stream.
   const checksum = 'checksum' in snapshot ? snapshot.checksum : undefined
   const isDifferent = checksum !== undefined && checksum.toLowerCase() !== sha256
   if (isDifferent && sha256 !== undefined) {
@@ -288,7 +288,7 @@ async function verifyObject(
   if (size !== sizeBytes) return `${key} has ${size} bytes, not ${sizeBytes}`
   if (options.sizesOnly) return undefined
   const actualSha256 = await hashObject(bucket, key, options)
-  // Without a checksum it was read to its end, and no more can be said.
+  // Without a checksum, reading the object to its end is the only check.
   return sha256 === undefined || actualSha256 === sha256
     ? undefined
     : `${key} has the SHA-256 ${actualSha256}, not ${sha256}`
@@ -356,7 +356,7 @@ async function openBucket(target: string, call: Invocation) {
   return { bucket, folder: `${parts.join('/')}/` }
 }
 
-/** Before the store is asked: it would not say which variable is meant. */
+/** Checked before the first request: the store would not name the missing variable. */
 function requireCredentials(env: NodeJS.ProcessEnv): void {
   for (const name of ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY']) {
     if ([`CLOUD_${name}`, `AWS_${name}`].every((variable) => (env[variable] ?? '') === '')) {

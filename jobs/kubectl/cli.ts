@@ -1,6 +1,6 @@
 /**
- * The commands for people: finds the one that is meant, reads its flags, and turns every way it can
- * end into an exit code and, where something is wrong, a line on standard error.
+ * The CLI for users: finds the command, parses its flags and maps every outcome to an exit code and, on
+ * failure, a line on standard error.
  */
 import { parseArgs } from 'node:util'
 import type { Logger } from 'pino'
@@ -34,7 +34,7 @@ export interface CliEnvironment {
   complain: (text: string) => unknown
 }
 
-/** Runs a command and answers with its exit code; a defect is thrown. */
+/** Runs a command and returns its exit code; throws on a bug. */
 export async function runCli(environment: CliEnvironment): Promise<number> {
   const { arguments: args, print, complain } = environment
   const command = findCommand(args)
@@ -63,7 +63,7 @@ export function findCommand(args: readonly string[]): CliCommand | undefined {
   )
 }
 
-/** No command: help, asked for or not. */
+/** No command: prints the help, requested or not. */
 function runWithoutCommand({ arguments: args, print, complain }: CliEnvironment): number {
   const [first = '', ...rest] = args
   if (first === '--version') {
@@ -133,7 +133,7 @@ async function connectCluster(call: Omit<Invocation, 'connect'>) {
   }
 }
 
-/** What a person can mend; anything else is a defect. */
+/** Errors that the user can fix; any other error is a bug. */
 function isUserError(error: unknown): boolean {
   const errorTypes = [CliError, EngineError, KubernetesError, Rejected, StorageError]
   return errorTypes.some((errorType) => error instanceof errorType)

@@ -1,4 +1,4 @@
-/** What a command for people is, and how it may end. */
+/** The shape of a CLI command, its exit codes, and the connection to a Kubernetes cluster. */
 import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Logger } from 'pino'
 import type { Connection } from '../../crds/contract/connection.ts'
@@ -11,17 +11,17 @@ import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import type { Clock } from '../clock.ts'
 
-/** Exit codes of people's commands. */
+/** Exit codes of the CLI. */
 export const EXIT_CODES = {
-  /** What was asked for is done, and nothing is wrong. */
+  /** The command is done, and no problem was found. */
   success: 0,
-  /** Something is not as it should be: a check failed, a thing is not there, a call was refused. */
+  /** A check failed, a resource is missing, or a call was refused. */
   failure: 1,
   /** The command was not understood. */
   usage: 2,
 } as const
 
-/** A flag, and what its help says. */
+/** A flag and its help. */
 export interface Flag extends ParseArgsOptionDescriptor {
   /** Name of its value in the help; absent for a switch. */
   value?: string
@@ -33,10 +33,10 @@ export interface CliCommand {
   name: string
   /** What follows the name, for the help: `<in angles>` is required, `[in brackets]` may be left out. */
   operands: string
-  /** So many operands it takes. */
+  /** Accepted number of operands. */
   operandCount: { min: number; max: number }
   summary: string
-  /** More for its help, a paragraph each. */
+  /** Additional paragraphs of its help. */
   details?: readonly string[]
   flags: Readonly<Record<string, Flag>>
   run(call: Invocation): Promise<number>
@@ -47,22 +47,22 @@ export interface Invocation {
   operands: string[]
   flags: Readonly<Record<string, string | boolean | undefined>>
   env: NodeJS.ProcessEnv
-  /** To standard output: what was asked for. */
+  /** Writes the result to standard output. */
   print: (text: string) => unknown
   log: Logger
   time: Clock
   signal: AbortSignal
-  /** The cluster the caller's kubeconfig names; asked for only by commands that need one. */
+  /** Connects to the cluster of the caller's kubeconfig; only commands that need one call it. */
   connect(): Promise<ClusterAccess>
 }
 
 export interface ClusterAccess {
   kubernetes: Kubernetes
-  /** Of --namespace, else of the kubeconfig's context, else `default`. */
+  /** The value of --namespace, else the namespace of the kubeconfig's context, else `default`. */
   namespace: string
 }
 
-/** Told to people as it is, without a stack: they can mend it. */
+/** Printed to the user without a stack: the user can fix the cause. */
 export class CliError extends Error {
   readonly exitCode: number
 
@@ -72,7 +72,7 @@ export class CliError extends Error {
   }
 }
 
-/** A flag's value as text; undefined where it was not given. */
+/** A flag's value as text; undefined if the flag is not set. */
 export function stringFlag({ flags }: Pick<Invocation, 'flags'>, name: string): string | undefined {
   const value = flags[name]
   return typeof value === 'string' ? value : undefined
@@ -82,7 +82,7 @@ export function booleanFlag({ flags }: Pick<Invocation, 'flags'>, name: string):
   return flags[name] === true
 }
 
-/** How a cluster is reached; every command that needs one has these. */
+/** Connection flags of every command that needs a Kubernetes cluster. */
 export const CLUSTER_FLAGS = {
   kubeconfig: {
     type: 'string',
@@ -130,7 +130,7 @@ export async function openBucketClient(
   target: Omit<S3Target, 'prefix'>,
   { log, time }: Pick<Invocation, 'log' | 'time'>,
 ): Promise<Bucket> {
-  // Only what touches a bucket pays for the SDK.
+  // Only commands that use a bucket load the SDK.
   const [{ Bucket }, { parseCredentials: credentialsFrom }] = await Promise.all([
     import('../clients/s3/bucket.ts'),
     import('../clients/s3/credentials.ts'),

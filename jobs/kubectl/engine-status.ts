@@ -1,4 +1,4 @@
-/** What the engine of a cluster shows of itself: its nodes, and where the copies of the shards are. */
+/** The live state of a cluster's engine: its nodes, and the placement of the shard replicas. */
 import { Type } from '@sinclair/typebox'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
@@ -17,7 +17,7 @@ export interface NodeStatus {
   peer?: number
   isLeader?: boolean
   consensus?: string
-  /** Why it could not be asked. */
+  /** Why the node did not respond. */
   error?: string
 }
 
@@ -25,18 +25,18 @@ export interface ShardReplicas {
   collection: string
   shard: number
   key?: string | number
-  /** State of each copy, by the peer that holds it. */
+  /** State of each replica, by its peer. */
   copies: Record<string, string>
 }
 
 export interface EngineStatus {
   nodes: NodeStatus[]
   shards: ShardReplicas[]
-  /** What is not shown, and why. */
+  /** Omissions, with their reasons. */
   notes: string[]
 }
 
-/** A person waits: a pod that does not answer is shown as such. */
+/** Short, because a user waits: a pod that does not respond is shown as unreachable. */
 const CALL_TIMEOUT_MS = 5_000
 const MAX_LISTED_COLLECTIONS = 20
 
@@ -146,7 +146,7 @@ async function readShards(
   }
 }
 
-/** One node knows its own copies and those of the others. */
+/** One node knows its own replicas and those of the other nodes. */
 function shardReplicas(collection: string, placement: CollectionClusterInfo): ShardReplicas[] {
   const { local_shards, remote_shards, peer_id } = placement
   const shards = new Map<number, ShardReplicas>()

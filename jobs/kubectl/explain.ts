@@ -19,7 +19,7 @@ interface ExplainedReason extends Reason {
   kind: string
 }
 
-/** Of a word, the reasons of that name; of a text, those whose messages it is most like. */
+/** For a single word, the reasons with that name; for a text, the reasons whose messages match it best. */
 export function findReasons(text: string): ExplainedReason[] {
   const all = Object.entries(REASONS).flatMap(([kind, reasons]) =>
     reasons.map((reason) => ({ kind, ...reason })),
@@ -28,7 +28,7 @@ export function findReasons(text: string): ExplainedReason[] {
     ({ reason }) => reason.toLowerCase() === text.trim().toLowerCase(),
   )
   if (exactMatches.length > 0) return exactMatches
-  // As `kubectl describe` has it, the reason may stand before the message.
+  // As in `kubectl describe`, the reason may precede the message.
   const texts = [text, text.replace(/^\S+\s+/, '')]
   const score = ({ messages }: Reason) =>
     Math.max(
@@ -36,13 +36,13 @@ export function findReasons(text: string): ExplainedReason[] {
     )
   const best = Math.max(...all.map(score))
   const matches = best === 0 ? [] : all.filter((entry) => score(entry) === best)
-  // An error is part of a message of its own kind; the forms of other kinds are like any error.
+  // An error is part of a message of its own kind; the patterns of other kinds match any error.
   const failures = matchingFailures(text)
   const kinds = new Set(failures.map(({ kind }) => kind))
   return [...matches.filter(({ kind }) => failures.length === 0 || kinds.has(kind)), ...failures]
 }
 
-/** What the error of something that has Failed means, by the words of each kind that say most of it. */
+/** The explanations of an error of a Failed resource: the best match of each kind. */
 function matchingFailures(text: string): ExplainedReason[] {
   return Object.entries(FAILURES).flatMap(([kind, failures]) => {
     const best = Math.max(...failures.map((entry) => failureMatchScore(entry, text)))
@@ -58,7 +58,7 @@ export interface Fix {
   cure: string
 }
 
-/** Of the conditions with which there is something to do, and of the error. */
+/** Fixes for the error and for the conditions that require an action. */
 export function fixesFor(
   kind: keyof typeof REASONS,
   { conditions = [], error = '' }: { conditions?: readonly Condition[]; error?: string } = {},
@@ -73,7 +73,7 @@ export function fixesFor(
   return [...conditionFixes, ...errorFixes.map(({ reason, cure }) => ({ reason, cure }))]
 }
 
-/** With this word begins what to do about that which goes on by itself. */
+/** First word of a fix that requires no action. */
 const NO_ACTION = 'Nothing'
 
 function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
@@ -87,7 +87,7 @@ function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
   return reasons.length === 0 ? EXIT_CODES.failure : EXIT_CODES.success
 }
 
-/** What several kinds say in the same words is said once. */
+/** Merges entries that are identical for several kinds. */
 function groupIdentical(reasons: ExplainedReason[]): ExplainedReason[] {
   const groups = new Map<string, ExplainedReason>()
   for (const entry of reasons) {

@@ -1,4 +1,4 @@
-/** How a command is called: the help of all commands and of one, made from their table. */
+/** The help of all commands and of one, and shell completion, generated from the table of commands. */
 import { RESOURCES } from '../../crds/crd.ts'
 import { CliError, EXIT_CODES, type CliCommand, type Flag } from './command.ts'
 import { formatColumns } from './table.ts'
@@ -72,7 +72,7 @@ export function completionCommand(commands: readonly CliCommand[]): CliCommand {
       if (shell !== 'bash' && shell !== 'zsh') {
         throw new CliError(`completion: ${shell} is neither bash nor zsh`, EXIT_CODES.usage)
       }
-      // zsh reads what bash reads, once it is told to.
+      // zsh reads bash completions after bashcompinit.
       if (shell === 'zsh') print('autoload -U +X bashcompinit && bashcompinit\n')
       print(completionScript([...commands, completion]))
       return EXIT_CODES.success
@@ -81,7 +81,7 @@ export function completionCommand(commands: readonly CliCommand[]): CliCommand {
   return completion
 }
 
-/** Words that may follow, by what stands there already. */
+/** Completions for the words typed so far. */
 function completionScript(commands: readonly CliCommand[]): string {
   const firstWords = [...new Set(commands.map(({ name }) => name.split(' ')[0] ?? ''))]
   const groups = new Map<string, string[]>()
@@ -100,7 +100,7 @@ function completionScript(commands: readonly CliCommand[]): string {
     `  case "$typed" in`,
     `    '') words='${firstWords.join(' ')} --help --version' ;;`,
     ...cases.map(([typed, words]) => `    '${typed}') words='${words.join(' ')}' ;;`),
-    // Past an operand or a flag, what is left are the flags.
+    // After an operand or a flag, only flags remain.
     ...commands.map(
       ({ name, flags }) => `    '${name} '*) words='${longFlags(flags).join(' ')}' ;;`,
     ),

@@ -1,4 +1,4 @@
-/** One of the seven kinds as people name it and look at it: whatever its state, its words come out. */
+/** Reads and summarizes a resource of any of the seven kinds, in any state. */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { AnyObject } from '../../crds/kubernetes.ts'
@@ -11,7 +11,7 @@ import { CliError, EXIT_CODES } from './command.ts'
 
 const ClusterRef = Type.Object({ name: Type.String(), namespace: Type.Optional(Type.String()) })
 
-/** As much of any of them as is shown. */
+/** The fields of a resource that the CLI shows. */
 export const StatusObject = Type.Object({
   ...AnyObject.properties,
   spec: Type.Object({
@@ -32,7 +32,7 @@ export const StatusObject = Type.Object({
 })
 export type StatusObject = Static<typeof StatusObject>
 
-/** What one line says of a resource. */
+/** One line of the resource list. */
 export interface Summary {
   kind: string
   namespace: string
@@ -42,7 +42,7 @@ export interface Summary {
   message: string
 }
 
-/** By kind, plural, singular or short name, in whatever case. */
+/** Accepts kind, plural, singular or short name, case-insensitive. */
 export function parseKind(input: string): Resource {
   const normalized = input.toLowerCase()
   const match = RESOURCES.find(({ kind, plural, singular, shortName }) =>
@@ -53,7 +53,7 @@ export function parseKind(input: string): Resource {
   throw new CliError(`${input} is none of ${kindNames.join(', ')}`, EXIT_CODES.usage)
 }
 
-/** All of a kind; none where the kind is not installed. */
+/** All resources of a kind; empty when the kind is not installed. */
 export async function listResources(
   kubernetes: Kubernetes,
   { plural }: Resource,
@@ -84,7 +84,7 @@ export function clusterName({
   return ref && { namespace: ref.namespace ?? namespace, name: ref.name }
 }
 
-/** As a table shows it. */
+/** Placeholder in tables. */
 export const NO_PHASE = '-'
 
 export function summarize({ kind, metadata, status }: Omit<StatusObject, 'spec'>): Summary {
@@ -100,7 +100,7 @@ export function summarize({ kind, metadata, status }: Omit<StatusObject, 'spec'>
   }
 }
 
-/** What has Failed says why, as its Event does: how much was done is not what is asked for. */
+/** A Failed resource shows its error, as its Event does, instead of its progress. */
 function statusMessage({
   phase,
   error = '',
@@ -111,10 +111,10 @@ function statusMessage({
   return [message, error].filter((text) => text !== '').join(': ')
 }
 
-/** Progressing is True while things go well: it tells of no trouble. */
+/** Without Progressing: it is True in normal operation and indicates no problem. */
 const CONDITION_ORDER = ['Purged', 'Applied', 'Complete', 'Ready', 'Consensus', 'Replicated']
 
-/** The condition that says why it is not as it should be; else the one that says how it is. */
+/** The first condition that is not True; otherwise the condition that summarizes the state. */
 function mainCondition(conditions: Condition[]): Condition | undefined {
   const ordered = CONDITION_ORDER.flatMap((type) =>
     conditions.filter((condition) => condition.type === type),
@@ -123,24 +123,24 @@ function mainCondition(conditions: Condition[]): Condition | undefined {
   return ordered.find(({ status }) => status !== 'True') ?? summaryCondition ?? conditions[0]
 }
 
-/** What stands in a status in so many words: addresses, times, sizes, the error. */
+/** The scalar fields of a status: URLs, times, sizes, the error. */
 export function statusDetails({ status }: Pick<StatusObject, 'status'>): Record<string, string> {
   return Object.fromEntries(
     scalarFields(status ?? {}).filter(([name]) => !OMITTED_FIELDS.has(name)),
   )
 }
 
-/** Said elsewhere in the picture, or of no use to people. */
+/** Fields that are shown elsewhere in the report, or that are internal. */
 const OMITTED_FIELDS = new Set(['phase', 'observedGeneration', 'appliedGeneration', 'appliedRun'])
 
-/** One of several things a resource works through: a collection of a backup, a backup of a schedule. */
+/** One item of a list in a status: a collection of a backup, a backup of a schedule. */
 export interface StatusItem {
   name: string
   status: string
   says: string
 }
 
-/** The lists of a status whose items have a name and say how far they are. */
+/** The lists of a status whose items have a name and a status. */
 export function statusItems({ status }: Pick<StatusObject, 'status'>): StatusItem[] {
   return Object.values(status ?? {}).flatMap((value) =>
     (Value.Check(StatusItems, value) ? value : []).map(({ name, status: state, ...rest }) => ({
@@ -160,7 +160,7 @@ const StatusItems = Type.Array(
   ),
 )
 
-/** The fields that are a word or a number. */
+/** The fields that are a string or a number. */
 function scalarFields(fields: Record<string, unknown>): [name: string, word: string][] {
   return Object.entries(fields).flatMap(([name, value]) =>
     typeof value === 'string' || typeof value === 'number' ? [[name, String(value)]] : [],

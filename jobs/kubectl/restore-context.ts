@@ -1,4 +1,4 @@
-/** What a VecRestore names, read with the rights of the caller: target, backup, bucket, credentials. */
+/** Reads the inputs of a VecRestore with the permissions of the caller: target, backup, bucket, credentials. */
 import { readFile } from 'node:fs/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -32,10 +32,10 @@ import {
   type Invocation,
 } from './command.ts'
 
-/** A person does not wait for a node that is restarted. */
+/** Short: a user does not wait for a restarting node. */
 const NO_RETRY_MS = 0
 
-/** As it would be stored: with its defaults, in the namespace that was meant. */
+/** The restore as it would be stored: with its defaults, in the selected namespace. */
 export async function readRestore(
   call: Invocation,
   { kubernetes, namespace }: ClusterAccess,
@@ -67,7 +67,7 @@ export async function readRestore(
   return { ...manifest, metadata: { namespace, ...manifest.metadata, ...placeholderMetadata } }
 }
 
-/** What a person writes; the API server gives it the rest. */
+/** The manifest that a user writes; the API server adds the other fields. */
 const RestoreManifest = Type.Object({
   apiVersion: Type.Literal(API_VERSION),
   kind: Type.Literal(VecRestore.kind),
@@ -75,7 +75,7 @@ const RestoreManifest = Type.Object({
   spec: VecRestore.spec,
 })
 
-/** All it takes to look, as the Job would have it. */
+/** Everything the checks need, as in the Job. */
 export async function openInspection(
   restore: VecRestore,
   call: Invocation,
@@ -99,7 +99,7 @@ export async function openInspection(
   return { bucket, work: context, readSource }
 }
 
-/** The plan its Job would get. */
+/** The plan that its Job would receive. */
 async function buildPlan(restore: VecRestore, kubernetes: Kubernetes): Promise<RestorePlan> {
   const { namespace, name, uid } = restore.metadata
   const [cluster, backup] = await Promise.all([

@@ -1,6 +1,6 @@
 /**
- * `restore plan`: all that a restore looks at before it touches anything, looked at by a person. The
- * same checks as those of the Job, in the same order, with the rights of the caller.
+ * `restore plan`: previews a restore. It runs the checks that a restore runs before its first change, in the
+ * order of the Job, with the permissions of the caller.
  */
 import { EngineError, Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { restoreTarget, type VecRestore } from '../../crds/restore.ts'
@@ -56,12 +56,12 @@ export const restorePlan: CliCommand = {
   run: previewRestore,
 }
 
-/** What would become of one collection. */
+/** Preview of one collection. */
 interface CollectionPreview {
   collection: string
   becomes: string
   bytes: number
-  /** Absent where it does not fit. */
+  /** Absent when the collection cannot be restored. */
   does?: 'is made' | 'replaces what is there'
   problem?: string
 }
@@ -119,12 +119,12 @@ async function previewCollection(
 interface Source {
   backupName: string
   createdAt: string
-  /** Another program did not record it. */
+  /** Absent if another program wrote the manifest. */
   engineVersion?: string
   nodeCount: number
 }
 
-/** All that was looked at; shards and nodes only of backups by shard. */
+/** The preview; shards and nodes only for a backup by shard. */
 interface RestorePreview {
   source: Source
   verdicts: CollectionPreview[]
@@ -159,7 +159,7 @@ function formatJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
 
-/** Collects where each collection would go, in the order the Job would decide it. */
+/** Collects the placement of each collection, in the order in which the Job decides. */
 export class PlacementPreview {
   readonly #context: PreflightContext
   readonly #load: BytesByNode
@@ -183,7 +183,7 @@ export class PlacementPreview {
     this.#placements.set(item.name, placement)
   }
 
-  /** Of the collections that are backed up by shard. */
+  /** Shards of the collections in a backup by shard. */
   shards(): PlannedShard[] {
     return this.#items.flatMap((item) => {
       if (item.method === 'Node') return []
@@ -195,7 +195,7 @@ export class PlacementPreview {
     })
   }
 
-  /** Of every node, where anything is backed up by shard. */
+  /** Load of every node, for a backup by shard. */
   async nodes(): Promise<NodeLoad[]> {
     if (this.shards().length === 0) return []
     return nodeLoads(this.#items, this.#placements, this.#context)
@@ -203,12 +203,12 @@ export class PlacementPreview {
 }
 
 export interface PlannedShard {
-  /** Its name at the target. */
+  /** Name at the target. */
   collection: string
   shardId: number
   shardKey?: string | number
   bytes: number
-  /** Ordinal of the node that takes its snapshot, and of those that get copies of it. */
+  /** Ordinal of the node that recovers the snapshot, and of the nodes that receive replicas. */
   node: number
   copies: number[]
 }
@@ -217,7 +217,7 @@ export function exceedsDisk({ bytes, disk }: NodeLoad): boolean {
   return disk !== undefined && bytes > disk
 }
 
-/** Two tables, or nothing where there are no shards to tell of. */
+/** Two tables, or an empty text without shards. */
 export function formatPlacement(shards: PlannedShard[], nodes: NodeLoad[]): string {
   if (shards.length === 0) return ''
   const shardRows = shards.map(({ collection, shardId, shardKey, bytes, node, copies }) => [

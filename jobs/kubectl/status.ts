@@ -1,4 +1,4 @@
-/** `status`: all resources of a namespace in a table, or one with its cluster, nodes, shards and Jobs. */
+/** `status`: lists the resources of a namespace, or shows one with its cluster, nodes, shards and Jobs. */
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
@@ -123,13 +123,13 @@ async function readCluster(
   try {
     return await kubernetes.get(clusters, name, VecCluster.schema)
   } catch (error) {
-    // It may stand in a namespace that is not the caller's to read.
+    // It may be in a namespace that the caller may not read.
     if (error instanceof KubernetesError && error.status === 403) return undefined
     throw error
   }
 }
 
-/** The Jobs that work for a resource, newest first; the last report tells of one of them. */
+/** The Jobs of a resource, newest first; the last report belongs to one of them. */
 async function listJobs(kubernetes: Kubernetes, { metadata }: StatusObject): Promise<JobSummary[]> {
   const { namespace = '', uid = '', annotations } = metadata
   const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
@@ -149,7 +149,7 @@ async function listJobs(kubernetes: Kubernetes, { metadata }: StatusObject): Pro
     }))
 }
 
-/** What the last report says, where it is this Job's. */
+/** The last report, if this Job wrote it. */
 function jobMessage({ metadata }: Job, progress: Progress | undefined): string {
   if (progress === undefined || progress.job !== metadata.uid) return ''
   const { state, message } = progress
@@ -164,10 +164,10 @@ function formatJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
 
-/** Of a message in the list; `status <kind>/<name>` shows the whole. */
+/** Length of a message in the list; `status <kind>/<name>` shows the whole message. */
 const MAX_MESSAGE_WIDTH = 120
 
-/** One line for each resource; the namespace stands there where there are several. */
+/** One line per resource; with a namespace column for several namespaces. */
 export function formatList(summaries: Summary[], namespace: string | undefined, now: Date): string {
   if (summaries.length === 0) {
     return `No resources${namespace === undefined ? '' : ` in namespace ${namespace}`}.\n`
@@ -211,7 +211,7 @@ function formatDetails(facts: Record<string, string>): string {
   )
 }
 
-/** Nothing where there are no rows. */
+/** Empty without rows. */
 function optionalTable(head: string[], rows: string[][]): string {
   return rows.length === 0 ? '' : formatColumns([head, ...rows])
 }
@@ -233,7 +233,7 @@ function formatNodes({ nodes }: EngineStatus): string {
   return optionalTable(['NODE', 'READY', 'VERSION', 'PEER', 'CONSENSUS'], rows)
 }
 
-/** A line for each shard, a column for each node. */
+/** A line per shard, a column per node. */
 function formatShards({ nodes, shards, notes }: EngineStatus): string {
   const noteLines = notes.map((note) => `${note}\n`).join('')
   if (shards.length === 0) return noteLines
@@ -247,7 +247,7 @@ function formatShards({ nodes, shards, notes }: EngineStatus): string {
   return optionalTable(head, rows) + noteLines
 }
 
-/** Pods in their order, then peers that no pod says it is: one that left, or does not answer. */
+/** Pods in order, then peers without a known pod: the peer left, or its pod does not respond. */
 function peerColumns(
   nodes: NodeStatus[],
   shards: ShardReplicas[],
@@ -257,7 +257,7 @@ function peerColumns(
   )
   const others = new Set(shards.flatMap(({ copies }) => Object.keys(copies)))
   for (const { peer } of knownPeers) others.delete(peer)
-  // A node that runs alone does not tell its peer.
+  // A single node does not report its peer.
   if (nodes.length === 1 && knownPeers.length === 0) {
     return [...others].map((peer) => ({ peer, name: (nodes[0]?.pod ?? '').toUpperCase() }))
   }
@@ -275,16 +275,16 @@ function formatJobs(jobs: StatusReport['jobs'], now: Date): string {
   return optionalTable(['JOB', 'VERB', 'STATE', 'AGE', 'REPORT'], rows)
 }
 
-/** One resource and what belongs to it. */
+/** One resource and its related objects. */
 export interface StatusReport {
   resource: Summary & {
     conditions: Condition[]
-    /** What to do about those that are not as they should be. */
+    /** Fixes for the conditions that report a problem. */
     cures: Fix[]
     facts: Record<string, string>
     parts: StatusItem[]
   }
-  /** Where that is another resource. */
+  /** The cluster, if the resource is not the cluster itself. */
   cluster?: Summary & { facts: Record<string, string> }
   engine?: EngineStatus
   jobs: JobSummary[]

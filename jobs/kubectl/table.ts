@@ -1,7 +1,7 @@
 /** Columns of text for a terminal. */
 import { escapeUnprintable } from '../log.ts'
 
-/** Rows with columns of equal width, two spaces apart; the last column is as wide as it is. */
+/** Aligns the columns of the rows, two spaces apart; the last column is not padded. */
 export function formatColumns(rows: readonly (readonly string[])[], indent = ''): string {
   const widths: number[] = []
   const cells = rows.map((row) => row.map(escapeUnprintable))
@@ -17,7 +17,7 @@ export function formatColumns(rows: readonly (readonly string[])[], indent = '')
   return cells.map((row) => `${indent}${formatRow(row)}`.trimEnd() + '\n').join('')
 }
 
-/** How long ago, as kubectl says it: 45s, 12m, 5h, 3d. */
+/** Age in the format of kubectl: 45s, 12m, 5h, 3d. */
 export function formatAge(since: string | undefined, now: Date): string {
   const seconds = Math.floor((now.getTime() - Date.parse(since ?? '')) / 1000)
   if (Number.isNaN(seconds)) return '-'
@@ -27,7 +27,7 @@ export function formatAge(since: string | undefined, now: Date): string {
   return `${Math.floor(seconds / 86_400)}d`
 }
 
-/** A message on one line; whole, if nothing else is said. */
+/** A message on one line; not truncated by default. */
 export function oneLine(text: string, length = Infinity): string {
   const line = escapeUnprintable(text.replaceAll(/\s+/g, ' ').trim())
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`

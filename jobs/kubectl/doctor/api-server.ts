@@ -1,4 +1,4 @@
-/** Whether the API server answers and is new enough, and whether the CRDs are of this release. */
+/** Checks that the API server responds and is new enough, and that the CRDs belong to this release. */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
@@ -14,7 +14,7 @@ export async function checkApi({ kubernetes, signal }: CheckContext): Promise<Ch
   const about = 'Kubernetes'
   const { status, text } = await kubernetes.call('GET', '/version', { signal })
   if (status !== 200) {
-    // Nothing else can be asked either.
+    // No other check can succeed.
     throw new KubernetesError(`GET /version answered ${status}: ${text.slice(0, 200)}`, { status })
   }
   const version: unknown = JSON.parse(text)
@@ -53,7 +53,7 @@ interface Permission {
   group: string
   resource: string
   subresource?: string
-  /** What does not work without it. */
+  /** The feature that requires the permission. */
   neededFor: string
 }
 

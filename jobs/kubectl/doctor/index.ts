@@ -1,4 +1,4 @@
-/** `doctor`: one page on whether the operator can do its work here, and where it cannot. */
+/** `doctor`: checks whether the operator can work in this cluster and reports every problem. */
 import {
   booleanFlag,
   CLUSTER_FLAGS,
@@ -35,7 +35,7 @@ export const doctor: CliCommand = {
   run: runChecks,
 }
 
-/** In the order in which one thing needs the other. */
+/** In order of dependency. */
 const CHECKS: readonly Check[] = [
   checkApi,
   checkCrds,

@@ -1,4 +1,4 @@
-/** Whether Metacontroller is there, new enough and allowed enough calls, and calls hooks of this release. */
+/** Checks that Metacontroller is installed, new enough, has a sufficient client rate limit and calls hooks of this release. */
 import { Type, type Static } from '@sinclair/typebox'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
 import {
@@ -23,7 +23,7 @@ export const CompositeController = Type.Object({
 })
 export type CompositeController = Static<typeof CompositeController>
 
-/** The CompositeControllers of this operator; undefined where there is no such kind. */
+/** The CompositeControllers of this operator; undefined if the kind is not installed. */
 export async function listOwnControllers({
   kubernetes,
 }: CheckContext): Promise<CompositeController[] | undefined> {
@@ -42,7 +42,7 @@ export function hookUrl({ spec }: CompositeController): URL | undefined {
   return url === undefined || !URL.canParse(url) ? undefined : new URL(url)
 }
 
-/** Which kinds are served, and by hooks of which release. */
+/** The kinds that hooks serve, and the release of the hooks. */
 export async function checkControllers(context: CheckContext): Promise<CheckResult[]> {
   const about = 'CompositeControllers'
   const { release } = context
@@ -79,9 +79,9 @@ export async function checkControllers(context: CheckContext): Promise<CheckResu
 
 const MIN_METACONTROLLER_VERSION = '4.17.2'
 const APP_NAMES = ['metacontroller', 'metacontroller-helm']
-/** What its client allows itself when no flag says otherwise. */
+/** Default rate limit of Metacontroller's client. */
 const DEFAULT_QPS = 5
-/** One live read for each sync, and room for writes. */
+/** Calls per sync: one live read, plus a margin for writes. */
 const CALLS_PER_SYNC = 1.5
 
 const Workload = Type.Object({
@@ -132,7 +132,7 @@ function workloadResults({ metadata, spec, status }: Workload, required: number)
   const version = /:v?(\d+\.\d+\.\d+[^@]*)/.exec(container?.image ?? '')?.[1]
   const label = `${metadata.namespace ?? ''}/${metadata.name}`
   const qps = clientQps([...(container?.command ?? []), ...(container?.args ?? [])])
-  // A negative number lifts the limit.
+  // A negative number disables the limit.
   const isSufficient = qps < 0 || qps >= required
   return [
     version === undefined
@@ -169,7 +169,7 @@ function clientQps(args: string[]): number {
   return DEFAULT_QPS
 }
 
-/** How often a resource of each kind is synced, in seconds; the others only as a safety net. */
+/** Sync interval of each kind, in seconds; other kinds are resynced only as a safety net. */
 const SYNC_INTERVALS: Readonly<Record<Resource['kind'], number>> = {
   VecCluster: READINESS_CHECK_SECONDS,
   VecCollection: COLLECTION_RECONCILE_SECONDS,
@@ -180,7 +180,7 @@ const SYNC_INTERVALS: Readonly<Record<Resource['kind'], number>> = {
   VecMigration: EXPIRY_CHECK_SECONDS,
 }
 
-/** Calls a second that Metacontroller needs for what there is, whole. */
+/** Calls per second that Metacontroller needs for the existing resources, rounded up. */
 async function requiredQps(context: CheckContext): Promise<number> {
   const rates = await Promise.all(
     RESOURCES.map(async ({ kind, plural }) => {
@@ -227,7 +227,7 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
   }
 }
 
-/** Namespaces the service is restricted to; none for all, undefined where that cannot be read. */
+/** Namespaces that the service is restricted to; empty for all, undefined if they cannot be read. */
 export async function watchedNamespaces(context: CheckContext): Promise<string[] | undefined> {
   const address = await serviceAddress(context)
   if (address === undefined) return undefined

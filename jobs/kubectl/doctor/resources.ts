@@ -1,4 +1,4 @@
-/** Whether the engine of each VecCluster answers, by its Service and through the API server. */
+/** Checks that the engine of each VecCluster responds through the API server, and checks Leases and buckets. */
 import { Type } from '@sinclair/typebox'
 import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { VecBackup } from '../../../crds/backup.ts'
@@ -46,17 +46,17 @@ async function checkCluster(cluster: VecCluster, context: CheckContext): Promise
   const about = `cluster ${namespace}/${name}`
   const { phase, conditions = [] } = cluster.status ?? {}
   if (phase === undefined) {
-    // There is no engine to ask, and the condition says what is missing.
+    // No engine to query; the condition says what is missing.
     const reason = conditions.find(({ type }) => type === 'Applied')?.message ?? 'not looked at yet'
     return { about, level: 'warning', says: `not installed: ${oneLine(reason)}` }
   }
   const problem = await engineProblem(cluster, context)
   if (problem === undefined) return { about, level: 'fine', says: `${phase}, its engine is ready` }
-  // One that is on its way has no engine to answer yet.
+  // A cluster that is being created has no engine yet.
   return { about, level: phase === 'Running' ? 'wrong' : 'warning', says: `${phase}; ${problem}` }
 }
 
-/** What is wrong with its answer; undefined when it is ready. `/readyz` asks for no key. */
+/** The problem with the response; undefined when the engine is ready. `/readyz` requires no API key. */
 async function engineProblem(
   { metadata, spec }: VecCluster,
   { kubernetes, signal }: CheckContext,
@@ -104,7 +104,7 @@ async function leaseProblem(
 ): Promise<string | undefined> {
   const { metadata, spec } = lease
   const label = `${metadata.namespace ?? ''}/${metadata.name}`
-  // It was given back, and goes on existing for the queue in it.
+  // A released Lease continues to exist because it contains the queue.
   if (spec?.holderIdentity === undefined) return undefined
   const owner = readLeaseHolder(lease)
   const resource = RESOURCES.find(({ kind }) => kind === owner?.kind)
@@ -135,7 +135,7 @@ async function listActiveJobs({ kubernetes }: CheckContext, namespace: string, u
     .map(({ metadata }) => metadata.name)
 }
 
-/** Without the rights to read it, or without Metacontroller, nobody knows which namespaces are served. */
+/** Without permission to read it, or without Metacontroller, the served namespaces are unknown. */
 function undefinedIfForbidden(error: unknown): undefined {
   if (error instanceof KubernetesError) return undefined
   throw error
@@ -151,7 +151,7 @@ interface BucketTarget {
   target: S3Target
 }
 
-/** Backups by the hundred share a few buckets; what is more than this is not asked. */
+/** Hundreds of backups share a few buckets; buckets beyond this number are not checked. */
 const MAX_BUCKETS = 20
 const BUCKET_TIMEOUT_MS = 10_000
 
@@ -169,7 +169,7 @@ export async function checkBuckets(context: CheckContext): Promise<CheckResult[]
   }
 }
 
-/** Each bucket once, as one namespace reaches it. */
+/** Each bucket once per namespace and credentials. */
 async function listBuckets(context: CheckContext): Promise<BucketTarget[]> {
   const lists = [VecBackupSchedule, VecBackup].map(({ plural }) =>
     context.kubernetes.list(apiResource(API_VERSION, plural, context), BackupStorage),
@@ -212,7 +212,7 @@ async function checkBucket(
     return { about, level: 'fine', says: `read with Secret ${namespace}/${name}` }
   } catch (error) {
     context.signal.throwIfAborted()
-    // A store inside the cluster has no address here: that is no proof.
+    // A store inside the cluster does not resolve here, which proves no problem.
     const isAnswered = error instanceof StorageError && error.status !== undefined
     const says = error instanceof Error ? error.message : String(error)
     return {
