@@ -201,7 +201,7 @@ function finalizedDecision({ backup, children }: Deletion): Decision {
 }
 
 /**
- * Objects that this backup did not write are not deleted: a warning tells the owner where they are.
+ * Objects that this backup did not write are not deleted: a warning shows the owner where they are.
  */
 function purgeFinished(deletion: Deletion, { others }: Purge, now: Date): Decision {
   if (others === undefined) return finalizedDecision(deletion)
