@@ -19,7 +19,9 @@ export const PURE: string[] = [...globSync('{hooks,crds}/**/*.ts', { cwd: ROOT }
 
 const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
 /** Of a rule that only Jobs have to do with; what they use besides is left to its own tests. */
-const TESTS_OF_JOBS = textsOf('test/jobs/{**/decisions,manifest-check,recreate-collection}.test.ts')
+const TESTS_OF_JOBS = textsOf(
+  'test/jobs/{**/pure-functions,manifest-check,recreate-collection}.test.ts',
+)
 const ROOMS = textsOf('hooks/**/*.ts')
 
 function textsOf(pattern: string): { path: string; text: string }[] {
