@@ -4,20 +4,70 @@
  * word (`lastWantedRun` is last, wanted, run).
  */
 export const WORDS = [
-  { words: ['tell', 'tells', 'told', 'telling', 'teller', 'untold'], use: 'report, flush, checkpoint, message, distinguish' },
+  {
+    words: ['tell', 'tells', 'told', 'telling', 'teller', 'untold'],
+    use: 'report, flush, checkpoint, message, distinguish',
+  },
   { words: ['room', 'rooms'], use: 'hooks of a kind; capacity, space, budget' },
-  { words: ['place', 'places'], in: 'identifiers', use: 'namespaced name, API resource, placement, location' },
-  { words: ['turn', 'turns'], in: 'identifiers', use: 'sync context, scheduler, queue position, lock' },
-  { words: ['lack', 'lacks', 'lacking', 'obstacle', 'obstacles', 'shortfall', 'misfit', 'misfits', 'unrest'], use: 'blocker before the work, failure after it; is missing, does not have' },
-  { words: ['refusal', 'refusals', 'trouble', 'troubled', 'doubt', 'doubted'], in: 'identifiers', use: 'blocker before the work, failure after it' },
+  {
+    words: ['place', 'places'],
+    in: 'identifiers',
+    use: 'namespaced name, API resource, placement, location',
+  },
+  {
+    words: ['turn', 'turns'],
+    in: 'identifiers',
+    use: 'sync context, scheduler, queue position, lock',
+  },
+  {
+    words: [
+      'lack',
+      'lacks',
+      'lacking',
+      'obstacle',
+      'obstacles',
+      'shortfall',
+      'misfit',
+      'misfits',
+      'unrest',
+    ],
+    use: 'blocker before the work, failure after it; is missing, does not have',
+  },
+  {
+    words: ['refusal', 'refusals', 'trouble', 'troubled', 'doubt', 'doubted'],
+    in: 'identifiers',
+    use: 'blocker before the work, failure after it',
+  },
   { words: ['wanted'], use: 'desired, required' },
-  { words: ['shown', 'sight', 'sighting', 'sightings'], in: 'identifiers', use: 'observed, live, cached, shard view, sample' },
+  {
+    words: ['shown', 'sight', 'sighting', 'sightings'],
+    in: 'identifiers',
+    use: 'observed, live, cached, shard view, sample',
+  },
   { words: ['kept', 'staying'], in: 'identifiers', use: 'unchanged, children, retained' },
-  { words: ['tally', 'course', 'pace'], in: 'identifiers', use: 'progress, checkpoint, throughput' },
-  { words: ['patience', 'patiently', 'lanes', 'arranged', 'settled'], in: 'identifiers', use: 'retry, concurrency, wait for' },
-  { words: ['people', 'person', 'somebody', 'nobody', 'whoever', 'anybody', 'everybody'], use: 'user, CLI, another controller, no owner, callers that' },
-  { words: ['anew', 'mend', 'mends', 'mended', 'mending', 'besides', 'afresh'], use: 'recreated, again; fix, repair; also, in addition' },
-  { words: ['ending', 'endings', 'rights', 'witness', 'census', 'verdict', 'cure', 'cures'], in: 'identifiers', use: 'outcome; RBAC; inputs; inventory; result; fix' },
+  {
+    words: ['tally', 'course', 'pace'],
+    in: 'identifiers',
+    use: 'progress, checkpoint, throughput',
+  },
+  {
+    words: ['patience', 'patiently', 'lanes', 'arranged', 'settled'],
+    in: 'identifiers',
+    use: 'retry, concurrency, wait for',
+  },
+  {
+    words: ['people', 'person', 'somebody', 'nobody', 'whoever', 'anybody', 'everybody'],
+    use: 'user, CLI, another controller, no owner, callers that',
+  },
+  {
+    words: ['anew', 'mend', 'mends', 'mended', 'mending', 'besides', 'afresh'],
+    use: 'recreated, again; fix, repair; also, in addition',
+  },
+  {
+    words: ['ending', 'endings', 'rights', 'witness', 'census', 'verdict', 'cure', 'cures'],
+    in: 'identifiers',
+    use: 'outcome; RBAC; inputs; inventory; result; fix',
+  },
   { phrase: 'under way', use: 'in progress' },
   { phrase: 'on (its|their) way', use: 'in transit, in progress' },
   { phrase: 'put(s|ting)? right', use: 'fix, repair, correct' },
@@ -33,6 +83,4 @@ export const WORDS = [
 ]
 
 /** Where a word on the list is right, each with its reason. `file` is a prefix of a path. */
-export const EXCEPTIONS = [
-  { file: '.ci/word-list.js', reason: 'the list itself' },
-]
+export const EXCEPTIONS = [{ file: '.ci/word-list.js', reason: 'the list itself' }]
