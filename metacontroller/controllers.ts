@@ -1,10 +1,11 @@
 /**
- * One CompositeController for each kind, made from one table. The chart renders them with its values
- * (generate.ts), the worlds of the tests use them as they are.
+ * One CompositeController per kind, built from one table. The chart template is generated from them
+ * (generate.ts), with Helm values for what depends on the installation. The simulated worlds of the
+ * tests use them directly.
  */
 import { API_GROUP, API_VERSION } from '../crds/contract/names.ts'
 
-/** The CRD's words for what a controller watches, makes and calls. */
+/** A CompositeController with the fields that this operator sets. */
 export interface CompositeController {
   apiVersion: 'metacontroller.k8s.io/v1alpha1'
   kind: 'CompositeController'
@@ -42,28 +43,32 @@ export interface SecretKey {
 }
 
 export interface Installation {
-  /** Where Metacontroller finds the hook service, without a trailing slash. */
+  /** URL at which Metacontroller reaches the hook service, without a trailing slash. */
   url: string
   /** Release of the operator. */
   version: string
   tokenFingerprint: string
   namespacesHash: string
-  /** Secret with the bearer token; absent only where the service runs with --insecure-hooks. */
+  /** Secret with the bearer token; absent only if the service runs with --insecure-hooks. */
   token?: SecretKey
-  /** PEM of the authority that signed the service's certificate. */
+  /** PEM certificate of the CA that signed the certificate of the service. */
   caBundle?: string
-  /** Plurals of the kinds that are served. */
+  /** Plurals of the kinds to serve. */
   kinds: readonly string[]
 }
 
 interface Kind {
   plural: string
-  /** Whether something outside the owned children must be cleaned up before the resource may go. */
+  /**
+   * Whether something other than the owned children must be cleaned up before a resource is
+   * removed.
+   */
   finalize: boolean
   children: ChildResource[]
 }
 
-// A Job cannot be changed, and a kept one is returned without its template: only OnDelete fits.
+// A Job is immutable, and hooks return an unchanged Job without its template. Only OnDelete is
+// therefore possible.
 const jobAndRbac: ChildResource[] = [
   onDelete('batch/v1', 'jobs'),
   onDelete('v1', 'serviceaccounts'),
@@ -85,12 +90,15 @@ const KINDS: readonly Kind[] = [
   { plural: 'vecmigrations', finalize: true, children: jobAndRbac },
 ]
 
-/** Every plural there is, in the order of the specification. */
+/** The plurals of all kinds, in the order of the table. */
 export const PLURALS: readonly string[] = KINDS.map(({ plural }) => plural)
 
-/** The hook answers within 5 s; the rest is for the way there and back. */
+/** The hook answers within 5 s; the rest is a margin for the network. */
 const HOOK_TIMEOUT = '10s'
-/** A safety net under resyncAfterSeconds; from 30 minutes on Metacontroller ignores it. */
+/**
+ * Fallback for resyncAfterSeconds. Metacontroller ignores values of 30 minutes and more
+ * (docs/metacontroller-notes.md).
+ */
 const RESYNC_SECONDS = 300
 
 export function controllers(installation: Installation): CompositeController[] {
@@ -103,7 +111,7 @@ export function controllers(installation: Installation): CompositeController[] {
   )
 }
 
-/** What Metacontroller puts on each parent of this kind that has a finalize hook. */
+/** The finalizer that Metacontroller adds to each parent of a kind with a finalize hook. */
 export function finalizerName(plural: string): string {
   return `metacontroller.io/compositecontroller-${controllerName(plural)}`
 }
@@ -133,18 +141,21 @@ function controller(
   }
 }
 
-/** Part of the finalizer's name, which may have 63 characters: at most 43 here. */
+/**
+ * Used in the name of the finalizer, which is limited to 63 characters; 43 remain for this name.
+ */
 export function controllerName(plural: string): string {
   return `${plural}.${API_GROUP}`
 }
 
 function hook(plural: string, name: string, installation: Installation): Hook {
   const { url, version, tokenFingerprint, namespacesHash, token, caBundle } = installation
-  // Metacontroller reads credentials once and knows nothing of our release: only another spec makes
-  // it start again and sync every parent. The service ignores the query.
+  // Metacontroller reads the credentials once and does not notice a new release of this operator.
+  // Only a changed spec makes it rebuild the controller and sync every parent
+  // (docs/metacontroller-notes.md). The service ignores the query.
   const query = `release=${version}&token=${tokenFingerprint}&namespaces=${namespacesHash}`
   return {
-    // The three hooks have one version, or related objects are dropped or leaked.
+    // The three hooks need the same version; otherwise related objects are dropped or leaked.
     version: 'v2',
     webhook: {
       url: `${url}/${plural}/${name}?${query}`,

@@ -1,6 +1,7 @@
 /**
- * Whether the CRDs are those of this release. The API server would silently prune what an older CRD
- * does not know from our status, so hooks of such a kind must not answer at all.
+ * Checks that the installed CRDs belong to this release. The API server silently prunes status
+ * fields that an older CRD does not have, so the hooks of a kind with an older CRD must not answer
+ * at all.
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { crdName, outdatedCrdReason } from '../crds/crd.ts'
@@ -11,21 +12,21 @@ export interface CrdVersionOptions {
   /** Release of the operator. */
   version: string
   plurals: readonly string[]
-  /** The CRD of that name; undefined when there is none. */
+  /** Returns the CRD with this name; undefined if it does not exist. */
   read(name: string): Promise<AnyObject | undefined>
   timers: Timers
   log: Log
 }
 
 export interface CrdVersions {
-  /** Why hooks of this kind must wait; undefined when they need not. */
+  /** Returns why the hooks of this kind must not answer yet; undefined if they may. */
   outdatedReason(plural: string): string | undefined
   stop(): void
 }
 
 const RETRY_INTERVAL_MS = 30_000
 
-/** Compares once, and every 30 s for as long as a CRD is missing or too old. */
+/** Compares the versions once, then every 30 s while a CRD is missing or outdated. */
 export async function watchCrdVersions(options: CrdVersionOptions): Promise<CrdVersions> {
   let outdated = new Map(
     options.plurals.map((plural) => [plural, `${crdName(plural)} is not read yet`]),
@@ -37,7 +38,7 @@ export async function watchCrdVersions(options: CrdVersionOptions): Promise<CrdV
     try {
       outdated = await readOutdated(options)
     } catch (error) {
-      // What was known before the API failed stays true: CRDs do not grow older.
+      // Keep the previous result if the API fails: an installed CRD is not downgraded.
       options.log.warn({ err: error }, 'the CRDs cannot be read')
     }
     for (const reason of outdated.values()) options.log.warn({}, reason)

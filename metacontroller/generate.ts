@@ -1,6 +1,7 @@
 /**
- * Writes chart/templates/compositecontrollers.yaml from the table in controllers.ts, with what only
- * an installation knows left to the chart. `--check` writes nothing and fails on a difference.
+ * Writes chart/templates/compositecontrollers.yaml from the table in controllers.ts, with Helm
+ * expressions for the values that depend on the installation. `--check` writes nothing and fails if
+ * the file differs.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
@@ -11,7 +12,7 @@ export const TEMPLATE = new URL('../chart/templates/compositecontrollers.yaml', 
 const HEADER = `{{- /* Generated from metacontroller/controllers.ts by "npm run generate"; do not edit. */ -}}
 `
 
-/** What the chart puts in each place; the helpers are in chart/templates/_helpers.tpl. */
+/** Helm expressions for the placeholders; the helpers are in chart/templates/_helpers.tpl. */
 const PLACEHOLDERS = {
   URL: '{{ include "vec-operator.hookUrl" . }}',
   VERSION: '{{ .Chart.AppVersion }}',
@@ -23,7 +24,7 @@ const PLACEHOLDERS = {
   CA: '{{ .Values.hooks.tls.caBundle | toJson }}',
 } as const
 
-/** The template as it must be. */
+/** Returns the expected content of the template. */
 export function renderTemplate(): string {
   const objects = controllers({
     url: placeholder('URL'),
@@ -43,7 +44,7 @@ export function renderTemplate(): string {
 
 function document(controller: CompositeController): string {
   const text = stringify(controller, { lineWidth: 0, aliasDuplicateObjects: false })
-    // Only where they are a person's own: else the service writes them when it runs.
+    // Rendered only if the user provides them; otherwise the service sets them at run time.
     .replace(
       /^( +)authorization:\n(?: +.*\n){5}/gm,
       conditional('.Values.hooks.token.existingSecret'),

@@ -1,4 +1,4 @@
-/** The rooms that are served, each with its ports on the real clients. */
+/** Creates the hooks of all kinds and connects their ports to the real clients. */
 import type { Logger } from 'pino'
 import { accessKeyHooks } from '../hooks/access-key/index.ts'
 import { backupScheduleHooks } from '../hooks/backup-schedule/index.ts'
@@ -32,19 +32,22 @@ export interface KindHooksDependencies {
   kubernetes: Kubernetes
   connections: EngineConnections
   engineRoute: 'direct' | 'proxy'
-  /** Those the service may read; empty means all. */
+  /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign our Jobs (hooks/job-signature.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers
   metrics: ServiceMetrics
   log: Logger
-  /** Where the image pull Secrets are, if there are any. */
+  /** Namespace of the operator's pod, which contains the image pull Secrets; absent if unknown. */
   ownNamespace?: string
-  /** How long a hook waits for an engine before it goes on in the background. */
+  /** How long a hook waits for an engine before the call continues in the background. */
   inlineMs?: number
-  /** Which addresses a purge may call; absent out of the cluster, where the person who starts it decides. */
+  /**
+   * Addresses that a purge may connect to; absent outside a cluster, where no limits apply because
+   * the user who runs the service is responsible.
+   */
   purgeRules?: AddressRules
 }
 

@@ -1,6 +1,6 @@
 /**
- * How the service is told what to do: command-line arguments, and below them the environment. What
- * does not read is refused with the name of the flag or variable.
+ * Options of the service from command-line arguments and environment variables; arguments take
+ * precedence. An invalid value is rejected with the name of the flag or variable.
  */
 import { isIP, isIPv6 } from 'node:net'
 import { parseArgs } from 'node:util'
@@ -10,27 +10,30 @@ import { StringMap } from '../crds/schema.ts'
 import type { Settings } from '../hooks/protocol.ts'
 
 export interface Options {
-  /** File to reach the Kubernetes API with; absent inside a cluster. */
+  /** Kubeconfig for the Kubernetes API; absent inside a cluster. */
   kubeconfig?: string
   port: number
   host: string
   tokenFile?: string
   insecureHooks: boolean
   tls?: { certFile: string; keyFile: string }
-  /** Where the service makes and keeps the token and the certificate that no file gives it. */
+  /** Secret in which the service stores the token and the certificate that no file provides. */
   identity?: {
     secret: { namespace: string; name: string }
     hosts: string[]
     rotation: string
     ownTls: boolean
   }
-  /** Namespace of the pod, where the image pull Secrets are. */
+  /** Namespace of the pod, which contains the image pull Secrets. */
   ownNamespace?: string
-  /** Whether pods and their names resolve from here, or calls go through the API server. */
+  /**
+   * `direct` if pod addresses and names resolve from this process; `proxy` calls through the API
+   * server.
+   */
   engineRoute: 'direct' | 'proxy'
-  /** Which addresses a purge may call; absent out of the cluster. */
+  /** Addresses that a purge may connect to; absent outside a cluster. */
   purgeRules?: { allowHttp: boolean; denied: string[] }
-  /** Release, image, chart and Jobs; how to log is in it too, for Jobs log the same way. */
+  /** Release, image, chart and Jobs. Includes the log settings, which also apply to Jobs. */
   settings: Settings
 }
 
@@ -74,7 +77,7 @@ const JobResources = Type.Object({ helm: ResourceRequirements, data: ResourceReq
 const HELM_RESOURCES = { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } }
 const DATA_RESOURCES = { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } }
 
-/** Options of the process; `undefined` asks for the usage text. */
+/** Options of the process; `undefined` requests the usage text. */
 export function parseOptions(
   args: string[],
   env: Environment,
@@ -142,7 +145,7 @@ function parseSettings(
       env['IMAGE_PULL_POLICY'] ?? 'IfNotPresent',
     ),
     imagePullSecrets: parsePullSecrets(env),
-    // The server fills it in for each decision: tokens rotate.
+    // The server sets the keys for each decision because tokens rotate.
     jobKeys: [],
     chart: {
       name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
@@ -158,7 +161,7 @@ function parseSettings(
   }
 }
 
-/** Outside a cluster there is no namespace to copy them from. */
+/** Image pull Secrets are copied from the namespace of the pod; outside a cluster there is none. */
 function parsePullSecrets(env: Environment): string[] {
   const names = (env['IMAGE_PULL_SECRETS'] ?? '').split(',').filter((name) => name !== '')
   if (names.length > 0 && env['POD_NAMESPACE'] === undefined) {
@@ -189,13 +192,15 @@ function parsePurgeRules(env: Environment): NonNullable<Options['purgeRules']> {
   return { allowHttp: http === 'allow', denied: [...denied, ...apiServerNetwork(env)] }
 }
 
-/** What it answers is nothing that a bucket says. */
+/** A purge must not connect to the API server, which is never an object store. */
 function apiServerNetwork({ KUBERNETES_SERVICE_HOST: host = '' }: Environment): string[] {
   if (isIP(host) === 0) return []
   return [`${host}/${isIPv6(host) ? 128 : 32}`]
 }
 
-/** `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the names that Metacontroller calls. */
+/**
+ * `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the host names that Metacontroller calls.
+ */
 function parseIdentity(env: Environment): Options['identity'] {
   const { HOOK_SECRET: reference, HOOK_HOSTS: hosts, HOOK_TLS: tls = 'on' } = env
   if (reference === undefined) return undefined

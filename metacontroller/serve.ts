@@ -1,6 +1,6 @@
 /**
- * The service process: real clients into the rooms, the rooms into the server, the port opened.
- * What is decided is decided in hooks/.
+ * The service process: connects real clients to the hooks and the hooks to the server, then opens
+ * the port. All decisions are in hooks/.
  */
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
@@ -25,10 +25,10 @@ import { systemTimers, type Timers } from './timers.ts'
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
   insecureHooks?: boolean
   log: Logger
-  /** Time and timers, where a test moves them. */
+  /** Clock and timers; tests replace them. */
   now?: () => Date
   setTimeout?: Timers['setTimeout']
-  /** How long a hook waits for an engine before it goes on in the background. */
+  /** How long a hook waits for an engine before the call continues in the background. */
   inlineMs?: number
 }
 
@@ -37,7 +37,10 @@ export interface Service {
   close(): Promise<void>
 }
 
-/** Engines are the tenants' own: what one of them answers must not cost the others their service. */
+/**
+ * Tenants control their engines: the responses of one engine must not exhaust the memory of the
+ * service.
+ */
 const ENGINE_RESPONSE_LIMITS = { maxBytes: 2 * 1024 * 1024, budgetBytes: 8 * 1024 * 1024 }
 const SHUTDOWN_TIMEOUT_MS = 20_000
 
@@ -115,7 +118,10 @@ async function main(): Promise<void> {
   }
 }
 
-/** Answers what is under way, then ends; a hook that hangs does not hold the process for ever. */
+/**
+ * Completes the requests in progress, then exits; the timeout prevents a hanging hook from keeping
+ * the process alive.
+ */
 async function stop(service: Service, log: Logger, signal: string): Promise<void> {
   log.info({ signal }, 'stopping')
   setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()

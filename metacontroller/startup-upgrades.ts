@@ -1,15 +1,16 @@
 /**
- * Start marks: once the service has been well for a minute, each VecCluster that was there before it
- * gets an annotation with the time of the start, one a second. A new mark makes one helm run due: on startup
- * a cluster gets one helm upgrade, spread over time. One that was applied since the start needs none, nor does
- * one that was marked for the same release within the last hour.
+ * Start marks: one minute after the start of the service, it begins to annotate each VecCluster
+ * that is older than the service with the time of the start, one cluster per second. A new mark
+ * makes one helm run due, so that each cluster is upgraded once after a start and the upgrades are
+ * spread over time. A cluster that was applied since the start, or was marked for the same release
+ * within the last hour, gets no mark.
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../crds/contract/names.ts'
 import type { Timers } from './timers.ts'
 
-/** Which start of the service. */
+/** Identifies one start of the service. */
 export interface ServiceStart {
   startedAt: Date
   /** Release of the operator. */
@@ -17,15 +18,18 @@ export interface ServiceStart {
 }
 
 export interface StartupMarkOptions<Cluster> extends ServiceStart {
-  /** Every VecCluster the service is responsible for. */
+  /** Lists the VecClusters in the namespaces of the service. */
   list(): Promise<Cluster[]>
-  /** Merge-patches one VecCluster; false when it is gone, or is another one by now. */
+  /**
+   * Merge-patches one VecCluster; false if it cannot be patched, for example because it is gone or
+   * was replaced by another of the same name.
+   */
   patch(cluster: Cluster, patch: object): Promise<boolean>
   timers: Timers
   log: Log
 }
 
-/** The three calls made here on the logger of the service. */
+/** The methods of the service's logger that are used here. */
 export interface Log {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -35,28 +39,29 @@ export interface Log {
 const STABLE_AFTER_MS = 60_000
 const MARK_INTERVAL_MS = 1_000
 const RETRY_DELAY_MS = 30_000
-/** A mark of the same release is good for so long. */
+/** A mark of the same release is valid for this long. */
 const MARK_TTL_MS = 3_600_000
-/** So many are marked by one list. */
+/** Maximum number of clusters marked per list call. */
 const MARKS_PER_LIST = 20
 
-/** A cluster as far as its start mark depends on it. */
+/** The fields of a VecCluster that decide whether it is marked. */
 export interface MarkableCluster {
   metadata: AnyObject['metadata']
-  /** When a helm run was applied last. */
+  /** Time of the latest applied helm run. */
   appliedAt?: string
 }
 
-/** Clusters that still need this mark: they were here before the start and are to stay. */
+/** Clusters that still need a mark: older than the start and not being deleted. */
 export function clustersToMark<Cluster extends MarkableCluster>(
   clusters: Cluster[],
   start: ServiceStart,
 ): Cluster[] {
   const { startedAt } = start
-  // Kubernetes writes times to the second; what was made in that of the start found no other service.
+  // Kubernetes timestamps have a resolution of one second. A cluster created in the second of the
+  // start was not handled by an earlier service.
   const startSecond = startedAt.getTime() - startedAt.getMilliseconds()
   return clusters.filter(({ metadata, appliedAt = '' }) => {
-    // What was made since the start was installed by this very release, and so was what was applied since.
+    // A cluster that was created or applied since the start already has this release.
     const isOlder = Date.parse(metadata.creationTimestamp ?? '') < startSecond
     const isApplied = Date.parse(appliedAt) >= startSecond
     const mark = metadata.annotations?.[ANNOTATIONS.startMark]
@@ -66,25 +71,28 @@ export function clustersToMark<Cluster extends MarkableCluster>(
   })
 }
 
-/** A service that ends again and again starts no helm run each time; one of another release does. */
+/** A service that restarts repeatedly must not start a helm run each time; a new release must. */
 function isRecent(mark: string | undefined, { startedAt, version }: ServiceStart): boolean {
   const [time = '', release] = (mark ?? '').split('/')
   return release === version && startedAt.getTime() - Date.parse(time) < MARK_TTL_MS
 }
 
-/** The patch that marks a cluster; its uid makes the API refuse it on a namesake. */
+/**
+ * The patch that sets the mark; the uid makes the API server reject it for another resource of the
+ * same name.
+ */
 export function markPatch({ metadata }: MarkableCluster, start: ServiceStart): object {
   return {
     metadata: { uid: metadata.uid, annotations: { [ANNOTATIONS.startMark]: formatMark(start) } },
   }
 }
 
-/** Marks in the background until every cluster has its mark; calling what it returns stops that. */
+/** Marks clusters in the background until each has its mark; the returned function stops it. */
 export function markClustersOnStartup<Cluster extends MarkableCluster>(
   options: StartupMarkOptions<Cluster>,
 ): () => void {
   const { log } = options
-  /** By uid, those that refuse their mark: the others do not wait for them. */
+  /** uids of clusters whose patch was rejected, so that they do not block the others. */
   const rejected = new Set<string | undefined>()
   let stopped = false
   let cancel = runAfter(STABLE_AFTER_MS, markAll)
@@ -112,7 +120,7 @@ export function markClustersOnStartup<Cluster extends MarkableCluster>(
   async function markFirst([cluster, ...rest]: Cluster[]): Promise<void> {
     if (cluster === undefined || stopped) return
     await mark(cluster)
-    // A list grows old: what was applied meanwhile needs no mark any more.
+    // The list becomes outdated: a cluster applied in the meantime needs no mark any more.
     scheduleNext(MARK_INTERVAL_MS, rest.length === 0 ? markAll : () => markFirst(rest))
   }
 
@@ -135,7 +143,10 @@ export function markClustersOnStartup<Cluster extends MarkableCluster>(
   }
 }
 
-/** The API server, or admission, does not allow it of this cluster; not that it cannot be used at all. */
+/**
+ * Whether the API server or admission rejects the patch for this cluster, as opposed to a failure
+ * that affects all calls.
+ */
 function isRejection(error: unknown): boolean {
   if (!(error instanceof KubernetesError) || error.status === undefined) return false
   const { status } = error

@@ -1,11 +1,11 @@
-/** Timers of the process, or those a test moves by itself. */
+/** Timers of the process; tests replace them with simulated ones. */
 
 export interface Timers {
-  /** Runs once after so many milliseconds; calling what it returns cancels that. */
+  /** Runs a function once after this many milliseconds; the returned function cancels it. */
   setTimeout(run: () => void, milliseconds: number): () => void
 }
 
-/** Timers that do not keep the process alive by themselves. */
+/** Timers that do not keep the process alive. */
 export const systemTimers: Timers = {
   setTimeout(run, milliseconds) {
     const timer = setTimeout(run, milliseconds).unref()
@@ -15,7 +15,7 @@ export const systemTimers: Timers = {
   },
 }
 
-/** Rejects when the signal ends the wait. */
+/** Rejects when the signal aborts the wait. */
 export function delay(timers: Timers, milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {

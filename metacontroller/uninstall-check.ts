@@ -1,7 +1,8 @@
 /**
- * Whether the operator may be uninstalled, or stop serving some kinds: lists the resources that would be
- * left with a finalizer that nothing removes. The chart runs it before `helm uninstall` deletes anything,
- * and before an upgrade that takes kinds out of the value `kinds`; their plurals are its arguments.
+ * Checks whether the operator can be uninstalled or can stop serving some kinds: lists the
+ * resources whose finalizer nothing else would remove. The chart runs it before `helm uninstall`
+ * deletes anything, and before an upgrade that removes kinds from the value `kinds`. The arguments
+ * are the plurals of the kinds to check; the default is all.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { KubernetesError } from '../crds/contract/errors.ts'
@@ -11,7 +12,7 @@ import { Kubernetes, inClusterAccess } from '../jobs/clients/kubernetes/client.t
 import { jobLog } from '../jobs/log.ts'
 import { finalizerName } from './controllers.ts'
 
-/** Of what may be thousands, so many are named. */
+/** Maximum number of resources in the message; there may be thousands. */
 const MAX_LISTED = 20
 
 const ResourceWithFinalizers = Type.Object({
@@ -22,7 +23,9 @@ const ResourceWithFinalizers = Type.Object({
   }),
 })
 
-/** Resources of these kinds that Metacontroller holds for us, as `VecCluster namespace/name`. */
+/**
+ * Resources of these kinds with the finalizer of Metacontroller, as `VecCluster namespace/name`.
+ */
 export async function resourcesWithFinalizer(
   kubernetes: Pick<Kubernetes, 'list'>,
   plurals: readonly string[] = RESOURCES.map(({ plural }) => plural),
@@ -38,7 +41,7 @@ export async function resourcesWithFinalizer(
   return remaining
 }
 
-/** What a person who wants to uninstall is told. */
+/** Message for the user who uninstalls. */
 export function uninstallMessage(remaining: readonly string[]): string {
   if (remaining.length === 0) return 'no resource is left that needs the operator\n'
   const omitted = remaining.length - MAX_LISTED
@@ -58,7 +61,7 @@ async function listAll(
   try {
     return await kubernetes.list({ apiVersion: API_VERSION, plural }, ResourceWithFinalizers)
   } catch (error) {
-    // Its CRD was deleted, and all resources with it.
+    // The CRD was deleted, and all its resources with it.
     if (error instanceof KubernetesError && error.status === 404) return []
     throw error
   }

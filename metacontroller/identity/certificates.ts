@@ -1,11 +1,12 @@
 /**
- * Certificates of the hook port: an authority that nobody but Metacontroller trusts, and for nothing but
- * our hooks, and the certificates that it signs for the service. ECDSA with P-256 and SHA-256.
+ * Certificates of the hook port: a CA that only Metacontroller trusts, and only for these hooks,
+ * and the server certificates that this CA signs. Keys are ECDSA P-256, signatures use SHA-256. The
+ * certificates are encoded as ASN.1 DER here because Node.js cannot create them.
  */
 import { createHash, createPublicKey, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { isIP, isIPv4 } from 'node:net'
 
-/** Both in PEM. */
+/** Certificate and private key, both in PEM. */
 export interface KeyPair {
   cert: string
   key: string
@@ -13,7 +14,7 @@ export interface KeyPair {
 
 interface Certificate {
   subject: string
-  /** Of the subject, SPKI in DER. */
+  /** Public key of the subject, SPKI in DER. */
   publicKey: Buffer
   issuer: { name: string; publicKey: Buffer; key: string }
   extensions: Buffer[]
@@ -34,17 +35,17 @@ const OIDS = {
 }
 
 const AUTHORITY_NAME = 'vec-operator hooks'
-/** Clocks differ: who is an hour behind trusts it as well. */
+/** Clocks differ: a client whose clock is up to an hour slow must accept the certificate. */
 const CLOCK_SKEW_MS = 3_600_000
 
-/** An authority that signs for itself. */
+/** Creates a self-signed CA. */
 export function newAuthority(now: Date, days: number): KeyPair {
   const keyPair = generateKeys()
   const cert = certificate({
     ...{ subject: AUTHORITY_NAME, publicKey: keyPair.publicKey, ...validity(now, days) },
     issuer: { name: AUTHORITY_NAME, publicKey: keyPair.publicKey, key: keyPair.key },
     extensions: [
-      // It may sign no other authority.
+      // Path length 0: this CA must not sign another CA.
       extension(OIDS.basicConstraints, sequence(booleanTrue(), integer(Buffer.from([0]))), true),
       // keyCertSign
       extension(OIDS.keyUsage, bitString(Buffer.from([0x04]), 2), true),
@@ -54,7 +55,7 @@ export function newAuthority(now: Date, days: number): KeyPair {
   return { cert, key: keyPair.key }
 }
 
-/** A certificate of a server, for host names and addresses. */
+/** Creates a server certificate for these host names and IP addresses. */
 export function newCertificate(
   authority: KeyPair,
   hosts: readonly string[],
@@ -102,7 +103,7 @@ function certificate({
   notAfter,
 }: Certificate): string {
   const algorithm = sequence(objectId(OIDS.ecdsaWithSha256))
-  // Positive, and never zero.
+  // The leading 1 keeps the serial number positive and non-zero.
   const serial = Buffer.concat([Buffer.from([0x01]), randomBytes(15)])
   const tbsCertificate = sequence(
     // Version 3
@@ -136,7 +137,7 @@ function altName(host: string): Buffer {
   return tagged(0x87, isIPv4(host) ? Buffer.from(host.split('.').map(Number)) : ipv6Bytes(host))
 }
 
-/** Sixteen bytes; `::` stands for as many zeros as are missing. */
+/** The 16 bytes of an IPv6 address; `::` expands to the missing groups of zeros. */
 function ipv6Bytes(address: string): Buffer {
   const [head = '', tail] = address.split('::')
   const groups = (text: string) => (text === '' ? [] : text.split(':'))
@@ -167,7 +168,7 @@ const TAGS = {
   set: 0x31,
 } as const
 
-/** UTCTime has two digits for the year, and means one before this. */
+/** UTCTime has a two-digit year and ends before this year. */
 const FIRST_GENERALIZED_YEAR = 2050
 
 export function tagged(tag: number, ...contents: Buffer[]): Buffer {
@@ -183,10 +184,10 @@ export function setOf(...items: Buffer[]): Buffer {
   return tagged(TAGS.set, ...items)
 }
 
-/** A number of any size that is not negative, in big-endian bytes. */
+/** A non-negative integer of any size, from big-endian bytes. */
 export function integer(bytes: Buffer): Buffer {
   const first = bytes[0] ?? 0
-  // The highest bit is the sign.
+  // A set highest bit means a negative number, so prepend a zero byte.
   return tagged(TAGS.integer, first >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
 }
 
@@ -202,18 +203,18 @@ export function octetString(content: Buffer): Buffer {
   return tagged(TAGS.octetString, content)
 }
 
-/** Bits, of which the last `unused` do not count. */
+/** A bit string; the last `unused` bits are ignored. */
 export function bitString(content: Buffer, unused = 0): Buffer {
   return tagged(TAGS.bitString, Buffer.from([unused]), content)
 }
 
-/** Such as `2.5.29.17`. */
+/** An object identifier, for example `2.5.29.17`. */
 export function objectId(text: string): Buffer {
   const [first = 0, second = 0, ...rest] = text.split('.').map(Number)
   return tagged(TAGS.objectId, Buffer.from([40 * first + second, ...rest.flatMap(base128)]))
 }
 
-/** To the second, in UTC. */
+/** A time in UTC, with a resolution of one second. */
 export function encodeTime(date: Date): Buffer {
   const digits = `${date.toISOString().slice(0, 19).replaceAll(/[-:T]/g, '')}Z`
   return date.getUTCFullYear() < FIRST_GENERALIZED_YEAR
@@ -228,7 +229,7 @@ function encodeLength(length: number): Buffer {
   return Buffer.from([0x80 + bytes.length, ...bytes])
 }
 
-/** Seven bits a byte; all but the last have the highest bit set. */
+/** Base 128, seven bits per byte; every byte except the last has the highest bit set. */
 function base128(number: number): number[] {
   const bytes = [number % 128]
   for (let rest = Math.floor(number / 128); rest > 0; rest = Math.floor(rest / 128)) {

@@ -1,8 +1,9 @@
 /**
- * Tells Metacontroller, in the CompositeControllers, whom it may trust and what token to send. The chart
- * renders neither: so no two renderings differ, and no tool that applies the chart again takes it out.
- * Metacontroller reads both only when the spec of a CompositeController changes, so the name of the token
- * and the text of the authority stand in the spec itself.
+ * Writes the CA and the token that Metacontroller uses for hook calls into the
+ * CompositeControllers. The chart renders neither unless the user provides them: renderings stay
+ * identical, and a tool that applies the chart again does not remove them. Metacontroller reads
+ * both only when the spec of a CompositeController changes, so the spec itself contains the name of
+ * the token and the text of the CA certificate (docs/metacontroller-notes.md).
  */
 import { Type, type Static } from '@sinclair/typebox'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
@@ -26,18 +27,21 @@ type Webhook = Static<typeof Webhook>
 export interface ConnectDependencies {
   kubernetes: Kubernetes
   plurals: readonly string[]
-  /** Hosts of the service: a CompositeController that calls another one is not ours to change. */
+  /**
+   * Host names of the service. Webhooks with another host belong to another service and are left
+   * unchanged.
+   */
   hosts: readonly string[]
   log: Log
 }
 
-/** What a hook call is to be made with; what is absent is left as it is. */
+/** Credentials for hook calls; absent fields are left unchanged. */
 export interface Credentials {
   token?: { namespace: string; name: string; key: string }
   caBundle?: string
 }
 
-/** Writes the credentials where they differ; one that is not installed is skipped. */
+/** Writes the credentials where they differ; skips CompositeControllers that are not installed. */
 export async function connectControllers(
   { kubernetes, plurals, hosts, log }: ConnectDependencies,
   credentials: Credentials,
@@ -67,7 +71,10 @@ function hooksToPatch(
   return Object.fromEntries(outdated.map(([hook]) => [hook, { webhook: desired }]))
 }
 
-/** Whether every field that is wanted stands there; the API may have added defaults. */
+/**
+ * Whether every desired field has its value; other fields are ignored because the API adds
+ * defaults.
+ */
 function matches(live: unknown, desired: unknown): boolean {
   if (typeof desired !== 'object' || desired === null) return live === desired
   return Object.entries(desired).every(([field, value]) =>

@@ -1,24 +1,27 @@
-/** What hook calls and the service prove themselves with: from files, from the service's own Secret, or not at all. */
+/**
+ * Loads the credentials of hook calls and of the service: from files, from the Secret of the
+ * service, or none. Rereads them while the service runs.
+ */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { Timers } from '../timers.ts'
 import { HookIdentity, type IdentityDependencies, type IdentityOptions } from './identity.ts'
 
 export interface HookCredentialsOptions {
-  /** With one token a line. */
+  /** File with one token per line. */
   tokenFile?: string
   tls?: CertificateFiles
-  /** Where the service makes what no file gives it. */
+  /** Where the service stores the credentials that it creates itself, if no file provides them. */
   identity?: Pick<IdentityOptions, 'secret' | 'hosts' | 'rotation'> & { ownTls: boolean }
   insecureHooks?: boolean
 }
 
 export interface HookCredentials {
   tokens(): string[]
-  /** What signs Jobs. */
+  /** Keys that sign Jobs. */
   jobKeys(): string[]
   tls?: { cert: string; key: string }
-  /** Keeps all of it up to date; calling what it returns stops that. */
+  /** Keeps all credentials up to date; the returned function stops it. */
   watch(server: Pick<Server, 'setSecureContext'>): () => void
 }
 
@@ -60,7 +63,7 @@ async function loadIdentity(
   return loaded
 }
 
-/** No tokens means that none is asked for, so that must be somebody's wish. */
+/** An empty list disables authentication, so that requires an explicit flag. */
 function tokenSource(
   { tokenFile: tokenPath, insecureHooks }: HookCredentialsOptions,
   hookIdentity: HookIdentity | undefined,
@@ -77,12 +80,12 @@ function tokenSource(
   return () => []
 }
 
-/** How old what was read may be, in milliseconds. */
+/** Maximum age of the tokens in memory, in milliseconds. */
 const TOKEN_REREAD_MS = 5_000
 
 /**
- * Reads the file now, so that a service without a token does not start, and again from time to time.
- * Never answers without a token: to the server that would mean that none is needed.
+ * Reads the file immediately, so that a service without a token fails to start, and again
+ * periodically. Never returns an empty list: the server would then accept calls without a token.
  */
 export function tokenFileReader(path: string, now: () => Date): () => string[] {
   let tokens = readTokens(path)
@@ -93,7 +96,7 @@ export function tokenFileReader(path: string, now: () => Date): () => string[] {
     try {
       tokens = readTokens(path)
     } catch {
-      // Mid-replacement, or emptied by mistake: the tokens that were good a moment ago still are.
+      // The file is being replaced or was emptied by mistake; the previous tokens stay valid.
     }
     return tokens
   }
@@ -119,7 +122,7 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles) {
   return { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') }
 }
 
-/** Serves new connections with the renewed certificate; calling what it returns stops that. */
+/** Serves new connections with the renewed certificate; the returned function stops it. */
 export function watchCertificate(
   server: Pick<Server, 'setSecureContext'>,
   files: CertificateFiles,
@@ -136,7 +139,7 @@ export function watchCertificate(
         current = latest
       }
     } catch {
-      // Mid-replacement: certificate and key do not fit yet. The old one serves until they do.
+      // The files are being replaced and do not match yet; serve the old certificate until they do.
     }
     cancel = timers.setTimeout(reload, CERTIFICATE_REREAD_MS)
   }

@@ -1,6 +1,6 @@
 /**
- * How the hook service and Metacontroller know each other: certificate and token are made when the service
- * starts, looked at every minute, and renewed long before they end.
+ * Mutual trust between the hook service and Metacontroller. Certificate and token are created when
+ * the service starts, checked every minute and renewed long before they expire.
  */
 import type { Server } from 'node:https'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
@@ -20,14 +20,14 @@ import {
 } from './secret.ts'
 
 export interface IdentityOptions {
-  /** Where it is kept. */
+  /** Secret that stores the identity. */
   secret: NamespacedName
-  /** Names and addresses that Metacontroller calls. */
+  /** Host names and IP addresses at which Metacontroller calls the service. */
   hosts: readonly string[]
   rotation: string
-  /** Whether the token is made here, or is one of a file. */
+  /** Whether the service creates the token; false if it comes from a file. */
   ownToken: boolean
-  /** Whether the certificate is made here, or is one of a file, or there is none. */
+  /** Whether the service creates the certificate; false if it comes from a file or TLS is off. */
   ownTls: boolean
 }
 
@@ -42,7 +42,9 @@ export interface IdentityDependencies {
 const CERTIFICATE_DAYS = 30
 const CERTIFICATE_RENEW_BEFORE_MS = 20 * 86_400_000
 const CHECK_INTERVAL_MS = 60_000
-/** Helm creates the Deployment before the CompositeControllers: the first looks come quickly. */
+/**
+ * Helm creates the Deployment before the CompositeControllers, so the first checks are frequent.
+ */
 const INITIAL_CHECK_INTERVAL_MS = 5_000
 const INITIAL_CHECKS = 12
 const RETRY_DELAY_MS = 5_000
@@ -58,7 +60,7 @@ export class HookIdentity {
     this.#dependencies = dependencies
   }
 
-  /** Reads the Secret and completes it; the service cannot start before that. */
+  /** Reads the Secret and adds what is missing. The service cannot start before this succeeds. */
   async load(): Promise<void> {
     const { secret, rotation, ownTls } = this.#options
     const requirements = { now: this.#dependencies.now(), rotation, ownTls }
@@ -71,7 +73,7 @@ export class HookIdentity {
     this.#certificate ??= this.#newCertificate()
   }
 
-  /** Bearer tokens that are accepted. */
+  /** The bearer tokens that the service accepts. */
   tokens(): string[] {
     return acceptedTokens(this.#data).map(({ token }) => token)
   }
@@ -85,7 +87,10 @@ export class HookIdentity {
     return this.#certificate
   }
 
-  /** Looks after everything in the background; calling what it returns stops that. */
+  /**
+   * Renews the credentials and connects the CompositeControllers in the background; the returned
+   * function stops it.
+   */
   watch(server: Pick<Server, 'setSecureContext'>): () => void {
     const { timers, log } = this.#dependencies
     let isStopped = false
@@ -99,7 +104,8 @@ export class HookIdentity {
     const reconcile = async () => {
       await this.load()
       await this.#connect()
-      // Only now: what Metacontroller trusts must come before what is signed by it.
+      // Renew last: Metacontroller must trust a new CA before the service uses a certificate that
+      // it signed.
       this.#renew(server)
     }
 

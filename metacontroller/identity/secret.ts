@@ -1,7 +1,7 @@
 /**
- * What the hook service proves itself with, in one Secret: the authority of its certificates, the tokens
- * that Metacontroller sends, and the key that signs Jobs. The chart makes the Secret empty and the
- * service fills it, so that nothing random is made while a chart is rendered.
+ * The Secret with the credentials of the hook service: the CA of its certificates, the tokens that
+ * Metacontroller sends, and the key that signs Jobs. The chart creates the Secret empty and the
+ * service fills it, so that rendering the chart generates no random values.
  */
 import { randomBytes, X509Certificate } from 'node:crypto'
 import { KubernetesError } from '../../crds/contract/errors.ts'
@@ -11,12 +11,12 @@ import { secrets } from '../ports/api-resources.ts'
 import { createOrReplace } from '../ports/conditional-writes.ts'
 import { newAuthority, type KeyPair } from './certificates.ts'
 
-/** Content of the Secret, decoded. */
+/** Decoded content of the Secret. */
 export type IdentityData = Record<string, string>
 
 export interface IdentityRequirements {
   now: Date
-  /** Another word than that of the last time makes a new token. */
+  /** A value that differs from the previous one creates a new token. */
   rotation: string
   /** Whether the service signs its own certificates. */
   ownTls: boolean
@@ -24,17 +24,17 @@ export interface IdentityRequirements {
 
 const DAY_MS = 86_400_000
 const AUTHORITY_DAYS = 3650
-/** What is left of the authority when the next one is made. */
+/** A new CA is created when the current one has less than this left. */
 const AUTHORITY_RENEW_BEFORE_DAYS = 730
 const TOKEN_DAYS = 30
-/** How long the token before the newest one is accepted. */
+/** How long the previous token is accepted after a new one was created. */
 const TOKEN_OVERLAP_MS = DAY_MS
 
 const KEYS = { ca: 'ca.crt', caKey: 'ca.key', jobs: 'job-key', rotation: 'rotation' } as const
-/** `token.20261123T185341Z`: the time it was made, so that names sort by age. */
+/** `token.20261123T185341Z`: the creation time, so that names sort by age. */
 const TOKEN_NAME = /^token\.\d{8}T\d{6}Z$/
 
-/** The same data with everything that must be in it; equal to what was given where nothing is due. */
+/** Returns the data with everything that is required; equal to the input if nothing is due. */
 export function completeData(
   data: IdentityData,
   { now, rotation, ownTls }: IdentityRequirements,
@@ -52,17 +52,17 @@ export function completeData(
   }
 }
 
-/** Accepted tokens; the newest one, which Metacontroller is to send, comes first. */
+/** Accepted tokens, newest first; Metacontroller is configured to send the first one. */
 export function acceptedTokens(data: IdentityData): { name: string; token: string }[] {
   return tokenNames(data).map((name) => ({ name, token: data[name] ?? '' }))
 }
 
-/** What signs Jobs; it outlives all tokens, since a Job may run for days. */
+/** The key that signs Jobs. It is not rotated with the tokens, because a Job may run for days. */
 export function readJobKey(data: IdentityData): string | undefined {
   return data[KEYS.jobs]
 }
 
-/** The authority that signs, and the authorities that Metacontroller is to trust, PEM. */
+/** The CA that signs, and the PEM bundle of all CAs that Metacontroller has to trust. */
 export function readAuthority(
   data: IdentityData,
 ): { signer: KeyPair; caBundle: string } | undefined {
@@ -72,7 +72,7 @@ export function readAuthority(
   return { signer: { cert, key }, caBundle }
 }
 
-/** When a certificate ends, in milliseconds since 1970; 0 where it does not read. */
+/** Expiry of a certificate in milliseconds since 1970; 0 if it cannot be parsed. */
 export function expiresAt(cert: string): number {
   try {
     return Date.parse(new X509Certificate(cert).validTo)
@@ -81,7 +81,7 @@ export function expiresAt(cert: string): number {
   }
 }
 
-/** Whether that authority signed the certificate. */
+/** Whether this CA signed the certificate. */
 export function isSignedBy(cert: string, authority: string): boolean {
   try {
     return new X509Certificate(cert).verify(new X509Certificate(authority).publicKey)
@@ -90,7 +90,7 @@ export function isSignedBy(cert: string, authority: string): boolean {
   }
 }
 
-/** A new authority comes before the old one, which is trusted as long as it is good. */
+/** Puts a new CA before the old ones, which stay trusted until they expire. */
 function renewedAuthority(data: IdentityData, now: Date): IdentityData {
   const current = readAuthority(data)
   const remainingMs = current === undefined ? 0 : expiresAt(current.signer.cert) - now.getTime()
@@ -113,7 +113,7 @@ function isTokenDue(data: IdentityData, now: Date): boolean {
   return newest === undefined || now.getTime() - tokenCreatedAt(newest) >= TOKEN_DAYS * DAY_MS
 }
 
-/** The newest one first. */
+/** Newest first. */
 function tokenNames(data: IdentityData): string[] {
   return Object.keys(data)
     .filter((name) => TOKEN_NAME.test(name) && data[name] !== '')
@@ -148,10 +148,14 @@ export interface NamespacedName {
   name: string
 }
 
-/** Others write it too: a service that is started beside this one, or a person. */
+/**
+ * Attempts after a conflict: a second instance of the service or a user may write the Secret too.
+ */
 const ATTEMPTS = 5
 
-/** What is in the Secret once it is complete; `known` is put back where somebody emptied it. */
+/**
+ * Completes the Secret and returns its content; restores `cached` values that were removed from it.
+ */
 export async function completeSecret(
   kubernetes: Kubernetes,
   { namespace, name }: NamespacedName,

@@ -1,7 +1,7 @@
 /**
- * What the service counts, for Prometheus: hook calls, calls to the outside, what Jobs reported, how
- * resources are, and the process itself. Labels come from closed sets; where a resource is named, only
- * so many are (census.ts).
+ * Prometheus metrics of the service: hook calls, calls to external systems, results that Jobs
+ * reported, the state of resources, and the process itself. Label values come from closed sets; the
+ * number of resources with series of their own is limited (inventory.ts).
  */
 import { STATUS_CODES } from 'node:http'
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
@@ -10,10 +10,10 @@ import type { HookMetrics } from '../../hooks/server.ts'
 import { Inventory, registerInventory } from './inventory.ts'
 import { JobResults, OUTCOMES } from './job-results.ts'
 
-/** Outside systems that the service itself calls. */
+/** External systems that the service itself calls. */
 export type ExternalSystem = 'engine' | 'bucket' | 'kubernetes'
 
-/** A call to the outside; without a status it got no answer. */
+/** A call to an external system; `status` is undefined if there was no response. */
 export interface ClientCall {
   method: string
   status: number | undefined
@@ -24,15 +24,15 @@ export interface ServiceMetrics extends HookMetrics {
   recordCall(system: ExternalSystem, call: ClientCall): void
 }
 
-/** From a hundredth of a hook's usual time to Metacontroller's time-out. */
+/** From 1 % of the usual duration of a hook to the hook timeout of Metacontroller. */
 const HOOK_BUCKETS = [
   ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05],
   ...[0.1, 0.25, 0.5, 1, 2.5, 5, 10],
 ]
-/** To the time-out of a short call. */
+/** Up to the timeout of a short call. */
 const CLIENT_CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** What Jobs do for a resource of each kind; what else a label or a report says counts as `other`. */
+/** Verbs of the Jobs of each kind; any other value in a label or report is counted as `other`. */
 const JOB_VERBS: Record<string, readonly string[]> = {
   VecCluster: ['upgrade', 'uninstall'],
   VecBackup: ['run'],
@@ -108,7 +108,10 @@ function callCounters(registry: Registry): ServiceMetrics['recordCall'] {
   }
 }
 
-/** An engine or a store may answer any number: of those without a meaning only the first digit counts. */
+/**
+ * An engine or object store may return any number: status codes without a standard meaning are
+ * counted by their first digit.
+ */
 function statusLabel(status: number | undefined): string {
   if (status === undefined) return 'none'
   return STATUS_CODES[status] === undefined ? `${Math.floor(status / 100)}xx` : String(status)
@@ -119,7 +122,7 @@ interface MetricName {
   help: string
 }
 
-/** Calls of one sort, counted by their labels and their code, and how long they took by their labels. */
+/** Counts calls by their labels and status code, and records their duration by labels. */
 function timedCounter<Label extends string>(
   registry: Registry,
   labelNames: Label[],
@@ -154,7 +157,7 @@ function jobCounters(registry: Registry): ConstructorParameters<typeof JobResult
     labelNames: ['kind'],
     registers,
   })
-  // Prometheus sees no increase in a series that starts with its first count.
+  // Prometheus detects no increase in a series whose first sample is already 1, so start at 0.
   for (const [kind, verbs] of Object.entries(JOB_VERBS)) {
     for (const verb of verbs) {
       for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)

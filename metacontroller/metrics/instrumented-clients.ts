@@ -1,4 +1,4 @@
-/** Calls to the outside, each told with how long it took and how it was answered. */
+/** Clients that report the duration and the response status of each call to an external system. */
 import type { Logger } from 'pino'
 import type { Transport } from '../../jobs/clients/engine/transport.ts'
 import {
@@ -11,7 +11,7 @@ import type { ClientCall } from './index.ts'
 
 export type OnCall = (call: ClientCall) => void
 
-/** The Kubernetes API; every call of the service to it goes through `call`. */
+/** Kubernetes API client; every API call of the service goes through `call`. */
 export class InstrumentedKubernetes extends Kubernetes {
   readonly #onCall: OnCall
 
@@ -29,7 +29,7 @@ export class InstrumentedKubernetes extends Kubernetes {
   }
 }
 
-/** The way to an engine; streams are counted when their headers have come. */
+/** Engine transport; a stream is recorded when its response headers arrive. */
 export function instrumentedTransport(transport: Transport, onCall: OnCall): Transport {
   return {
     node: transport.node,

@@ -1,27 +1,28 @@
 /**
- * All resources as the hooks were last shown them. Nothing is asked of the API for it; a resource is
- * forgotten when it is gone, or when others were shown long after it.
+ * The latest sample of each resource, taken from hook calls, and the gauges computed from them. It
+ * makes no API calls. A sample is dropped when its resource is finalized, or when it is stale by
+ * the time another resource is recorded.
  */
 import { Gauge, type Registry } from 'prom-client'
 import type { AnyParent } from '../../hooks/kind-hooks.ts'
 import type { HookAnswer, HookRequest } from '../../hooks/protocol.ts'
 import { sampleOf, type ResourceSample } from './resource-sample.ts'
 
-/** Three of the periods in which Metacontroller shows each resource again. */
+/** Three resync periods of Metacontroller. */
 const STALE_AFTER_MS = 900_000
-/** Of resources with a name of their own in the metrics, so many of each sort. */
+/** Maximum number of resources with series of their own, per kind and metric. */
 const MAX_PER_KIND = 100
 
 export class Inventory {
   readonly #now: () => Date
-  /** By uid; the one shown last stands last. */
+  /** By uid, in the order in which they were last recorded. */
   readonly #samples = new Map<string, ResourceSample & { at: number }>()
 
   constructor(now: () => Date) {
     this.#now = now
   }
 
-  /** Takes note of one answer. */
+  /** Records the outcome of one hook call. */
   record(request: HookRequest<AnyParent>, answer: HookAnswer): void {
     const { uid } = request.parent.metadata
     const now = this.#now()
@@ -31,7 +32,7 @@ export class Inventory {
     this.#removeStale(now.getTime())
   }
 
-  /** Resources by kind and phase. */
+  /** Number of resources by kind and phase. */
   phases(): { kind: string; phase: string; count: number }[] {
     const counts = new Map<string, { kind: string; phase: string; count: number }>()
     for (const { kind, phase } of this.#samples.values()) {
@@ -41,7 +42,7 @@ export class Inventory {
     return [...counts.values()]
   }
 
-  /** Of each kind those in trouble, the latest first. */
+  /** Unhealthy resources of each kind, most recent first. */
   unhealthy(): (ResourceSample & { trouble: NonNullable<ResourceSample['trouble']> })[] {
     const byKind = Map.groupBy(this.#with('trouble'), ({ kind }) => kind)
     return [...byKind.values()].flatMap((seen) =>
@@ -49,13 +50,15 @@ export class Inventory {
     )
   }
 
-  /** Of each kind those with conditions that mean danger; which, when they are many, is left open. */
+  /**
+   * Resources of each kind with critical conditions; above the limit the selection is arbitrary.
+   */
   critical(): (ResourceSample & { dangers: NonNullable<ResourceSample['dangers']> })[] {
     const byKind = Map.groupBy(this.#with('dangers'), ({ kind }) => kind)
     return [...byKind.values()].flatMap((seen) => seen.slice(0, MAX_PER_KIND))
   }
 
-  /** Schedules, those whose newest backup is oldest first. */
+  /** Schedules, the one with the oldest newest backup first. */
   schedules(): (ResourceSample & { schedule: NonNullable<ResourceSample['schedule']> })[] {
     const age = ({ schedule }: { schedule: NonNullable<ResourceSample['schedule']> }) =>
       schedule.completedAt ?? schedule.createdAt
@@ -64,7 +67,7 @@ export class Inventory {
       .slice(0, MAX_PER_KIND)
   }
 
-  /** Access keys, those to be renewed next first. */
+  /** Access keys, the one with the next renewal first. */
   upcomingRenewals(): (ResourceSample & { renewAt: number })[] {
     return this.#with('renewAt')
       .sort((a, b) => a.renewAt - b.renewAt)
@@ -78,7 +81,10 @@ export class Inventory {
     )
   }
 
-  /** Told by what is shown, not by the clock: when Metacontroller is silent, nothing has gone. */
+  /**
+   * Runs only when a sample is recorded, not on a timer: if Metacontroller stops calling, the
+   * metrics keep their last state.
+   */
   #removeStale(now: number): void {
     for (const [uid, { at }] of this.#samples) {
       if (now - at < STALE_AFTER_MS) return
@@ -89,7 +95,7 @@ export class Inventory {
 
 interface GaugeSample {
   labels: Record<string, string>
-  /** Nothing is shown where there is none. */
+  /** A sample without a value is omitted. */
   value: number | undefined
 }
 

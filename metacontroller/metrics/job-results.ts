@@ -1,6 +1,7 @@
 /**
- * What Jobs have reported on their resources, as counts: runs that ended, bytes and points that were
- * moved. A report is seen many times and counted once, and not by the service that is started after it.
+ * Counts what Jobs reported on their resources: finished runs, transferred bytes and copied points.
+ * Hooks observe the same report many times; it is counted once. After a restart of the service,
+ * results from before the restart are not counted again.
  */
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
@@ -9,7 +10,7 @@ import { ANNOTATIONS, LABELS, shortHash } from '../../crds/contract/names.ts'
 import type { HookRequest } from '../../hooks/protocol.ts'
 import type { AnyParent } from '../../hooks/kind-hooks.ts'
 
-/** How a run ended; what ended without a word has crashed. */
+/** Outcome of a run; a Job that failed without reporting an outcome has crashed. */
 export const OUTCOMES = ['Done', 'Failed', 'Refused', 'Crashed'] as const
 export type Outcome = (typeof OUTCOMES)[number]
 
@@ -20,11 +21,11 @@ export interface JobCounters {
 }
 
 interface RecordedResults {
-  /** Hash of the report that was read last: the report itself may be long. */
+  /** Hash of the latest report; the report itself may be long. */
   report: string
   bytes: number
   points: number
-  /** uids of Jobs whose end was counted. */
+  /** uids of the Jobs whose outcome was counted. */
   countedJobs: Set<string>
 }
 
@@ -38,7 +39,7 @@ export class JobResults {
     this.#startedAt = startedAt.getTime()
   }
 
-  /** Looks at a resource as a hook was shown it. */
+  /** Counts what is new on a resource in a hook request. */
   record({ parent, children }: HookRequest<AnyParent>, now: Date): void {
     const { uid, annotations } = parent.metadata
     const text = annotations?.[ANNOTATIONS.progress] ?? ''
@@ -57,14 +58,14 @@ export class JobResults {
       this.#count(parent.kind, progress, recorded)
     recorded.report = report
     for (const job of jobs) this.#countCrash(parent.kind, job, { progress, recorded, now })
-    // A cluster has many Jobs in its life: only those that may be shown again are remembered.
+    // A cluster has many Jobs over its lifetime: remember only those that requests still contain.
     const currentJobs = [progress?.job, ...jobs.map(({ metadata }) => metadata.uid)]
     recorded.countedJobs = new Set(
       [...recorded.countedJobs].filter((uid) => currentJobs.includes(uid)),
     )
   }
 
-  /** The resource is gone. */
+  /** Forgets a resource that is gone. */
   remove(uid: string): void {
     this.#recorded.delete(uid)
   }
@@ -85,7 +86,7 @@ export class JobResults {
     if (Date.parse(at) >= this.#startedAt) this.#counters.jobEnded({ kind, verb, outcome: state })
   }
 
-  /** A Job that failed a while ago and whose resource has no end of its own to show. */
+  /** Counts a Job as crashed that failed some time ago without a report of its outcome. */
   #countCrash(
     kind: string,
     job: Job,
@@ -99,10 +100,10 @@ export class JobResults {
     const finished = finishedCondition(job)
     if (finished?.type !== 'Failed' || recorded.countedJobs.has(uid)) return
     const at = Date.parse(finished.lastTransitionTime ?? '')
-    // The report may be on its way to us still.
+    // The final report may still be in transit.
     if (now.getTime() - at < FINAL_REPORT_TIMEOUT_SECONDS * 1000) return
     recorded.countedJobs.add(uid)
-    // Reports of later Jobs have taken the place of its own: how it ended is not known any more.
+    // Reports of later Jobs replaced the report of this Job, so its outcome is unknown.
     const isSuperseded = progress !== undefined && progress.job !== uid
     if (isSuperseded || at < this.#startedAt) return
     this.#counters.jobEnded({ kind, verb: labels?.[LABELS.verb] ?? '', outcome: 'Crashed' })

@@ -1,4 +1,4 @@
-/** What one hook call shows of a resource that people would want to see in a graph. Pure. */
+/** Extracts from one hook call what the metrics report about a resource. Pure. */
 import { VecAccessKey, type AccessKeyStatus } from '../../crds/access-key.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
@@ -15,17 +15,17 @@ export interface ResourceSample {
   namespace: string
   name: string
   phase: string
-  /** Since when, and why, it is not Ready, waits for its start, or has Failed. */
+  /** Since when and why the resource is not Ready, is waiting to start, or has Failed. */
   trouble?: { since: number; reason: string }
-  /** Its conditions that mean danger, by type and reason. */
+  /** Critical conditions, by type and reason. */
   dangers?: CriticalCondition[]
-  /** VecBackupSchedule. */
+  /** Only for VecBackupSchedule. */
   schedule?: ScheduleSample
-  /** VecAccessKey: when its token is to be renewed. */
+  /** Only for VecAccessKey: when its token is due for renewal. */
   renewAt?: number
 }
 
-/** Both are words of our own, never of a user. */
+/** Both come from closed sets of this operator, never from user input. */
 export interface CriticalCondition {
   type: string
   reason: string
@@ -33,9 +33,9 @@ export interface CriticalCondition {
 
 export interface ScheduleSample {
   createdAt: number
-  /** When its newest Completed backup ended. */
+  /** When the newest Completed backup ended. */
   completedAt?: number
-  /** From the latest slot to the next; absent where none is to be made. */
+  /** From the latest slot to the next one; absent if the schedule is suspended or invalid. */
   intervalMs?: number
 }
 
@@ -45,7 +45,7 @@ interface Status {
   conditions?: Condition[]
 }
 
-/** A resource that was not decided on for the first time yet has no phase. */
+/** A resource without a phase has not been reconciled yet. */
 const UNKNOWN_PHASE = 'Unknown'
 
 export function sampleOf(
@@ -70,7 +70,7 @@ export function sampleOf(
   }
 }
 
-/** The conditions whose False is a danger, whoever reads them. */
+/** Conditions that are critical when False, for any kind. */
 const REQUIRED_CONDITIONS = new Set(['Consensus', 'Replicated', 'HistoryBounded'])
 
 function criticalConditions({ conditions = [] }: Status): CriticalCondition[] {
@@ -91,7 +91,7 @@ function unhealthyState(parent: AnyParent, status: Status): ResourceSample['trou
   const reason = condition?.reason ?? UNKNOWN_PHASE
   if (condition?.type !== 'Complete')
     return condition?.status === 'True' ? undefined : { since, reason }
-  // Its condition is False from the start: what is new is the end.
+  // Complete is False from the start; count from the completion time instead.
   if (status.phase === 'Failed')
     return { since: Date.parse(status.completionTime ?? '') || since, reason }
   return status.phase === 'Pending' ? { since: created, reason } : undefined
@@ -124,7 +124,7 @@ function slotInterval(schedule: string, now: Date): number | undefined {
     const slots = parseCron(schedule)
     return slots.firstAfter(now).getTime() - slots.latestUntil(now).getTime()
   } catch (error) {
-    // An expression that is none has no slots; the resource's condition says so.
+    // An invalid expression has no slots; a condition of the resource reports it.
     if (error instanceof Rejected) return undefined
     throw error
   }

@@ -1,4 +1,4 @@
-/** Where each kind of object stands in the API. Without a namespace, everywhere. */
+/** API resource of each kind of object; without a namespace it covers all namespaces. */
 import { VecBackup } from '../../crds/backup.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { VecCluster } from '../../crds/cluster.ts'
@@ -30,7 +30,7 @@ export const backupSchedules = apiResource(API_VERSION, VecBackupSchedule.plural
 export const restores = apiResource(API_VERSION, VecRestore.plural)
 export const migrations = apiResource(API_VERSION, VecMigration.plural)
 
-/** The same kind in each of the namespaces served, or at once where all are. */
+/** One API resource per served namespace, or a single one if all namespaces are served. */
 export function inNamespaces(resource: ApiResourceFn, namespaces: string[]): ApiResource[] {
   return namespaces.length === 0 ? [resource()] : namespaces.map((namespace) => resource(namespace))
 }

@@ -1,8 +1,9 @@
 /**
- * Deletes a backup's objects, so many at a call, and goes on at the next one. Only under the uid that
- * owns the folder, only keys that a backup writes, and nothing below an inner folder with an owner of its
- * own. The manifest goes first, so that no restore starts from what is half deleted; owner.json goes
- * last, so that what is half deleted still has its owner.
+ * Deletes the objects of a backup, a limited number per call; the next call continues. It deletes
+ * only if owner.json names the uid of this backup, only keys that a backup writes, and nothing in
+ * an inner folder with its own owner.json. The manifest is deleted first, so that no restore starts
+ * from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
+ * has its owner.
  */
 import { StorageError } from '../../crds/contract/errors.ts'
 import {
@@ -24,23 +25,25 @@ export interface PurgeTarget {
 }
 
 export interface PurgeResult {
-  /** Nothing that this backup wrote is left there. */
+  /** No object of this backup is left. */
   done: boolean
-  /** Objects deleted by this call. */
+  /** Number of objects deleted by this call. */
   deleted: number
-  /** While it is not done: what the next call need not look for again. */
+  /**
+   * Set while the purge is not done, so that the next call need not list the whole folder again.
+   */
   survey?: Survey
-  /** Objects in the folder that this backup did not write. They stay. */
+  /** Objects in the folder that this backup did not write; they are not deleted. */
   others?: ForeignObjects
-  /** A restore that reads the backup: nothing is deleted before it ends. */
+  /** A restore that reads the backup; nothing more is deleted before it ends. */
   reader?: ActiveReader
 }
 
-/** What a listing of the whole folder showed. */
+/** Result of listing the whole folder. */
 export interface Survey {
-  /** Objects of this backup that are left. */
+  /** Number of remaining objects of this backup. */
   left: number
-  /** Folders inside that have an owner.json of their own. */
+  /** Inner folders with their own owner.json. */
   inner: string[]
 }
 
@@ -53,13 +56,13 @@ export interface ForeignObjects {
 export interface PurgeOptions {
   now: Date
   signal?: AbortSignal
-  /** Keys a call deletes at most. */
+  /** Maximum number of keys to delete per call. */
   maxKeys?: number
-  /** Of the call before this one. */
+  /** Survey returned by the previous call. */
   survey?: Survey | undefined
 }
 
-/** Ten million objects: a store that lists more is not listed to its end. */
+/** Ten million objects; longer listings are not read to the end. */
 const MAX_PAGES = 10_000
 
 interface PurgeContext {
@@ -78,13 +81,13 @@ export async function purge(
   const context: PurgeContext = { bucket, folder, maxKeys, signal }
   try {
     const owner = await readOwner(bucket, folder, signal)
-    // Without an owner, or with another one, nothing there is ours to delete.
+    // Without an owner, or with another owner, this backup owns nothing in the folder.
     if (owner === undefined) return { done: true, deleted: 0, ...(await listForeign(context)) }
     if (owner.uid !== uid) return { done: true, deleted: 0 }
     if (survey !== undefined) return await deleteBatch(context, survey)
     return await startPurge(context, now)
   } catch (error) {
-    // Whoever deleted the bucket deleted the backup.
+    // Deleting the bucket deleted the backup too.
     if (error instanceof StorageError && error.reason === 'NoSuchBucket') {
       return { done: true, deleted: 0 }
     }
@@ -92,7 +95,10 @@ export async function purge(
   }
 }
 
-/** The first call. A restore records itself before it reads the manifest, so one of the two looks sees it. */
+/**
+ * The first call. A restore records itself as a reader before it reads the manifest. Checking for
+ * readers before and after the manifest is deleted therefore finds every restore that has read it.
+ */
 async function startPurge(context: PurgeContext, now: Date): Promise<PurgeResult> {
   const { bucket, folder, signal } = context
   const readerBefore = await findActiveReader(bucket, folder, now, signal)
@@ -121,14 +127,15 @@ async function deleteBatch(context: PurgeContext, survey: Survey): Promise<Purge
 
 type BatchResult = Pick<PurgeResult, 'done' | 'deleted' | 'others'>
 
-/** Lists from the start after each deletion: what was there before is gone. */
+/** Lists from the start after each deletion, because the keys listed before are deleted. */
 async function deleteKeys(context: PurgeContext, inner: Set<string>): Promise<BatchResult> {
   const { bucket, folder, maxKeys, signal } = context
   const deletedKeys = new Set<string>()
   for (;;) {
     const { keys, isLast, isEmpty, others } = await nextOwnedKeys(context, inner, deletedKeys)
     if (keys.length === 0) {
-      // Only a listing that shows nothing of it any more lets it go: some stores lag behind.
+      // Some object stores list deleted keys for a while: finish only after a listing without any
+      // key of this backup.
       if (!isEmpty) return { done: false, deleted: deletedKeys.size }
       await bucket.delete([ownerKey(folder)], signal)
       return { done: true, deleted: deletedKeys.size + 1, ...(others !== undefined && { others }) }
@@ -138,19 +145,19 @@ async function deleteKeys(context: PurgeContext, inner: Set<string>): Promise<Ba
     const batch = keys.slice(0, capacity)
     await bucket.delete(batch, signal)
     for (const key of batch) deletedKeys.add(key)
-    // The next page would be cut to a small batch: the next call deletes a whole one.
+    // The remaining limit is smaller than a full batch; the next call deletes a full one.
     if (!isLast && deletedKeys.size + DELETE_BATCH_KEYS > maxKeys)
       return { done: false, deleted: deletedKeys.size }
   }
 }
 
 interface OwnedPage {
-  /** Keys of the first page that has any, without those that are gone. */
+  /** Keys of the first page that contains any, without those that are already deleted. */
   keys: string[]
   isLast: boolean
-  /** No page up to this one had a key of this backup, be it one that is gone. */
+  /** Whether no page up to this one contained a key of this backup, including deleted keys. */
   isEmpty: boolean
-  /** Only where there are no keys: then all pages were seen. */
+  /** Set only if there are no keys, since only then all pages were read. */
   others?: ForeignObjects
 }
 
@@ -188,14 +195,17 @@ function addForeign(
   return { count: (previous?.count ?? 0) + count, example }
 }
 
-/** Inner owners may be listed behind the objects of their folders: so all keys are looked at first. */
+/**
+ * The owner.json of an inner folder may be listed after other objects of that folder. If inner
+ * folders exist, all keys are therefore listed a second time.
+ */
 async function surveyFolder(context: PurgeContext): Promise<Survey> {
   const inner = new Set<string>()
   const left = await countOwned(context, inner)
   return { left: inner.size === 0 ? left : await countOwned(context, inner), inner: [...inner] }
 }
 
-/** Objects of this backup, owner.json among them. Inner folders that are found are added. */
+/** Counts the objects of this backup, including owner.json; adds inner folders to `inner`. */
 async function countOwned(context: PurgeContext, inner: Set<string>): Promise<number> {
   let count = 1
   for await (const { objects } of listPages(context)) {
@@ -205,7 +215,7 @@ async function countOwned(context: PurgeContext, inner: Set<string>): Promise<nu
   return count
 }
 
-/** What is in a folder without an owner. */
+/** Lists the objects in a folder without owner.json. */
 async function listForeign(context: PurgeContext): Promise<{ others?: ForeignObjects }> {
   let others: ForeignObjects | undefined
   for await (const { objects } of listPages(context)) {

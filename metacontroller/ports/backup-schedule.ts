@@ -1,4 +1,4 @@
-/** What the VecBackupSchedule room reads, by the real client: live all of it. */
+/** Implements the ports of VecBackupSchedule with the real clients. All reads are live. */
 import type { VecBackup } from '../../crds/backup.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { LABELS } from '../../crds/contract/names.ts'
@@ -26,7 +26,8 @@ async function listBackups(
   const labeled = await listOrEmpty(kubernetes, [backups(namespace)], LenientBackup, {
     labelSelector: `${LABELS.schedule}=${name}`,
   })
-  // A label is anybody's to write, and a former schedule of this name had the same.
+  // Users can set the label, and backups of a deleted schedule of the same name have it too. Check
+  // the owner reference.
   return labeled.filter(({ metadata: { ownerReferences = [] } }) =>
     ownerReferences.some((owner) => owner.controller === true && owner.uid === uid),
   )

@@ -1,4 +1,7 @@
-/** What the VecBackup room reads and writes, by the real clients of jobs/clients. */
+/**
+ * Implements the ports of VecBackup with the real clients of jobs/clients, including the bucket
+ * client that a purge uses.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import type { Logger } from 'pino'
 import { backupFolder } from '../../crds/contract/backup-keys.ts'
@@ -27,11 +30,11 @@ import { activeHelmJobs } from './restore.ts'
 
 export interface BackupDependencies extends BucketDependencies {
   kubernetes: Kubernetes
-  /** Those the service may read; empty means all. */
+  /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
 }
 
-/** No more than is asked for: one that an older CRD let in decides too. */
+/** Only the required fields, so that a schedule admitted by an older CRD can be read too. */
 const ScheduleWithPolicy = Type.Object({
   ...AnyObject.properties,
   spec: Type.Object({ deletionPolicy: Type.Optional(Type.String()) }),
@@ -52,7 +55,7 @@ async function readSchedulePolicy(
   }
 }
 
-/** Any read tells it. */
+/** Time of the API server, from the Date header of a read. */
 async function readApiTime(kubernetes: Kubernetes, namespace: string): Promise<Date | undefined> {
   const { date = '' } = await kubernetes.call('GET', resourcePath(namespaces(), namespace))
   const time = new Date(date)
@@ -68,7 +71,7 @@ async function patchProgress(
   try {
     await kubernetes.patch(backups(namespace), name, { metadata: { uid, annotations } })
   } catch (error) {
-    // It is written to save space: nothing waits for it, and the next sync tries again.
+    // The shorter report only saves space: nothing depends on it, and the next sync retries.
     if (!(error instanceof KubernetesError)) throw error
     if (hasStatus(error, 404, 409, 422)) return
     log.warn({ err: error, parent: `VecBackup ${namespace}/${name}` }, 'report not shortened')
@@ -101,25 +104,28 @@ export function backupPorts(dependencies: BackupDependencies): BackupPorts {
 }
 
 export interface BucketDependencies {
-  /** From a short memory. */
+  /** From the cache of Secrets. */
   secret: (namespace: string, name: string) => Promise<Secret | undefined>
   clock: Clock
   log: Logger
   onCall?: OnCall
-  /** Tenants choose the address, and the service is nobody's namespace. */
+  /**
+   * Limits the addresses: tenants choose the endpoint, and the network policies of their namespaces
+   * do not apply to the service.
+   */
   guard?: AddressGuard | undefined
 }
 
-/** A hook is asked again soon: it does not wait for a store that is down. */
+/** Metacontroller calls the hook again soon, so do not wait for an object store that is down. */
 const MAX_ATTEMPTS = 2
 
-/** Whoever opens it closes it. */
+/** Opens a client for the bucket; the caller closes it. */
 export async function openBucket(
   { secret, clock, log, onCall, guard }: BucketDependencies,
   namespace: string,
   target: S3Target,
 ): Promise<Bucket> {
-  // Only what touches a bucket pays for the SDK: 0.2 s, and 30 MB of memory.
+  // The SDK takes 0.2 s and 30 MB to load, so load it only when a bucket is used.
   const { Bucket: S3Bucket } = await import('../../jobs/clients/s3/bucket.ts')
   const reference = target.credentialsSecretRef
   const credentials = async () => {
@@ -138,7 +144,9 @@ function decodeBase64(value: string | undefined): string | undefined {
 
 const OptionalString = Type.Optional(Type.String())
 
-/** No more than tells what it reads: one that an older CRD let in may be at work too. */
+/**
+ * Only the fields that identify the backup: a restore admitted by an older CRD may be running too.
+ */
 const RestoreSource = Type.Object({
   ...AnyObject.properties,
   spec: Type.Object({
@@ -156,7 +164,7 @@ export interface StoredBackup extends NamespacedName {
   storage: S3Target
 }
 
-/** VecRestores of the namespaces served that read this backup, read live. */
+/** VecRestores in the served namespaces that read this backup, from live reads. */
 export async function restoresReading(
   kubernetes: Kubernetes,
   namespaces: string[],
@@ -180,7 +188,10 @@ function referenceKind(
   return isNamed ? 'name' : undefined
 }
 
-/** One store may have several addresses: a restore by another one records itself in the bucket. */
+/**
+ * Compares bucket, folder and endpoint. One object store may have several endpoints: a restore that
+ * uses another one is found by its record in the bucket.
+ */
 function isSameLocation(
   { bucket, path, endpoint }: NonNullable<RestoreSource['spec']['source']>['s3'],
   { name, storage }: StoredBackup,
@@ -192,7 +203,7 @@ function isSameLocation(
   )
 }
 
-/** Without what makes no difference: the case of the host, and slashes at its end. */
+/** Ignores case and trailing slashes. */
 function normalizeEndpoint(endpoint: string | undefined): string {
   return trimTrailing((endpoint ?? '').toLowerCase(), '/')
 }

@@ -1,6 +1,7 @@
 /**
- * What the rooms read and write outside of Metacontroller's requests, by the real clients of
- * jobs/clients. Reads that many resources repeat are answered from a short memory.
+ * Implements the ports of VecCluster and VecAccessKey with the real clients of jobs/clients, and
+ * the readers of Secrets that several kinds share. Reads that many resources repeat are cached
+ * briefly. Also lists and patches VecClusters for start marks and reads CRDs.
  */
 import { Value } from '@sinclair/typebox/value'
 import type { Connection } from '../../crds/contract/connection.ts'
@@ -24,9 +25,9 @@ export interface ClusterDependencies {
   kubernetes: Kubernetes
   secret: ClusterPorts['secret']
   consensus: ClusterPorts['consensus']
-  /** Those the service may read; empty means all. */
+  /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign our Jobs (hooks/job-signature.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   log: Log
@@ -35,9 +36,9 @@ export interface ClusterDependencies {
 const SECRET_TTL_SECONDS = 60
 const LIVE_SECRET_TTL_SECONDS = 1
 const HELM_JOBS_TTL_SECONDS = 5
-/** A pod that does not run by then is not about to. */
+/** A Job without a ready pod after this time is not expected to start. */
 const START_TIMEOUT_SECONDS = 120
-/** Of remembered Secrets, in bytes: those of all tenants are in one memory. */
+/** Maximum size of cached Secrets in bytes; all tenants share the cache. */
 const SECRET_CACHE_BYTES = 8 * 1024 * 1024
 
 export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
@@ -64,8 +65,9 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
 }
 
 /**
- * Others may label Jobs as ours, create one again that had our signature, or suspend ours: a VecCluster takes one
- * slot of the installation at most, and none with a Job that has no pods and gets none, or whose pods cannot start.
+ * Number of helm slots in use. Users may label their Jobs as ours, recreate a Job with a copied
+ * signature, or suspend our Jobs. A VecCluster therefore uses at most one slot of the installation.
+ * A suspended Job without pods, or a Job whose pods cannot start, uses none.
  */
 function usedSlots(signedJobs: Job[], now: Date): number {
   const activeJobs = signedJobs.filter(
@@ -75,7 +77,10 @@ function usedSlots(signedJobs: Job[], now: Date): number {
   return new Set(activeJobs.map(({ metadata }) => metadata.labels?.[LABELS.parent])).size
 }
 
-/** An image, a quota or full nodes keep its pods from starting: others need not wait until that is fixed. */
+/**
+ * A wrong image, a quota or full nodes prevent the pods from starting; other clusters do not wait
+ * until that is fixed.
+ */
 function cannotStart({ metadata, status }: Job, now: Date): boolean {
   const seconds = secondsSince(metadata.creationTimestamp ?? '', now)
   return (status?.ready ?? 0) === 0 && seconds >= START_TIMEOUT_SECONDS
@@ -91,7 +96,10 @@ export function accessKeyPorts(
   }
 }
 
-/** Why a pod is not ready is a help, not a need: where pods cannot be listed there are none. */
+/**
+ * The pods only explain why a cluster is not ready. If they cannot be listed, continue without
+ * them.
+ */
 async function listPods(
   { kubernetes, log }: ClusterDependencies,
   namespace: string,
@@ -107,7 +115,7 @@ async function listPods(
   }
 }
 
-/** One memory of Secrets for everything that reads them. */
+/** Reads Secrets through one cache that all readers share. */
 export function cachedSecretReader(
   kubernetes: Kubernetes,
   now: () => Date,
@@ -115,7 +123,7 @@ export function cachedSecretReader(
   return ttlCache(secretContentReader(kubernetes), SECRET_TTL_SECONDS, now, SECRET_CACHE_CAPACITY)
 }
 
-/** For who must know how things are now; many who ask at once share an answer. */
+/** Nearly live reads of Secrets; concurrent callers share one request. */
 export function liveSecretReader(kubernetes: Kubernetes, now: () => Date): ClusterPorts['secret'] {
   return ttlCache(
     secretContentReader(kubernetes),
@@ -134,7 +142,7 @@ function secretReader(kubernetes: Kubernetes): ClusterPorts['secret'] {
   return (namespace, name) => kubernetes.get(secrets(namespace), name, Secret)
 }
 
-/** Type and content; what else is written on a Secret is of no use and may be long. */
+/** Reads only type and data of a Secret; other fields are not needed and may be long. */
 function secretContentReader(kubernetes: Kubernetes): ClusterPorts['secret'] {
   const read = secretReader(kubernetes)
   return async (namespace, name) => {
@@ -149,7 +157,7 @@ function secretContentReader(kubernetes: Kubernetes): ClusterPorts['secret'] {
   }
 }
 
-/** VecClusters of the namespaces served. */
+/** VecClusters in the served namespaces. */
 export async function listClusters(
   kubernetes: Kubernetes,
   namespaces: string[],
@@ -162,7 +170,7 @@ export async function listClusters(
   return (await Promise.all(lists)).flat()
 }
 
-/** What a start mark depends on. */
+/** Picks the fields that decide whether a cluster gets a start mark. */
 function toMarkableCluster({ metadata }: AnyObject): MarkableCluster {
   const { name, namespace, uid, creationTimestamp, deletionTimestamp, annotations } = metadata
   const mark = annotations?.[ANNOTATIONS.startMark]
@@ -182,8 +190,9 @@ function toMarkableCluster({ metadata }: AnyObject): MarkableCluster {
 }
 
 /**
- * Merge-patches a VecCluster; false when that cannot be done to it, whenever it is tried: it is gone,
- * its name is another resource's by now (the API finds another uid invalid), or it is not valid itself.
+ * Merge-patches a VecCluster. False if a retry cannot succeed: the cluster is gone, another
+ * resource has its name (the API server rejects the uid as invalid), or the cluster itself is
+ * invalid.
  */
 export async function patchCluster(
   kubernetes: Kubernetes,
@@ -199,7 +208,7 @@ export async function patchCluster(
   }
 }
 
-/** A definition by its name; it has no namespace. */
+/** Reads a CustomResourceDefinition by name. */
 export function readCrd(kubernetes: Kubernetes, name: string): Promise<AnyObject | undefined> {
   return kubernetes.get(crds(), name, AnyObject)
 }
@@ -228,7 +237,7 @@ async function readPodConsensus(
   }
 }
 
-/** What the view of one node says of its consensus thread. A node that runs alone has none to lose. */
+/** State of consensus as one node reports it. A node that runs alone has no consensus to lose. */
 export function toPodConsensus(
   clusterStatus: ClusterStatus,
   connection: Pick<Connection, 'name'>,
@@ -247,7 +256,10 @@ export function toPodConsensus(
   return { state: 'stopped', ...(err !== undefined && { error: err }) }
 }
 
-/** Ordinal of the pod that a peer's address names, in whatever form: `vec-a-0.vec-a-headless:6335`. */
+/**
+ * Ordinal of the pod in a peer URI, in any of its forms, for example
+ * `http://vec-a-0.vec-a-headless:6335/`.
+ */
 function ordinalFromUri(uri: string, { name }: Pick<Connection, 'name'>): number | undefined {
   if (!URL.canParse(uri)) return undefined
   const [host = ''] = new URL(uri).hostname.split('.')

@@ -1,4 +1,7 @@
-/** What the VecCollection room reads and writes, by the real clients; one list of claims for all. */
+/**
+ * Implements the ports of VecCollection with the real clients. All collections share one list of
+ * claims on collection names. Tracks the writes in progress, which a restore waits for.
+ */
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecCollection } from '../../crds/collection.ts'
 import { clusterNameOf, toClaim, type Claim } from '../../hooks/collection/ownership.ts'
@@ -12,9 +15,9 @@ import { commonPorts, leasePorts, LenientCluster } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 
 export interface CollectionDependencies extends EngineDependencies {
-  /** Those the service may read; empty means all. */
+  /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign our Jobs (hooks/job-signature.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers
@@ -22,7 +25,7 @@ export interface CollectionDependencies extends EngineDependencies {
 }
 
 const CLAIMS_TTL_MS = 5_000
-/** A list may hold thousands, and is read again and again. */
+/** Compiled because a list may contain thousands of collections and is read repeatedly. */
 const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function collectionPorts(dependencies: CollectionDependencies): CollectionPorts {
@@ -41,7 +44,8 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
         return cluster.namespace === namespace && cluster.name === name
       }),
     cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, LenientCluster),
-    // From the question on: its answer may be older than a Lease that is taken meanwhile.
+    // Count the write as in progress from the check of the Lease on: a restore may take the Lease
+    // before the result of the check arrives.
     writeHolder: (cluster, isAllowed) =>
       inFlightWrites.track(cluster, 'a write that is about to be made', () => {
         const rules = { isAllowed, jobKeys: dependencies.jobKeys(), now: now() }
@@ -53,7 +57,10 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
   }
 }
 
-/** One that an older CRD let in and ours cannot read must not stand in the way of all others. */
+/**
+ * Skips a collection that an older CRD admitted and this release cannot read: it must not block all
+ * others.
+ */
 async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise<Claim[]> {
   const lists = inNamespaces(collections, namespaces).map((resource) =>
     kubernetes.collect(resource, {}, (object: unknown) =>
@@ -63,7 +70,10 @@ async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise
   return (await Promise.all(lists)).flat()
 }
 
-/** One list for all who ask within some seconds, unless it is older than who asks. */
+/**
+ * Shares one list among callers for a few seconds, unless it does not contain the calling
+ * collection.
+ */
 class ClaimListCache {
   readonly #load: () => Promise<Claim[]>
   readonly #now: () => Date
@@ -75,19 +85,20 @@ class ClaimListCache {
   }
 
   /**
-   * Two that are made within seconds of each other may want the same name: the list that shows the
-   * later one shows the earlier one too.
+   * Two collections created within seconds may claim the same name. The list must contain the
+   * requester in its current generation: a list with the later one also contains the earlier one.
    */
   async including({ metadata: { uid, generation } }: VecCollection): Promise<Claim[]> {
     const cached = this.#list
     const isExpired =
       cached?.isLoaded === true && this.#now().getTime() - cached.at >= CLAIMS_TTL_MS
-    // One that is being read is waited for, however long that takes: two at once would be twice the memory.
+    // Wait for a list that is still loading, however long it takes: two at once would need twice
+    // the memory.
     if (cached === undefined || isExpired) return this.#reload()
     const items = await cached.items
     const requested = items.find(({ metadata }) => metadata.uid === uid)
     if (requested !== undefined && requested.metadata.generation >= generation) return items
-    // Another one may have read it anew meanwhile.
+    // Another caller may have reloaded the list in the meantime.
     return this.#list === cached || this.#list === undefined ? this.#reload() : this.#list.items
   }
 
@@ -112,7 +123,7 @@ interface NamespacedName {
 export class InFlightWrites {
   readonly #byCluster = new Map<string, Set<{ what: string }>>()
 
-  /** Each as a restore that waits for it names it. */
+  /** Descriptions of the writes in progress on a cluster, as a waiting restore reports them. */
   list({ namespace, name }: NamespacedName): string[] {
     return [...(this.#byCluster.get(`${namespace}/${name}`) ?? [])].map(({ what }) => what)
   }
@@ -135,7 +146,7 @@ export class InFlightWrites {
   }
 }
 
-/** The same engine; each of its writes is known as long as it is under way. */
+/** Returns the same engine client; each of its writes is tracked while it is in progress. */
 export function trackWrites(
   engine: CollectionEngine,
   cluster: NamespacedName,

@@ -1,4 +1,7 @@
-/** What several rooms read and write outside of Metacontroller's requests, in the same way. */
+/**
+ * Ports that several kinds implement in the same way: live reads, Events, Leases, copies of Secrets
+ * and image pull Secrets.
+ */
 import type { Static, TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
@@ -35,22 +38,26 @@ import { eventWriter } from './events.ts'
 
 export interface CommonDependencies {
   kubernetes: Kubernetes
-  /** Those the service may read; empty means all. */
+  /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
   log: Log
 }
 
-/** As another schema may have admitted them: they can be deleted, and their neighbours go on. */
+/**
+ * Accept resources that another version of the CRD admitted: they can still be deleted, and they do
+ * not block other resources.
+ */
 export const LenientCluster = lenientSchema(VecCluster.schema) as typeof VecCluster.schema
 export const LenientBackup = lenientSchema(VecBackup.schema) as typeof VecBackup.schema
 
-/** All of it live; what is gone, or whose kind is gone, is undefined. */
+/** All reads are live and return undefined if the object or its kind does not exist. */
 export function commonPorts({
   kubernetes,
   namespaces: readableNamespaces,
   log,
 }: CommonDependencies) {
-  // What stands where we may not read is not there for us: who names it waits, and says for what.
+  // An object in a namespace that the service may not read counts as missing: the resource that
+  // refers to it waits and reports what is missing.
   const read =
     <Schema extends TSchema>(resource: ApiResourceFn, schema: Schema) =>
     async (namespace: string, name: string): Promise<Static<Schema> | undefined> =>
@@ -65,14 +72,15 @@ export function commonPorts({
       const found = await kubernetes.get(namespaces(), name, AnyObject)
       return found === undefined || found.metadata.deletionTimestamp !== undefined
     },
-    // Foreground: the Job stays until its pods have ended, so that nothing starts beside them.
+    // Foreground: the Job remains until its pods have ended, so that nothing starts while they
+    // still run.
     deleteJob: ({ namespace, name, uid }: { namespace: string; name: string; uid: string }) =>
       kubernetes.delete(jobs(namespace), name, { uid, propagation: 'Foreground' }),
     writeEvent: eventWriter({ kubernetes, log }),
   }
 }
 
-/** Objects of several places; none where the kind is not installed, or gone. */
+/** Lists several API resources; empty if the kind is not installed or was removed. */
 export async function listOrEmpty<Schema extends TSchema>(
   kubernetes: Kubernetes,
   resources: ApiResource[],
@@ -88,7 +96,7 @@ export async function listOrEmpty<Schema extends TSchema>(
   }
 }
 
-/** Whether the API refused a call with one of these. */
+/** Whether the API server answered a call with one of these status codes. */
 export function hasStatus(error: unknown, ...statuses: number[]): boolean {
   return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
 }
@@ -108,7 +116,7 @@ export async function listActiveJobs(
 }
 
 export interface DataJobDependencies extends CommonDependencies {
-  /** From a short memory. */
+  /** From the cache of Secrets. */
   secret: DataJobPorts['secret']
 }
 
@@ -145,7 +153,7 @@ export function secretCopyPorts(kubernetes: Kubernetes): SecretCopyPorts {
         ...copy.metadata,
         ...(resourceVersion !== undefined && { resourceVersion }),
       }
-      // One that came too late is made up for in the next pass.
+      // If another writer was first, the next sync writes the copy.
       await createOrReplace(kubernetes, secrets(namespace), { ...copy, metadata })
     },
     async deleteSecretCopy({ namespace, name, ownerUid }) {

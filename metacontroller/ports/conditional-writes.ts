@@ -1,4 +1,7 @@
-/** Writes of which only the first of several may succeed: by resourceVersion, uid, or a new name. */
+/**
+ * Conditional writes, by resourceVersion, uid or a new name: of several concurrent ones only the
+ * first succeeds.
+ */
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import {
   resourcePath,
@@ -14,7 +17,9 @@ interface VersionedObject {
   }
 }
 
-/** Makes the object, or replaces the one of exactly its resourceVersion. False when late. */
+/**
+ * Creates the object, or replaces the version given by its resourceVersion. False on a conflict.
+ */
 export function createOrReplace(
   kubernetes: Kubernetes,
   resource: ApiResource,
@@ -26,7 +31,7 @@ export function createOrReplace(
     : succeeds(kubernetes, 'PUT', resourcePath(resource, name), object)
 }
 
-/** Deletes the object of exactly this uid and resourceVersion. False when late. */
+/** Deletes the object with exactly this uid and resourceVersion. False on a conflict. */
 export function deleteExact(
   kubernetes: Kubernetes,
   resource: ApiResource,
@@ -40,7 +45,7 @@ export function deleteExact(
   })
 }
 
-/** False when somebody was quicker: the object is another by now, is there already, or is gone. */
+/** False if another writer was first: the object has changed, exists already, or is gone. */
 async function succeeds(
   kubernetes: Kubernetes,
   method: 'POST' | 'PUT' | 'DELETE',

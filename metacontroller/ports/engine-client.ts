@@ -1,8 +1,9 @@
 /**
- * Where the service connects to when it calls an engine. A tenant may replace the client Service of a cluster by one
- * of type ExternalName, and the network policy of another tenant's engine trusts the operator's pod: so the address
- * comes from the Service itself, and DNS is asked only for pods. The names of pods exist only below a headless
- * Service, never below an ExternalName.
+ * Creates engine clients and resolves the addresses that they connect to. A tenant may replace the
+ * client Service of a cluster by one of type ExternalName that points to another tenant's engine,
+ * whose network policy trusts the operator's pod. The address is therefore taken from the Service
+ * itself, and DNS is used only for pods: pod names resolve only under a headless Service, never
+ * under an ExternalName.
  */
 import type { LookupAddress } from 'node:dns'
 import { isIPv6 } from 'node:net'
@@ -38,7 +39,7 @@ type Service = Static<typeof Service>
 
 export type ReadService = (namespace: string, name: string) => Promise<Service | undefined>
 
-/** Connections are made again after seconds; a thousand collections of one cluster make many. */
+/** Connections are reopened after seconds, and a thousand collections of one cluster open many. */
 const SERVICE_TTL_SECONDS = 5
 
 export function serviceReader(kubernetes: Kubernetes, now: () => Date): ReadService {
@@ -65,7 +66,7 @@ export function engineLookup(guard: AddressGuard, read: ReadService): Lookup {
   }
 }
 
-/** None where there is no such Service, or a headless one. */
+/** Empty if the Service does not exist or is headless. */
 async function serviceAddresses(
   { namespace, name }: { namespace: string; name: string },
   read: ReadService,
@@ -85,15 +86,15 @@ export interface EngineDependencies {
   kubernetes: Kubernetes
   connections: EngineConnections
   route: 'direct' | 'proxy'
-  /** From a short memory. */
+  /** From the cache of Secrets. */
   secret: ReadSecret
-  /** As it is now: asked when what was remembered was refused. */
+  /** Nearly live: read when the engine rejected the cached credentials. */
   freshSecret: ReadSecret
   log: Logger
   onCall?: OnCall
 }
 
-/** The engine on one pod, or without an ordinal the one behind the client Service. */
+/** Client for the engine on one pod or, without an ordinal, behind the client Service. */
 export function engineClient(
   dependencies: EngineDependencies,
   connection: Connection,

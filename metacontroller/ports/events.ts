@@ -1,4 +1,4 @@
-/** Writes Events about resources: each of them once, and never more than a few about one in a minute. */
+/** Writes Events about resources: each one once, and a limited number per minute and resource. */
 import { hostname } from 'node:os'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
@@ -7,9 +7,9 @@ import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { events } from './api-resources.ts'
 import type { Log } from '../startup-upgrades.ts'
 
-/** About one object: two changes of a spec, each handed to a Job, applied, rolled out and settled. */
+/** Per resource. Two spec changes fit: each starts a Job, is applied, rolls out and completes. */
 export const MAX_EVENTS_PER_MINUTE = 10
-/** How the log tells of one that was not written. */
+/** Log message for an Event that was not written. */
 export const RATE_LIMITED = 'event held back: too many in a minute'
 const MINUTE_MS = 60_000
 
@@ -18,7 +18,7 @@ interface EventDependencies {
   log: Log
 }
 
-/** An Event tells people what happened; nothing may depend on whether it was written. */
+/** Events only inform users; nothing depends on whether one was written. */
 export function eventWriter({
   kubernetes,
   log,
@@ -27,7 +27,7 @@ export function eventWriter({
   return async (event) => {
     const { reason, involvedObject, at, metadata } = event
     if (limiter.count(involvedObject.uid, at) >= MAX_EVENTS_PER_MINUTE) {
-      // The condition says the same, and stays.
+      // The condition has the same information and remains.
       const { kind, namespace, name } = involvedObject
       log.info({ kind, namespace, name, reason }, RATE_LIMITED)
       return
@@ -36,7 +36,7 @@ export function eventWriter({
       await kubernetes.create(events(metadata.namespace), toApiObject(event))
       limiter.record(involvedObject.uid, at)
     } catch (error) {
-      // Its name is derived from what it tells: a repeat finds it there.
+      // The name is derived from the content: a repeated Event already exists.
       if (error instanceof KubernetesError && error.status === 409) return
       log.warn({ err: error, namespace: metadata.namespace, reason }, 'event lost')
     }
@@ -59,7 +59,7 @@ function toApiObject({ metadata, at, ...rest }: KubernetesEvent) {
   }
 }
 
-/** When Events were written within the last minute, by the uid of what they are about. */
+/** Times of the Events written within the last minute, by the uid of the resource. */
 class EventRateLimiter {
   readonly #times = new Map<string, number[]>()
 
@@ -71,7 +71,8 @@ class EventRateLimiter {
     const now = Date.parse(at)
     const isRecent = (time: number) => now - time < MINUTE_MS
     const times = (this.#times.get(uid) ?? []).filter(isRecent)
-    // Who was told of last stands last: the search ends at the first that still counts.
+    // Reinsert the key so that the map is in order of the latest Event; the loop stops at the first
+    // entry that is still recent.
     this.#times.delete(uid)
     this.#times.set(uid, [...times, now])
     for (const [other, times] of this.#times) {

@@ -1,8 +1,9 @@
 /**
- * The Kubernetes API as the service reads it, where its rights may be gone. With the chart value
- * operator.namespaces they are a RoleBinding in each namespace. It is deleted with the namespace, before
- * resources that have finalizers, and does not come back with a new namespace of that name. What cannot be
- * read then must stop neither the resources of other namespaces nor the deletion of the namespace itself.
+ * Kubernetes API client of the service that handles lost permissions. With the chart value
+ * operator.namespaces, the service has a RoleBinding per namespace. Kubernetes deletes it with the
+ * namespace, before resources that have finalizers, and it does not return with a new namespace of
+ * the same name. Reads that fail for that reason must block neither resources in other namespaces
+ * nor the deletion of the namespace itself.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Logger } from 'pino'
@@ -14,17 +15,23 @@ import { hasStatus } from './common.ts'
 import { InstrumentedKubernetes, type OnCall } from '../metrics/instrumented-clients.ts'
 import { namespaces } from './api-resources.ts'
 
-/** After its deletion a namespace counts as empty: by then the pods of its Jobs have been stopped. */
+/**
+ * A namespace counts as empty this long after its deletion: by then the pods of its Jobs have
+ * stopped.
+ */
 const TERMINATING_GRACE_SECONDS = 120
 /**
- * A namespace that exists and refuses every list for so long counts as empty for others. Just started API
- * servers refuse calls too, for some seconds.
+ * An existing namespace that rejects every list for this long counts as empty for other resources.
+ * API servers also reject calls for some seconds after they start.
  */
 const FORBIDDEN_GRACE_SECONDS = 600
-/** Names come from Leases as well, which others may write: past it the oldest is forgotten. */
+/**
+ * Namespace names also come from Leases, which users can write; above this limit the oldest entry
+ * is dropped.
+ */
 const MAX_FORBIDDEN_NAMESPACES = 1000
 
-/** `gone`: nothing in it can be at work any more. */
+/** `gone`: nothing in the namespace can still be running. */
 type NamespaceState = 'gone' | 'ending' | 'there'
 
 interface ForbiddenNamespace {
@@ -36,7 +43,7 @@ interface ForbiddenNamespace {
 export class ServiceKubernetes extends InstrumentedKubernetes {
   readonly #log: Logger
   readonly #now: () => Date
-  /** Namespaces whose last list was forbidden; the first one to be so comes first. */
+  /** Namespaces whose latest list was forbidden, in the order in which that began. */
   readonly #forbidden = new Map<string, ForbiddenNamespace>()
 
   constructor(
@@ -49,7 +56,7 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
     this.#now = now
   }
 
-  /** What is forbidden in a namespace that is gone is undefined. */
+  /** Returns undefined if the read is forbidden because the namespace is gone. */
   override async get<Schema extends TSchema>(
     resource: ApiResource,
     name: string,
@@ -64,7 +71,10 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
     }
   }
 
-  /** What is forbidden in a namespace that is gone is empty; and so, for a list, where it long was. */
+  /**
+   * Returns an empty list if the list is forbidden because the namespace is gone, or has been
+   * forbidden for long.
+   */
   override async collect<Item>(
     resource: ApiResource,
     selection: ListSelector,
@@ -83,7 +93,9 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
     }
   }
 
-  /** Of the namespace of a call that failed; undefined where it failed for any other reason. */
+  /**
+   * State of the namespace of a forbidden call; undefined if the call failed for another reason.
+   */
   async #namespaceState(
     { namespace }: ApiResource,
     error: unknown,

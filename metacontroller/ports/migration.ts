@@ -1,4 +1,4 @@
-/** What the VecMigration room reads and writes, by the real clients of jobs/clients. */
+/** Implements the ports of VecMigration with the real clients of jobs/clients. */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { VecMigration } from '../../crds/migration.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
@@ -6,7 +6,7 @@ import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { migrations } from './api-resources.ts'
 import { dataJobPorts, type DataJobDependencies } from './common.ts'
 
-/** A hook waits no longer to hear whether an engine is ready. */
+/** Maximum time a hook waits for the readiness of an engine. */
 const READY_TIMEOUT_MS = 2_000
 
 export function migrationPorts(

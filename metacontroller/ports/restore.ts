@@ -1,4 +1,7 @@
-/** What the VecRestore room reads and writes, by the real clients of jobs/clients. */
+/**
+ * Implements the ports of VecRestore with the real clients of jobs/clients. Also finds the work on
+ * a cluster that conflicts with a restore: helm Jobs, migrations and writes in progress.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject } from '../../crds/kubernetes.ts'
@@ -24,7 +27,7 @@ export function restorePorts(
 
 export interface ConflictingWorkDependencies {
   kubernetes: Kubernetes
-  /** Those the service may read; empty means all. */
+  /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
   inFlightWrites: InFlightWrites
 }
@@ -46,7 +49,7 @@ export function othersAt(
   }
 }
 
-/** helm Jobs of a cluster that have not ended. */
+/** Unfinished helm Jobs of a cluster. */
 export async function activeHelmJobs(
   { kubernetes }: Pick<ConflictingWorkDependencies, 'kubernetes'>,
   { namespace, name }: NamespacedName,
@@ -56,7 +59,10 @@ export async function activeHelmJobs(
   return found.map(({ metadata }) => `helm Job ${metadata.name}`)
 }
 
-/** No more than tells what it touches: one that an older CRD let in may be at work too. */
+/**
+ * Only the fields that identify the clusters: a migration admitted by an older CRD may be running
+ * too.
+ */
 const { source, targetClusterRef } = VecMigration.schema.properties.spec.properties
 const MigrationRefs = Type.Object({
   ...AnyObject.properties,
@@ -64,7 +70,7 @@ const MigrationRefs = Type.Object({
 })
 type MigrationRefs = Static<typeof MigrationRefs>
 
-/** From it or to it, with a Job that others wait for. */
+/** VecMigrations from or to the cluster with an active Job that blocks other work. */
 async function activeMigrations(
   { kubernetes, namespaces }: ConflictingWorkDependencies,
   cluster: NamespacedName,
@@ -83,7 +89,7 @@ async function activeMigrations(
     .map(({ metadata }) => `VecMigration ${metadata.namespace}/${metadata.name}`)
 }
 
-/** A Job counts for a migration of its own namespace only. */
+/** Includes the namespace, because a Job counts only for a migration in its own namespace. */
 function parentKey(namespace = '', uid = ''): string {
   return `${namespace}/${uid}`
 }

@@ -1,15 +1,15 @@
-/** A short memory for reads that many resources repeat. */
+/** Short-lived cache for reads that many resources repeat. */
 
-/** How much may be remembered, and how much one answer is. */
+/** Total size of the cache, and the size of one value. */
 export interface Capacity<T> {
   max: number
   sizeOf: (value: T) => number
 }
 
 /**
- * Answers from memory what was loaded less than so many seconds ago, and asks once where several ask
- * at the same time. What failed or was absent is asked again: somebody is waiting for it to appear. Past
- * the capacity the oldest answers are forgotten early.
+ * Caches each value for this many seconds; concurrent callers share one load. Failures and missing
+ * values are not cached, because callers wait for the object to appear. Above the capacity the
+ * oldest values are evicted early.
  */
 export function ttlCache<Key extends string[], T>(
   load: (...key: Key) => Promise<T | undefined>,
@@ -17,7 +17,7 @@ export function ttlCache<Key extends string[], T>(
   now: () => Date,
   { max, sizeOf }: Capacity<T> = { max: Infinity, sizeOf: () => 0 },
 ): (...key: Key) => Promise<T | undefined> {
-  // In the order of `until`: an entry is always put last.
+  // In the order of `expiresAt`: new entries are always inserted last.
   const entries = new Map<string, Entry<T>>()
   let size = 0
 
@@ -33,7 +33,7 @@ export function ttlCache<Key extends string[], T>(
     entries.delete(key)
   }
 
-  /** What is asked for right now has no size yet, and stays. */
+  /** Entries that are still loading have no size yet and are not evicted. */
   function evictOldest(): void {
     for (const [key, entry] of entries) {
       if (size <= max) return
