@@ -1,6 +1,7 @@
 /**
- * As fast as both engines let us: one that is busy or restarted is waited for, one that limits its
- * rate is asked again when it says so, and a request that is too large is told apart from the rest.
+ * Retries engine requests: waits for an engine that is busy or restarting, repeats a rate-limited
+ * request after the delay that the engine requests, and distinguishes requests that are too large
+ * from other failures.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { MAX_RETRY_AFTER_SECONDS } from '../../crds/contract/limits.ts'
@@ -9,12 +10,21 @@ import type { RunContext } from './context.ts'
 
 const INITIAL_DELAY_MS = 500
 const MAX_DELAY_MS = 30_000
-/** A rate that is limited lets something through every minute; so often one call is held up. */
+/**
+ * An engine that limits its rate accepts requests again within a minute. This is the maximum number
+ * of waits for one request.
+ */
 const MAX_RATE_LIMITS = 120
-/** Below this nothing in between refuses a body, whatever cut the connection. */
+/**
+ * No engine or proxy rejects a smaller body for its size; a connection that breaks during one has
+ * another cause.
+ */
 const LARGE_BYTES = 8 * 1024 * 1024
 
-/** Calls until there is an answer, within bounds; held up by a limited rate no more often than that. */
+/**
+ * Repeats a request until there is a response, within limits. Rate limits are counted separately:
+ * they fail the request only after `maxRateLimits` waits.
+ */
 export async function withBackoff<Result>(
   { tools, patience, progress }: Pick<RunContext, 'tools' | 'patience' | 'progress'>,
   request: () => Promise<Result>,
@@ -39,7 +49,8 @@ export async function withBackoff<Result>(
       log.info({ reason: error.message, seconds: sleepMs / 1000 }, 'waits for the engine')
       progress.reportUnreachable(error.message)
       await time.sleep(sleepMs, signal)
-      // A rate that is limited is not an engine that stays away.
+      // A rate-limited engine is reachable: these waits do not reduce the budget for an unavailable
+      // one.
       if (retryAfterMs === undefined) patience.consume(sleepMs, time.now())
       waitedMs += sleepMs
       progress.check()
@@ -47,17 +58,21 @@ export async function withBackoff<Result>(
   }
 }
 
-/** The request is more than this engine ever takes at once: half of it may do. */
+/** Whether the request is larger than the engine ever accepts; half of it may succeed. */
 export function isTooLarge(error: unknown, bytes = 0): boolean {
   if (!(error instanceof EngineError) || isDiskFull(error.message)) return false
   const { status, message } = error
-  // The engine closes the connection on a body above its limit, and its answer may be lost (facts 0).
+  // The engine closes the connection on a body above its limit, and its response may be lost
+  // (docs/engine-notes.md).
   if (status === undefined) return bytes > LARGE_BYTES && /EPIPE|ECONNRESET|closed/i.test(message)
   if (status === 413) return true
   return [400, 429].includes(status) && TOO_LARGE.test(message)
 }
 
-/** Held up by a limited rate: what is asked for at once may be more than ever has room. */
+/**
+ * Whether a rate limit rejected the request. One request may exceed what the limit ever allows; a
+ * smaller one may succeed.
+ */
 export function isRateLimited(error: unknown): boolean {
   return error instanceof EngineError && error.status === 429
 }

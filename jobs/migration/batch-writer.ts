@@ -1,6 +1,8 @@
 /**
- * The batches that are being written: so many at a time of all lanes together, and those of a lane told
- * done in the order they were read, so that what is behind its offset is written for sure.
+ * Writes batches of points, with a limit on concurrent writes across all partitions of a
+ * collection. Batches of a partition are reported in the order in which they were read, so that all
+ * points before its offset are written. A batch that the target rejects for its size or rate is
+ * written in halves.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { Page } from '../clients/engine/points.ts'
@@ -11,22 +13,25 @@ import type { ReservedPage, CopyScope, ReaderContext } from './page-reader.ts'
 
 const MAX_WRITES = 2
 
-/** So often a batch waits for a limited rate before it is tried in halves. */
+/** How often a batch waits for a rate limit before it is written in halves. */
 const RATE_LIMITS_BEFORE_SPLIT = 2
 
-/** What all lanes of a collection share. */
+/** Shared by all partitions of a collection. */
 export interface CopyContext extends ReaderContext {
   writeSlots: Semaphore
-  /** Whether a write is answered once it is applied: what is deferred until it is indexed would take hours. */
+  /**
+   * Whether the target responds only after it applies a write. False if the target defers points
+   * until they are indexed, because the response would take hours.
+   */
   wait: boolean
 }
 
-/** Room for what is written at once. */
+/** Limits the number of concurrent writes. */
 export class Semaphore {
   #active = 0
   readonly #waiters: (() => void)[] = []
 
-  /** Waits until there is some, and takes it. */
+  /** Waits for a free slot and takes it. */
   async acquire(signal: AbortSignal): Promise<void> {
     while (this.#active >= MAX_WRITES) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve))
@@ -46,7 +51,7 @@ interface Batch {
   isWritten: boolean
 }
 
-/** The batches of one lane. */
+/** Writes the batches of one partition. */
 export class BatchWriter {
   readonly #scope: CopyScope
   readonly #shared: CopyContext
@@ -55,14 +60,14 @@ export class BatchWriter {
   readonly #running = new Set<Promise<void>>()
   #failure: { error: unknown } | undefined
 
-  /** `wrote` is called page by page, in their order. */
+  /** Calls `onWritten` for each page, in the order of the pages. */
   constructor(scope: CopyScope, shared: CopyContext, onWritten: (page: Page) => void) {
     this.#scope = scope
     this.#shared = shared
     this.#onWritten = onWritten
   }
 
-  /** Writes a page for which there is room. */
+  /** Writes a page; the caller has acquired a write slot. */
   start(page: ReservedPage): void {
     const batch: Batch = { page, isWritten: false }
     this.#batches.push(batch)
@@ -82,13 +87,13 @@ export class BatchWriter {
     this.#running.add(running)
   }
 
-  /** Waits until all is written, or cannot be. */
+  /** Waits until every write has ended; throws if one failed. */
   async drain(): Promise<void> {
     await Promise.all(this.#running)
     this.throwIfFailed()
   }
 
-  /** Throws what one of them ended with. */
+  /** Throws the error of the first failed write. */
   throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure.error
   }
@@ -101,7 +106,7 @@ export class BatchWriter {
   }
 }
 
-/** Writes points that nobody reads on behind. */
+/** Writes one page and waits for it, for callers that do not read ahead. */
 export async function writePoints(
   page: Page,
   scope: CopyScope,
@@ -116,7 +121,7 @@ export async function writePoints(
   }
 }
 
-/** In as many calls as the target makes necessary. */
+/** Writes a page in one request, or in halves if the target rejects it. */
 async function writePage(page: Page, scope: CopyScope, shared: CopyContext): Promise<void> {
   const { size, context } = shared
   const { points, bytes, count } = page
@@ -133,7 +138,7 @@ async function writePage(page: Page, scope: CopyScope, shared: CopyContext): Pro
   context.progress.addWritten({ points: count, bytes })
 }
 
-/** The points of an array, in halves of halves. */
+/** Writes the points of an array in halves, and halves of halves. */
 async function writeInHalves(points: Buffer, scope: CopyScope, shared: CopyContext): Promise<void> {
   const spans = arraySpans(points)
   const ranges: [from: number, to: number][] = [[0, spans.length]]
@@ -155,7 +160,7 @@ async function writeInHalves(points: Buffer, scope: CopyScope, shared: CopyConte
 const OPENING = Buffer.from('[')
 const CLOSING = Buffer.from(']')
 
-/** Whether half of it may be taken: it is too large, or too much for a rate that is limited. */
+/** Whether half of the points may be accepted: the request is too large or exceeds a rate limit. */
 function isDivisible(error: unknown, bytes: number, count: number): boolean {
   return isTooLarge(error, bytes) || (count > 1 && isRateLimited(error))
 }

@@ -1,6 +1,6 @@
 /**
- * Both sides of a collection, read whole and side by side in the order of their ids, and what differs
- * copied again. Pages that are equal byte by byte, as nearly all are, are never parsed.
+ * Compares both sides of a collection page by page in id order, whole points, and copies differing
+ * points again. Nearly all pages are equal byte for byte and are compared without parsing.
  */
 import { arraySpans } from '../clients/engine/json-scanner.ts'
 import { comparePointIds, readId, type Page } from '../clients/engine/points.ts'
@@ -22,25 +22,31 @@ import {
 } from './page-reader.ts'
 import { MAX_PARTITIONS, planPartitions, type CopyInput } from './partitions.ts'
 
-/** Two of them are in memory for each lane. */
+/** Each partition has two of these pages in memory. */
 const PAGE_BYTES = 2 * 1024 * 1024
 
 export interface Comparison {
   input: CopyInput
   tolerances: Tolerances
-  /** The target was empty before: whatever else it has is told. Otherwise only points of the source are asked for. */
+  /**
+   * True if the target was empty before: every other point on the target is reported as extra.
+   * False: only points with ids of the source are read from the target.
+   */
   includesExtra: boolean
-  /** Otherwise: what was copied. Of that, what the source has no more is looked for on the target. */
+  /**
+   * Set if the target had points before: the ids that were copied. Those that are no longer on the
+   * source are looked up on the target.
+   */
   copiedIds: CopiedIds | undefined
-  /** Whether a write is awaited until it is applied. */
+  /** Whether the target responds only after it applies a write. */
   wait: boolean
 }
 
-/** What was read for a comparison. */
+/** What a comparison has read. */
 export interface ReadVolume {
-  /** Of the source. */
+  /** Points of the source. */
   points: number
-  /** Of both sides. */
+  /** Bytes of both sides. */
   bytes: number
 }
 
@@ -56,7 +62,9 @@ export interface Item {
   json: Buffer
 }
 
-/** Compares all that the places hold, copies again what differs, and adds it to `found`. */
+/**
+ * Compares all points of the scopes, copies differing points again and adds them to `differences`.
+ */
 export async function compareScopes(
   comparison: Comparison,
   differences: Differences,
@@ -79,7 +87,7 @@ export async function compareScopes(
       try {
         await comparePartition(partition, comparisonContext)
       } catch (error) {
-        // What fails one lane fails the comparison: the others need not come to their end.
+        // One failed partition fails the comparison: stop the others early.
         abort.abort(error)
         throw error
       }
@@ -113,12 +121,12 @@ async function comparePartition(
 interface PagePair {
   source: Page
   target: Page
-  /** Id from which on one of the sides was not read yet. */
+  /** The first id that one of the sides has not read yet. */
   next: string | undefined
   release: () => void
 }
 
-/** A page of each side; smaller ones are asked for until both give one. */
+/** Reads a page of each side; adjusts the limits until both sides return one. */
 async function readPair(
   partition: Partition,
   offset: string | undefined,
@@ -127,7 +135,8 @@ async function readPair(
   const { size, budget, context } = comparisonContext
   for (;;) {
     const { limit, byteLimit } = size
-    // For both at once: a lane that holds one page and waits for the other could wait for ever.
+    // Reserve memory for both pages at once: partitions that hold one page and wait for the other
+    // could deadlock.
     const reservation = await budget.acquire(2 * byteLimit, context.tools.signal)
     try {
       const maxBytes = limit === 1 && byteLimit === MAX_BUFFERED_BYTES ? Infinity : byteLimit
@@ -176,13 +185,16 @@ async function readBoth(
   return { source: page, target: await readTargetPage(page, targetName, request, context) }
 }
 
-/** Neither is left alone in memory while the other has failed. */
+/**
+ * Returns the page or throws the error of the read. Both reads have ended by then: a read that is
+ * still running would use memory after its reservation is released.
+ */
 function unwrap<Value>(result: PromiseSettledResult<Value>): Value {
   if (result.status === 'rejected') throw result.reason as Error
   return result.value
 }
 
-/** The points of the target with the ids of a page. */
+/** Reads the points of the target that have the ids of a source page. */
 async function readTargetPage(
   page: Page,
   targetName: string,
@@ -203,7 +215,10 @@ async function readTargetPage(
   return { ...toArrayPage(present), ...(page.next !== undefined && { next: page.next }) }
 }
 
-/** Compares two pages up to where both were read. Answers how many points of the source that are. */
+/**
+ * Compares two pages up to the first id that one side has not read, and copies differing points
+ * again. Returns the number of points of the source that were compared.
+ */
 async function comparePair(
   { source, target, next }: PagePair,
   scope: Partition,
@@ -227,10 +242,13 @@ async function comparePair(
   return count
 }
 
-/** So many ids are asked for at once. */
+/** Maximum number of ids in one request. */
 const MAX_IDS = 1000
 
-/** Copied points of the range of a pair that the source has no more, as far as the target still has them. */
+/**
+ * Finds copied points in the range of a pair that are no longer on the source but still on the
+ * target.
+ */
 async function findDeleted(
   { source, next }: PagePair,
   range: Partition & { from: string | undefined },
@@ -257,7 +275,7 @@ async function findDeleted(
   if (deletedIds.length > 0) await addRemaining(deletedIds)
 }
 
-/** What is wrong with a point; undefined where nothing is. */
+/** The kind of difference between the two sides of a point; undefined if there is none. */
 export function differenceKind(
   sourceItem: Item | undefined,
   targetItem: Item | undefined,
@@ -268,7 +286,7 @@ export function differenceKind(
   return pointsEqual(sourceItem.json, targetItem.json, tolerances) ? undefined : 'different'
 }
 
-/** Points of two lists in the order of their ids, those of one id together. */
+/** Merges two lists of points in id order; points with the same id form a pair. */
 function* mergeById(
   leftItems: readonly Item[],
   rightItems: readonly Item[],
@@ -314,7 +332,7 @@ const OPENING = Buffer.from('[')
 const COMMA = Buffer.from(',')
 const CLOSING = Buffer.from(']')
 
-/** Points as one array. */
+/** Joins points into one JSON array. */
 export function toArrayPage(points: readonly Buffer[]): Page {
   const separated = points.flatMap((point, n) => (n === 0 ? [point] : [COMMA, point]))
   const chunks = [OPENING, ...separated, CLOSING]

@@ -1,7 +1,7 @@
 /**
- * Whether two points are the same: id, payload and every vector, whole. Bytes are compared first; where
- * they differ, values are: the order of keys and of sparse indices is nobody's choice, one number may be
- * written in several ways, and an engine that normalises a vector rounds.
+ * Compares two points completely: id, payload and every vector. Bytes are compared first, then
+ * values: the order of keys and sparse indices is arbitrary, a number can be written in several
+ * ways, and an engine rounds when it normalizes a vector.
  */
 import { isPlainObject, type PlainObject } from '../../crds/engine/plain-object.ts'
 import { arraySpans, objectSpans, type Span } from '../clients/engine/json-scanner.ts'
@@ -11,15 +11,21 @@ const ARRAY = 0x5b
 const STRING = 0x22
 const EMPTY = Buffer.alloc(0)
 const EMPTY_VALUES = ['null', '{}']
-/** Integers are equal digit by digit; only numbers with a fraction or an exponent are floats to the engine. */
+/**
+ * Integers are compared digit by digit; the engine treats only numbers with a fraction or an
+ * exponent as floats.
+ */
 const FLOAT = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/
 
-/** By name of a vector, the unnamed one under the empty name; those that are absent must be equal. */
+/**
+ * By vector name; the unnamed vector has an empty name. Vectors without an entry must be exactly
+ * equal.
+ */
 export type Tolerances = ReadonlyMap<string, Tolerance>
 
 const EXACT: Tolerance = { relative: 0, absolute: 0 }
 
-/** Points as JSON. Nothing large is copied. */
+/** Compares points given as JSON. Values with equal bytes are not copied or parsed. */
 export function pointsEqual(
   a: Buffer,
   b: Buffer | undefined,
@@ -38,7 +44,10 @@ export function pointsEqual(
   )
 }
 
-/** Fields of a point; a payload or vectors that are empty are not there, however an engine writes that. */
+/**
+ * Fields of a point. An empty payload or empty vectors count as absent, however an engine writes
+ * them.
+ */
 function pointFields(point: Buffer): Map<string, Buffer> {
   const fields = [...objectSpans(point)].map(
     ([name, span]) => [name, sliceSpan(point, span)] as const,
@@ -48,7 +57,7 @@ function pointFields(point: Buffer): Map<string, Buffer> {
   )
 }
 
-/** Any JSON. */
+/** Compares any two JSON values. */
 export function jsonEqual(a: Buffer, b: Buffer): boolean {
   if (a.equals(b)) return true
   const [firstByte] = a
@@ -59,7 +68,7 @@ export function jsonEqual(a: Buffer, b: Buffer): boolean {
   return floatsEqual(a, b)
 }
 
-/** One vector, several of a multivector, or all that have names. */
+/** Compares single vectors, multivectors, or all named vectors of a point. */
 function vectorsEqual(a: Buffer, b: Buffer, tolerances: Tolerances): boolean {
   if (a.equals(b)) return true
   if (a[0] !== b[0]) return false
@@ -103,7 +112,7 @@ function floatsEqual(a: Buffer, b: Buffer): boolean {
   return areFloats && Object.is(Number(left), Number(right))
 }
 
-/** Vectors hold floats of 32 bits at most, which a number of JavaScript can hold. */
+/** Vectors contain floats of at most 32 bits, which JavaScript numbers represent exactly. */
 function numbersEqual(a: Buffer, b: Buffer, tolerance: Tolerance): boolean {
   return withinTolerance(JSON.parse(a.toString()), JSON.parse(b.toString()), tolerance)
 }
@@ -139,16 +148,20 @@ function sliceSpan(text: Buffer, span: Span | undefined): Buffer {
 
 export interface Tolerance {
   relative: number
-  /** For what is close to zero. */
+  /** For values close to zero. */
   absolute: number
 }
 
-/** The sum of the squares of 65,536 floats of 32 bits is off by less. */
+/** The rounding error in a sum of squares of 65,536 32-bit floats is smaller. */
 const COSINE: Tolerance = { relative: 1e-5, absolute: 1e-9 }
-/** One step between two floats of 16 bits; between the smallest of them it is 2^-24. */
+/** One step between two 16-bit floats; between the smallest of them a step is 2^-24. */
 const COSINE_FLOAT16: Tolerance = { relative: 2 ** -10, absolute: 2 ** -24 }
 
-/** Of the dense vectors in `config.params` of a collection; the unnamed one is under the empty name. */
+/**
+ * Tolerances of the dense vectors in `config.params` of a collection; the unnamed vector has an
+ * empty name. The engine normalizes Cosine vectors on every write, and their last bits can change
+ * (docs/engine-notes.md).
+ */
 export function vectorTolerances({ vectors }: PlainObject): Map<string, Tolerance> {
   if (!isPlainObject(vectors)) return new Map()
   const vectorsByName = typeof vectors['size'] === 'number' ? { '': vectors } : vectors
@@ -161,7 +174,7 @@ export function vectorTolerances({ vectors }: PlainObject): Map<string, Toleranc
 }
 
 function vectorTolerance({ distance, datatype }: PlainObject): Tolerance | undefined {
-  // Whole numbers are not normalised.
+  // The engine does not normalize integers.
   if (distance !== 'Cosine' || datatype === 'uint8') return undefined
   return datatype === 'float16' ? COSINE_FLOAT16 : COSINE
 }

@@ -1,4 +1,4 @@
-/** What the parts of one run of `migration run` share. */
+/** Options, engine connections and context that all parts of `migration run` share. */
 import { Type, type Static } from '@sinclair/typebox'
 import { MigrationPlan } from '../../crds/contract/migration-job.ts'
 import type { MigrationSpec } from '../../crds/migration.ts'
@@ -10,7 +10,7 @@ import type { RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
 import type { Progress } from './progress.ts'
 
-/** What of the immutable spec is not in the plan: it may be long. */
+/** Fields of the immutable spec that are not in the plan, because they may be long. */
 export const MigrationOptions = Type.Object({
   collections: Type.Optional(Type.Array(Type.String())),
   collectionMapping: Type.Record(Type.String(), Type.String()),
@@ -29,12 +29,12 @@ export type MigrationOptions = Static<typeof MigrationOptions> &
 
 /** One of the two engines. */
 export interface Endpoint {
-  /** `source` or `target`, for people. */
+  /** Names the side in messages. */
   role: 'source' | 'target'
   engine: Engine
   collections: EngineCollections
   points: EnginePoints
-  /** For its shard keys. */
+  /** Creates shard keys. */
   recovery: EngineRecovery
 }
 
@@ -48,7 +48,7 @@ export interface RunContext {
   patience: RetryBudget
 }
 
-/** What a collection is called at the target. */
+/** The name of a collection at the target. */
 export function resolveTargetName(name: string, { collectionMapping }: MigrationOptions): string {
   return Object.hasOwn(collectionMapping, name) ? (collectionMapping[name] ?? name) : name
 }
@@ -72,7 +72,7 @@ export function connectEndpoints(
   }
 }
 
-/** Where the hook has them mounted; hooks/migration/endpoints.ts gives the names. */
+/** Credentials of the source that the hook mounts, by the names in hooks/migration/endpoints.ts. */
 const SOURCE_KEY = { credential: 'source-engine', file: 'api-key' }
 const SOURCE_CA = { credential: 'source-tls', file: 'ca.crt' }
 

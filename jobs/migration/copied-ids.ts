@@ -1,14 +1,14 @@
 /**
- * The ids of the points that were copied into a collection that had points before. What a comparison then
- * finds on the target alone may be its own; only what was copied, and is not on the source any more, was
- * deleted there meanwhile. Kept in memory, as few bytes as their kind allows, up to a bound.
+ * The ids of points that were copied into a collection that had points before. Other points that
+ * only the target has may be its own; a copied point that is no longer on the source was deleted
+ * there during the migration. The ids are held in memory, in a compact encoding and up to a limit.
  */
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import { comparePointIds } from '../clients/engine/points.ts'
 
-/** As many as 30 million numbers in a row, or two million UUIDs. */
+/** Enough for 30 million consecutive numbers or two million UUIDs. */
 export const MAX_ID_BYTES = 32 * 1024 * 1024
-/** Of each page besides its ids: two of them as text, and the objects around. */
+/** Memory per page in addition to its ids: two ids as text, and the objects that contain them. */
 const RUN_OVERHEAD_BYTES = 400
 const UUID_BYTES = 16
 const SEVEN_BITS = 0x7f
@@ -26,7 +26,7 @@ type Packed =
   | { encoding: 'uuids'; bytes: Buffer }
   | { encoding: 'text'; text: string }
 
-/** Ids, as JSON: from one on, and before another. */
+/** A range of ids, as JSON: `from` is inclusive, `until` is exclusive. */
 export interface IdRange {
   shardKey?: ShardKey | undefined
   from?: string | undefined
@@ -37,16 +37,16 @@ export class CopiedIds {
   readonly #runs = new Map<ShardKey | undefined, Run[]>()
   #bytesLeft: number
   #isComplete: boolean
-  /** Runs come in the order of their lanes; they are sorted once they are asked for. */
+  /** Partitions add their runs in any order; the runs are sorted before they are read. */
   #isSorted = true
 
-  /** `isComplete`: none was copied before, by another pod. */
+  /** `isComplete` is false if an earlier pod has already copied points. */
   constructor(isComplete: boolean, maxBytes = MAX_ID_BYTES) {
     this.#isComplete = isComplete
     this.#bytesLeft = maxBytes
   }
 
-  /** Whether it has every id that was copied. */
+  /** Whether it contains every id that was copied. */
   get isComplete(): boolean {
     return this.#isComplete
   }
@@ -55,7 +55,7 @@ export class CopiedIds {
     return [...this.#runs.keys()]
   }
 
-  /** Those of a page. */
+  /** Adds the ids of a page. Above the memory limit all ids are discarded. */
   add(shardKey: ShardKey | undefined, ids: readonly string[]): void {
     const [first, last] = [ids[0], ids.at(-1)]
     if (!this.#isComplete || first === undefined || last === undefined) return
@@ -72,7 +72,7 @@ export class CopiedIds {
     this.#isSorted = false
   }
 
-  /** In ascending order. */
+  /** The ids of a range, in ascending order. */
   *between({ shardKey, from, until }: IdRange): Generator<string> {
     this.#sort()
     const runs = this.#runs.get(shardKey) ?? []
@@ -97,7 +97,10 @@ export class CopiedIds {
   }
 }
 
-/** Of the first run that does not end before an id. Lanes do not overlap, and so neither do runs. */
+/**
+ * Index of the first run that does not end before an id. Partitions do not overlap, so runs do not
+ * overlap either.
+ */
 function findFirstRun(runs: readonly Run[], from: string | undefined): number {
   if (from === undefined) return 0
   let [low, high] = [0, runs.length]
@@ -150,7 +153,7 @@ function uuidAt(bytes: Buffer, offset: number): string {
     .join('-')}"`
 }
 
-/** By how much each is larger than the one before, seven bits to a byte. */
+/** Encodes each id as its difference to the previous one, with seven bits per byte. */
 function packNumbers(ids: readonly number[]): Buffer {
   const bytes: number[] = []
   let previous = 0

@@ -1,6 +1,6 @@
 /**
- * The points of one collection, lane by lane, some lanes side by side: in each the next page is read while
- * the one before is written, and all are written as the bytes they came in.
+ * Copies the points of one collection, several partitions concurrently. Each partition reads the
+ * next page while it writes the previous one, and writes points as the bytes that it has read.
  */
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { MigrationCheckpoint, MigrationPartition } from '../../crds/contract/migration-job.ts'
@@ -20,7 +20,10 @@ import { MAX_PARTITIONS, resumePartitions, type CopyInput } from './partitions.t
 import type { Progress } from './progress.ts'
 import { compareShardKeys } from './source-collection.ts'
 
-/** Copies what is left of a collection from a position on, and notes the ids. Answers how many points are copied. */
+/**
+ * Copies the rest of a collection from a checkpoint and records the ids. Returns the number of
+ * points copied, including those of earlier attempts.
+ */
 export async function copyPoints(
   position: MigrationCheckpoint,
   input: CopyInput & { ids: CopiedIds | undefined },
@@ -47,7 +50,7 @@ export async function copyPoints(
         },
       })
     } catch (error) {
-      // What fails one lane fails the collection: the others need not come to their end.
+      // One failed partition fails the collection: stop the others early.
       abort.abort(error)
       throw error
     }
@@ -55,7 +58,7 @@ export async function copyPoints(
   return checkpoint.copied
 }
 
-/** The same work, which also ends where a part of it fails. */
+/** The same context with a signal that also aborts when a part of the work fails. */
 export function withAbort({ signal: aborted }: AbortController, context: RunContext): RunContext {
   const { tools } = context
   return { ...context, tools: { ...tools, signal: AbortSignal.any([tools.signal, aborted]) } }
@@ -74,17 +77,17 @@ async function copyPartition(
   const writer = new BatchWriter(partition, shared, onWritten)
   try {
     for await (const page of readPages(partition, shared, writer)) {
-      // Its bytes are gone once they are written.
+      // Record the ids first: a page's memory is freed once it is written.
       onRead(page)
       writer.start(page)
     }
   } finally {
-    // What is under way is written, or has failed, before anything else is done.
+    // Wait until writes in progress have ended, successfully or not, before anything else happens.
     await writer.drain()
   }
 }
 
-/** Each page, as soon as there is room to write it; the next one is on its way by then. */
+/** Yields each page once a write slot is free; the next page is already being read by then. */
 async function* readPages(
   partition: Partition,
   shared: CopyContext,
@@ -97,7 +100,7 @@ async function* readPages(
     await shared.writeSlots.acquire(shared.context.tools.signal)
     if (page.next !== undefined) {
       next = readPage(partition, page.next, shared)
-      // It is awaited in the next round, or never when a write fails meanwhile.
+      // The next iteration awaits it. If a write fails first, its rejection must not be unhandled.
       next.catch(() => undefined)
     }
     yield page
@@ -112,7 +115,10 @@ export class Checkpoint {
   #begun: ShardKey | undefined
   #copied: number
 
-  /** `open` is at work from the first moment on: what is left out of the first report would be lost. */
+  /**
+   * Partitions in `active` are in progress from the start: one that is missing in the first report
+   * would be lost after a crash.
+   */
   constructor(
     position: MigrationCheckpoint,
     active: readonly Partition[],
@@ -129,7 +135,7 @@ export class Checkpoint {
     for (const partition of active) this.start(partition)
   }
 
-  /** Points that are written for sure. */
+  /** Points that are known to be written. */
   get copied(): number {
     return this.#copied
   }
@@ -142,7 +148,7 @@ export class Checkpoint {
       this.#begun = shardKey
   }
 
-  /** A page of a lane is written, and all that were before it. */
+  /** Called when a page and all previous pages of its partition are written. */
   markWritten(partition: Partition, { count, next }: Page): void {
     this.#copied += count
     if (next === undefined) this.#active.delete(partition)

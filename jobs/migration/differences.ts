@@ -1,10 +1,13 @@
-/** What is not equal on both sides: how much of each kind, and which points, as far as memory allows. */
+/**
+ * Points that differ between the two sides: their number by kind, and their ids as far as memory
+ * allows.
+ */
 import type { CopyScope } from './page-reader.ts'
 
 /** `extra`: on the target only. */
 export type DifferenceKind = 'missing' | 'different' | 'extra'
 
-/** One id takes some hundred bytes. */
+/** An id takes about a hundred bytes. */
 const MAX_LISTED = 20_000
 const MAX_DESCRIBED = 3
 
@@ -20,7 +23,7 @@ export class Differences {
     ...{ missing: [], different: [], extra: [] },
   }
 
-  /** So many on the target only are known without their ids. */
+  /** `extra` is a number of points on the target only whose ids are unknown. */
   constructor(extra = 0) {
     this.#counts = { missing: 0, different: 0, extra }
   }
@@ -34,17 +37,17 @@ export class Differences {
     return kinds.reduce((sum, kind) => sum + this.#counts[kind], 0)
   }
 
-  /** Whether each point of these kinds is known by its id. */
+  /** Whether the id of every point of these kinds is listed. */
   areListed(...kinds: DifferenceKind[]): boolean {
     return kinds.every((kind) => this.unlisted(kind) === 0)
   }
 
-  /** Those whose ids had no room. */
+  /** Number of points whose ids are not listed. */
   unlisted(kind: DifferenceKind): number {
     return this.#counts[kind] - this.#listed[kind].length
   }
 
-  /** Ids, as JSON, by the place they are in. */
+  /** Ids, as JSON, by their scope. */
   ids(...kinds: DifferenceKind[]): Map<CopyScope, string[]> {
     const ids = new Map<CopyScope, string[]>()
     for (const [scope, id] of kinds.flatMap((kind) => this.#listed[kind])) {
@@ -55,7 +58,9 @@ export class Differences {
     return ids
   }
 
-  /** In words, such as `2 missing on the target (5, 7)`; empty where there are none. */
+  /**
+   * Readable descriptions, for example `2 missing on the target (5, 7)`; empty without differences.
+   */
   describe(): string[] {
     return (['missing', 'different', 'extra'] as const).flatMap((kind) => {
       const count = this.#counts[kind]

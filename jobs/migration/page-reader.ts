@@ -1,6 +1,6 @@
 /**
- * Pages of points: how many points the next one may have, and reading it. Bounded by count, by what
- * the engines allow, and by bytes, for points are of any size.
+ * Reads pages of points and determines the size of the next page. Points can have any size, so a
+ * page is limited by its number of points, by what the engines accept, and by a memory budget.
  */
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { Page } from '../clients/engine/points.ts'
@@ -8,11 +8,11 @@ import { isTooLarge, withBackoff } from './backoff.ts'
 import type { RunContext } from './context.ts'
 
 /**
- * A page of this many bytes costs two calls hardly more than their bytes; one that turns out twice as large
- * is asked for again, with fewer points.
+ * Target size of a page, at which the overhead of its two requests is negligible. A page that turns
+ * out twice as large is requested again with fewer points.
  */
 const PAGE_BYTES = 4 * 1024 * 1024
-/** Nothing is known of the size of the first point. */
+/** The size of the first point is unknown. */
 const INITIAL_LIMIT = 1
 const GROWTH_FACTOR = 4
 
@@ -22,7 +22,7 @@ export class PageSizer {
   #limit: number
   #byteLimit: number
 
-  /** At most so many points, and about so many bytes. */
+  /** Limits a page to `maxPoints`, and to approximately `bytes`. */
   constructor(maxPoints: number, bytes = PAGE_BYTES) {
     this.#maxPoints = maxPoints
     this.#targetBytes = bytes
@@ -34,15 +34,17 @@ export class PageSizer {
     return this.#limit
   }
 
-  /** Bytes the next page may have. */
+  /** Maximum size of the next page in bytes. */
   get byteLimit(): number {
     return this.#byteLimit
   }
 
-  /** A page came: the next may be larger when this one was small. */
+  /**
+   * Adjusts the limits to a page that was read: the next one may be larger if this one was small.
+   */
   observe({ count, bytes }: Page): void {
     if (count === 0) return
-    // A point that is larger than a page is to be is seldom alone.
+    // A point that is larger than the target size of a page is rarely the only one.
     this.#byteLimit = Math.min(
       Math.max(2 * this.#targetBytes, 2 * (bytes / count)),
       MAX_BUFFERED_BYTES,
@@ -55,9 +57,12 @@ export class PageSizer {
     this.#limit = clamp(Math.floor(this.#limit / 2), this.#maxPoints)
   }
 
-  /** A page with this limit and room was too large; answers whether another may be asked for. */
+  /**
+   * Changes the limits after a page was too large: fewer points, or the whole budget for a single
+   * point. Returns false if nothing is left to try.
+   */
   onTooLarge({ limit, byteLimit }: Pick<PageSizer, 'limit' | 'byteLimit'>): boolean {
-    // Another lane may have been refused the same before.
+    // Another partition may have already reduced the limit for the same reason.
     if (limit > 1)
       this.#limit = Math.min(this.#limit, clamp(Math.floor(limit / 2), this.#maxPoints))
     else if (byteLimit < MAX_BUFFERED_BYTES) this.#byteLimit = MAX_BUFFERED_BYTES
@@ -73,27 +78,27 @@ export interface CopyScope {
   shardKey?: ShardKey | undefined
 }
 
-/** Points of a place that are copied one after the other. */
+/** Points of a scope that are copied in order. */
 export interface Partition extends CopyScope {
-  /** Id it begins with, as JSON; absent: the first there is. */
+  /** First id, as JSON; absent: the first id of the scope. */
   offset?: string | undefined
-  /** Id that belongs to the next lane, as JSON; absent: to the last there is. */
+  /** First id of the next partition, as JSON; absent: up to the last id of the scope. */
   until?: string | undefined
 }
 
-/** A page that takes up room until it is written. */
+/** A page that uses the memory budget until it is written. */
 export interface ReservedPage extends Page {
   release: () => void
 }
 
-/** What the lanes of a collection share to read: their points are much alike. */
+/** Shared by the partitions of a collection when they read: their points have similar sizes. */
 export interface ReaderContext {
   size: PageSizer
   budget: ByteBudget
   context: RunContext
 }
 
-/** The page that begins with this id; smaller ones are asked for until the source gives one. */
+/** Reads the page that starts at `offset`; adjusts its limits until the source returns one. */
 export async function readPage(
   { name, shardKey, until }: Partition,
   offset: string | undefined,
@@ -104,7 +109,7 @@ export async function readPage(
     const { limit, byteLimit } = size
     const reservation = await budget.acquire(byteLimit, tools.signal)
     try {
-      // One point that has all the room is read whatever its size: there is nothing smaller.
+      // A single point with the whole budget is read whatever its size: no smaller page exists.
       const maxBytes = limit === 1 && byteLimit === MAX_BUFFERED_BYTES ? Infinity : byteLimit
       const request = { limit, offset, endId: until, shardKey, maxBytes }
       const page = await withBackoff(context, () =>
@@ -124,14 +129,14 @@ function clamp(limit: number, max: number): number {
   return Math.max(1, Math.min(limit, max))
 }
 
-/** With the process itself, and with what is not collected yet, that stays under 256 MiB. */
+/** Together with the process itself and uncollected garbage this stays below 256 MiB. */
 export const MAX_BUFFERED_BYTES = 40 * 1024 * 1024
 
-/** Room that was taken for one page. */
+/** A part of the memory budget, for one page. */
 export interface Reservation {
-  /** The page came: it needs so much, and no more. */
+  /** Sets the actual size once the page is read. */
   resize: (bytes: number) => void
-  /** The page is written, or will never be. */
+  /** Called when the page is written or abandoned. */
   release: () => void
 }
 
@@ -144,7 +149,7 @@ export class ByteBudget {
   #reservedBytes = 0
   readonly #queue: Waiter[] = []
 
-  /** Each in its turn; what is larger than all the room there is gets in alone. */
+  /** Grants requests in order of arrival; a request above the whole budget is granted alone. */
   async acquire(bytes: number, signal: AbortSignal): Promise<Reservation> {
     signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<undefined>()
@@ -172,7 +177,10 @@ export class ByteBudget {
     return { resize, release: () => resize(0) }
   }
 
-  /** From the first that waits on: a large one would never find room beside small ones that pass it. */
+  /**
+   * Grants requests strictly in order: if small requests could overtake a large one, it would never
+   * be granted.
+   */
   #admit(): void {
     for (let [first] = this.#queue; first !== undefined; [first] = this.#queue) {
       if (this.#reservedBytes > 0 && this.#reservedBytes + first.bytes > MAX_BUFFERED_BYTES) return

@@ -1,6 +1,7 @@
 /**
- * How a collection is divided into lanes that are copied side by side: by its shard keys, and where these
- * are fewer than the lanes there may be, by ids, which the engine gives in ascending order.
+ * Divides a collection into partitions that are copied concurrently: by shard key and, if there are
+ * fewer keys than partitions allowed, also by id range, because the engine returns ids in ascending
+ * order.
  */
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
@@ -10,33 +11,38 @@ import type { RunContext } from './context.ts'
 import type { CopyScope, Partition } from './page-reader.ts'
 import { compareShardKeys } from './source-collection.ts'
 
-/** Each has a page of its own in memory; what is written at once is bounded for all together. */
+/**
+ * Each partition has its own page in memory; concurrent writes are limited across all partitions.
+ */
 export const MAX_PARTITIONS = 4
-/** A lane that has fewer pages is over before it has gained anything. */
+/** A partition with fewer pages ends before concurrency gains anything. */
 const MIN_PAGES = 16
-/** Ids from which it is told where a collection is divided: with so many, parts differ by a few hundredths. */
+/**
+ * Number of sampled ids that determine the boundaries: with this number the sizes of the parts
+ * differ by a few percent.
+ */
 const SAMPLE_SIZE = 1000
-/** As many as strict mode lets us have may do. */
+/** A sample that strict mode reduces is sufficient down to this size. */
 const MIN_SAMPLE_SIZE = 50
 
-/** What is copied, and of how many points each page is at most. */
+/** What to copy, and the maximum number of points per page. */
 export interface CopyInput {
   scopes: readonly CopyScope[]
-  /** As the source counts them, approximately. */
+  /** Approximate number, as reported by the source. */
   points: number
   pageSize: number
-  /** Whether a write is answered once it is applied. */
+  /** Whether the target responds only after it applies a write. */
   wait: boolean
 }
 
 export interface Partitions {
-  /** At work from the first moment on. */
+  /** In progress from the start. */
   active: Partition[]
-  /** They take the turn of those that come to their end. */
+  /** Each starts when another partition ends. */
   queued: Partition[]
 }
 
-/** The lanes of a collection that is begun, or of what a pod before this one left. */
+/** The partitions of a collection that starts, or those that an earlier pod left unfinished. */
 export async function resumePartitions(
   position: MigrationCheckpoint,
   input: CopyInput,
@@ -45,7 +51,7 @@ export async function resumePartitions(
   const { scopes } = input
   const { lanes: records, begun } = readRecord(position)
   if (records === undefined) return planPartitions(input, context)
-  // A key that was deleted meanwhile has no points any more.
+  // A key that was deleted in the meantime has no points any more.
   const active = scopes.flatMap((scope) =>
     records
       .filter(({ shardKey }) => shardKey === scope.shardKey)
@@ -68,7 +74,7 @@ function readRecord({ lanes, begun, shardKey, offset }: MigrationCheckpoint): Re
   return isLegacy ? { lanes: [{ shardKey, offset }], begun: shardKey } : { lanes, begun }
 }
 
-/** All of what the places hold. */
+/** Partitions that cover all points of the scopes. */
 export async function planPartitions(
   { scopes, points, pageSize }: CopyInput,
   context: RunContext,
@@ -84,7 +90,7 @@ export async function planPartitions(
   return { active, queued: [] }
 }
 
-/** A place in parts with about as many points each. */
+/** Splits a scope into parts with approximately equal numbers of points. */
 async function splitScope(
   scope: CopyScope,
   partCount: number,
@@ -100,7 +106,7 @@ async function splitScope(
   return [undefined, ...boundaries].map((offset, n) => ({ ...scope, offset, until: boundaries[n] }))
 }
 
-/** Their ids, as JSON; fewer where the source has, or allows, no more at once. */
+/** Ids of random points, as JSON; fewer if the source has fewer or its strict mode allows fewer. */
 export async function sampleIds(
   { name, shardKey }: CopyScope,
   count: number,

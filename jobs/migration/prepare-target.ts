@@ -1,6 +1,8 @@
 /**
- * The target collection: made from the configuration of the source, with shard keys, payload indexes
- * and read fan-out, or checked before the first batch when it is there.
+ * Prepares the target collection: creates it from the configuration of the source, with shard keys,
+ * payload indexes and read fan-out, or checks an existing one before the first batch. A new
+ * collection builds no index during the copy; the functions that restore its threshold are here as
+ * well.
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
@@ -14,8 +16,8 @@ import { resolveTargetName, type RunContext } from './context.ts'
 import { incompatibilities, shardingMethod, type SourceCollection } from './source-collection.ts'
 
 /**
- * Makes the target ready for points and answers with where to begin. `earlier` is where a pod before
- * this one stood.
+ * Prepares the target for points and returns the checkpoint to start from. `previousPosition` is
+ * the checkpoint of an earlier pod.
  */
 export async function prepareTarget(
   sourceCollection: SourceCollection,
@@ -37,13 +39,13 @@ export async function prepareTarget(
     copied: 0,
   }
   if (live === undefined || previousPosition?.isOurs === true) {
-    // One that is gone is created again, and then nothing of it is copied yet.
+    // A collection that is gone is created again, and none of its points are copied yet.
     const position =
       live === undefined
         ? createdPosition(initial, sourceCollection, context)
         : (previousPosition ?? initial)
     progress.setPosition(position)
-    // Whoever comes after this pod must know what is to be put back before it is changed.
+    // A pod that replaces this one must know what to restore before the setting is changed.
     await progress.checkpoint()
     await ensureTarget(name, { sourceCollection, live, position }, context)
     return position
@@ -69,7 +71,7 @@ function createdPosition(
   return { ...initial, ...(indexingThreshold !== undefined && { indexingThreshold }) }
 }
 
-/** 0 where there is none at all; otherwise about as many as there are. */
+/** 0 only if the target is empty; otherwise an approximate number. */
 async function countPointsBefore(
   live: CollectionInfo,
   name: string,
@@ -86,7 +88,10 @@ async function readTarget(name: string, context: RunContext): Promise<Collection
   return withBackoff(context, () => target.collections.collectionInfo(name, tools.signal))
 }
 
-/** An alias would be followed, to a collection nobody named. */
+/**
+ * Rejects an alias: the engine resolves it, and points would go to a collection that the spec does
+ * not name.
+ */
 async function rejectAlias(name: string, context: RunContext): Promise<void> {
   const { target, tools } = context
   const aliases = await withBackoff(context, () => target.collections.aliases(tools.signal))
@@ -113,7 +118,7 @@ interface TargetSetup {
   position: MigrationCheckpoint
 }
 
-/** Each step may be repeated. */
+/** Every step can be repeated. */
 async function ensureTarget(
   name: string,
   { sourceCollection, live, position }: TargetSetup,
@@ -145,7 +150,7 @@ async function createTarget(
 ): Promise<void> {
   const { options, target, tools } = context
   const { params } = config
-  // Under custom sharding it is the number of shards of each key.
+  // With custom sharding this is the number of shards per key.
   const sourceShardNumber = shardingMethod(params) === 'custom' ? params['shard_number'] : undefined
   const {
     shardNumber = sourceShardNumber,
@@ -163,13 +168,13 @@ async function createTarget(
     try {
       await target.collections.createCollection(name, body, tools.signal)
     } catch (error) {
-      // It was made by the call whose answer was lost.
+      // A previous request whose response was lost created it.
       if (!(error instanceof EngineError) || error.status !== 409) throw error
     }
   })
 }
 
-/** Makes those that the target lacks. */
+/** Creates the shard keys that are missing on the target. */
 export async function addShardKeys(
   name: string,
   { keys }: SourceCollection,
@@ -198,15 +203,17 @@ function formatKeys(keys: readonly { key: ShardKey }[]): string {
   return keys.map(({ key }) => JSON.stringify(key)).join(', ')
 }
 
-/** What is still done when the Job is ended has so long. */
+/** Time limit for the cleanup that still runs when the Job is terminated. */
 const CLEANUP_TIMEOUT_MS = 10_000
 
-/** The threshold to put back; undefined where indexing is not held back. */
+/** The threshold to restore after the copy; undefined if indexing stays enabled. */
 export function thresholdToRestore({ optimizer_config }: CollectionConfig, { tools }: RunContext) {
   const { indexing_threshold: threshold } = optimizer_config
-  // Whatever was reported before: an earlier pod worked.
+  // Any earlier report means that a pod has already worked: disable indexing in the first attempt
+  // only.
   if (tools.reporter.previous !== undefined) return undefined
-  // Zero would be never; what the source does not say cannot be put back.
+  // 0 means that no index is ever built; a value that the source does not report cannot be
+  // restored.
   return typeof threshold === 'number' && threshold > 0 ? threshold : undefined
 }
 
@@ -214,7 +221,7 @@ export function withIndexingDisabled(config: CollectionConfig): CollectionConfig
   return { ...config, optimizer_config: { ...config.optimizer_config, indexing_threshold: 0 } }
 }
 
-/** Puts back what the pod before this one held back, and could not put back itself. */
+/** Restores the threshold that an earlier pod disabled and could not restore itself. */
 export async function restorePreviousSettings(context: RunContext): Promise<void> {
   const { target, tools } = context
   const { position, collections } = tools.reporter.previous?.migration ?? {}
@@ -242,7 +249,10 @@ export async function restoreIndexingThreshold(
   await withBackoff(context, () => target.collections.patchCollection(name, body, tools.signal))
 }
 
-/** Once and not for long: perhaps nobody answers. Answers with the error, and with what could not be put back. */
+/**
+ * Makes one attempt with a short timeout, because the target may not respond. Returns the error,
+ * with a hint added if the threshold could not be restored.
+ */
 export async function restoreAfterFailure(
   error: unknown,
   name: string,
@@ -266,7 +276,7 @@ export async function restoreAfterFailure(
   }
 }
 
-/** An error that also says what is left on the target. */
+/** Adds the setting that is still changed on the target to the message of an error. */
 function withRestoreHint(error: unknown, name: string, threshold: number): unknown {
   if (!(error instanceof EngineError)) return error
   const hint = `indexing_threshold of ${name} is still 0 on the target: set it to ${threshold}`

@@ -1,7 +1,7 @@
 /**
- * What of a migration is done, and how it is told: in the annotation as much as it has room for,
- * failures first, and where a pod that comes after a killed one goes on; in the log a line every few
- * seconds.
+ * Tracks and reports the progress of a migration. The annotation lists failures first and as many
+ * collections as fit, and has the checkpoint from which the pod that replaces a killed one
+ * continues. The log gets a line every few seconds.
  */
 import { createHash } from 'node:crypto'
 import { PROGRESS_EVERY_BATCHES } from '../../crds/contract/limits.ts'
@@ -26,16 +26,18 @@ export class Progress {
   readonly #background = new BackgroundReporter()
   #position: MigrationCheckpoint | undefined
   #firstError: string | undefined
-  /** What this process has written, since when, and when it was last told. */
+  /**
+   * What this process has written; the next fields record since when, and what was last reported.
+   */
   readonly #written = { points: 0, bytes: 0, batches: 0 }
   #reportedBatches = 0
   readonly #runStartedMs: number
   #loggedMs = 0
   #unreachedSource: string | undefined
-  /** What was read for the comparison of the collection at work, once its points are copied. */
+  /** What was read to compare the current collection; set once its points are copied. */
   #comparison: { points: number; bytes: number; since: number } | undefined
 
-  /** `position` is where a pod before this one was. */
+  /** `position` is the checkpoint of an earlier pod. */
   constructor(
     tools: ProgressTools,
     startedAt: string,
@@ -50,26 +52,28 @@ export class Progress {
     this.#firstError = collections.find(({ error }) => error !== undefined)?.error
   }
 
-  /** Of the collection at work. */
+  /** Checkpoint of the current collection. */
   get position(): MigrationCheckpoint | undefined {
     return this.#position
   }
 
-  /** The collection is at work, from this position on. */
+  /** Makes this collection the current one, at this checkpoint. */
   setPosition(position: MigrationCheckpoint): void {
     this.#position = position
     this.#comparison = undefined
     this.#update(position.collection, { status: 'Running', pointsCopied: position.copied })
   }
 
-  /** A batch is written. */
+  /** Counts a batch that is written. */
   addWritten(written: { points: number; bytes: number }): void {
     this.#written.points += written.points
     this.#written.bytes += written.bytes
     this.#written.batches += 1
   }
 
-  /** All is written up to here; throws when a report said that this pod must stop. */
+  /**
+   * Everything up to this checkpoint is written; throws if a report said that this pod must stop.
+   */
   advance(position: MigrationCheckpoint): void {
     this.#background.throwIfFailed()
     this.setPosition(position)
@@ -79,13 +83,13 @@ export class Progress {
     this.#tools.log.info({ ...position, ...this.#throughput() }, this.statusLine())
   }
 
-  /** All points of a collection are written: so many. */
+  /** All points of a collection are written; `points` is their number. */
   setCopied(name: string, points: number): void {
     this.#update(name, { pointsCopied: points })
     this.report()
   }
 
-  /** Collections that were found after the start. */
+  /** Adds collections that were found after the start. */
   add(collections: readonly MigratedCollection[]): void {
     for (const collection of collections) this.#collections.set(collection.name, collection)
   }
@@ -98,7 +102,10 @@ export class Progress {
     return [...this.#collections.keys()]
   }
 
-  /** So much of a collection was read on both sides; throws when a report said that this pod must stop. */
+  /**
+   * Records how much of a collection was read on both sides; throws if a report said that this pod
+   * must stop.
+   */
   setCompared({ points, bytes }: { points: number; bytes: number }): void {
     this.#background.throwIfFailed()
     this.#comparison = { since: this.#comparison?.since ?? this.#now(), points, bytes }
@@ -108,7 +115,7 @@ export class Progress {
     this.report()
   }
 
-  /** Why nothing is copied or compared for a while. */
+  /** Reports why nothing is copied or compared for the moment. */
   reportWaiting(message: string): void {
     this.#background.report(() =>
       this.#tools.reporter.progress(message, { migration: this.toResult() }),
@@ -126,19 +133,19 @@ export class Progress {
     this.#update(name, { status: 'Failed', error: error.slice(0, MAX_ERROR_LENGTH) })
   }
 
-  /** Nothing can be told before this one has said what there is to copy. */
+  /** Sets the source that must list its collections before any progress can be reported. */
   setUnreachedSource(source: string): void {
     this.#unreachedSource = source
   }
 
-  /** Why it has not. What an earlier pod told of the work stands. */
+  /** Reports why the source has not responded. The progress reported by an earlier pod remains. */
   reportUnreachable(reason: string): void {
     if (this.#unreachedSource === undefined) return
     const message = `waits for the source ${this.#unreachedSource}: ${reason}`
     this.#background.report(() => this.#tools.reporter.progress(message))
   }
 
-  /** Reports in the background, and not more often than the reporter lets it. */
+  /** Reports in the background; the reporter limits the rate. */
   report(): void {
     this.#reportedBatches = this.#written.batches
     this.#background.report(() =>
@@ -146,7 +153,7 @@ export class Progress {
     )
   }
 
-  /** Waits for the report under way; throws when it said that this pod must stop. */
+  /** Waits for the report in progress; throws if it said that this pod must stop. */
   flush(): Promise<void> {
     return this.#background.flush()
   }
@@ -155,7 +162,7 @@ export class Progress {
     this.#background.throwIfFailed()
   }
 
-  /** Reports now: what follows rests on it. */
+  /** Reports and waits for the result: the next step depends on it. */
   async checkpoint(): Promise<void> {
     await this.flush()
     await this.#tools.reporter.checkpoint(this.statusLine(), { migration: this.toResult() })
@@ -182,7 +189,7 @@ export class Progress {
     return `${points} of ${total} points compared with the target, ${speed}`
   }
 
-  /** How it ended, for the condition. */
+  /** The result, for the condition. */
   summary(): string {
     const all = [...this.#collections.values()]
     return `Copied ${count('Completed', all)}/${all.length}`
@@ -239,7 +246,7 @@ export class Progress {
   }
 }
 
-/** Those that have room, beside the fingerprints of those that have not. */
+/** Collections that fit into a report, next to the fingerprints of those that do not. */
 function selectListed(all: readonly MigratedCollection[]): Set<MigratedCollection> {
   const statusOrder = ['Failed', 'Running', 'Completed', 'Pending'] as const
   const listed = takeWithinBytes(all, statusOrder)
@@ -259,19 +266,19 @@ function sum(all: readonly MigratedCollection[], field: 'pointsTotal' | 'pointsC
   return all.reduce((total, collection) => total + (collection[field] ?? 0), 0)
 }
 
-/** Two of 5,000 names have the same six bytes once in twenty million migrations. */
+/** Two of 5,000 names share these six bytes in one of twenty million migrations. */
 const HASH_BYTES = 6
 const FINGERPRINT_LENGTH = 8
 
-/** What each takes in a report. */
+/** Size of a fingerprint in a report. */
 export const FINGERPRINT_BYTES = FINGERPRINT_LENGTH
 
-/** Of names, one after the other. */
+/** Concatenates the fingerprints of names. */
 export function fingerprints(names: readonly string[]): string {
   return names.map(fingerprint).join('')
 }
 
-/** Whether a name is among them. */
+/** Whether the fingerprint of a name is in `finished`. */
 export function includesFingerprint(name: string, finished = ''): boolean {
   const expected = fingerprint(name)
   for (

@@ -1,6 +1,6 @@
 /**
- * `migration run`: collections copied point by point, one after the other, into a managed cluster. A
- * collection that fails does not stop the others; an attempt that was killed is gone on with.
+ * `migration run`: copies collections point by point, one after the other, into a managed cluster.
+ * A failed collection does not stop the others, and a new pod continues the work of a killed one.
  */
 import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../crds/contract/errors.ts'
@@ -79,7 +79,8 @@ async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalR
     progress = new Progress(tools, startedAt, collections, resumePosition)
     const context: RunContext = { ...base, progress }
     await progress.checkpoint()
-    // The one that was begun comes first: where it stands would be forgotten once another one is begun.
+    // Continue the collection in progress first: its checkpoint is lost once another collection
+    // starts.
     const isResumed = ({ name }: MigratedCollection) => name === resumePosition?.collection
     const others = collections.filter((collection) => !isResumed(collection))
     for (const collection of [...collections.filter(isResumed), ...others]) {
@@ -113,7 +114,10 @@ async function readOptions(
   return migration.spec
 }
 
-/** The collections to copy, with their points; those an earlier pod ended with stay as they are. */
+/**
+ * The collections to copy, with their point counts; those that an earlier pod finished keep their
+ * state.
+ */
 async function prepareCollections(context: RunContext): Promise<MigratedCollection[]> {
   const { target, tools } = context
   await retryTransient(context, async () => {
@@ -140,10 +144,12 @@ async function prepareCollections(context: RunContext): Promise<MigratedCollecti
   })
 }
 
-/** A source that makes collections all the time never ends. */
+/**
+ * Without a limit, a source that constantly creates collections would keep the migration running.
+ */
 const MAX_LISTINGS = 10
 
-/** Collections that were created on the source meanwhile. */
+/** Migrates the collections that were created on the source during the migration. */
 async function migrateNewCollections(context: RunContext): Promise<void> {
   const { progress, tools } = context
   for (let listing = 1; ; listing += 1) {
@@ -162,7 +168,7 @@ async function migrateNewCollections(context: RunContext): Promise<void> {
 
 const TOO_LATE = 'it was created on the source while others that were created meanwhile were copied'
 
-/** A cluster by its name, another engine by its address. */
+/** The name of a cluster, or the address of another engine. */
 function formatSource({ plan, source }: RunContext): string {
   if (!('cluster' in plan.source)) return source.engine.node
   const { namespace, name } = plan.source.cluster
@@ -218,7 +224,7 @@ async function copyAndVerify(name: string, context: RunContext): Promise<string>
   }
 }
 
-/** Where the pod before this one was; what it held back is put back by now. */
+/** Checkpoint of an earlier pod, without the threshold: it is already restored. */
 function previousPosition({ reporter }: Dependencies): MigrationCheckpoint | undefined {
   const { position } = reporter.previous?.migration ?? {}
   if (position === undefined) return undefined
@@ -236,7 +242,7 @@ async function copyFrom(
   progress.setPosition(position)
   tools.log.info({ ...position }, progress.statusLine())
   const { copyPageSize: pageSize, wait } = await readPageLimits(sourceCollection, context)
-  // What a target without points has in the end can be compared whole.
+  // A target that was empty before is compared completely and needs no ids.
   const isFirstAttempt = previousPosition(tools)?.collection !== sourceCollection.name
   const ids = position.before === 0 ? undefined : new CopiedIds(isFirstAttempt)
   const input = { scopes, points: sourceCollection.info.points_count ?? 0, pageSize, wait, ids }
@@ -251,7 +257,9 @@ async function copyFrom(
   return verifyCopy(sourceCollection.name, { position, ids }, context)
 }
 
-/** From here on nothing is to be put back. */
+/**
+ * Restores the indexing threshold and removes it from the checkpoint: nothing is left to restore.
+ */
 async function restoreSettings(
   position: MigrationCheckpoint,
   name: string,
@@ -263,7 +271,7 @@ async function restoreSettings(
   context.progress.setPosition(rest)
 }
 
-/** What a person can do about it, where the words do not say. */
+/** Adds what a user can do about an error if the message does not say. */
 function withHint(message: string): string {
   if (isDiskFull(message)) return `${message} (the volume of the target is full: grow it)`
   if (isTlsError(message)) return `${message} (a source behind a private CA needs caSecretRef)`

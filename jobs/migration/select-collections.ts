@@ -1,4 +1,6 @@
-/** Which collections are copied, and what can never work is refused before anything is. */
+/**
+ * Selects the collections to copy, and rejects what can never succeed before anything is copied.
+ */
 import { Rejected } from '../../crds/contract/errors.ts'
 import { MAX_MIGRATED_COLLECTIONS } from '../../crds/contract/limits.ts'
 import type { MigratedCollection } from '../../crds/contract/migration-job.ts'
@@ -6,8 +8,9 @@ import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
 
 /**
- * All the source lists, or those that are asked for, each with its points as the source counts them. One
- * that a pod before this one knew is among them, also where it was deleted meanwhile: that is told.
+ * All collections of the source, or those that the spec names, each with its point count at the
+ * source. Collections known to an earlier pod are included even if they have been deleted since, so
+ * that the deletion is reported.
  */
 export async function selectCollections(
   context: RunContext,
@@ -26,7 +29,10 @@ export async function selectCollections(
   return withPointCounts(selected, context)
 }
 
-/** Those that were created on the source since it was listed; none where collections are named. */
+/**
+ * Collections that were created on the source since it was listed; none if the spec names
+ * collections.
+ */
 export async function findNewCollections(context: RunContext): Promise<MigratedCollection[]> {
   const { options, source, progress, tools } = context
   if (options.collections !== undefined) return []
@@ -39,7 +45,7 @@ export async function findNewCollections(context: RunContext): Promise<MigratedC
   return withPointCounts(added, context)
 }
 
-/** Throws where a collection would be copied to a name that another one is copied to. */
+/** Throws if another collection is copied to the same target name. */
 export function rejectDuplicateTarget(name: string, context: RunContext): void {
   const targetName = resolveTargetName(name, context.options)
   const duplicate = context.progress
@@ -48,7 +54,7 @@ export function rejectDuplicateTarget(name: string, context: RunContext): void {
   if (duplicate !== undefined) rejectDuplicateTargets([duplicate, name], context)
 }
 
-/** Each with its points as the source counts them, approximately. */
+/** Returns each collection with its approximate point count at the source. */
 async function withPointCounts(
   names: readonly string[],
   context: RunContext,
@@ -76,7 +82,10 @@ function tooManyCollections(count: number): Rejected {
   )
 }
 
-/** Points of two collections, or of one onto itself, would overwrite each other. */
+/**
+ * Rejects two collections with one target and a collection copied onto itself: their points would
+ * overwrite each other.
+ */
 function rejectDuplicateTargets(names: readonly string[], { options, plan }: RunContext): void {
   const sourceByTarget = new Map<string, string>()
   for (const name of names) {

@@ -1,4 +1,7 @@
-/** What a collection of the source is: its configuration, its shard keys, and what it lets us read. */
+/**
+ * The configuration, shard keys and limits of a source collection, and its compatibility with the
+ * target. Also waits until the points of a collection on either side are readable or indexed.
+ */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
@@ -12,7 +15,7 @@ import type { CopyScope } from './page-reader.ts'
 export interface SourceCollection {
   name: string
   info: CollectionInfo
-  /** Under custom sharding; else empty. In an order that stays. */
+  /** Empty unless sharding is custom. The order is stable. */
   keys: ShardKeyInfo[]
 }
 
@@ -31,7 +34,7 @@ export async function readSourceCollection(
   return { name, info, keys: keys.toSorted((left, right) => compareShardKeys(left.key, right.key)) }
 }
 
-/** Where points are copied from and to: one place for each shard key. */
+/** The scopes to copy: one per shard key with custom sharding, otherwise the whole collection. */
 export function copyScopes(
   { name, info, keys }: SourceCollection,
   context: RunContext,
@@ -41,13 +44,16 @@ export function copyScopes(
   return keys.map(({ key }) => ({ ...scope, shardKey: key }))
 }
 
-/** How much is read and written at once: as the spec says, or less where an engine allows less. */
+/** Page sizes and write mode: as in the spec, or smaller if an engine allows less. */
 export interface PageLimits {
-  /** Points of a page that is written as it came. */
+  /** Maximum points of a page that is written as it was read. */
   copyPageSize: number
-  /** Points of a page that is read from both sides. */
+  /** Maximum points of a page that is read from both sides. */
   comparePageSize: number
-  /** Whether a write is answered once it is applied: what the target defers would take until it is indexed. */
+  /**
+   * Whether the target responds only after it applies a write. False if the target defers points:
+   * it would respond only after they are indexed.
+   */
   wait: boolean
 }
 
@@ -74,7 +80,7 @@ export async function readPageLimits(
   }
 }
 
-/** A 404 under way is for good where a collection that was seen on a side is not listed there any more. */
+/** Throws if a 404 is permanent: the endpoint had the collection and no longer lists it. */
 export async function rejectIfDeleted(
   error: unknown,
   { endpoint, name }: { endpoint: Endpoint; name: string },
@@ -87,7 +93,7 @@ export async function rejectIfDeleted(
   if (!collectionNames.includes(name)) throw collectionDeleted(name, endpoint)
 }
 
-/** The source or target has it no more. */
+/** The error for a collection that the source or the target no longer has. */
 export function collectionDeleted(name: string, { role }: Endpoint): Rejected {
   return new Rejected(`collection ${name} was deleted at the ${role} during the migration`)
 }
@@ -103,7 +109,7 @@ function rejectUnsafeShardKey(key: ShardKey): void {
   throw new Rejected(`shard key ${key} is above 2^53, which cannot be read for sure`)
 }
 
-/** Numbers first; a pod that comes after a killed one must find the same order. */
+/** Numbers first. The order must be the same in a pod that replaces a killed one. */
 export function compareShardKeys(left: ShardKey, right: ShardKey): number {
   if (typeof left !== typeof right) return typeof left === 'number' ? -1 : 1
   return left < right ? -1 : left > right ? 1 : 0
@@ -112,7 +118,10 @@ export function compareShardKeys(left: ShardKey, right: ShardKey): number {
 /** `config.params` of a collection. */
 type CollectionParams = PlainObject
 
-/** Why they do not, each in a sentence; empty when they do. The target may have more vectors. */
+/**
+ * Reasons why the target is incompatible, one sentence each; empty if it is compatible. The target
+ * may have additional vectors.
+ */
 export function incompatibilities(source: CollectionParams, target: CollectionParams): string[] {
   const missingSparse = Object.keys(sparseVectors(source)).filter(
     (name) => !(name in sparseVectors(target)),
@@ -173,7 +182,7 @@ function formatValue(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** By name; the one unnamed vector under the empty name. */
+/** By name; the unnamed vector has an empty name. */
 function denseVectors({ vectors }: CollectionParams): PlainObject {
   if (!isPlainObject(vectors)) return {}
   return typeof vectors['size'] === 'number' ? { '': vectors } : vectors
@@ -184,30 +193,33 @@ function sparseVectors({ sparse_vectors: sparse }: CollectionParams): PlainObjec
 }
 
 const POLL_MS = 5_000
-/** The number falls each time a segment is indexed; a large segment takes long. */
+/**
+ * The number of hidden points falls each time a segment is indexed; a large segment takes a long
+ * time.
+ */
 const STALL_TIMEOUT_MS = GREEN_TIMEOUT_SECONDS * 1000
 const MAX_WAIT_MS = 12 * STALL_TIMEOUT_MS
 
-/** A collection that is not green after so long is not waited for any more. */
+/** Number of polls after which a collection that is still not indexed is no longer waited for. */
 const MAX_INDEXING_POLLS = 120
 
-/** How many points of a collection are hidden until they are indexed or applied. */
+/** Number of points that are hidden until they are indexed or applied. */
 function hiddenPoints({ config, update_queue: queue }: CollectionInfo, { role }: Endpoint): number {
   if (config.optimizer_config['prevent_unoptimized'] !== true) return 0
   const { deferred_points: deferred, length = 0 } = queue ?? {}
-  // Our own writes to such a target were not waited for.
+  // Writes to a target that defers points are not awaited: count queued updates too.
   if (role === 'target') return (deferred ?? 0) + length
-  // 1.17.0 hides nothing, and holds back the writes themselves.
+  // Version 1.17.0 hides no points; it delays the writes themselves.
   return deferred ?? length
 }
 
-/** Whether what is written may be hidden at first. */
+/** Whether written points may be hidden at first (docs/engine-notes.md). */
 export function defersPoints({ config }: CollectionInfo): boolean {
   const { prevent_unoptimized: prevents, indexing_threshold: threshold } = config.optimizer_config
   return prevents === true && threshold !== 0
 }
 
-/** Waits, within bounds, until all points of a collection can be read; undefined: it is gone. */
+/** Waits, within limits, until all points of a collection are readable; undefined if it is gone. */
 export async function waitForReadablePoints(
   endpoint: Endpoint,
   name: string,
@@ -235,7 +247,7 @@ export async function waitForReadablePoints(
   }
 }
 
-/** Waits, for some minutes at most, until a collection has built its indexes. */
+/** Waits up to about ten minutes until a collection has built its indexes. */
 export async function waitForIndexing(
   { collections }: Endpoint,
   name: string,

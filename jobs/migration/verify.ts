@@ -1,6 +1,7 @@
 /**
- * The proof: every point of the source is read again and is equal on the target. What differs is copied
- * again, in rounds: a source that takes writes is caught up with, or the rest is told by kind and number.
+ * Verifies a copy: reads every point of the source again and compares it with the target. Points
+ * that differ are copied again, in several rounds, to catch up with a source that is written to.
+ * Differences that remain are reported by kind and number.
  */
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
@@ -34,32 +35,32 @@ import {
 export interface Verification {
   /** What was compared, for the status. */
   summary: string
-  /** What is not the same on both sides. */
+  /** What differs between the two sides. */
   difference?: string
 }
 
 const MAX_ROUNDS = 5
 const PAUSE_MS = 1_000
-/** So many points may be written or deleted while both numbers are read. */
+/** Allows for points that are written or deleted while the two numbers are read. */
 const COUNT_MARGIN_RATIO = 0.05
 const MIN_COUNT_MARGIN = 100
 
-/** What is known after some rounds. */
+/** Results of the rounds so far. */
 interface VerificationState {
   pending: Differences
   volume: ReadVolume
-  /** Differed at first and were copied again. */
+  /** Number of points that differed at first and were copied again. */
   rewritten: number
-  /** Whether what differed was looked at again. */
+  /** Whether the differences were checked again. */
   isRechecked: boolean
-  /** Why all is to be read once more. */
+  /** Why the next round must read everything again. */
   unreadReason?: string | undefined
 }
 
-/** What was copied, and into what. */
+/** What was copied, and to which target. */
 export interface CopyResult {
   position: MigrationCheckpoint
-  /** Of a target that had points before. */
+  /** Set if the target had points before. */
   ids: CopiedIds | undefined
 }
 
@@ -91,7 +92,7 @@ export async function verifyCopy(
       return toVerification(state, { startedAt, copyResult, differences }, context)
     }
     if (round > 2) await time.sleep(PAUSE_MS, context.tools.signal)
-    // Once: the rounds after it find out whether it helped.
+    // Wait only once: the following rounds show whether it helped.
     if (round === 2 && state.unreadReason !== undefined)
       await waitForIndexing(context.source, name, context)
     await runRound({ sourceCollection, scopes, comparedKeys, copyResult }, state, context)
@@ -100,13 +101,13 @@ export async function verifyCopy(
 
 interface Round {
   sourceCollection: SourceCollection
-  /** Not compared yet. */
+  /** Scopes that are not compared yet. */
   scopes: CopyScope[]
   comparedKeys: Set<ShardKey | undefined>
   copyResult: CopyResult
 }
 
-/** Looks again at what differed, and compares what was not compared yet. */
+/** Checks earlier differences again and compares the scopes that are not compared yet. */
 async function runRound(
   round: Round,
   state: VerificationState,
@@ -136,7 +137,7 @@ async function runRound(
   state.unreadReason = await findUnreadPoints(sourceCollection, state.volume, context)
 }
 
-/** What is on the target only is looked at once more, and then told: it is not taken away. */
+/** Points on the target only are checked again and then reported; they are never deleted. */
 function isEqual({ pending, unreadReason, isRechecked }: VerificationState): boolean {
   const isCaughtUp = pending.count('missing', 'different') === 0
   return isCaughtUp && unreadReason === undefined && (pending.count('extra') === 0 || isRechecked)
@@ -158,7 +159,7 @@ function newComparison({
   }
 }
 
-/** The source as it is now, with every point of both sides in the reach of readers. */
+/** Reads the source again once all points of both sides are readable. */
 async function rereadSource(name: string, context: RunContext): Promise<SourceCollection> {
   const { source, target, options } = context
   if ((await waitForReadablePoints(source, name, context)) === undefined)
@@ -168,8 +169,9 @@ async function rereadSource(name: string, context: RunContext): Promise<SourceCo
 }
 
 /**
- * Whether the source has far more points than it shows. Those of a collection whose `prevent_unoptimized`
- * was switched off stay hidden until they are indexed, and no engine tells how many they are.
+ * Checks whether the source counts far more points than it returns. If `prevent_unoptimized` was
+ * switched off, hidden points stay hidden until they are indexed, and no engine reports their
+ * number.
  */
 async function findUnreadPoints(
   { name, info: infoBefore }: SourceCollection,
@@ -215,7 +217,10 @@ async function describeDifferences(
   ]
 }
 
-/** Keys of the target that the source has no more; of a target that had points before, only those that were copied. */
+/**
+ * Shard keys of the target that the source no longer has. If the target had points before, only
+ * keys with copied points are checked.
+ */
 async function extraShardKeys(
   { name, keys }: SourceCollection,
   { position, ids }: CopyResult,
@@ -284,7 +289,10 @@ function addVolumes(left: ReadVolume, right: ReadVolume): ReadVolume {
 const MAX_BATCH_POINTS = 100
 const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
-/** Answers with what still differs. Points that neither side has any more do not. */
+/**
+ * Copies differing points again and returns what still differs. Points that neither side has any
+ * more are not a difference.
+ */
 export async function recheck(
   previous: Differences,
   { input, tolerances, wait }: Comparison,
@@ -319,7 +327,7 @@ export async function recheck(
   return stillDifferent
 }
 
-/** What both sides have, once the source's points are written to the target. */
+/** Writes the points of the source to the target, then reads them from both sides. */
 async function recopyPoints(scope: CopyScope, ids: readonly string[], shared: CopyContext) {
   const { source, target } = shared.context
   const sourcePoints = await retrievePoints(source, scope, ids, shared)
