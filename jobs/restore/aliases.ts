@@ -1,4 +1,7 @@
-/** All aliases of the backup at once, after all collections: no reader sees half of them. */
+/**
+ * Sets all aliases of the backup in one request, after all collections, so that no reader sees only
+ * some of them.
+ */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { retryTransient } from '../retry.ts'
 import { collectionsOn, engineOn, type RunContext } from './context.ts'
@@ -11,8 +14,8 @@ interface Alias {
 }
 
 /**
- * Those of the collections whose points are back. One that points elsewhere by now stays there: moving it
- * would move its readers without their knowing.
+ * Sets the aliases of the collections whose points are restored. An alias that already points to
+ * another collection stays there: moving it would redirect its readers without their knowledge.
  */
 export async function restoreAliases(
   manifest: Pick<SourceManifest, 'aliases'>,
@@ -54,8 +57,8 @@ export async function restoreAliases(
 }
 
 /**
- * Each alias once. Earlier operators recorded them collection by collection, in the order of the manifest:
- * of an alias that moved meanwhile the later entry is the newer one.
+ * Each alias once. Earlier releases of the operator recorded aliases per collection, in the order
+ * of the manifest: if an alias moved in the meantime, the later entry is the newer one.
  */
 export function targetAliases(
   manifest: Pick<SourceManifest, 'aliases'>,

@@ -1,28 +1,36 @@
-/** Where a restore stands in one collection: what is back of it, as it is told and as it is gone on from. */
+/**
+ * Checkpoint of a restore within one collection: what is restored, as it is reported and as the
+ * next pod continues from it. Also counts the restored bytes.
+ */
 import type { RestoredCollection, RestoreResult } from '../../crds/contract/restore-job.ts'
 import type { RestoreItem, SourceSnapshot } from './restore-item.ts'
 
 export type CurrentCollection = NonNullable<RestoreResult['current']>
 
-/** A recovery that a node may be at: of all it holds, or of one shard. */
+/** A recovery that a node may be running: of its whole snapshot, or of one shard. */
 export type Recovery = NonNullable<CurrentCollection['running']>[number]
 
-/** Ids of shards there is room for; those beyond are taken once more after a kill. */
+/**
+ * Shard ids that fit into the report; shards beyond this limit are recovered again after a kill.
+ */
 const MAX_REPORTED_SHARDS = 2000
 
-/** Where an earlier attempt was in a collection. */
+/** How far an earlier attempt got in a collection. */
 export interface Checkpoint {
   nodesDone: number
-  /** Ids of the shards that are back, of a backup by shard. */
+  /** Ids of the restored shards, for a backup by shard. */
   shardsDone: number[]
   isOurs: boolean
-  /** Recoveries that its nodes may still be at; `unknown`: its release did not record them. */
+  /**
+   * Recoveries that its nodes may still be running; `unknown` if the release that wrote the
+   * checkpoint did not record them.
+   */
   running: Recovery[] | 'unknown'
-  /** Replication factor that the collection had before. */
+  /** Replication factor of the collection before it was lowered. */
   factor?: number | undefined
 }
 
-/** Nothing was done of another collection. */
+/** An empty checkpoint if `current` belongs to another collection. */
 export function checkpointFor(
   current: CurrentCollection | undefined,
   collection: string,
@@ -34,7 +42,9 @@ export function checkpointFor(
   return { nodesDone, shardsDone, isOurs, factor, running: runningRecoveries(current) }
 }
 
-/** Before these steps of its release had passed, no node was asked for a recovery. */
+/**
+ * In releases that did not record recoveries, no recovery has been requested during these steps.
+ */
 const STEPS_BEFORE_RECOVERY = ['begins', 'places its shards']
 
 function runningRecoveries({ running, step }: CurrentCollection): Recovery[] | 'unknown' {
@@ -49,12 +59,12 @@ export function isStarted(checkpoint: Checkpoint): boolean {
   return isPartlyRestored(checkpoint) || checkpoint.isOurs
 }
 
-/** Some of its points are back. */
+/** Whether some of its points are restored. */
 export function isPartlyRestored({ nodesDone, shardsDone }: Checkpoint): boolean {
   return nodesDone > 0 || shardsDone.length > 0
 }
 
-/** Of the snapshots that are back. */
+/** Bytes of the restored snapshots. */
 export function restoredBytes(
   { source }: RestoreItem,
   { nodesDone, shardsDone }: Checkpoint,
@@ -65,7 +75,7 @@ export function restoredBytes(
   return snapshots.filter(isRestored).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }
 
-/** In the fields of its method. */
+/** Checkpoint fields for the method of the backup. */
 export function doneFields({ method, source }: RestoreItem, { nodesDone, shardsDone }: Checkpoint) {
   return { nodesDone, ...(method === 'Shard' && { shards: source.shards.length, shardsDone }) }
 }
@@ -80,7 +90,7 @@ export function truncateShards({ shardsDone, ...current }: CurrentCollection): C
   return { ...current, shardsDone: shardsDone.slice(0, MAX_REPORTED_SHARDS) }
 }
 
-/** `back`: Failed, but its points are in place. */
+/** `back`: Failed, but its points are restored. */
 export type CollectionState = 'completed' | 'failed' | 'back' | 'pending'
 
 const STATE_LETTERS = {
@@ -99,7 +109,7 @@ export function stateOf({ status, isInPlace }: RestoredCollection): CollectionSt
   return isInPlace === true ? 'back' : 'failed'
 }
 
-/** As `300C2F148P`. */
+/** Run-length encoded, for example `300C2F148P`. */
 export function encodeStates(states: readonly CollectionState[]): string {
   let text = ''
   for (let from = 0; from < states.length;) {
@@ -112,7 +122,7 @@ export function encodeStates(states: readonly CollectionState[]): string {
   return text
 }
 
-/** Undefined unless it is of so many collections. */
+/** Undefined if a letter is unknown or the text does not have exactly `length` states. */
 export function decodeStates(text: string, length: number): CollectionState[] | undefined {
   const states: CollectionState[] = []
   for (const [, count = '', letter = ''] of text.matchAll(/(\d{1,9})(\D)/g)) {
@@ -125,9 +135,9 @@ export function decodeStates(text: string, length: number): CollectionState[] | 
 
 export class CollectionProgress {
   #restored = 0
-  /** Of snapshots that are sent at this moment, by key. */
+  /** Bytes sent so far of the snapshots that are in transit, by key. */
   readonly #inTransit = new Map<string, number>()
-  /** When this attempt began to move bytes, in milliseconds, and how many it has moved. */
+  /** When this attempt started, in milliseconds; `#moved` counts the bytes restored since then. */
   #startedAt = 0
   #moved = 0
 
@@ -135,13 +145,13 @@ export class CollectionProgress {
     this.#startedAt = now
   }
 
-  /** Another collection, of which so many bytes were back before. */
+  /** Starts another collection, of which `restored` bytes are already restored. */
   startCollection(restored: number): void {
     this.#restored = restored
     this.#inTransit.clear()
   }
 
-  /** A snapshot passes through us from its first byte on, perhaps once more. */
+  /** Counts an uploaded snapshot from its first byte; a retry starts at 0. */
   startUpload(key: string): void {
     this.#inTransit.set(key, 0)
   }
@@ -160,7 +170,7 @@ export class CollectionProgress {
     return [...this.#inTransit.values()].reduce((sum, bytes) => sum + bytes, this.#restored)
   }
 
-  /** Bytes in a second, since this attempt began. */
+  /** Average since the start of this attempt. */
   bytesPerSecond(now: number): number {
     return this.#moved / (Math.max(1, now - this.#startedAt) / 1000)
   }

@@ -1,6 +1,6 @@
 /**
- * What is looked at before anything is touched, collection by collection: the objects in the bucket, what
- * stands at the target under that name, and what the priority would do to it.
+ * Checks of each collection before anything is changed: the objects in the bucket, an existing
+ * collection of that name at the target, and the effect of the priority on it.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
@@ -18,12 +18,15 @@ import type { RestoreItem } from './restore-item.ts'
 import { checkShardIds, withTargetIds } from './shard-ids.ts'
 import { tryReadShardView } from './wait-for-shards.ts'
 
-/** Objects that are asked for at a time: a store answers each after some milliseconds, near or far. */
+/**
+ * Objects requested concurrently: a store needs some milliseconds for each response, local or
+ * remote.
+ */
 const OBJECT_CONCURRENCY = 8
 
 /**
- * Throws with the first reason why this collection cannot be restored; answers where its shards are at
- * the target, if it is there.
+ * Throws the first reason why this collection cannot be restored; returns its shard view if it
+ * exists at the target.
  */
 export async function checkCollection(
   item: RestoreItem,
@@ -38,7 +41,7 @@ export async function checkCollection(
   const view = target && (await retryTransient(context, () => readShardView(name, context)))
   if (view === undefined) checkShardIds(item)
   const resolved = withTargetIds(item, view)
-  // Where nodes disagree, that is repaired first, and looked at then.
+  // If the nodes disagree, the restore repairs that first and checks the shards afterwards.
   if (view !== undefined && disagreement(view) === undefined) {
     checkSameShards(name, resolved.source, view)
   }
@@ -46,7 +49,10 @@ export async function checkCollection(
   return view
 }
 
-/** The collection at the target; undefined when there is none. An alias is none, and cannot become one. */
+/**
+ * The collection at the target; undefined if there is none. Throws if the name is an alias: an
+ * alias is not a collection, and no collection can be created under its name.
+ */
 export async function findCollection(
   name: string,
   context: PreflightContext,
@@ -67,7 +73,7 @@ export async function findCollection(
   )
 }
 
-/** Where its shards are; throws where a node cannot be asked. */
+/** The shards as all nodes report them; throws if a node does not respond. */
 export async function readShardView(name: string, context: PreflightContext): Promise<ShardView> {
   const view = await tryReadShardView(name, context)
   if (typeof view === 'string') throw new EngineError(view)
@@ -89,7 +95,7 @@ async function checkObjects(
   })
 }
 
-/** What a PATCH can change is no obstacle: it is set as in the backup (config.ts). */
+/** Settings that PATCH can change are not compared: config.ts sets them as in the backup. */
 function checkSameSchema(
   name: string,
   source: RestoreItem['source'],
@@ -119,12 +125,18 @@ function immutableParams({ params }: RestoreCollectionInfo['config']): PlainObje
   }
 }
 
-/** What of a dense vector cannot be changed. */
+/** Fields of a dense vector that cannot be changed. */
 const DENSE_FIELDS = ['size', 'distance', 'datatype', 'multivector_config']
-/** Of a sparse one, only its name; `index.datatype` is that of what it stores. */
+/**
+ * Of a sparse vector, only its name and `index.datatype`, the type of the stored values, cannot be
+ * changed.
+ */
 const SPARSE_FIELDS = ['datatype']
 
-/** By name, reduced to some of its fields; the one unnamed vector is an object with a number as `size`. */
+/**
+ * Vectors by name, reduced to some of their fields; an object with a numeric `size` is the single
+ * unnamed vector.
+ */
 function vectorFields(vectors: unknown, fields: string[]): unknown {
   if (!isPlainObject(vectors)) return undefined
   if (typeof ownValue(vectors, 'size') === 'number') return pickFields(vectors, fields)
@@ -135,7 +147,7 @@ function vectorFields(vectors: unknown, fields: string[]): unknown {
   return Object.fromEntries(entries)
 }
 
-/** Null is as good as absent. */
+/** Null counts as absent. */
 function pickFields(vector: unknown, fields: string[]): PlainObject {
   const entries = fields.flatMap((field) => {
     const value = ownValue(vector, field) ?? undefined
@@ -144,12 +156,15 @@ function pickFields(vector: unknown, fields: string[]): PlainObject {
   return Object.fromEntries(entries) as PlainObject
 }
 
-/** What an absent part means. */
+/** Default of an absent part. */
 function defaultValue(field: string): unknown {
   return field === 'sharding_method' ? 'auto' : {}
 }
 
-/** With other ids or keys, points would land among those of another key (facts 6.4). */
+/**
+ * With other ids or keys, points would end up among those of another key: the engine accepts the
+ * snapshot of another shard (docs/engine-notes.md, "Snapshots of a shard").
+ */
 function checkSameShards(name: string, { shards }: RestoreItem['source'], view: ShardView): void {
   const recorded = shards.map(({ shardId, shardKey }) => [shardId, shardKey ?? null])
   const current = [...replicasOnFirstNode(view).keys()].map((id) => [id, view.keys.get(id) ?? null])
@@ -163,7 +178,10 @@ function byId([a]: unknown[], [b]: unknown[]): number {
   return Number(a) - Number(b)
 }
 
-/** Other priorities do no harm only where no other node holds a copy, or will hold one. */
+/**
+ * Priorities other than `snapshot` are harmless only if no other node holds a replica or will hold
+ * one (docs/engine-notes.md, "Recovery of a collection").
+ */
 export function rejectPriority(
   item: RestoreItem,
   replicas: ReplicaStates | undefined,
@@ -180,7 +198,10 @@ export function rejectPriority(
   )
 }
 
-/** Whether each shard has one copy at most, where its snapshot goes: a shard goes to the node that has it. */
+/**
+ * Whether each shard has at most one replica, on the node that takes its snapshot. A shard snapshot
+ * goes to the node that holds the shard.
+ */
 function isSoleReplica(
   { method, source }: RestoreItem,
   replicas: ReplicaStates | undefined,

@@ -1,6 +1,6 @@
 /**
- * The configuration of a collection that is restored over: changed to that of the backup as far as the
- * engine can change it, and what stays different has a name.
+ * Configuration of an existing collection that is restored over: applies the configuration of the
+ * backup as far as the engine can change it, and reports the remaining differences in a note.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../crds/contract/errors.ts'
@@ -17,17 +17,23 @@ import { retryTransient } from '../retry.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from './restore-item.ts'
 
-/** As the engine shows it; what it holds besides `params` is looked at part by part. */
+/** Configuration as the engine returns it. The parts other than `params` are read one by one. */
 export type Config = ManifestCollection['config'] & PlainObject
 
-/** One value, where it is in the configuration and in the body of PATCH, if that knows it. */
+/**
+ * One value: its path in the configuration and, if PATCH can change it, its path in the body of
+ * PATCH.
+ */
 interface Setting {
   path: string[]
   value: unknown
   patch?: string[]
-  /** What a PATCH says for a value that the backup does not have. */
+  /** Value for PATCH if the backup does not have this setting. */
   unset?: unknown
-  /** A newer engine may show more of these: one that the backup does not mention is not a difference. */
+  /**
+   * A newer engine may return additional settings here: a setting that the backup does not have is
+   * not a difference.
+   */
   isOpen?: true
 }
 
@@ -38,12 +44,12 @@ export interface Difference {
   patch?: { path: string[]; value: unknown }
 }
 
-/** Differences that are named in a note. */
+/** Maximum number of differences listed in a note. */
 const MAX_NAMED = 5
-/** Of the value of a difference, in characters. */
+/** Maximum length of a value in a note, in characters. */
 const MAX_VALUE = 60
 
-/** Before anything is recovered, so that the segments of the backup already are as they should be. */
+/** Runs before any recovery, so that the recovered segments already get the right configuration. */
 export async function applyConfig(
   { source, name }: RestoreItem,
   { config }: Pick<RestoreCollectionInfo, 'config'>,
@@ -58,13 +64,13 @@ export async function applyConfig(
       collectionsOn(context, 0).patchCollection(name, body, signal),
     )
   } catch (error) {
-    // What the engine refuses stays different, and is named at the end.
+    // Settings that the engine rejects stay different; `noteDifferences` reports them at the end.
     if (!(error instanceof EngineError) || ![400, 422].includes(error.status ?? 0)) throw error
     log.warn({ collection: name, reason: error.message }, 'configuration refused')
   }
 }
 
-/** Names in a note what is not as in the backup, the payload indexes included. */
+/** Reports the differences from the backup in a note, including those of payload indexes. */
 export async function noteDifferences(
   { source, name }: RestoreItem,
   context: RunContext,
@@ -103,7 +109,7 @@ export function differences(recorded: Config, live: Config): Difference[] {
   })
 }
 
-/** Undefined where there is nothing that a PATCH could change. */
+/** Undefined if PATCH can change none of the differences. */
 export function patchBody(diffs: Difference[]): CollectionBody | undefined {
   const patches = diffs.flatMap(({ patch }) => (patch === undefined ? [] : [patch]))
   return patches.length === 0 ? undefined : fromPaths(patches)
@@ -137,7 +143,7 @@ function paramSetting(params: PlainObject, name: string): Setting {
   return { path: ['params', name], value: ownValue(params, name), patch: ['params', name] }
 }
 
-/** An object with a number as `size` is the one unnamed vector, which PATCH calls "". */
+/** An object with a numeric `size` is the single unnamed vector, which PATCH calls "". */
 function namedVectors(vectors: unknown): [string, PlainObject][] {
   if (!isPlainObject(vectors)) return []
   if (typeof ownValue(vectors, 'size') === 'number') return [['', vectors]]
@@ -178,13 +184,13 @@ function sparseVectorSettings(vector: PlainObject, name: string): Setting[] {
   ]
 }
 
-/** Replaced as a whole. */
+/** One setting, because the engine replaces it as a whole. */
 function quantizationSetting(value: unknown, path: string[], patch: string[]): Setting {
   const name = 'quantization_config'
   return { path: [...path, name], value, patch: [...patch, name], unset: 'Disabled' }
 }
 
-/** Each value of an object by itself. */
+/** One setting for each value of an object. */
 function leafSettings(
   value: unknown,
   path: string[],
@@ -200,7 +206,7 @@ function leafSettings(
   }))
 }
 
-/** The engine shows null for what PATCH calls "auto". */
+/** The engine returns null where PATCH expects "auto". */
 function withAuto(setting: Setting): Setting {
   return setting.path[1] === 'max_optimization_threads' ? { ...setting, unset: 'auto' } : setting
 }
@@ -233,7 +239,7 @@ function abbreviate(value: unknown): string {
   return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE)}…`
 }
 
-/** What is null is unset, at any depth, and so is an object without anything set. */
+/** Treats null as unset at any depth, and also an object without any set value. */
 function withoutNull(value: unknown): unknown {
   if (value === null) return undefined
   if (!isPlainObject(value)) return value

@@ -1,4 +1,4 @@
-/** What the parts of one run of `restore run` share. */
+/** Types and engine clients that the modules of one `restore run` share. */
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import { EngineCollections } from '../clients/engine/collections.ts'
 import { EngineRecovery, type SnapshotPriority } from '../clients/engine/recovery.ts'
@@ -14,23 +14,26 @@ export interface RunContext {
   plan: RestorePlan
   tools: Dependencies
   bucket: Bucket
-  /** Of manifest.json, with a slash at its end. */
+  /** Folder of manifest.json with a trailing slash; empty at the root of the bucket. */
   folder: string
   priority: SnapshotPriority
   waitForIndexing: boolean
-  /** Copies of each shard, where the spec asks for another number than the backup has. */
+  /** Replicas of each shard, if the spec overrides the number in the backup. */
   replicationFactor: number | undefined
   progress: Progress
   patience: RetryBudget
-  /** How each node gets its snapshots, once that was found out. */
+  /** How each node receives its snapshots, by ordinal; filled as soon as it is detected. */
   deliveryModes: Map<number, 'fetch' | 'upload'>
-  /** Replication factors that are lowered at this moment, by name at the target: each is put back. */
+  /**
+   * Original replication factors of the collections whose factor is currently lowered, by name at
+   * the target. Each one is restored.
+   */
   factors: Map<string, number>
-  /** Where the shards of each collection are to be, by its name at the target. */
+  /** Nodes of the shards of each collection, by its name at the target. */
   placements: Map<string, Placement>
 }
 
-/** All it takes to look at bucket and target, and to touch nothing. */
+/** What the checks need to read the bucket and the target. They change nothing. */
 export interface PreflightContext extends Pick<
   RunContext,
   'plan' | 'bucket' | 'priority' | 'replicationFactor' | 'patience'

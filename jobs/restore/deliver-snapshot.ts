@@ -1,8 +1,9 @@
 /**
- * How a snapshot comes to a node. That of a whole node is downloaded by the node from an address signed
- * just before or, where the node cannot, sent by the Job. That of a shard is always sent: the engine shows
- * a recovery of a shard only after its download, so one whose answer is lost could replace the shard long
- * after everything else has ended. Bytes that are sent stop with the Job. Nothing touches our disk.
+ * Delivers a snapshot to a node. The node downloads a node snapshot from a URL that is signed
+ * directly before; if it cannot, the Job uploads the snapshot. A shard snapshot is always uploaded:
+ * the engine reports the recovery of a shard only after its download, so a recovery whose response
+ * is lost could replace the shard long after everything else has ended. Uploads stop with the Job.
+ * The Job writes nothing to its own disk.
  */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -22,16 +23,16 @@ type DeliveryMode = 'fetch' | 'upload'
 
 const CLEAN_UP_MS = 20_000
 
-/** One snapshot, and the node that takes it. */
+/** One snapshot and the node that takes it. */
 export interface SnapshotDelivery {
   node: number
   target: RecoveryTarget
   snapshot: SourceSnapshot
-  /** Hex SHA-256 that the engine compares with what it has downloaded. */
+  /** Hex SHA-256 that the engine compares with the bytes that it downloads. */
   checksum: string | undefined
 }
 
-/** Answers how it came once the node has taken it. */
+/** Returns the delivery mode after the node has taken the snapshot. */
 export async function deliverSnapshot(
   delivery: SnapshotDelivery,
   context: RunContext,
@@ -52,7 +53,10 @@ export async function deliverSnapshot(
   return 'upload'
 }
 
-/** Asks all nodes of which it is not known at the same time; one that cannot be asked now is asked later. */
+/**
+ * Asks all nodes whose mode is unknown at the same time; a node that is unavailable now is asked
+ * later.
+ */
 export async function detectDeliveryModes(name: string, context: RunContext): Promise<void> {
   const undetected = ordinals(context).filter((node) => !context.deliveryModes.has(node))
   await Promise.all(
@@ -64,7 +68,10 @@ export async function detectDeliveryModes(name: string, context: RunContext): Pr
   )
 }
 
-/** Found out with the manifest, before anything is touched: its bytes are refused, whoever fetches them. */
+/**
+ * Probes with the manifest, which changes nothing: the node rejects its bytes even if it can
+ * download them.
+ */
 async function detectDeliveryMode(
   name: string,
   node: number,
@@ -88,14 +95,16 @@ function switchToUpload(
   return 'upload'
 }
 
-/** Why the node did not fetch it, and touched nothing; undefined when it has taken it. */
+/**
+ * Why the node did not download the snapshot and changed nothing; undefined after it has taken it.
+ */
 async function fetchSnapshot(
   { node, target, snapshot, checksum }: SnapshotDelivery,
   context: RunContext,
 ): Promise<string | undefined> {
   const { bucket, priority, tools, progress } = context
   const { key, sizeBytes: size } = snapshot
-  // Signed now: a restore may take longer than an address lasts.
+  // Sign now: a restore can take longer than the URL is valid.
   const url = await bucket.presignedUrl(key, tools.signal)
   await progress.recoveryStarted({ node })
   try {
@@ -134,7 +143,7 @@ async function uploadSnapshot(
     )
   } catch (error) {
     tools.signal.throwIfAborted()
-    // That the call broke off is only what followed from it.
+    // The aborted call is only a consequence of this failure.
     throw failure.reason ?? error
   } finally {
     bytes.destroy()
@@ -143,7 +152,10 @@ async function uploadSnapshot(
   }
 }
 
-/** An answer of the engine itself, be it an error, ends the recovery; without one it may go on. */
+/**
+ * A response of the engine itself, even an error, ends the recovery; without a response it may
+ * continue.
+ */
 async function trackRecovery(
   recovery: Recovery,
   { progress }: Pick<RunContext, 'progress'>,
@@ -158,7 +170,7 @@ async function trackRecovery(
   progress.recoveryEnded(recovery)
 }
 
-/** The bytes as they pass; ends with an error where they are not those of the manifest. */
+/** Passes the bytes through; fails at the end if they are not those of the manifest. */
 async function* verifiedBytes(
   bytes: AsyncIterable<Uint8Array>,
   { key, sizeBytes, sha256 }: SourceSnapshot,
@@ -184,14 +196,17 @@ async function* verifiedBytes(
   throw failure.reason
 }
 
-/** What is sent for a collection is kept by the node under its name, and fills its disk until it is deleted. */
+/**
+ * The node stores the uploaded snapshot of a collection under its name, and the file takes up disk
+ * space until it is deleted.
+ */
 async function deleteUploadedFile(
   name: string,
   { node, file }: { node: number; file: string },
   context: RunContext,
 ): Promise<void> {
   try {
-    // Not the signal of the Job: this is what is still done when it aborts.
+    // Not the signal of the Job: this clean-up also runs after an abort.
     await snapshotsOn(context, node).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
   } catch (error) {
     if (error instanceof EngineError && error.status === 404) return

@@ -1,6 +1,6 @@
 /**
- * What is restored: the manifest, and the choice the spec makes of it. A manifest comes from a bucket,
- * so nothing in it is trusted that would lead out of its own folder.
+ * Reads the manifest and selects the collections that the spec asks for. The manifest comes from a
+ * bucket and is not trusted: keys outside its own folder are rejected.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
 import { manifestKey } from '../../crds/contract/backup-keys.ts'
@@ -13,11 +13,14 @@ import type { Bucket } from '../clients/s3/bucket.ts'
 import { collectionFromSnapshots } from './snapshot-metadata.ts'
 import type { SourceManifest, SourceSnapshot, RestoreItem } from './restore-item.ts'
 
-/** The Job has 512 MiB; a thousand collections of a thousand shards need less than this. */
+/**
+ * The Job has 512 MiB of memory; the manifest of a thousand collections with a thousand shards each
+ * is smaller than this.
+ */
 const MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 const MAX_LISTED = 10
 
-/** Folder of the manifest, as keys begin. */
+/** Folder of the manifest as a key prefix: with a trailing slash, or empty. */
 export function manifestFolder({ source }: Pick<RestorePlan, 'source'>): string {
   const parts = source.path.split('/').filter((part) => part !== '')
   return parts.length === 0 ? '' : `${parts.join('/')}/`
@@ -26,7 +29,10 @@ export function manifestFolder({ source }: Pick<RestorePlan, 'source'>): string 
 interface ManifestRequest {
   bucket: Bucket
   plan: RestorePlan
-  /** What the spec asks for: of another program's backup, only these are looked into. */
+  /**
+   * Collections that the spec asks for: in the backup of another program, only their snapshots are
+   * read.
+   */
   collections: string[] | undefined
   signal: AbortSignal
 }
@@ -53,7 +59,7 @@ export async function readManifest(request: ManifestRequest): Promise<SourceMani
   return manifest
 }
 
-/** What it does not say is read from its snapshots. */
+/** Reads from the snapshots what the manifest of another program does not contain. */
 async function readExternalManifest(
   value: unknown,
   { bucket, plan, collections: selected, signal }: ManifestRequest,
@@ -91,7 +97,9 @@ function checkManifest(manifest: ManifestOutline, folder: string, { cluster }: R
   requireSameNodeCount(manifest, cluster.replicas)
 }
 
-/** The shards of a node are one file, which only a node can take as a whole. */
+/**
+ * A node snapshot has all shards of a node in one file, which only a node can recover, as a whole.
+ */
 function requireSameNodeCount(manifest: ManifestOutline, replicas: number): void {
   if (isShardManifest(manifest) || manifest.nodeCount === replicas) return
   throw new Rejected(
@@ -99,7 +107,7 @@ function requireSameNodeCount(manifest: ManifestOutline, replicas: number): void
   )
 }
 
-/** What the manifest of another program does not let a restore check. */
+/** What a restore cannot check with the manifest of another program. */
 export function unverifiableNotes({ uid, collections }: SourceManifest): string[] {
   if (uid !== undefined) return []
   const snapshots = collections.flatMap(
@@ -114,7 +122,7 @@ export function unverifiableNotes({ uid, collections }: SourceManifest): string[
   ]
 }
 
-/** The collections the spec asks for, each under the name it gets. */
+/** The collections that the spec asks for, under their names at the target. */
 export function selectItems(
   manifest: SourceManifest,
   spec: Pick<RestoreSpec, 'collections' | 'collectionMapping'>,
@@ -125,7 +133,8 @@ export function selectItems(
   if (missing.length > 0)
     throw new Rejected(`Collections not present in backup: ${joinNames(missing)}`)
   const mapping = new Map(Object.entries(spec.collectionMapping))
-  // A name that was misspelt would be restored over the collection it was to be kept apart from.
+  // Without this check, a misspelt name in the mapping would restore the collection over the
+  // collection that the mapping is meant to protect.
   const unused = [...mapping.keys()].filter((name) => !names.includes(name))
   if (unused.length > 0) {
     throw new Rejected(
@@ -140,7 +149,7 @@ export function selectItems(
   return items
 }
 
-/** Each under its own name. */
+/** All collections, each under its own name. */
 function allItems(manifest: SourceManifest): RestoreItem[] {
   if (!isShardManifest(manifest)) {
     return manifest.collections.map((source) => ({ method: 'Node', source, name: source.name }))
@@ -165,7 +174,7 @@ function rejectDuplicateCollections({ collections }: ManifestOutline): void {
   }
 }
 
-/** The credentials may read more of the bucket than this backup. */
+/** The credentials may give access to more of the bucket than this backup. */
 function rejectKeysOutsideFolder({ collections }: ManifestOutline, folder: string): void {
   for (const { snapshots } of collections) {
     for (const { key } of snapshots) {

@@ -1,31 +1,35 @@
 /**
- * Which nodes get which shards: each stays where it is at the target or was at the source, and where the
- * target has another number of nodes it goes where the fewest bytes are.
+ * Decides which nodes get which shards: each shard stays where it is at the target or returns to
+ * its node of the source. If the target has a different number of nodes, it goes to the node with
+ * the fewest bytes. Also combines the views of all nodes on the shards and finds out whether they
+ * agree.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
 import type { ConsensusStatus, RestoreClusterInfo } from '../clients/engine/recovery-responses.ts'
 import type { RestoreItem } from './restore-item.ts'
 
-/** Nodes of each shard, by ordinal: the first takes its snapshot, the others get copies of it. */
+/**
+ * Nodes of each shard, by ordinal: the first one takes the snapshot, the others get replicas of it.
+ */
 export type Placement = Map<number, number[]>
 
-/** Bytes that each node is given, by ordinal. */
+/** Bytes assigned to each node, by ordinal. */
 export type BytesByNode = number[]
 
 export interface TargetTopology {
-  /** Nodes there are. */
+  /** Number of nodes. */
   nodes: number
-  /** What spec.replicationFactor says. */
+  /** spec.replicationFactor, if set. */
   replicationFactor: number | undefined
 }
 
-/** What stands at the target, and what was decided before. */
+/** Replicas that exist at the target, and an earlier plan. */
 export interface PlacementHints {
   view?: ShardView | undefined
   planned?: Placement | undefined
 }
 
-/** What its nodes are given is added to `load`. */
+/** Adds the bytes that each node gets to `load`. */
 export function planPlacement(
   item: RestoreItem,
   { view, planned }: PlacementHints,
@@ -33,7 +37,7 @@ export function planPlacement(
   load: BytesByNode = emptyLoad(target),
 ): Placement {
   const { source } = item
-  // The snapshots of nodes bring their shards where they were.
+  // A node snapshot restores its shards to the node that held them.
   if (item.method === 'Node' && target.replicationFactor === undefined) {
     return new Map(source.shards.map(({ shardId, nodes }) => [shardId, nodes]))
   }
@@ -53,12 +57,15 @@ export function planPlacement(
   return assign(requests, load)
 }
 
-/** Nothing on any node. */
+/** No bytes on any node. */
 export function emptyLoad({ nodes }: Pick<TargetTopology, 'nodes'>): BytesByNode {
   return Array.from({ length: nodes }, () => 0)
 }
 
-/** What a collection is to have of each shard; a backup by node comes back into as many nodes. */
+/**
+ * Replicas that each shard of the collection is to have; a backup by node is restored into the same
+ * number of nodes.
+ */
 export function targetFactor(item: RestoreItem, target: TargetTopology): number {
   const recorded = recordedFactor(item)
   if (item.method === 'Node' && target.replicationFactor === undefined) return recorded
@@ -71,7 +78,10 @@ export function recordedFactor({ method, source }: RestoreItem): number {
     : Number(source.config.params['replication_factor'] ?? 1)
 }
 
-/** A key may have been made with another factor than its collection: its shards then have that again. */
+/**
+ * A shard key may have been created with another factor than its collection; its shards get that
+ * factor again.
+ */
 function replicaCount(holders: number, item: RestoreItem, target: TargetTopology): number {
   const { replicationFactor, nodes } = target
   if (replicationFactor !== undefined) return Math.min(replicationFactor, nodes)
@@ -81,7 +91,7 @@ function replicaCount(holders: number, item: RestoreItem, target: TargetTopology
   return Math.min(followsFactor ? recorded : holders, nodes)
 }
 
-/** Of a snapshot of all shards of a node nobody knows what is whose. */
+/** A node snapshot does not record sizes per shard; count each shard as 1. */
 function shardBytes({ method, source }: RestoreItem, id: number): number {
   if (method === 'Node') return 1
   return source.snapshots.find(({ shardId }) => shardId === id)?.sizeBytes ?? 0
@@ -91,11 +101,14 @@ interface ShardRequest {
   shardId: number
   bytes: number
   replicas: number
-  /** Nodes it may be on; those of a list that stands before another rather than those of that one. */
+  /** Lists of candidate nodes; an earlier list takes precedence over a later one. */
   preferences: number[][]
 }
 
-/** The first copy of every shard before the second of any: they are what is fetched at once. */
+/**
+ * Assigns the first replica of every shard before the second replica of any: the first replicas
+ * receive the snapshots, which are delivered concurrently.
+ */
 function assign(requests: ShardRequest[], load: BytesByNode): Placement {
   const placement: Placement = new Map(requests.map(({ shardId }) => [shardId, []]))
   const largestFirst = requests.toSorted((a, b) => b.bytes - a.bytes || a.shardId - b.shardId)
@@ -120,27 +133,30 @@ function leastLoaded(nodes: number[], load: BytesByNode): number | undefined {
   return first
 }
 
-/** State of each copy, by ordinal of its node, of each shard. A peer that is none of the pods is itself. */
+/**
+ * State of each replica of each shard, by shard id and node ordinal. A peer that is not one of the
+ * pods is listed under its peer id.
+ */
 export type ReplicaStates = Map<number, Map<number, string>>
 
-/** What all nodes say at about one moment. */
+/** What all nodes report at about the same time. */
 export interface ShardView {
-  /** By ordinal of the node that says so. */
+  /** By ordinal of the reporting node. */
   replicas: ReplicaStates[]
-  /** Key of each shard, under custom sharding. */
+  /** Key of each shard, with custom sharding. */
   keys: Map<number, string | number>
   /** Peer ids by ordinal. */
   peers: number[]
-  /** Why the nodes are not at rest; undefined when they are. */
+  /** Why the cluster is not stable; undefined if it is. */
   unrest?: string
 }
 
-/** Where each shard is, when nodes disagree as the first of them says. */
+/** Replicas of each shard as the first node reports them, even if nodes disagree. */
 export function replicasOnFirstNode({ replicas: [first] }: ShardView): ReplicaStates {
   return first ?? new Map<number, Map<number, string>>()
 }
 
-/** Throws where consensus is dead. */
+/** Throws if consensus has stopped. */
 export function shardView(placements: RestoreClusterInfo[], views: ConsensusStatus[]): ShardView {
   const peers = placements.map(({ peer_id }) => peer_id)
   const ordinalOf = (peer: number) => {
@@ -162,7 +178,10 @@ export function shardView(placements: RestoreClusterInfo[], views: ConsensusStat
   return { replicas, keys, peers, ...(unrest !== undefined && { unrest }) }
 }
 
-/** Why it is not to be built upon; undefined where all nodes agree and nothing moves. */
+/**
+ * Why the next step has to wait; undefined if all nodes agree, all replicas are Active and nothing
+ * moves.
+ */
 export function unstableReason(view: ShardView): string | undefined {
   return view.unrest ?? disagreement(view) ?? inactiveReplica(view.replicas)
 }
@@ -199,7 +218,7 @@ function transferInProgress(
   return undefined
 }
 
-/** Throws where consensus is dead: nothing that is waited for would come. */
+/** Throws if consensus has stopped: the cluster would never reach the expected state. */
 function raftBacklog(views: ConsensusStatus[]): string | undefined {
   const commits = new Set<number>()
   for (const [ordinal, view] of views.entries()) {
@@ -215,7 +234,7 @@ function raftBacklog(views: ConsensusStatus[]): string | undefined {
   return commits.size > 1 ? 'the nodes have not applied the same' : undefined
 }
 
-/** The same text for the same copies. */
+/** Equal text for equal replicas. */
 export function fingerprint(replicas: ReplicaStates | undefined): string {
   const shards = [...(replicas ?? [])].map(([shard, states]) => [shard, [...states].sort(byFirst)])
   return JSON.stringify(shards.sort(byFirst))

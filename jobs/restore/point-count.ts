@@ -1,7 +1,7 @@
 /**
- * What proves that the points are back: every copy of every shard is counted on its own node and compared
- * with the other copies and with the backup. What the backup cannot prove is a note; points that are
- * missing for certain are a failure, which is reported after everything else has been done.
+ * Proof that the points are restored: counts every replica of every shard on its own node and
+ * compares it with the other replicas and with the backup. A difference that the backup cannot
+ * prove is a note; a proven loss is a failure, which is reported after all other steps.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
@@ -15,24 +15,27 @@ import { retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from './restore-item.ts'
 
-/** A count is of one moment, and may be behind what was settled: a little at first. */
+/**
+ * Pauses between counts. A count reflects one moment and can lag behind the state that the nodes
+ * agreed on. Most lags are short, so the first pauses are short.
+ */
 const PAUSES_MS = [100, 400, 1_500, 3_000, 5_000, 5_000, 5_000, 5_000]
-/** Nodes that count at the same time; each counts one shard at a time. */
+/** Nodes that count at the same time; each node counts one shard at a time. */
 const NODE_CONCURRENCY = 8
-/** Estimates of equal copies differ by less. */
+/** Estimates of equal replicas differ by less than this share. */
 const ESTIMATE_TOLERANCE = 0.01
 
-/** Counts by shard, and by the ordinal of the node that holds the copy. */
+/** Counts by shard id, then by ordinal of the node that holds the replica. */
 export type Counts = Map<number, Map<number, PointCount>>
 
 export interface CountResult {
-  /** In all; undefined where a shard could not be counted, not even roughly. */
+  /** Total; undefined if a shard could not be counted, not even approximately. */
   points: number | undefined
-  /** What is certainly missing. */
+  /** The proven loss, as text. */
   loss?: string
 }
 
-/** Throws where a node stays away. */
+/** Throws if a node stays unavailable. */
 export async function verifyPointCount(
   item: RestoreItem,
   context: RunContext,
@@ -43,7 +46,7 @@ export async function verifyPointCount(
   const counts = await countShards(item, shardIds(item), context)
   let loss = findLoss(item, counts)
   if (deferred > 0) {
-    // They are in the shards, and in no count.
+    // Deferred points are in the shards, but in no count.
     progress.note(`${deferred} points of ${name} are not counted: they wait for the optimizers`)
     return { points: undefined }
   }
@@ -66,7 +69,9 @@ export async function verifyPointCount(
   return { points, ...(loss !== undefined && { loss }) }
 }
 
-/** Counts again what is not as it should be, until it is; for longer where points would be missing. */
+/**
+ * Repeats the counts of suspect shards until they match, for longer if points seem to be missing.
+ */
 async function recount(
   item: RestoreItem,
   counts: Counts,
@@ -86,13 +91,13 @@ async function recount(
     if (isResolved) return { isBeingWritten: false }
   }
   const after = await readWrites(item.name, context)
-  // An engine that numbers no writes shows them only by counts that change.
+  // If the engine does not number writes, only changing counts reveal them.
   return {
     isBeingWritten: before === undefined ? initial !== serializeCounts(counts) : before !== after,
   }
 }
 
-/** Points that are missing for certain, in words; undefined where nothing proves that any are. */
+/** Describes a proven loss of points; undefined if nothing proves a loss. */
 export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>, counts: Counts) {
   for (const { shardId, exactPointsCount: snapshotPoints } of source.shards) {
     const loss = shardLoss(counts.get(shardId), snapshotPoints)
@@ -106,7 +111,7 @@ export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>,
   return undefined
 }
 
-/** `held` is what its snapshot holds, where that is proven. */
+/** `snapshotPoints` is the number of points in the snapshot of the shard, if it is proven. */
 function shardLoss(
   replicas: Map<number, PointCount> | undefined,
   snapshotPoints: number | undefined,
@@ -125,7 +130,7 @@ function shardLoss(
   return `has ${lowest.points} points on node ${lowest.node}, but ${highest.points} on node ${highest.node}`
 }
 
-/** Shards whose counts are not as they should be; all of them where only a total differs. */
+/** Shards with a proven loss; all shards if only a total differs. */
 function suspectShards(item: RestoreItem, counts: Counts): number[] {
   const suspects = item.source.shards.flatMap(({ shardId, exactPointsCount: snapshotPoints }) =>
     shardLoss(counts.get(shardId), snapshotPoints) === undefined ? [] : [shardId],
@@ -133,7 +138,10 @@ function suspectShards(item: RestoreItem, counts: Counts): number[] {
   return suspects.length > 0 ? suspects : shardIds(item)
 }
 
-/** Another number than was counted during the backup: that proves nothing. */
+/**
+ * Describes a total that differs from the count during the backup. The difference alone proves no
+ * loss.
+ */
 export function unprovenDifference(
   { source, name }: Pick<RestoreItem, 'source' | 'name'>,
   counts: Counts,
@@ -170,7 +178,7 @@ export function countNotes(
   const inexact = all.find((count) => !count.isExact)
   const points = totalPoints([...counts.keys()], counts)
   const { exactPointsCount: recorded, pointsCount: estimate } = source
-  // Without an exact number there is only the engine's estimate: it is shown.
+  // Without an exact recorded number, compare with the engine's estimate.
   const differs = recorded === undefined && inexact === undefined && points !== estimate
   const notes = [
     unprovenDifference({ source, name }, counts),
@@ -186,7 +194,10 @@ export function countNotes(
   return notes.filter((note) => note !== undefined)
 }
 
-/** By shard: as the node said before and after the stream, where no better number was recorded. */
+/**
+ * Compares each shard with the number that its node reported before and after the stream, if no
+ * better number was recorded.
+ */
 function snapshotDifference(
   { source, name }: Pick<RestoreItem, 'source' | 'name'>,
   counts: Counts,
@@ -219,7 +230,9 @@ function estimateDifference(
   return `shard ${shard} of ${name} has about ${lowest} points on one node, and ${highest} on another`
 }
 
-/** Of one copy of each shard, exact or not. */
+/**
+ * Sum of the highest count of each shard, exact or estimated; undefined if a shard has no count.
+ */
 function totalPoints(ids: readonly number[], counts: Counts): number | undefined {
   const points = ids.map((id) => maxPoints([...(counts.get(id)?.values() ?? [])]))
   return points.some((count) => count === undefined)
@@ -239,7 +252,7 @@ function exactTotal(ids: readonly number[], counts: Counts): number | undefined 
   return isExact ? totalPoints(ids, counts) : undefined
 }
 
-/** The copies of these shards, each as its own node counts it. */
+/** Counts every replica of these shards on its own node. */
 async function countShards(item: RestoreItem, ids: number[], context: RunContext): Promise<Counts> {
   const { name } = item
   const { signal } = context.tools
@@ -261,7 +274,7 @@ async function countShards(item: RestoreItem, ids: number[], context: RunContext
   return counts
 }
 
-/** What cannot be counted is not known. */
+/** Returns an inexact result with the reason if the node cannot count. */
 async function countOnNode(
   node: number,
   scope: CountScope,
@@ -277,14 +290,17 @@ async function countOnNode(
   }
 }
 
-/** Of a collection with `prevent_unoptimized`: neither scrolled nor counted yet. */
+/** Points of a collection with `prevent_unoptimized` that cannot be scrolled or counted yet. */
 async function deferredPoints(name: string, context: RunContext): Promise<number> {
   const { signal } = context.tools
   const live = await retryTransient(context, () => recoveryOn(context, 0).collection(name, signal))
   return live?.update_queue?.deferred_points ?? 0
 }
 
-/** The last write of every copy, in one text; undefined where an engine does not number them. */
+/**
+ * Number of the last write of every replica, serialized; undefined if the engine does not number
+ * writes.
+ */
 async function readWrites(name: string, context: RunContext): Promise<string | undefined> {
   const { signal } = context.tools
   const requests = ordinals(context).map((node) =>

@@ -1,6 +1,7 @@
 /**
- * The collection that snapshots are taken into: made at replication factor 1 as the backup recorded it,
- * with shard keys of the recorded ids and its payload indexes; or the one that is there, made ready.
+ * Prepares the collection that takes the snapshots: creates it with replication factor 1, the
+ * recorded configuration, shard keys with matching ids and payload indexes, or adapts an existing
+ * one. Also restores the replication factor afterwards.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
@@ -17,7 +18,10 @@ import { waitForIdle } from './retry-recovery.ts'
 import { keyPlan, type KeyStep } from './shard-ids.ts'
 import { waitForShards } from './wait-for-shards.ts'
 
-/** Steps 1 to 4 of facts 6.4. What an earlier attempt had only begun to make is made anew. */
+/**
+ * Creates the collection, its shard keys and indexes, or adapts an existing collection. A
+ * collection left incomplete by an earlier attempt is deleted first.
+ */
 export async function prepareCollection(
   item: RestoreItem,
   context: RunContext,
@@ -27,7 +31,8 @@ export async function prepareCollection(
   const { log } = context.tools
   if (isOurs) {
     log.info({ collection: name }, 'removes what an earlier attempt began to make')
-    // A deletion waits for a recovery that runs, and every other change of the cluster for the deletion.
+    // A deletion waits for a running recovery, and every other change of the cluster waits for the
+    // deletion.
     await waitForIdle(item, context)
     await retryTransient(context, () =>
       collectionsOn(context, 0).deleteCollection(name, context.tools.signal),
@@ -40,7 +45,10 @@ export async function prepareCollection(
   requireShards(item, await waitForShards(name, context))
 }
 
-/** Every recorded shard is there under its id and key, or nothing may be recovered. */
+/**
+ * Throws unless exactly the recorded shards exist under their ids and keys; nothing may be
+ * recovered otherwise.
+ */
 export function requireShards({ source, name }: RestoreItem, view: ShardView): void {
   const replicas = replicasOnFirstNode(view)
   for (const { shardId, shardKey } of source.shards) {
@@ -100,7 +108,9 @@ async function readShardKeys(name: string, context: RunContext): Promise<Set<str
   return new Set(shards.flatMap(({ shard_key }) => (shard_key == null ? [] : [shard_key])))
 }
 
-/** One that is there gets the configuration of the backup, and one copy of each shard for now. */
+/**
+ * Gives an existing collection the configuration of the backup and, for now, replication factor 1.
+ */
 async function prepareExisting(
   item: RestoreItem,
   live: RestoreCollectionInfo,
@@ -114,9 +124,12 @@ async function prepareExisting(
   await applyConfig(item, live, context)
 }
 
-/** The engine shows the indexes of a snapshot, but knows only those that it was told of. */
+/**
+ * The engine uses the indexes of a snapshot, but registers only those that are created
+ * (docs/engine-notes.md, "Recovery of a collection").
+ */
 async function buildIndexes({ name, source }: RestoreItem, context: RunContext): Promise<void> {
-  // What is restored over may be as large as the backup, or larger.
+  // The existing data may be as large as the backup, or larger.
   const bytes = snapshotBytes(source)
   for (const [field, index] of Object.entries(source.payloadIndexes)) {
     const { dataType, params } = index
@@ -127,7 +140,10 @@ async function buildIndexes({ name, source }: RestoreItem, context: RunContext):
   }
 }
 
-/** A change that may have been made although the call failed: that is looked at before it is repeated. */
+/**
+ * Makes a change that may have been applied although the call failed: checks its effect before
+ * repeating it.
+ */
 async function changeOnce(
   context: RunContext,
   change: () => Promise<void>,
@@ -144,7 +160,7 @@ async function changeOnce(
   })
 }
 
-/** An end in time for what is still done when the Job must stop. */
+/** Time limit for clean-up after the Job has to stop. */
 const CLEAN_UP_MS = 10_000
 
 export async function lowerFactor(
@@ -158,17 +174,19 @@ export async function lowerFactor(
   await setFactor(name, 1, context)
 }
 
-/** An earlier pod of this restore lowered it, and may have put it back when it was stopped. */
+/**
+ * Lowers the factor again: an earlier pod of this restore may have restored it when it was stopped.
+ */
 export async function lowerFactorAgain(name: string, context: RunContext): Promise<void> {
   if (context.factors.has(name)) await setFactor(name, 1, context)
 }
 
-/** Every collection of which it is still lowered; also after this Job was told to stop. */
+/** Restores every factor that is still lowered, also after the Job was asked to stop. */
 export async function restoreFactors(context: RunContext): Promise<void> {
   for (const name of [...context.factors.keys()]) await restoreFactor(name, context)
 }
 
-/** Never throws: why the restore ends is what matters then. */
+/** Never throws: the reason why the restore ends takes precedence. */
 export async function restoreFactor(name: string, context: RunContext): Promise<void> {
   const factor = context.factors.get(name)
   if (factor === undefined) return
@@ -190,7 +208,7 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
   }
 }
 
-/** The copies that were asked for are made with a factor of their own. */
+/** The replicas at the end have their own factor, so the original one is not restored. */
 export function forgetLoweredFactor(name: string, context: RunContext): void {
   context.factors.delete(name)
 }

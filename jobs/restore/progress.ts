@@ -1,6 +1,6 @@
 /**
- * What of a restore is done, and how it is told: in the annotation as much as it has room for, failures
- * first. The annotation is also what a pod that comes after a killed one goes on from.
+ * Progress of a restore and its report: the annotation contains as much as its size limit allows,
+ * failures first. The pod that replaces a killed one continues from the annotation.
  */
 import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
 import type { RestoredCollection, RestoreResult } from '../../crds/contract/restore-job.ts'
@@ -24,7 +24,7 @@ import {
 } from './checkpoint.ts'
 import { snapshotBytes, type RestoreItem, type SourceSnapshot } from './restore-item.ts'
 
-/** What a person must see first stands first. */
+/** What a user must see first comes first. */
 const REPORT_ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
 const MAX_ERROR = 512
 const MAX_NOTES = 10
@@ -35,7 +35,7 @@ type ProgressDependencies = Pick<Dependencies, 'time' | 'log' | 'reporter'>
 
 interface Entry {
   reported: RestoredCollection
-  /** Bytes of its snapshots. */
+  /** Total size of its snapshots. */
   bytes: number
 }
 
@@ -48,13 +48,16 @@ export class Progress {
   readonly #notes: string[]
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: CurrentCollection | undefined
-  /** Where an earlier pod was, until this one begins a collection: a second kill must not forget it. */
+  /**
+   * Checkpoint of an earlier pod, until this pod starts a collection: a second kill must not lose
+   * it.
+   */
   #carriedOver: CurrentCollection | undefined
   #firstError: string | undefined
   readonly #collectionProgress = new CollectionProgress()
   #saving: Promise<void> = Promise.resolve()
 
-  /** `earlier` is what an attempt that was killed has told. */
+  /** `previous` is the last report of a killed attempt. */
   constructor(tools: ProgressDependencies, previous: RestoreResult | undefined) {
     this.#tools = tools
     this.#previous = previous
@@ -64,7 +67,7 @@ export class Progress {
     this.#firstError = previous?.error
   }
 
-  /** The manifest has been read and fits. */
+  /** Call this after the manifest has been read and fits the target. */
   setItems(toRestore: RestoreItem[], nodes: number): void {
     this.#phase = 'Restoring'
     this.#collectionProgress.start(this.#now())
@@ -76,14 +79,17 @@ export class Progress {
     this.#applyPrevious(nodes)
   }
 
-  /** How an earlier attempt ended this collection, or where it was in it. */
+  /** How an earlier attempt finished this collection, or how far it got. */
   checkpoint(name: string): 'Completed' | 'Failed' | Checkpoint {
     const status = this.#entries.get(name)?.reported.status
     if (status === 'Completed' || status === 'Failed') return status
     return checkpointFor(this.#previous?.current, name)
   }
 
-  /** Of the collection that an earlier pod was in: by its name. */
+  /**
+   * Original factor of the collection that an earlier pod was restoring, by the name of the
+   * collection.
+   */
   loweredFactors(): Map<string, number> {
     const { collection, factor } = this.#previous?.current ?? {}
     return collection === undefined || factor === undefined
@@ -109,19 +115,25 @@ export class Progress {
     this.#collectionProgress.startCollection(restoredBytes(toRestore, checkpoint))
   }
 
-  /** The collection is about to be made: whoever comes after a kill may delete it. */
+  /**
+   * Records that the collection is about to be created: the pod that replaces a killed one may
+   * delete it.
+   */
   async recordCreation(): Promise<void> {
     if (this.#current !== undefined) this.#current.isOurs = true
     await this.#saveCheckpoint()
   }
 
-  /** This restore has made the collection, and nothing of it is back. */
+  /** Whether this restore created the collection and nothing in it is restored. */
   isCreatedAndEmpty(): boolean {
     const { isOurs = false, nodesDone = 0, shardsDone = [] } = this.#current ?? {}
     return isOurs && nodesDone === 0 && shardsDone.length === 0
   }
 
-  /** From now on the node may be at it, whatever becomes of us: a pod that comes after a kill must know. */
+  /**
+   * Records that the node may be running this recovery from now on, even if this pod is killed: the
+   * next pod must know.
+   */
   async recoveryStarted(recovery: Recovery): Promise<void> {
     if (this.#current === undefined) return
     this.recoveryEnded(recovery)
@@ -129,7 +141,7 @@ export class Progress {
     await this.#saveCheckpoint()
   }
 
-  /** The node has answered, or was seen to have ended it. */
+  /** The node has responded, or was observed to have ended the recovery. */
   recoveryEnded(recovery: Recovery): void {
     if (this.#current === undefined) return
     const { running = [] } = this.#current
@@ -140,7 +152,10 @@ export class Progress {
     return this.#current?.running?.some((other) => isSameRecovery(other, recovery)) ?? false
   }
 
-  /** Its replication factor is about to be lowered: a pod that comes after a kill must put it back. */
+  /**
+   * Records that the replication factor is about to be lowered: the pod that replaces a killed one
+   * must restore it.
+   */
   async recordLoweredFactor(factor: number): Promise<void> {
     if (this.#current !== undefined) this.#current.factor = factor
     await this.#saveCheckpoint()
@@ -152,25 +167,28 @@ export class Progress {
     this.report()
   }
 
-  /** A snapshot passes through us to a node, from its first byte on. */
+  /** Counts a snapshot that the Job uploads to a node, from its first byte. */
   uploadStarted(key: string): void {
     this.#collectionProgress.startUpload(key)
   }
 
-  /** More of its bytes. */
+  /** Adds bytes of an upload; throws if a report said that this pod must stop. */
   readonly bytesSent = (key: string, bytes: number): void => {
     this.#background.throwIfFailed()
     this.#collectionProgress.addSent(key, bytes)
     this.report()
   }
 
-  /** A node has its snapshot: whoever comes after a kill goes on with the next one. */
+  /**
+   * Records that a node has its snapshot: the pod that replaces a killed one continues with the
+   * next node.
+   */
   async nodeDone(snapshot: SourceSnapshot): Promise<void> {
     if (this.#current !== undefined) this.#current.nodesDone += 1
     await this.#snapshotRestored(snapshot)
   }
 
-  /** A shard is back: whoever comes after a kill leaves it. */
+  /** Records that a shard is restored: the pod that replaces a killed one skips it. */
   async shardDone(snapshot: ShardSnapshot): Promise<void> {
     if (this.#current !== undefined) {
       this.#current.shardsDone = [...(this.#current.shardsDone ?? []), snapshot.shardId]
@@ -200,7 +218,7 @@ export class Progress {
     this.#endCollection()
   }
 
-  /** Everything was done, and yet something is missing in it. */
+  /** Every step was done, but something is missing in the collection. */
   incomplete(name: string, error: string, points: number | undefined): void {
     this.failed(name, error)
     const entry = this.#entries.get(name)
@@ -209,28 +227,28 @@ export class Progress {
     entry.reported = { ...entry.reported, isInPlace: true, bytes: entry.bytes, ...pointFields }
   }
 
-  /** Whether its points are back, so that its aliases may point to it. */
+  /** Whether the points are restored, so that aliases may point to the collection. */
   isInPlace(name: string): boolean {
     const reported = this.#entries.get(name)?.reported
     return reported?.status === 'Completed' || reported?.isInPlace === true
   }
 
-  /** What a person should know although nothing failed. */
+  /** Records what a user should know although nothing failed. */
   note(text: string): void {
     this.#tools.log.warn({ collection: this.#current?.collection }, text)
     const note = text.slice(0, MAX_NOTE)
-    // A pod that goes on may come upon the same once more.
+    // A pod that continues may find the same again.
     if (this.#notes.length < MAX_NOTES && !this.#notes.includes(note)) this.#notes.push(note)
   }
 
-  /** Reports in the background: the work need not wait for the API. */
+  /** Reports in the background: the work does not wait for the API. */
   report(): void {
     this.#background.report(() =>
       this.#tools.reporter.progress(this.statusLine(), { restore: this.result() }),
     )
   }
 
-  /** Waits for the report under way; throws when it said that this pod must stop. */
+  /** Waits for the report in progress; throws if it said that this pod must stop. */
   reported(): Promise<void> {
     return this.#background.flush()
   }
@@ -246,7 +264,7 @@ export class Progress {
     return `${position}: ${step}; ${amount}${checkpoint}`
   }
 
-  /** How it ended, for the condition: `Restored n/m`. */
+  /** Outcome for the condition: `Restored n/m`, then the notes. */
   summary(): string {
     const { completed, total } = this.result()
     return [`Restored ${completed}/${total}`, ...this.#notes].join('; ')
@@ -258,7 +276,7 @@ export class Progress {
   }
 
   result(): RestoreResult {
-    // Nothing is known yet but what an earlier pod reported.
+    // Nothing is known yet except the report of an earlier pod.
     if (this.#entries.size === 0 && this.#previous !== undefined) return this.#previous
     const all = [...this.#entries.values()].map(({ reported }) => reported)
     const listed = takeWithinBytes(all, REPORT_ORDER)
@@ -287,7 +305,7 @@ export class Progress {
     }
   }
 
-  /** One after the other: an older report must not come to stand over a newer one. */
+  /** Writes one checkpoint at a time: an older report must not overwrite a newer one. */
   #saveCheckpoint(): Promise<void> {
     const note = async () => {
       await this.#background.flush()
@@ -297,7 +315,7 @@ export class Progress {
     return this.#saving
   }
 
-  /** What an earlier attempt told of these collections stands. */
+  /** Applies the results that an earlier attempt reported for these collections. */
   #applyPrevious(nodes: number): void {
     const { collections = [], unlisted, current, states } = this.#previous ?? {}
     for (const reported of collections) {
@@ -306,7 +324,8 @@ export class Progress {
       if (entry !== undefined && isFinished) entry.reported = reported
     }
     if (states !== undefined && this.#applyPreviousStates(states)) return
-    // They are done in their order: what had no room in the list and stands before the present one.
+    // Collections are restored in order. Without unlisted failures, an unlisted collection before
+    // the current one is completed.
     if (current?.nodes !== nodes || (unlisted?.failed ?? 0) > 0) return
     for (const [name, entry] of this.#entries) {
       if (name === current.collection) return
@@ -315,7 +334,7 @@ export class Progress {
     }
   }
 
-  /** Of those that had no room in the list, only how they ended is known. */
+  /** Of collections that did not fit into the list, only the final state is known. */
   #applyPreviousStates(text: string): boolean {
     const states = decodeStates(text, this.#entries.size)
     if (states === undefined) return false

@@ -1,6 +1,8 @@
 /**
- * One node after the other gets its snapshot, by ordinal, and each is settled before the next: the shards
- * of a node move to it with its snapshot (facts 6.4, step 5).
+ * Recovers the snapshots of a collection. Node snapshots are recovered one node after the other, by
+ * ordinal: the shards of a node move to it with its snapshot, so all nodes must agree on the shards
+ * before the next recovery starts (docs/engine-notes.md, "Recovery of a collection"). Shard
+ * snapshots are recovered on several nodes concurrently, one shard at a time on each node.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
@@ -15,10 +17,10 @@ import { retryRecovery, waitForIdle } from './retry-recovery.ts'
 import { firstMisplaced } from './shard-transfers.ts'
 import { PermanentDisagreement, waitForShards } from './wait-for-shards.ts'
 
-/** Shards are not equally large; half of the expected points are more than a stray write brings. */
+/** Shards differ in size; half of the expected points are more than a stray write adds. */
 const MIN_POINTS_SHARE = 0.5
 
-/** From the given node on: those before it have their snapshot. */
+/** Recovers from `firstNode` on: the nodes before it already have their snapshots. */
 export async function recoverNodes(
   item: NodeItem,
   context: RunContext,
@@ -44,7 +46,7 @@ export async function recoverNodes(
 
 interface NodeRecovery {
   snapshot: SourceNodeSnapshot
-  /** Points of the shards that the node held before its first recovery, by id. */
+  /** Points of the shards that the node held before its first recovery, by shard id. */
   before: { points?: Map<number, number> }
 }
 
@@ -73,11 +75,12 @@ async function recoverNode(
 }
 
 /**
- * Whether a recovery whose answer was lost has succeeded. A backup by node has no counts of its shards. So
- * all must be Active on this node alone now, and those that it held before have been empty. A recovery
- * that fails half-way leaves the shards that it found there inactive: where one has come to the node,
- * the others are back too. Where none has, they must have about as many points as such a part of the
- * collection has. What cannot be proved is recovered again.
+ * Whether a recovery whose response was lost has succeeded. A backup by node does not record counts
+ * per shard. So all shards must now be Active on this node only, and the shards that the node held
+ * before must have been empty. A recovery that fails halfway leaves the shards that it found on the
+ * node inactive: if a shard has moved to the node, the others are restored too. If no shard has
+ * moved, the shards must have about as many points as their share of the collection. If success
+ * cannot be proved, the snapshot is recovered again.
  */
 async function isNodeRecovered(
   { source, name }: NodeItem,
@@ -102,7 +105,7 @@ async function isNodeRecovered(
   return pointsFound > 0 && pointsFound >= expectedShare * MIN_POINTS_SHARE
 }
 
-/** Of the shards that a node holds, by id. */
+/** Points of the shards that a node holds, by shard id. */
 async function readPointCounts(
   name: string,
   node: number,
@@ -115,7 +118,9 @@ async function readPointCounts(
   return new Map(local_shards.map(({ shard_id, points_count }) => [shard_id, points_count]))
 }
 
-/** Each shard of the snapshot is on its node, and there alone. */
+/**
+ * Describes the first shard of the snapshot that is not on its node, or is also on another node.
+ */
 export function misplacedOnNode(
   { nodeIndex, localShards }: Pick<SourceNodeSnapshot, 'nodeIndex' | 'localShards'>,
   replicas: ReplicaStates,
@@ -123,15 +128,18 @@ export function misplacedOnNode(
   return firstMisplaced(new Map(localShards.map(({ shardId }) => [shardId, [nodeIndex]])), replicas)
 }
 
-/** What the engine said of it, or what was uploaded where it said nothing; another program may have recorded neither. */
+/**
+ * The checksum that the engine reported, or else the checksum of the uploaded bytes; another
+ * program may have recorded neither.
+ */
 function expectedChecksum({ checksum, sha256 }: SourceNodeSnapshot): string | undefined {
   return (checksum ?? sha256)?.toLowerCase()
 }
 
-/** Nodes at once: as many streams pass through the memory of the Job. */
+/** Nodes that recover concurrently: each one adds a stream through the memory of the Job. */
 const NODE_CONCURRENCY = 8
 
-/** But for those that are back already. */
+/** Recovers all shards that are not restored yet. */
 export async function recoverShards(
   item: ShardItem,
   context: RunContext,
@@ -171,7 +179,7 @@ export async function recoverShards(
   await waitForShards(name, context, (replicas) => firstMisplaced(placement, replicas))
 }
 
-/** The one node that holds each shard. */
+/** The node that holds each shard; throws if a shard does not have exactly one replica. */
 function singleHolders(
   name: string,
   snapshots: ShardSnapshot[],
@@ -217,8 +225,9 @@ async function recoverShard(
 }
 
 /**
- * Whether a recovery whose answer was lost has succeeded: the shard had another number of points before,
- * and has that of its snapshot now. What cannot be proved is recovered again.
+ * Whether a recovery whose response was lost has succeeded: the shard had another number of points
+ * before, and now has the number of its snapshot. If success cannot be proved, the shard is
+ * recovered again.
  */
 async function isShardRecovered(
   name: string,
@@ -237,8 +246,9 @@ async function isShardRecovered(
 }
 
 /**
- * Looked at just before: a node that does not hold the shard would become a second holder of it. Answers
- * how many points the shard has.
+ * Runs directly before a recovery, which would add a second replica on a node that does not hold
+ * the shard (docs/engine-notes.md, "Snapshots of a shard"). Returns the number of points of the
+ * shard.
  */
 async function requireShardOnNode(
   name: string,

@@ -1,4 +1,4 @@
-/** What is to be restored of a backup. */
+/** Types of a backup as a restore reads it, and of the collections to restore. */
 import type {
   NodeCollection,
   NodeManifest,
@@ -7,16 +7,16 @@ import type {
   ShardManifest,
 } from '../../crds/contract/manifest.ts'
 
-/** The manifest of another program may lack these. */
+/** The manifest of another program may omit the checksum. */
 export type SourceNodeSnapshot = Omit<NodeSnapshot, 'sha256'> &
   Partial<Pick<NodeSnapshot, 'sha256'>>
 
-/** A collection by node, whoever backed it up. */
+/** A collection of a backup by node, written by this operator or by another program. */
 export interface SourceNodeCollection extends Omit<NodeCollection, 'snapshots'> {
   snapshots: SourceNodeSnapshot[]
 }
 
-/** What is restored from: a manifest, with all that a restore must know. */
+/** Manifest of the source, with everything that a restore needs. */
 export type SourceManifest =
   | ShardManifest
   | (Omit<NodeManifest, 'collections' | 'engineVersion' | 'uid'> &
@@ -26,28 +26,28 @@ export type SourceManifest =
 
 export type SourceSnapshot = SourceManifest['collections'][number]['snapshots'][number]
 
-/** One collection that is to be restored. */
+/** One collection to restore. */
 export type RestoreItem = NodeItem | ShardItem
 
-/** From one snapshot of each node. */
+/** A collection with one snapshot per node. */
 export interface NodeItem {
   method: 'Node'
-  /** In the backup. */
+  /** The collection in the backup. */
   source: SourceNodeCollection
   /** Name at the target. */
   name: string
 }
 
-/** From one snapshot of each shard. */
+/** A collection with one snapshot per shard. */
 export interface ShardItem {
   method: 'Shard'
   source: ShardCollection
   name: string
-  /** Of the source. */
+  /** Number of nodes of the source. */
   nodeCount: number
 }
 
-/** Bytes of all its snapshots. */
+/** Total size of the snapshots in bytes. */
 export function snapshotBytes({
   snapshots,
 }: {

@@ -1,4 +1,4 @@
-/** Retries of a recovery, and what is done when nobody knows how one ended. */
+/** Retries recoveries, and waits for recoveries whose outcome is unknown. */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { longCallTimeoutMs } from '../clients/http/request.ts'
 import { isTransient, retryTransient } from '../retry.ts'
@@ -6,12 +6,13 @@ import type { Checkpoint, Recovery } from './checkpoint.ts'
 import { snapshotBytes, type RestoreItem } from './restore-item.ts'
 import { ordinals, recoveryOn, type RunContext } from './context.ts'
 
-/** A restarted node takes about this long until it serves again. */
+/** A restarted node needs about this long until it serves requests again. */
 const RETRIES_MS = [5_000, 20_000, 60_000]
 const POLL_MS = 5_000
 /**
- * A request may reach the engine after its client has gone: the kernel goes on sending what the client had
- * written, for about 100 s where the network is down. Past this time of idleness none is on its way.
+ * A request may reach the engine after its client has disconnected: the kernel keeps sending what
+ * the client has written, for about 100 s while the network is down. After a node has been idle for
+ * this long, no request is in transit.
  */
 const IN_TRANSIT_MS = 120_000
 
@@ -19,16 +20,16 @@ export interface RecoveryAttempt {
   collection: string
   node: number
   shard?: number
-  /** Bytes of the snapshot. */
+  /** Size of the snapshot. */
   bytes: number
   run: () => Promise<void>
-  /** Whether a recovery whose answer was lost has brought the data back. */
+  /** Whether a recovery whose response was lost has restored the data. */
   isDone: () => Promise<boolean>
 }
 
 /**
- * Retries for as long as a node may take to restart. No recovery is repeated, and none is given up,
- * while the node may still be at the one before.
+ * Retries for as long as a node may need to restart. Repeats or abandons a recovery only when the
+ * node can no longer be working on the previous attempt.
  */
 export async function retryRecovery(attempt: RecoveryAttempt, context: RunContext): Promise<void> {
   const { signal, log, time, reporter } = context.tools
@@ -52,7 +53,10 @@ export async function retryRecovery(attempt: RecoveryAttempt, context: RunContex
   }
 }
 
-/** Waits for a recovery without an answer, and then looks at what it has left. */
+/**
+ * If the recovery may still be running, waits for its end, then checks whether it restored the
+ * data.
+ */
 async function hasCompleted(attempt: RecoveryAttempt, context: RunContext): Promise<boolean> {
   const { collection, node, shard, bytes, isDone } = attempt
   const recovery = { node, ...(shard !== undefined && { shard }) }
@@ -62,8 +66,8 @@ async function hasCompleted(attempt: RecoveryAttempt, context: RunContext): Prom
 }
 
 /**
- * What an earlier pod of this restore may have left running on the nodes is over after this, and so is
- * every other recovery of this collection.
+ * Waits until the recoveries that an earlier pod of this restore may have left on the nodes have
+ * ended, and every other recovery of this collection too. Throws if this cannot be confirmed.
  */
 export async function waitForEarlierRecoveries(
   item: RestoreItem,
@@ -85,7 +89,10 @@ export async function waitForEarlierRecoveries(
   )
 }
 
-/** Waits until no node recovers a snapshot of this collection; false where the engine does not tell. */
+/**
+ * Waits until no node recovers a snapshot of this collection; false if an engine does not report
+ * recoveries.
+ */
 export async function waitForIdle(
   { name, source }: Pick<RestoreItem, 'name' | 'source'>,
   context: RunContext,
@@ -96,7 +103,7 @@ export async function waitForIdle(
   return (await Promise.all(checks)).every(Boolean)
 }
 
-/** Waits until this recovery, of which no answer has come, cannot change anything any more. */
+/** Waits until this recovery, for which no response has arrived, can no longer change anything. */
 async function waitForRecoveryEnd(
   name: string,
   recovery: Recovery,
@@ -116,13 +123,13 @@ async function waitForRecoveryEnd(
 interface IdleCheck {
   name: string
   node: number
-  /** How long a recovery is waited for. */
+  /** How long to wait for a recovery. */
   limitMs: number
-  /** For how long the node must be seen idle, unless a recovery was seen to end. */
+  /** How long the node must be observed idle, unless a recovery was observed to end. */
   idleMs: number
 }
 
-/** False where the engine does not tell. */
+/** False if the engine does not report recoveries. */
 async function waitForNodeIdle(
   { name, node, limitMs, idleMs }: IdleCheck,
   context: RunContext,

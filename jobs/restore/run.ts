@@ -1,7 +1,7 @@
 /**
- * `restore run`: reads the manifest, looks at all that could go wrong, and then brings back one
- * collection after the other. One that fails does not stop the others; an attempt that was killed is
- * gone on with, node by node.
+ * `restore run`: reads the manifest, checks everything that can be checked in advance, then
+ * restores one collection after the other. A failed collection does not stop the others. An attempt
+ * that follows a killed one continues from the checkpoint, after the last restored node or shard.
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -37,9 +37,9 @@ import { verifyCollection } from './verify.ts'
 import { PermanentDisagreement } from './wait-for-shards.ts'
 
 export async function run(plan: RestorePlan, tools: Dependencies): Promise<RunResult> {
-  // What speaks to buckets is loaded while the API answers.
+  // Load the S3 client while the API request is in progress.
   const [bucket, spec] = await Promise.all([tools.openBucket(plan.source), readSpec(plan, tools)])
-  // Before the manifest is read: a purge that begins then sees it.
+  // Before the manifest is read, so that a purge that starts afterwards finds the record.
   const reader = await recordReader(readerOptions(plan, tools, bucket))
   try {
     const report = await attempt({ plan, spec, tools, bucket })
@@ -110,7 +110,10 @@ async function restoreAll(spec: RestoreSpec, context: RunContext): Promise<void>
   await restoreAliases(manifest, items, context)
 }
 
-/** A pod that took over goes on with what is lowered. */
+/**
+ * Restores lowered replication factors unless another pod took over: that pod continues with the
+ * lowered factors.
+ */
 async function restoreFactorsUnlessSuperseded(error: unknown, context: RunContext): Promise<void> {
   if (context.factors.size === 0) return
   const isSuperseded = (reason: unknown) => reason instanceof Superseded
@@ -123,7 +126,7 @@ async function restoreFactorsUnlessSuperseded(error: unknown, context: RunContex
 
 const ResourceSpec = Type.Object({ spec: VecRestore.schema.properties.spec })
 
-/** Lists that stand in the immutable spec may be too long for a plan. */
+/** Reads the spec from the API: its lists may be too long for a plan, and the spec is immutable. */
 async function readSpec(
   { namespace, name, resource }: RestorePlan,
   tools: Dependencies,
@@ -134,7 +137,7 @@ async function readSpec(
   return Value.Default(VecRestore.schema.properties.spec, object.spec) as RestoreSpec
 }
 
-/** What is true of the whole; nothing has been touched yet. */
+/** Checks that concern the whole restore; nothing has been changed yet. */
 async function preflight(
   spec: RestoreSpec,
   context: RunContext,
@@ -154,7 +157,10 @@ async function preflight(
   return { manifest, items }
 }
 
-/** All are looked at before the first is touched; what does not fit has failed by itself. */
+/**
+ * Checks all collections before the first one is changed; a collection that does not fit fails on
+ * its own.
+ */
 async function checkItems(items: RestoreItem[], context: RunContext): Promise<RestoreItem[]> {
   const { progress } = context
   const target = targetTopology(context)
@@ -166,7 +172,8 @@ async function checkItems(items: RestoreItem[], context: RunContext): Promise<Re
     await attemptCollection(
       item.name,
       async () => {
-        // What this very restore has begun is not as it will be.
+        // Skip the checks of a collection that this restore has started: it is not in its final
+        // state.
         const view = isStarted(checkpoint) ? undefined : await checkCollection(item, context)
         const current = isPartlyRestored(checkpoint)
           ? await retryTransient(context, () => readShardView(item.name, context))
@@ -206,8 +213,9 @@ async function restoreCollection(item: RestoreItem, context: RunContext): Promis
 }
 
 /**
- * Nodes may disagree for good about a collection that an engine was killed in. Where nothing is back of it
- * yet, and this restore has made it, it is made once more.
+ * Nodes can disagree permanently about a collection if an engine was killed during a recovery. If
+ * this restore created the collection and has restored nothing in it yet, it recreates the
+ * collection.
  */
 async function restoreItem(
   item: RestoreItem,
@@ -249,7 +257,7 @@ async function restoreFromCheckpoint(
   }
 }
 
-/** What is left of it to take, by the method of its backup. */
+/** Recovers the snapshots that are not restored yet, by the method of the backup. */
 async function recoverSnapshots(
   item: RestoreItem,
   context: RunContext,
@@ -260,7 +268,7 @@ async function recoverSnapshots(
   await recoverShards(item, context, checkpoint.shardsDone)
 }
 
-/** An error a person can mend fails this collection and no other. */
+/** Returns whether `act` succeeded. An error that a user can fix fails this collection only. */
 async function attemptCollection(
   name: string,
   act: () => Promise<void>,

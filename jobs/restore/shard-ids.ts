@@ -1,35 +1,37 @@
 /**
- * Ids of shards under custom sharding. The engine gives the shards of a new key the ids behind the highest
- * that there is, so a backup of a collection whose keys come and go has ids with gaps. The snapshot of a
- * node fits only the same ids: the gaps are skipped. That of a shard fits any: a key with one shard takes
- * the next id. Keys with more keep theirs, for the ids decide which of the shards a point belongs to.
+ * Shard ids with custom sharding. The engine gives the shards of a new key the ids after the
+ * highest existing one (docs/engine-notes.md, "Collections"), so a backup of a collection whose
+ * keys were created and deleted has gaps in its ids. A node snapshot fits only the same ids, so the
+ * gaps are skipped. A shard snapshot fits any id, so a key with one shard takes the next id. Keys
+ * with several shards keep their ids, because the ids decide to which of these shards a point
+ * belongs.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
 import type { ManifestCollection, ShardKey } from '../../crds/contract/manifest.ts'
 import type { ShardView } from './placement.ts'
 import type { RestoreItem } from './restore-item.ts'
 
-/** Each costs a shard that is created and deleted again, some hundredths of a second. */
+/** Each skipped id costs a shard that is created and deleted again, some hundredths of a second. */
 export const MAX_SKIPPED = 10_000
-/** Shards that are created in one step, and as many again before they are deleted. */
+/** Shards created in one step. They are deleted after the next step, so twice as many can exist. */
 const SKIP_BATCH = 20
-/** Of keys that are created to skip ids, and deleted again. */
+/** Name prefix of the keys that are created to skip ids and then deleted. */
 const PLACEHOLDER_KEY = '__vec_operator_gap'
 
 type RecordedKey = ManifestCollection['shardKeys'][number]
 
-/** What is done with a key, one step after the other. */
+/** One step creates or deletes a key; the steps run in order. */
 export type KeyStep = { create: ShardKey; shards: number } | { drop: ShardKey }
 
 export interface KeyPlan {
   steps: KeyStep[]
   /** Ids at the target, by id in the backup. */
   ids: Map<number, number>
-  /** Ids that are skipped. */
+  /** Number of skipped ids. */
   skipped: number
 }
 
-/** How the keys of a collection that is not there are created. */
+/** Plans how the keys of a new collection are created. */
 export function keyPlan({ method, source }: Pick<RestoreItem, 'method' | 'source'>): KeyPlan {
   const sorted = source.shardKeys.toSorted((a, b) => lowestId(a) - lowestId(b))
   const isMovable = ({ shardIds }: RecordedKey) => method === 'Shard' && shardIds.length === 1
@@ -49,7 +51,7 @@ export function keyPlan({ method, source }: Pick<RestoreItem, 'method' | 'source
   return builder
 }
 
-/** Throws where the keys of a collection that is not there cannot be created with ids that fit. */
+/** Throws if the keys of a new collection cannot be created with ids that fit. */
 export function checkShardIds({ method, source, name }: RestoreItem): void {
   for (const { key, shardIds } of source.shardKeys) {
     const first = lowestId({ shardIds })
@@ -68,7 +70,7 @@ export function checkShardIds({ method, source, name }: RestoreItem): void {
   )
 }
 
-/** With the ids that its shards have at the target, or will have there. */
+/** The item with the ids that its shards have, or will have, at the target. */
 export function withTargetIds<Item extends RestoreItem>(
   item: Item,
   view: ShardView | undefined,
@@ -90,7 +92,7 @@ export function withTargetIds<Item extends RestoreItem>(
   return { ...item, source }
 }
 
-/** Of keys that have one shard in the backup and one at the target. */
+/** Ids of the keys that have one shard in the backup and one at the target. */
 function targetIds({ shardKeys }: RestoreItem['source'], { keys }: ShardView): Map<number, number> {
   const shardsByKey = Map.groupBy(keys, ([, key]) => key)
   const pairs = shardKeys.flatMap(({ key, shardIds: [id, ...others] }): [number, number][] => {
@@ -102,14 +104,14 @@ function targetIds({ shardKeys }: RestoreItem['source'], { keys }: ShardView): M
   return new Map(pairs)
 }
 
-/** Collects steps; ids are handed out from 1 on. */
+/** Collects the steps; assigns ids from 1 on. */
 class KeyPlanBuilder implements KeyPlan {
   readonly steps: KeyStep[] = []
   readonly ids = new Map<number, number>()
   skipped = 0
   next = 1
   readonly #usedKeys: readonly ShardKey[]
-  /** The key that holds the highest id of a gap, until another key does. */
+  /** The key that holds the highest id of a gap, until the next key is created. */
   #placeholder: ShardKey | undefined
 
   constructor(recorded: readonly RecordedKey[]) {
@@ -133,7 +135,7 @@ class KeyPlanBuilder implements KeyPlan {
     }
   }
 
-  /** What was there to hold the id before it is not needed any more. */
+  /** Deletes the previous placeholder once the new key holds the highest id. */
   #add(key: ShardKey, shards: number): void {
     this.steps.push({ create: key, shards })
     if (this.#placeholder !== undefined) this.steps.push({ drop: this.#placeholder })

@@ -1,6 +1,7 @@
 /**
- * Each shard on the one node that takes its snapshot, before any is taken: the engine spreads new shards
- * by their number, and what stands there already may have more copies than one.
+ * Moves each shard to the one node that takes its snapshot, before any snapshot is recovered: the
+ * engine distributes new shards by number, and an existing collection may have several replicas.
+ * Creates the other replicas after the recovery.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { isTransient, retryTransient } from '../retry.ts'
@@ -18,7 +19,7 @@ import { forgetLoweredFactor } from './prepare-collection.ts'
 import type { RestoreItem, ShardItem } from './restore-item.ts'
 import { waitForShards } from './wait-for-shards.ts'
 
-/** Costs little where the collection was just made: there is nothing in its shards. */
+/** Cheap if the collection was just created: its shards are empty. */
 export async function moveShards({ name }: ShardItem, context: RunContext): Promise<void> {
   const placement = context.placements.get(name) ?? new Map<number, number[]>()
   context.progress.step('places its shards')
@@ -32,11 +33,13 @@ export async function moveShards({ name }: ShardItem, context: RunContext): Prom
   )
 }
 
-/** A way to the node that is to have it, or a copy that is dropped: by peer ids. */
+/** A move to the node that is to hold the shard, or a replica to drop; with peer ids. */
 export type ShardChange =
   { shard: number; from: number; to: number } | { shard: number; drop: number }
 
-/** What is still to be done; a copy beside one that is on its way is dropped once that has arrived. */
+/**
+ * The remaining changes. A replica on another node is dropped once the shard is on its own node.
+ */
 export function plannedMoves(placement: Placement, view: ShardView): ShardChange[] {
   const peer = (ordinal: number) => view.peers[ordinal] ?? ordinal
   return [...replicasOnFirstNode(view)].flatMap(([shard, states]): ShardChange[] => {
@@ -50,7 +53,7 @@ export function plannedMoves(placement: Placement, view: ShardView): ShardChange
   })
 }
 
-/** The first shard that is not alone on the node that takes its snapshot. */
+/** Describes the first shard that is not solely on the node that takes its snapshot. */
 export function firstMisplaced(placement: Placement, replicas: ReplicaStates): string | undefined {
   for (const [shard, [primary]] of placement) {
     const holders = [...(replicas.get(shard)?.keys() ?? [])]
@@ -81,17 +84,17 @@ async function startChanges(
   }
 }
 
-/** A copy that fails on its way is started again. */
+/** A transfer that fails is started again. */
 const MAX_ROUNDS = 3
 
 export interface Rebalance {
-  /** The first thing that is not as it should be. */
+  /** Describes the first deviation; undefined if there is none. */
   findMissing: (replicas: ReplicaStates) => string | undefined
-  /** Starts all that is missing. */
+  /** Starts everything that is missing. */
   start: (view: ShardView) => Promise<void>
 }
 
-/** Until nothing is lacking, and all nodes agree on that. */
+/** Repeats until nothing is missing and all nodes agree on that. */
 export async function rebalance(
   name: string,
   { findMissing, start }: Rebalance,
@@ -111,7 +114,9 @@ export async function rebalance(
   }
 }
 
-/** What does not start may be on its way already, or is started in the next round. */
+/**
+ * A transfer that does not start may already be in progress; otherwise the next round starts it.
+ */
 export async function startTransfer(
   { collection, shard }: { collection: string; shard: number },
   call: () => Promise<void>,
@@ -152,7 +157,10 @@ export async function replicateShards(item: RestoreItem, context: RunContext): P
   )
 }
 
-/** Fewer nodes than copies are wanted: what there is room for is made. */
+/**
+ * If there are fewer nodes than requested replicas, each node gets a replica, and a note reports
+ * it.
+ */
 function noteFewerReplicas(
   item: RestoreItem,
   factor: number,
@@ -172,7 +180,7 @@ interface ReplicaTransfer {
   to_peer_id: number
 }
 
-/** From a node that holds the shard to each that is to hold it too. */
+/** Transfers from a node that holds the shard to each node that is to hold it too. */
 export function missingReplicas(placement: Placement, view: ShardView): ReplicaTransfer[] {
   const replicas = replicasOnFirstNode(view)
   return [...placement].flatMap(([shardId, nodes]) => {
@@ -187,7 +195,7 @@ export function missingReplicas(placement: Placement, view: ShardView): ReplicaT
   })
 }
 
-/** The first copy that is not where it is to be. */
+/** Describes the first replica that is missing on its node. */
 export function firstMissing(placement: Placement, replicas: ReplicaStates): string | undefined {
   for (const [shardId, nodes] of placement) {
     const node = nodes.find((ordinal) => !(replicas.get(shardId)?.has(ordinal) ?? false))

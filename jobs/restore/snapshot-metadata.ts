@@ -1,7 +1,8 @@
 /**
- * The manifest of another program says which snapshots there are, and nothing of what is in them. The
- * engine wrote that into the snapshots: the configuration of the collection, its shard keys and payload
- * indexes, and which shards a node held. It is read from there, so that what follows is the same.
+ * Reads the metadata of a collection from its node snapshots. The manifest of another program lists
+ * the snapshots, but not their content. The engine writes the configuration of the collection, its
+ * shard keys, its payload indexes and the shards of the node into each snapshot. With these, the
+ * restore proceeds as with a manifest of this operator.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
@@ -48,17 +49,23 @@ const ReplicaState = Type.Object({
   peers: Type.Record(Type.String(), Type.String()),
 })
 
-/** What the snapshot of one node says. */
+/** Metadata in the snapshot of one node. */
 interface SnapshotMetadata {
   snapshot: Snapshot
   config: Static<typeof Config>
   keys: Static<typeof Keys>
   indexes: Static<typeof Indexes>
-  /** By id of the shard: of those that are on the node, the state of their copy; undefined of others. */
+  /**
+   * By shard id: the state of the replica on this node; undefined if the node has no replica of the
+   * shard.
+   */
   shards: Map<number, string | undefined>
 }
 
-/** Throws `Rejected` where the snapshots are not those of one collection, or a shard is in none of them. */
+/**
+ * Throws `Rejected` if the snapshots are not of the same collection, or if a shard is in none of
+ * them.
+ */
 export async function collectionFromSnapshots(
   { name, snapshots }: ForeignCollection,
   bucket: ObjectReader,
@@ -143,7 +150,7 @@ function parseFile<Schema extends TSchema>(
   return error === undefined ? value : reject(`${name}: ${error.path} ${error.message}`)
 }
 
-/** The id of a peer may have 64 bits: its digits are compared. */
+/** A peer id can have 64 bits, so its digits are compared. */
 function keepPeerDigits(
   name: string,
   value: unknown,
@@ -152,7 +159,10 @@ function keepPeerDigits(
   return name === 'this_peer_id' && typeof value === 'number' ? source : value
 }
 
-/** Taken while the collection was created again, changed or given other shard keys, they fit nothing. */
+/**
+ * Snapshots do not fit together if the collection was recreated, changed or given other shard keys
+ * between them.
+ */
 function requireSameCollection(name: string, [first, ...others]: SnapshotMetadata[]): void {
   const comparableParts = ({ config: { uuid, params }, keys }: SnapshotMetadata) => {
     const sorted = keys.map(({ key, shard_ids }) => [typeof key, key, shard_ids.toSorted(byNumber)])
@@ -167,7 +177,7 @@ function requireSameCollection(name: string, [first, ...others]: SnapshotMetadat
   )
 }
 
-/** By their numbers where the engine places the points, else those of the shard keys. */
+/** By number if the engine assigns the points to shards; otherwise the shards of the shard keys. */
 function listShards(
   { params }: Pick<SnapshotMetadata['config'], 'params'>,
   shardKeys: NodeCollection['shardKeys'],
@@ -180,11 +190,11 @@ function listShards(
     )
   }
   if (typeof count !== 'number') throw new Rejected('config.json: /params/shard_number is missing')
-  // Of one more than were found one is missing, however many more there should be.
+  // One missing shard is enough to reject the backup, so list at most one more than were found.
   return Array.from({ length: Math.min(count, foundCount + 1) }, (_, shardId) => ({ shardId }))
 }
 
-/** The engine restores no shard beyond those that are listed. */
+/** The engine restores only listed shards. */
 function rejectUnlistedShards(
   name: string,
   listed: ReadonlySet<number>,
@@ -199,7 +209,10 @@ function rejectUnlistedShards(
   }
 }
 
-/** The nodes with a copy of it. One that was not Active lacks points, and may be the last to be restored. */
+/**
+ * Nodes with a replica of the shard. Throws if a replica was not Active: points may be missing in
+ * it, and it may be restored last.
+ */
 function nodesWithShard(name: string, id: number, metadata: SnapshotMetadata[]): number[] {
   const holders = metadata.filter(({ shards }) => shards.get(id) !== undefined)
   const inactive = holders.find(({ shards }) => shards.get(id) !== ACTIVE)
@@ -232,23 +245,28 @@ function byNumber(a: number, b: number): number {
   return a - b
 }
 
-/** What is read at a time: most small files are then read together with their neighbours. */
+/** Bytes per read: most small files are then read together with their neighbours. */
 const WINDOW_BYTES = 64 * 1024
-/** A shard has some fifty files, and a node a thousand shards. */
+/** A shard has about fifty files, and a node has up to a thousand shards. */
 const MAX_FILES = 200_000
-/** A block of a map has 21 parts of a file: a write-ahead log of 1 GiB, cut at every page, needs fewer. */
+/**
+ * A map block describes 21 parts of a file: a write-ahead log of 1 GiB that is split at every page
+ * needs fewer blocks than this.
+ */
 const MAX_MAPS = 10_000
-/** Of all files that are wanted together: each describes a shard or a collection in a few lines. */
+/**
+ * Limit for all selected files together: each one describes a shard or a collection in a few lines.
+ */
 const MAX_METADATA_BYTES = 16 * 1024 * 1024
-/** GNU tar writes a name of more than a hundred bytes as a file before the one that it names. */
+/** GNU tar writes a name of more than a hundred bytes as a file before the file that it names. */
 const LONG_NAME = 'L'
 
 export type Snapshot = ForeignCollection['snapshots'][number]
 
-/** What is read from. */
+/** The methods of a bucket that reading needs. */
 export type ObjectReader = Pick<Bucket, 'name' | 'bytes'>
 
-/** The wanted files by name. Throws `Rejected` where the object is not a whole tar. */
+/** The selected files by name. Throws `Rejected` if the object is not a complete tar. */
 export async function readTarFiles(
   bucket: ObjectReader,
   snapshot: Snapshot,
@@ -278,7 +296,7 @@ export async function readTarFiles(
   return reader.reject(`has more than ${MAX_FILES} files`)
 }
 
-/** Behind the map of a sparse file. */
+/** Start of the content, after the map of a sparse file. */
 async function contentOffset(
   reader: BufferedReader,
   start: number,
@@ -293,7 +311,7 @@ async function contentOffset(
   return offset
 }
 
-/** The part of an object that was read last. */
+/** Reads an object in windows and caches the last one. */
 class BufferedReader {
   readonly #bucket: ObjectReader
   readonly #snapshot: Snapshot

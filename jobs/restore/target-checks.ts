@@ -1,4 +1,7 @@
-/** Whether the target is fit to be restored into: what is true of it for every collection. */
+/**
+ * Checks of the target that concern all collections: engine version, peers of the cluster, disk
+ * capacity of the nodes.
+ */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
@@ -9,10 +12,16 @@ import type { NodeItem, RestoreItem, ShardItem, SourceManifest } from './restore
 
 type CheckContext = Pick<PreflightContext, 'plan' | 'tools' | 'patience'>
 
-/** Before it, snapshots are lost on nodes that hold no data of a shard (facts 6.3). */
+/**
+ * Before this version, a recovery left replicas of shards without data in a state from which they
+ * do not recover (docs/engine-notes.md, "Recovery of a collection").
+ */
 export const MIN_MULTI_NODE_VERSION = '1.17.1'
 
-/** Throws with the first reason why not; waits, within bounds, for nodes that are restarted. */
+/**
+ * Throws the first reason why the target cannot be restored into; retries, within the retry budget,
+ * while nodes restart.
+ */
 export async function checkTarget(
   manifest: Pick<SourceManifest, 'engineVersion'>,
   items: readonly RestoreItem[],
@@ -25,7 +34,10 @@ export async function checkTarget(
   ])
 }
 
-/** An upgrade may have rolled between two collections; earlier releases recorded one version for all. */
+/**
+ * Engine versions that the backup records. An upgrade may have run between two collections; earlier
+ * releases of the operator recorded one version for all of them.
+ */
 export function recordedVersions(
   { engineVersion }: Pick<SourceManifest, 'engineVersion'>,
   items: readonly { source: Pick<RestoreItem['source'], 'engineVersion'> }[],
@@ -50,7 +62,7 @@ async function clusterVersion(context: CheckContext): Promise<string> {
   throw new EngineError(`the nodes run different versions: ${[...versions].join(', ')}`)
 }
 
-/** A snapshot is read by the minor version that wrote it, and by the next one. */
+/** A snapshot can be read by the minor version that wrote it and by the next one. */
 export function requireCompatibleVersion(version: string, engineVersion: string): void {
   const [major, minor] = parseVersion(version)
   const [backupMajor, backupMinor] = parseVersion(engineVersion)
@@ -60,7 +72,9 @@ export function requireCompatibleVersion(version: string, engineVersion: string)
   )
 }
 
-/** Whether an engine that may restore into several nodes reads snapshots of this one. */
+/**
+ * Whether an engine that supports a restore into several nodes can read snapshots of this version.
+ */
 export function canRestoreToSeveralNodes(engineVersion: string): boolean {
   const [major, minor] = parseVersion(engineVersion)
   const [firstMajor, firstMinor] = parseVersion(MIN_MULTI_NODE_VERSION)
@@ -74,7 +88,10 @@ export function requireSupportedEngine(version: string, nodes: number): void {
   )
 }
 
-/** The nodes are one cluster, and its peers are the pods: a shard may come to a peer that is none of them. */
+/**
+ * The nodes must form one cluster whose peers are exactly the pods: otherwise the engine may place
+ * a shard on a peer that is not a pod.
+ */
 async function checkPeers(context: CheckContext): Promise<void> {
   const { replicas } = context.plan.cluster
   const { peers } = await readConsistentState({
@@ -99,16 +116,19 @@ function isOlder(a: string, b: string): boolean {
   return index !== -1 && (left[index] ?? 0) < (right[index] ?? 0)
 }
 
-/** Of one node. */
+/** Bytes that one node receives, and its disk capacity. */
 export interface NodeLoad {
   node: number
-  /** What comes to it, by the backup's own sizes: copies are as large as their snapshots. */
+  /**
+   * Bytes that the node receives, by the sizes in the backup: a replica is as large as its
+   * snapshot.
+   */
   bytes: number
-  /** All its disks together, in bytes; absent where the engine does not tell. */
+  /** Total size of all its disks in bytes; absent if the engine does not report it. */
   disk?: number
 }
 
-/** Throws where a snapshot of a node is larger than all its disks. */
+/** Throws if a snapshot of a node is larger than all disks of that node together. */
 export async function checkNodeCapacity(
   items: RestoreItem[],
   context: PreflightContext,
@@ -129,7 +149,7 @@ export async function checkNodeCapacity(
   }
 }
 
-/** Throws where all that is to go to a node by shard is larger than all its disks. */
+/** Throws if the shards that a node receives are larger in total than all its disks together. */
 export function rejectOverCapacity(loads: NodeLoad[]): void {
   for (const { node, bytes, disk } of loads) {
     if (disk === undefined || bytes <= disk) continue
@@ -139,7 +159,7 @@ export function rejectOverCapacity(loads: NodeLoad[]): void {
   }
 }
 
-/** What each node gets of all collections that are backed up by shard. */
+/** Bytes that each node receives from all collections that are backed up by shard. */
 export async function nodeLoads(
   items: RestoreItem[],
   placements: Map<string, Placement>,
@@ -160,7 +180,7 @@ export async function nodeLoads(
   })
 }
 
-/** Of each node; undefined where the engine does not tell. */
+/** Disk capacity of each node; undefined if the engine does not report it. */
 function diskCapacities(context: PreflightContext): Promise<(number | undefined)[]> {
   const { signal } = context.tools
   const readCapacity = (node: number) =>

@@ -1,4 +1,7 @@
-/** What proves a collection, and what makes it whole again: fan-out, colour, counts, configuration. */
+/**
+ * Completes and verifies a restored collection: read fan-out, green status, point counts,
+ * configuration.
+ */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
@@ -9,19 +12,28 @@ import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
 import type { RestoreItem } from './restore-item.ts'
 
-/** Most collections are green at once or nearly, and a whole pause would be the longest part of it. */
+/**
+ * Most collections are green at once or almost at once; a full pause would be the longest part of
+ * the wait.
+ */
 const FIRST_PAUSES_MS = [25, 50, 100, 250, 500, 1_000, 2_000]
 const PAUSE_MS = GREEN_POLL_SECONDS * 1000
-/** Idle at so many looks although there is something to optimise: it waits for an update. */
+/**
+ * With status grey, an empty update is sent each time this many polls have passed: the pending
+ * optimization only starts with an update (docs/engine-notes.md, "Collections").
+ */
 const GREY_POLLS = 3
 
 export interface VerificationResult {
   points: number | undefined
-  /** Why it is not complete although all was done: each step is taken, whatever became of the others. */
+  /**
+   * Why the collection is incomplete although every step ran: a failed step does not prevent the
+   * next ones.
+   */
   failures: string[]
 }
 
-/** Throws only where the Job must stop. */
+/** Throws only if the Job must stop. */
 export async function verifyCollection(
   item: RestoreItem,
   context: RunContext,
@@ -54,7 +66,7 @@ async function recordFailure(
   }
 }
 
-/** What cannot be counted is not known, and nothing has failed by that. */
+/** If the points cannot be counted, their number is unknown; this is not a failure. */
 async function countPointsOrNote(item: RestoreItem, context: RunContext): Promise<CountResult> {
   try {
     return await verifyPointCount(item, context)
@@ -91,7 +103,7 @@ async function waitForGreen(name: string, context: RunContext): Promise<void> {
   }
 }
 
-/** The engine's own words. */
+/** The error as the engine reports it. */
 function optimizerError({ optimizer_status }: RestoreCollectionInfo): string {
   const { error } = Object(optimizer_status) as { error?: unknown }
   return typeof error === 'string' ? error : JSON.stringify(optimizer_status)

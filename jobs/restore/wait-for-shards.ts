@@ -1,6 +1,8 @@
 /**
- * Where the shards of a collection are, as every node sees it. Answers of the engine come before its
- * nodes agree: the next step is taken only once all of them see the same, and nothing moves (facts 6.4).
+ * Waits for the shards of a collection, as every node sees them. The engine responds before its
+ * nodes agree, so the next step starts only when all nodes see the same and nothing moves
+ * (docs/engine-notes.md, "Recovery of a collection"). Also drops replicas that only some nodes
+ * report.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { isTransient } from '../retry.ts'
@@ -15,26 +17,29 @@ import {
   type ShardView,
 } from './placement.ts'
 
-/** The first pauses: nodes agree within some of the short ones, and all the while nothing is restored. */
+/**
+ * Nodes usually agree within some short pauses, and nothing is restored in the meantime, so the
+ * first pauses are short.
+ */
 const FIRST_PAUSES_MS = [
   ...Array.from({ length: 10 }, () => 10),
   ...Array.from({ length: 10 }, () => 40),
   ...Array.from({ length: 20 }, () => 200),
 ]
 const PAUSE_MS = 1_000
-/** Longer than this, a disagreement stays until it is repaired. */
+/** A disagreement that lasts longer than this stays until it is repaired. */
 const DISAGREEMENT_MS = 30_000
-/** All agree, nothing moves, and something is missing for so long. */
+/** How long something may be missing while all nodes agree and nothing moves. */
 const STABLE_MS = 30_000
-/** Nothing has changed for so long, not even how far a transfer is. */
+/** How long the state may stay the same, including the progress of transfers. */
 const UNCHANGED_MS = 900_000
 
-/** After so many repairs the nodes will not agree any more. */
+/** After this many repairs, the disagreement is permanent. */
 const MAX_REPAIRS = 3
 
 /**
- * Nodes that will never agree about a collection. An engine that is killed while it recovers a snapshot
- * may come back without a shard that the others go on calling Active there.
+ * Nodes that will never agree about a collection. An engine that is killed during the recovery of a
+ * snapshot may return without a shard that the other nodes still report as Active on it.
  */
 export class PermanentDisagreement extends EngineError {
   constructor(collection: string, reason: string) {
@@ -45,7 +50,7 @@ export class PermanentDisagreement extends EngineError {
   }
 }
 
-/** Waits until all nodes agree, nothing moves, and `missing` finds nothing that is missing. */
+/** Waits until all nodes agree, nothing moves, and `findMissing` returns undefined. */
 export async function waitForShards(
   collection: string,
   context: RunContext,
@@ -63,7 +68,7 @@ export async function waitForShards(
       return view
     timer.observe(view, instability)
     const reason = instability ?? missingReason ?? ''
-    // At rest and not as it should be, or still in between after all that time: nothing will change.
+    // Stable but incomplete, or unstable without any progress for too long: nothing will change.
     if (timer.stableMs() >= STABLE_MS || timer.unchangedMs() >= UNCHANGED_MS) {
       throw new EngineError(`${collection}: ${reason}, and that does not change`)
     }
@@ -81,7 +86,7 @@ export async function waitForShards(
   }
 }
 
-/** What the nodes say; a text where they cannot be asked at this moment. */
+/** What the nodes report; the error message if a node is temporarily unavailable. */
 export async function tryReadShardView(
   collection: string,
   context: EngineAccess,
@@ -100,7 +105,9 @@ export async function tryReadShardView(
   }
 }
 
-/** For how long nothing has changed, the nodes have disagreed at rest, or agreed at rest. */
+/**
+ * Measures how long nothing has changed, and how long the stable nodes have disagreed or agreed.
+ */
 class StabilityTimer {
   readonly #now: () => number
   #lastState = ''
@@ -145,12 +152,12 @@ class StabilityTimer {
   }
 }
 
-/** A copy that not all nodes know of, and a node that does. */
+/** A replica that not all nodes report. */
 export interface PhantomReplica {
   shard: number
-  /** Node that is said to hold it. */
+  /** Node on which the replica is reported. */
   ordinal: number
-  /** Node that says so. */
+  /** Node that reports the replica. */
   through: number
 }
 
@@ -172,14 +179,17 @@ export async function repairReplicas(
       log.warn({ collection, shard, node: ordinal, through }, message)
       context.progress.note(message)
     } catch (error) {
-      // It may be the last Active one, or have gone meanwhile: the next look tells.
+      // It may be the last Active replica, or may be gone already: the next poll shows that.
       if (!(error instanceof EngineError)) throw error
       log.warn({ collection, shard, node: ordinal, reason: error.message }, 'not dropped')
     }
   }
 }
 
-/** Of each shard only copies beside one that all agree on: the last one is never dropped. */
+/**
+ * Only replicas of shards that also have a replica on which all nodes agree: the last replica is
+ * never dropped.
+ */
 export function phantomReplicas({ replicas }: Pick<ShardView, 'replicas'>): PhantomReplica[] {
   const shards = new Set(replicas.flatMap((states) => [...states.keys()]))
   return [...shards].flatMap((shard) => {
