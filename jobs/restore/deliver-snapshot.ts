@@ -69,8 +69,8 @@ export async function detectDeliveryModes(name: string, context: RunContext): Pr
 }
 
 /**
- * Probes with the manifest, which changes nothing: the node rejects its bytes even if it can
- * download them.
+ * Probes with the URL of the manifest before the first delivery. The node rejects its bytes even if
+ * it can download them, so nothing changes.
  */
 async function detectDeliveryMode(
   name: string,
@@ -170,7 +170,7 @@ async function trackRecovery(
   progress.recoveryEnded(recovery)
 }
 
-/** Passes the bytes through; fails at the end if they are not those of the manifest. */
+/** Passes the bytes through; fails instead of ending if they are not those of the manifest. */
 async function* verifiedBytes(
   bytes: AsyncIterable<Uint8Array>,
   { key, sizeBytes, sha256 }: SourceSnapshot,

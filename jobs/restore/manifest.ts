@@ -98,7 +98,7 @@ function checkManifest(manifest: ManifestOutline, folder: string, { cluster }: R
 }
 
 /**
- * A node snapshot has all shards of a node in one file, which only a node can recover, as a whole.
+ * A node snapshot has all shards of a node in one file, which a node can only recover as a whole.
  */
 function requireSameNodeCount(manifest: ManifestOutline, replicas: number): void {
   if (isShardManifest(manifest) || manifest.nodeCount === replicas) return

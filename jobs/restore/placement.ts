@@ -1,7 +1,7 @@
 /**
- * Decides which nodes get which shards: each shard stays where it is at the target or returns to
- * its node of the source. If the target has a different number of nodes, it goes to the node with
- * the fewest bytes. Also combines the views of all nodes on the shards and finds out whether they
+ * Decides which nodes get which shards: an existing shard stays where it is at the target. A new
+ * shard goes to its node of the source or, if the number of nodes differs, to the node with the
+ * fewest bytes. Also combines the views of all nodes on the shards and finds out whether they
  * agree.
  */
 import { Rejected } from '../../crds/contract/errors.ts'

@@ -129,7 +129,7 @@ async function prepareExisting(
  * (docs/engine-notes.md, "Recovery of a collection").
  */
 async function buildIndexes({ name, source }: RestoreItem, context: RunContext): Promise<void> {
-  // The existing data may be as large as the backup, or larger.
+  // Derives the time limit: existing data may be as large as the backup, or larger.
   const bytes = snapshotBytes(source)
   for (const [field, index] of Object.entries(source.payloadIndexes)) {
     const { dataType, params } = index
@@ -208,7 +208,7 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
   }
 }
 
-/** The replicas at the end have their own factor, so the original one is not restored. */
+/** The final factor is set by now, so the original one must not be restored. */
 export function forgetLoweredFactor(name: string, context: RunContext): void {
   context.factors.delete(name)
 }

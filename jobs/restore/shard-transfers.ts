@@ -1,7 +1,7 @@
 /**
  * Moves each shard to the one node that takes its snapshot, before any snapshot is recovered: the
- * engine distributes new shards by number, and an existing collection may have several replicas.
- * Creates the other replicas after the recovery.
+ * engine distributes new shards evenly by number, and an existing collection may have several
+ * replicas. Creates the other replicas after the recovery.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { isTransient, retryTransient } from '../retry.ts'
@@ -84,7 +84,7 @@ async function startChanges(
   }
 }
 
-/** A transfer that fails is started again. */
+/** Rounds of transfers: a transfer that fails is started again in the next round. */
 const MAX_ROUNDS = 3
 
 export interface Rebalance {

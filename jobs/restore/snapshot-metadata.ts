@@ -177,7 +177,10 @@ function requireSameCollection(name: string, [first, ...others]: SnapshotMetadat
   )
 }
 
-/** By number if the engine assigns the points to shards; otherwise the shards of the shard keys. */
+/**
+ * All shards by number if the engine assigns the points to shards; otherwise those of the shard
+ * keys.
+ */
 function listShards(
   { params }: Pick<SnapshotMetadata['config'], 'params'>,
   shardKeys: NodeCollection['shardKeys'],

@@ -50,7 +50,10 @@ export class PermanentDisagreement extends EngineError {
   }
 }
 
-/** Waits until all nodes agree, nothing moves, and `findMissing` returns undefined. */
+/**
+ * Waits until all nodes agree, nothing moves, and `findMissing` returns undefined. Repairs a
+ * disagreement that lasts.
+ */
 export async function waitForShards(
   collection: string,
   context: RunContext,
