@@ -27,7 +27,7 @@ export const MADE_OF = [
   CONFIG,
 ]
 /** Nobody runs what was last asked for so long ago. */
-const KEPT_MS = 24 * 3600_000
+const UNUSED_MS = 24 * 3600_000
 
 let made: Promise<string> | undefined
 
@@ -73,6 +73,7 @@ function forgetOld(): void {
   if (!existsSync(CACHE)) return
   for (const name of readdirSync(CACHE)) {
     const old = join(CACHE, name)
-    if (Date.now() - statSync(old).mtimeMs > KEPT_MS) rmSync(old, { recursive: true, force: true })
+    if (Date.now() - statSync(old).mtimeMs > UNUSED_MS)
+      rmSync(old, { recursive: true, force: true })
   }
 }

@@ -80,7 +80,7 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
   const log = options.log ?? (() => undefined)
   const tools = await prepareTools(log)
   const sandbox = await busyboxImage()
-  await makeRoom(options.replace ?? false, log)
+  await makeSpace(options.replace ?? false, log)
 
   const ground = Ground.create(CLUSTER_DIRECTORY, {
     owner: processId(process.pid),
@@ -113,7 +113,7 @@ export async function openLocalCluster(log: Log): Promise<LocalCluster | undefin
   return handle(ground, await prepareTools(log), connection, () => cleanUp(ground))
 }
 
-async function makeRoom(replace: boolean, log: Log): Promise<void> {
+async function makeSpace(replace: boolean, log: Log): Promise<void> {
   const earlier = Ground.open(CLUSTER_DIRECTORY)
   if (earlier === undefined) return
   const running = earlier.state.owner !== undefined || !replace

@@ -41,7 +41,7 @@ export async function installPackages(log: Log): Promise<void> {
   const missing = [
     ...new Set(
       Object.keys(PACKAGES)
-        .filter(lacks)
+        .filter(isMissing)
         .map((name) => PACKAGES[name] ?? ''),
     ),
   ]
@@ -55,6 +55,6 @@ export async function installPackages(log: Log): Promise<void> {
   await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing], { env })
 }
 
-function lacks(name: string): boolean {
+function isMissing(name: string): boolean {
   return !FOLDERS.some((folder) => existsSync(`${folder}/${name}`))
 }

@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 /** Marks everything a cluster started, so that a process whose id was lost can still be found. */
 export const MARK = 'VEC_OPERATOR_CLUSTER'
 
-const TERM_PATIENCE_MS = 10_000
+const TERM_GRACE_MS = 10_000
 const POLL_MS = 50
 
 export interface ProcessSpec {
@@ -59,9 +59,9 @@ export function alive(record: ProcessId): boolean {
 export async function stopProcess(record: ProcessId) {
   if (!alive(record)) return
   signal(record.pid, 'SIGTERM')
-  if (await becomes(() => !alive(record), TERM_PATIENCE_MS)) return
+  if (await becomes(() => !alive(record), TERM_GRACE_MS)) return
   signal(record.pid, 'SIGKILL')
-  await becomes(() => !alive(record), TERM_PATIENCE_MS)
+  await becomes(() => !alive(record), TERM_GRACE_MS)
 }
 
 /** Waits for a condition; a process that ended meanwhile is reported with the end of its log. */

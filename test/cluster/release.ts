@@ -27,12 +27,12 @@ export function showImageSize(ground: Ground) {
 export function showUninstall(ground: Ground, world: ClusterWorld) {
   return async (t: Test) => {
     await world.clear()
-    const kept = await collectionWithoutCluster(world, 'uninstall')
-    const { namespace } = kept
-    await world.waitFor(kept, 'seen by the operator', isSeen, SEEN_SECONDS)
+    const survivor = await collectionWithoutCluster(world, 'uninstall')
+    const { namespace } = survivor
+    await world.waitFor(survivor, 'seen by the operator', isSeen, SEEN_SECONDS)
     await t.rejects(ground.uninstall(), { message: new RegExp(`VecCollection ${namespace}/kept`) })
 
-    await removed(world, kept)
+    await removed(world, survivor)
     await ground.uninstall()
     const left = async (apiVersion: string, kind: string) => {
       const { items } = await ground.api.list(apiVersion, kind)
@@ -51,11 +51,11 @@ export function showUpgrade(ground: Ground, world: ClusterWorld) {
     const commit = await ground.installPrevious().catch(skippedBy(t))
     if (commit === undefined) return
     t.comment(`from the chart of ${commit}`)
-    const kept = await collectionWithoutCluster(world, 'upgrade')
+    const survivor = await collectionWithoutCluster(world, 'upgrade')
     await ground.upgradeFromPrevious()
-    await world.waitFor(kept, 'seen by the operator', isSeen, TAKEN_OVER_SECONDS)
+    await world.waitFor(survivor, 'seen by the operator', isSeen, TAKEN_OVER_SECONDS)
     t.equal((await hookTokens(ground)).length, 1, 'the service made the token of the hooks')
-    await removed(world, kept)
+    await removed(world, survivor)
     await ground.uninstall()
   }
 }

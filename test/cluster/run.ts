@@ -109,14 +109,14 @@ if (world !== undefined) {
     ...tenants,
     ...strikesOf(1, STRIKES),
   ]
-  const wanted = scenarios.filter(({ title }) => chosen.test(title))
+  const selected = scenarios.filter(({ title }) => chosen.test(title))
   const ended = (title: string, seconds: number) =>
     console.log(`# ${seconds.toFixed(1)} s: ${title}`)
-  await runScenarios(t, world, wanted, { atOnce: AT_ONCE, ended })
+  await runScenarios(t, world, selected, { atOnce: AT_ONCE, ended })
   const { auditLog } = ground
   const skip =
     (auditLog === undefined && 'the cluster is not ours: it shows no audit log') ||
-    (wanted.length < scenarios.length && 'only a part of the scenarios was run')
+    (selected.length < scenarios.length && 'only a part of the scenarios was run')
   await t.test('H15: every call was allowed, and every right was used', { skip }, async (t) => {
     const known = await holders(rolesOn(ground), { release: RELEASE, namespace: NAMESPACE })
     const { problems, notes } = verdictOn(await readAudit(auditLog ?? ''), known)

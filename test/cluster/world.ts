@@ -127,10 +127,10 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     throw timeoutError(reference, what, { seconds: limit, last })
   }
 
-  async tenant(namespace: string, rights: 'edit' | 'kinds'): Promise<User> {
-    const name = `tenant-${rights}`
+  async tenant(namespace: string, role: 'edit' | 'kinds'): Promise<User> {
+    const name = `tenant-${role}`
     await this.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { namespace, name } })
-    for (const object of rightsOf(namespace, name, rights)) await this.apply(object)
+    for (const object of roleBindingsOf(namespace, name, role)) await this.apply(object)
     const user = await this.user({ namespace, name })
     // A new binding is known to the API server's authorizer a moment later.
     for (;;) {
@@ -276,18 +276,18 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
 }
 
 /** By Kubernetes' role edit, which the chart adds our kinds to, or by a Role that has nothing else. */
-function rightsOf(namespace: string, name: string, rights: 'edit' | 'kinds'): object[] {
+function roleBindingsOf(namespace: string, name: string, role: 'edit' | 'kinds'): object[] {
   const apiGroup = 'rbac.authorization.k8s.io'
   const apiVersion = `${apiGroup}/v1`
   const metadata = { namespace, name }
   const subjects = [{ kind: 'ServiceAccount', namespace, name }]
   const rules = [{ apiGroups: [API_GROUP], resources: ['*'], verbs: ['*'] }]
   const roleRef =
-    rights === 'edit'
+    role === 'edit'
       ? { apiGroup, kind: 'ClusterRole', name: 'edit' }
       : { apiGroup, kind: 'Role', name }
   return [
-    ...(rights === 'edit' ? [] : [{ apiVersion, kind: 'Role', metadata, rules }]),
+    ...(role === 'edit' ? [] : [{ apiVersion, kind: 'Role', metadata, rules }]),
     { apiVersion, kind: 'RoleBinding', metadata, roleRef, subjects },
   ]
 }

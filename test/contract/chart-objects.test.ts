@@ -33,19 +33,19 @@ for (const known of CASES) {
 }
 
 t.test('a generated key is kept, and a key of another Secret is copied', async (t) => {
-  const kept = { 'vec-a-apikey': { 'api-key': base64('kept') } }
+  const existing = { 'vec-a-apikey': { 'api-key': base64('kept') } }
   const keyOf = (values: object, secrets: Record<string, Record<string, string>>) => {
     const objects = renderChart({ fullnameOverride: 'vec-a', ...values }, { ...RELEASE, secrets })
     return objects.find(({ kind }) => kind === 'Secret')?.['data']
   }
-  t.match(keyOf({ apiKey: true }, kept), {
+  t.match(keyOf({ apiKey: true }, existing), {
     'api-key': base64('kept'),
     'local.yaml': base64('service:\n  api_key: kept'),
   })
   const valueFrom = { secretKeyRef: { name: 'own', key: 'k' } }
-  const copied = keyOf({ apiKey: { valueFrom } }, { ...kept, own: { k: base64('mine') } })
+  const copied = keyOf({ apiKey: { valueFrom } }, { ...existing, own: { k: base64('mine') } })
   t.match(copied, { 'api-key': base64('mine') })
-  t.strictSame(keyOf({ apiKey: { valueFrom } }, kept), {}, 'a missing Secret opens the engine')
+  t.strictSame(keyOf({ apiKey: { valueFrom } }, existing), {}, 'a missing Secret opens the engine')
   t.match(keyOf({ apiKey: 'literal' }, {}), { 'api-key': base64('literal') })
 })
 

@@ -5,7 +5,7 @@ import type { HookRequest, Observations, RelatedRule } from '../../hooks/protoco
 import { controllers, finalizerName, PLURALS } from '../../metacontroller/controllers.ts'
 import { equal } from '../world/api/json.ts'
 import { apiVersionOf, type Kind } from '../world/api/kinds.ts'
-import { Refusal } from '../world/api/refusal.ts'
+import { ApiFailure } from '../world/api/failure.ts'
 import type { Resources } from '../world/api/resources.ts'
 import type { ApiObject } from '../world/client.ts'
 import type { SyncAnswer } from '../world/loop/answer.ts'
@@ -116,7 +116,7 @@ export class Composites {
     try {
       write()
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
+      if (!(error instanceof ApiFailure)) throw error
       if (error.reason === 'AlreadyExists') return
       throw new Broken(`the API server refuses ${what}: ${error.message}`)
     }

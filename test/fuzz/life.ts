@@ -2,7 +2,7 @@
 import { ANNOTATIONS, API_VERSION } from '../../crds/contract/names.ts'
 import type { Resource } from '../../crds/crd.ts'
 import { finalizerName } from '../../metacontroller/controllers.ts'
-import { Refusal } from '../world/api/refusal.ts'
+import { ApiFailure } from '../world/api/failure.ts'
 import type { ApiObject } from '../world/client.ts'
 import { isFinalized } from './composites.ts'
 import type { Remembered, Stage } from './stage.ts'
@@ -39,7 +39,7 @@ function tryPut(stage: Stage, object: ApiObject): void {
     stage.put(object)
   } catch (error) {
     // Two fields may name one object, and some names no object can have.
-    if (!(error instanceof Refusal)) throw error
+    if (!(error instanceof ApiFailure)) throw error
   }
 }
 

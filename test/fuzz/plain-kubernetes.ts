@@ -8,7 +8,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { Kubernetes, type RequestOptions } from '../../jobs/clients/kubernetes/client.ts'
 import type { HttpResponse } from '../../jobs/clients/http/request.ts'
 import { answerTo } from '../world/api/calls.ts'
-import { Refusal, unknownPath } from '../world/api/refusal.ts'
+import { ApiFailure, unknownPath } from '../world/api/failure.ts'
 import type { Resources } from '../world/api/resources.ts'
 import { routeOf } from '../world/api/routes.ts'
 
@@ -52,7 +52,7 @@ export class PlainKubernetes extends Kubernetes {
       const { code, value } = answerTo(this.#resources, { route, query, method, contentType, body })
       return { status: code, text: JSON.stringify(value) }
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
+      if (!(error instanceof ApiFailure)) throw error
       return { status: error.code, text: JSON.stringify(error.toStatus()) }
     }
   }

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { RESOURCES, type Resource } from '../../crds/crd.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
 import { EngineCluster } from '../doubles/engine/cluster.ts'
-import { Refusal } from '../world/api/refusal.ts'
+import { ApiFailure } from '../world/api/failure.ts'
 import { engineOf } from './engine.ts'
 import { born, grown, old, young } from './life.ts'
 import { Broken } from './promises.ts'
@@ -86,7 +86,7 @@ export function resourceOf(kind: string): Resource {
 
 /** A refusal that names what is wrong is as good as an answer. */
 function refusedWith(error: unknown): string {
-  if (!(error instanceof Refusal)) throw error
+  if (!(error instanceof ApiFailure)) throw error
   const { causes = [] } = error.details
   if (causes.length === 0 || causes.some(({ field }) => field === '')) {
     throw new Broken(`the refusal names no field: ${error.message}`)

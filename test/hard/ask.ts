@@ -34,7 +34,7 @@ export async function ask(
   return (JSON.parse(text) as { result: unknown }).result
 }
 
-const PATIENCE_MS = 90_000
+const RESTART_TIMEOUT_MS = 90_000
 const POLL_MS = 500
 
 /** Asks a node until it answers or refuses: it may be restarting. Not for calls that must not be repeated. */
@@ -44,7 +44,7 @@ export async function askUntilAnswered(
   path: string,
   body?: object,
 ): Promise<unknown> {
-  const end = Date.now() + PATIENCE_MS
+  const end = Date.now() + RESTART_TIMEOUT_MS
   for (;;) {
     try {
       return await ask(url, method, path, body)

@@ -176,7 +176,7 @@ export class RealNode {
   #probe: Link | undefined
   #child: ChildProcess | undefined
   /** Ends the run of the present pod. */
-  #ending: (() => void) | undefined
+  #onExit: (() => void) | undefined
   /** Since the pod began, or its volume was lost: the next one waits longer. */
   #restarts = 0
   #isClosed = false
@@ -267,7 +267,7 @@ export class RealNode {
       child.kill(signal)
       setTimeout(() => child.kill('SIGKILL'), STOP_MS).unref()
     }
-    this.#ending = () => end('SIGKILL')
+    this.#onExit = () => end('SIGKILL')
     start()
     await this.#answers()
     return {
@@ -283,7 +283,7 @@ export class RealNode {
   async close(): Promise<void> {
     this.#isClosed = true
     const child = this.#child
-    this.#ending?.()
+    this.#onExit?.()
     if (child !== undefined && child.exitCode === null && child.signalCode === null) {
       await new Promise((resolve) => child.once('exit', resolve))
     }

@@ -38,7 +38,7 @@ const REAL_MS = 180_000
 const POLL_MS = 500
 const SETTLE_MS = 60_000
 const ATTEMPTS = 3
-const MOST_SHOWN = 8
+const MAX_PRINTED = 8
 
 const KINDS = { backup: 'VecBackup', restore: 'VecRestore', migration: 'VecMigration' } as const
 
@@ -130,7 +130,7 @@ class JourneyRun {
     await this.#lookAtSource(taken)
     const mapping = into === 'beside' ? renamed(backedUp) : {}
     const target = into === 'other cluster' ? TARGET : SOURCE
-    if (into === 'over') await this.#makeRoom()
+    if (into === 'over') await this.#makeSpace()
     await this.#traffic.only('busy')
     this.#traffic.start()
     const back = await this.#untilCompleted(
@@ -155,7 +155,7 @@ class JourneyRun {
   }
 
   /** A disaster before a restore over what is there: one collection is gone, the other has moved on. */
-  async #makeRoom(): Promise<void> {
+  async #makeSpace(): Promise<void> {
     for (const collection of [KEYED, PASSING])
       await this.#traffic.drop(collection).catch(() => undefined)
   }
@@ -194,7 +194,7 @@ class JourneyRun {
       this.#traffic.calm()
       if (phase === 'migration') await this.#prepareMigration()
       await this.#deleteAsAdvised(message, struckCluster)
-      if (attempt > 1) await this.#settled(struckCluster)
+      if (attempt > 1) await this.#waitUntilStable(struckCluster)
     }
     this.#findings.push(`no ${phase} completes after the faults have ended`)
     return undefined
@@ -330,9 +330,9 @@ class JourneyRun {
       }
       const found = aliases.find(({ alias_name }) => alias_name === ALIAS)?.collection_name
       if (allowed.some((name) => name === found)) continue
-      const wanted = allowed.map(String).join(' or ')
+      const expected = allowed.map(String).join(' or ')
       this.#findings.push(
-        `alias ${ALIAS} names ${found ?? 'nothing'} on node ${node}, not ${wanted}`,
+        `alias ${ALIAS} names ${found ?? 'nothing'} on node ${node}, not ${expected}`,
       )
     }
   }
@@ -347,14 +347,14 @@ class JourneyRun {
       const found = compare({ ledger: this.#ledger, collection, from, to: Infinity }, replicas)
       for (const { id, key } of found) this.#differing.add(nameOf(collection, id, key))
       if (found.length > 0)
-        say(`source ${collection}: ${found.slice(0, MOST_SHOWN).map(textOf).join('\n')}`)
+        say(`source ${collection}: ${found.slice(0, MAX_PRINTED).map(textOf).join('\n')}`)
     }
   }
 
   #report(what: string, found: readonly string[]): void {
     if (found.length === 0) return
     this.#findings.push(`${what}: ${found.length} findings`)
-    this.#findings.push(...found.slice(0, MOST_SHOWN).map((line) => `  ${line}`))
+    this.#findings.push(...found.slice(0, MAX_PRINTED).map((line) => `  ${line}`))
   }
 
   /** Nodes of a cluster that clients may use: one without its volume may have started a cluster of its own. */
@@ -363,7 +363,7 @@ class JourneyRun {
     return this.#world.urls(name).filter((_, ordinal) => ordinal !== lost)
   }
 
-  async #settled(name: string): Promise<void> {
+  async #waitUntilStable(name: string): Promise<void> {
     for (const collection of COLLECTIONS) {
       await settle(() => this.#world.urls(name), collection, SETTLE_MS)
     }

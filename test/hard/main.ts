@@ -75,7 +75,7 @@ async function runOne(plan: Plan, ownOctet: number): Promise<void> {
   try {
     const result = await runSeed(plan, { ...(bin !== undefined && { bin }), octet: ownOctet })
     count(result)
-    tell(plan, result, seconds(begun))
+    printResult(plan, result, seconds(begun))
     if (result.findings.length === 0) return
   } catch (error) {
     print(`seed ${plan.seed}: the run itself failed: ${inspect(error)}`)
@@ -94,7 +94,7 @@ function count({ compared, lostByEngine, struck: hit, outcomes }: Result): void 
   }
 }
 
-function tell(plan: Plan, result: Result, took: number): void {
+function printResult(plan: Plan, result: Result, took: number): void {
   const { seed, nodes: size, journey, into, strikes } = plan
   const { findings, outcomes, compared, lostByEngine, reads, writes } = result
   const way = journey === 'migration' ? journey : `${journey}, restored ${into}`

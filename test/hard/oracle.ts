@@ -54,7 +54,7 @@ export function compare(expected: Expected, replicas: readonly Replica[]): Findi
     for (const id of idsOf(group)) {
       const [{ shard, key }] = group
       findings.push(...compareIn(expected, group, id))
-      const name = placeOf(id, key)
+      const name = locationOf(id, key)
       const before = placed.get(name)
       if (before !== undefined) {
         const detail = `in shard ${before} and in shard ${shard}`
@@ -103,8 +103,8 @@ function compareIn(expected: Expected, group: Group, id: number): Finding[] {
   const name = { collection, id, ...keyed(key) }
   const allowed = ledger.allowed(name, from, to)
   const findings = group.flatMap(({ node, points }) => {
-    const verdict = judge(allowed, points.get(id), ledger.knows(name))
-    return verdict === undefined ? [] : [{ ...verdict, ...about(id, key), shard, node }]
+    const judgement = judge(allowed, points.get(id), ledger.knows(name))
+    return judgement === undefined ? [] : [{ ...judgement, ...about(id, key), shard, node }]
   })
   const values = new Set(group.map(({ points }) => canonical(points.get(id) ?? null)))
   if (values.size > 1) {
@@ -141,7 +141,7 @@ function judge(
 function absent(expected: Expected, placed: ReadonlyMap<string, number>): Finding[] {
   const { ledger, collection, from, to } = expected
   return ledger.names(collection).flatMap((name): Finding[] => {
-    if (placed.has(placeOf(name.id, name.key))) return []
+    if (placed.has(locationOf(name.id, name.key))) return []
     const allowed = ledger.allowed(name, from, to)
     if (allowed.has(null)) return []
     const detail = `on no node, allowed is ${[...allowed].map(nameOf).join(' or ')}`
@@ -157,7 +157,7 @@ function keyed(key: string | undefined) {
   return key === undefined ? {} : { key }
 }
 
-function placeOf(id: number, key: string | undefined): string {
+function locationOf(id: number, key: string | undefined): string {
   return JSON.stringify([key ?? null, id])
 }
 

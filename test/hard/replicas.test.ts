@@ -13,7 +13,7 @@ import { pointOf, VECTORS, type StoredPoint } from './point.ts'
 import { readReplicas, settle } from './replicas.ts'
 
 const bin = process.env['ENGINE_BIN']
-const SETTLED_MS = 30_000
+const STABLE_MS = 30_000
 const IDS = Array.from({ length: 50 }, (_, index) => index + 1)
 
 t.test('a node double that has lost points differs from the other, which has them', async (t) => {
@@ -108,7 +108,7 @@ async function planted(t: Test, engine: string) {
     await t.test(`${what} on the replica of node 1 alone`, async (t) => {
       const collection = `docs-${index}`
       const { judged } = await written(urls, collection)
-      t.equal(await settle(() => urls, collection, SETTLED_MS), undefined)
+      t.equal(await settle(() => urls, collection, STABLE_MS), undefined)
       t.strictSame(await judged(), [])
       const points = new Map(IDS.map((id) => [id, pointOf(id, 1)]))
       change(points)
@@ -132,6 +132,6 @@ async function replace(urls: readonly string[], collection: string, points: Stor
   const upload = `${url}${pathOf(collection)}/shards/0/snapshots/upload?priority=no_sync&wait=true`
   const answer = await fetch(upload, { method: 'POST', body: form })
   if (!answer.ok) throw new Error(`the replica was not planted: ${await answer.text()}`)
-  const why = await settle(() => urls, collection, SETTLED_MS)
+  const why = await settle(() => urls, collection, STABLE_MS)
   if (why !== undefined) throw new Error(`the planted replica does not settle: ${why}`)
 }

@@ -7,7 +7,7 @@ import { COLLECTIONS } from './traffic.ts'
 import { NAMESPACE, STORE_TAGS, type HardWorld } from './world.ts'
 
 /** Ends the fault. */
-type Ending = () => Promise<void> | void
+type Undo = () => Promise<void> | void
 
 interface Blow {
   world: HardWorld
@@ -32,7 +32,7 @@ const SLOW_NODES = 30_000
 const SLOW_JOB = 60_000
 /** A shard of the load takes some ten seconds. */
 const SLOW_STORE = 25_000
-const SETTLED_MS = 5_000
+const STABLE_MS = 5_000
 
 export class Strikes {
   /** How often each fault has struck. */
@@ -97,7 +97,7 @@ export class Strikes {
   }
 
   /** Answers how the fault ends; undefined when it could not happen. */
-  async #hit(blow: Blow): Promise<Ending | undefined> {
+  async #hit(blow: Blow): Promise<Undo | undefined> {
     const { world, strike, cluster, node, other } = blow
     const { engines, store, bucket } = world
     const set = `vec-${cluster}`
@@ -157,13 +157,13 @@ export class Strikes {
   }
 
   /** Only where every point is on another node too. */
-  async #loseVolume({ world, cluster, node }: Blow): Promise<Ending | undefined> {
+  async #loseVolume({ world, cluster, node }: Blow): Promise<Undo | undefined> {
     const { engines } = world
     if (engines === undefined || this.lost.size > 0) return undefined
     const urls = () => world.urls(cluster)
     if (urls().length < 3) return undefined
     for (const collection of COLLECTIONS) {
-      if ((await settle(urls, collection, SETTLED_MS)) !== undefined) return undefined
+      if ((await settle(urls, collection, STABLE_MS)) !== undefined) return undefined
     }
     this.lost.set(cluster, node)
     engines.node(`vec-${cluster}`, node).loseVolume()
@@ -171,7 +171,7 @@ export class Strikes {
   }
 }
 
-function signalled({ world, cluster, node }: Blow, signal: NodeJS.Signals): Ending {
+function signalled({ world, cluster, node }: Blow, signal: NodeJS.Signals): Undo {
   const { engines, controllers } = world
   const set = `vec-${cluster}`
   if (engines === undefined) controllers.kubelet.kill(NAMESPACE, `${set}-${node}`)
@@ -179,7 +179,7 @@ function signalled({ world, cluster, node }: Blow, signal: NodeJS.Signals): Endi
   return () => undefined
 }
 
-function isolated({ world: { engines }, cluster, node }: Blow): Ending {
+function isolated({ world: { engines }, cluster, node }: Blow): Undo {
   const set = `vec-${cluster}`
   const others = engines?.nodes(set).filter(({ ordinal }) => ordinal !== node) ?? []
   for (const { ordinal } of others) engines?.between(set, node, ordinal, { cut: true })
@@ -188,7 +188,7 @@ function isolated({ world: { engines }, cluster, node }: Blow): Ending {
   }
 }
 
-function away({ world, cluster, node }: Blow, condition: object): Ending {
+function away({ world, cluster, node }: Blow, condition: object): Undo {
   const { engines } = world
   const set = `vec-${cluster}`
   if (engines !== undefined) {
@@ -217,7 +217,7 @@ function failing() {
   }
 }
 
-function ofJobs(world: HardWorld, strike: (pod: string) => unknown): Ending | undefined {
+function ofJobs(world: HardWorld, strike: (pod: string) => unknown): Undo | undefined {
   const pods = world.jobPods()
   for (const name of pods) strike(name)
   return pods.length === 0 ? undefined : () => undefined
@@ -226,7 +226,7 @@ function ofJobs(world: HardWorld, strike: (pod: string) => unknown): Ending | un
 let memory = 33
 
 /** A change of the spec that rolls the pods. */
-async function helmRun({ world, cluster }: Blow): Promise<Ending> {
+async function helmRun({ world, cluster }: Blow): Promise<Undo> {
   memory += 1
   const name = { apiVersion: API_VERSION, kind: 'VecCluster', namespace: NAMESPACE, name: cluster }
   const requests = { cpu: '10m', memory: `${memory}Mi` }

@@ -20,7 +20,7 @@ import type { ContainerOptions, Containers } from '../world/controllers/containe
 import { startControllers, type Controllers } from '../world/controllers/index.ts'
 import { isJobContainer, startJobContainer } from '../world/controllers/job-container.ts'
 import { Operator } from '../world/operator.ts'
-import { ClockDriver } from '../world/pace.ts'
+import { ClockDriver } from '../world/clock-driver.ts'
 import type { Reference } from '../world/world.ts'
 import { RealEngines } from './engines.ts'
 import { Link, type Address } from './links.ts'
@@ -101,7 +101,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
   })
   let holds = 0
   const processes = () => controllers.kubelet.processes() + holds
-  const pace = new ClockDriver(clock, {
+  const driver = new ClockDriver(clock, {
     // A call of a Job may take long, and the clock goes on meanwhile.
     busy: () => controllers.busy() || operator.busy() || (processes() === 0 && api.inFlight() > 0),
     processes,
@@ -110,7 +110,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
     revision: () => api.resources.store.revision,
   })
   const close = async () => {
-    pace.stop()
+    driver.stop()
     await operator.close()
     await controllers.close()
     await engines?.close()
@@ -134,7 +134,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
     statefulSet: (name) =>
       findIn(api, { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: NAMESPACE, name }),
     async until(met, seconds) {
-      const inTime = await pace.wait(
+      const inTime = await driver.wait(
         () => met() || operator.failure() !== undefined,
         seconds * 1000,
       )

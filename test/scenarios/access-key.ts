@@ -176,7 +176,7 @@ const rotated: Scenario = {
   },
 }
 
-const kept: Scenario = {
+const retainedSecret: Scenario = {
   title: 'a Secret that is deleted comes back with the same token, and goes with its VecAccessKey',
   async run(world, t) {
     const namespace = await world.namespace('kept')
@@ -206,5 +206,5 @@ export const accessKeyScenarios: Scenario[] = [
   disabled,
   foreign,
   rotated,
-  kept,
+  retainedSecret,
 ]

@@ -20,14 +20,14 @@ const retained: Scenario = {
   title: 'the annotation retain-objects keeps the objects when the backup goes, and only then',
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'retained')
-    const kept = backupResource('VecBackup', { namespace, name: 'kept' }, bucket)
+    const retainedBackup = backupResource('VecBackup', { namespace, name: 'kept' }, bucket)
     const gone = backupResource('VecBackup', { namespace, name: 'gone' }, bucket)
-    await world.apply(kept.of({}, RETAIN))
+    await world.apply(retainedBackup.of({}, RETAIN))
     await world.apply(gone.of())
-    for (const { reference } of [kept, gone]) await untilEnded(world, reference)
+    for (const { reference } of [retainedBackup, gone]) await untilEnded(world, reference)
     const before = await bucket.keys('kept/')
     t.ok(before.length > 0)
-    for (const { reference } of [kept, gone]) await deleted(world, reference)
+    for (const { reference } of [retainedBackup, gone]) await deleted(world, reference)
     t.strictSame(await bucket.keys(), before)
   },
 }

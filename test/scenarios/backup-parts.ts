@@ -65,8 +65,8 @@ export async function untilEnded(
 
 /** Waits until the status tells that the Job of a backup is at work. */
 export async function untilInProgress(world: World, reference: Reference): Promise<void> {
-  const isTold = (found: AnyObject | undefined) => backupStatus(found).phase === 'InProgress'
-  await world.waitFor(reference, 'in progress', isTold)
+  const isInProgress = (found: AnyObject | undefined) => backupStatus(found).phase === 'InProgress'
+  await world.waitFor(reference, 'in progress', isInProgress)
 }
 
 export function untilSaid(world: World, reference: Reference, reason: string, seconds = 180) {

@@ -60,10 +60,10 @@ const whole: Scenario = {
     const named = keys.map((key) => key.replace(/-[0-9a-f]{8}\.snapshot$/, '.snapshot'))
     t.strictSame(named, ids.sort(), 'each shard once, and nothing besides')
     t.equal(keys.length, 8)
-    const told = status.collections?.flatMap(({ snapshots = [] }) => snapshots) ?? []
-    t.strictSame(told.map(({ key }) => key).sort(), keys, 'the status names them')
+    const reported = status.collections?.flatMap(({ snapshots = [] }) => snapshots) ?? []
+    t.strictSame(reported.map(({ key }) => key).sort(), keys, 'the status names them')
     t.ok(
-      told.every(({ shard, node }) => shard !== undefined && node < 3),
+      reported.every(({ shard, node }) => shard !== undefined && node < 3),
       'with shard and pod',
     )
     for (const name of ['books', 'my cities']) {

@@ -49,7 +49,7 @@ const waits: Scenario = {
   },
 }
 
-const turns: Scenario = {
+const oneAtATime: Scenario = {
   title: 'H18: two backups of one cluster at once take turns; who waits says for whom',
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'turns')
@@ -107,4 +107,4 @@ const elsewhere: Scenario = {
   },
 }
 
-export const backupWaits: Scenario[] = [waits, turns, elsewhere]
+export const backupWaits: Scenario[] = [waits, oneAtATime, elsewhere]

@@ -124,9 +124,9 @@ const whole: Scenario = {
     t.equal(proof.code, 0, proof.output)
     t.match(proof.output, /all 6 objects are whole/)
     await bucket.put(snapshots[4]?.key ?? '', 'something else')
-    const doubt = await verify(bucket, 'nightly/prod/b')
-    t.equal(doubt.code, 1)
-    t.match(doubt.output, /my cities\/node-1\/.* has 14 bytes, not \d+/)
+    const unsure = await verify(bucket, 'nightly/prod/b')
+    t.equal(unsure.code, 1)
+    t.match(unsure.output, /my cities\/node-1\/.* has 14 bytes, not \d+/)
   },
 }
 
@@ -175,7 +175,7 @@ const story: Scenario = {
       async () => (log = await world.logs(namespace, job)).includes('has ended'),
       60,
     )
-    const told = [
+    const messages = [
       /run starts/,
       /collection 1 of 1 \(docs\)/,
       /the engine makes the snapshot/,
@@ -184,15 +184,15 @@ const story: Scenario = {
       /manifest written/,
       /Backed up 1\/1 collections/,
     ]
-    const places = told.map((words) => log.search(words))
-    t.notOk(places.includes(-1), log)
+    const positions = messages.map((words) => log.search(words))
+    t.notOk(positions.includes(-1), log)
     t.strictSame(
-      places,
-      places.toSorted((one, other) => one - other),
+      positions,
+      positions.toSorted((one, other) => one - other),
       'in this order',
     )
-    const shown = JSON.stringify([await world.get(reference), log, await world.serviceLog()])
-    t.notOk(shown.includes(bucket.access.secretAccessKey))
+    const visible = JSON.stringify([await world.get(reference), log, await world.serviceLog()])
+    t.notOk(visible.includes(bucket.access.secretAccessKey))
     const jobObject = { apiVersion: 'batch/v1', kind: 'Job', namespace, name: job }
     t.notOk(JSON.stringify(await world.get(jobObject)).includes(bucket.access.secretAccessKey))
   },

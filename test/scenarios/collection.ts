@@ -154,7 +154,10 @@ const changed: Scenario = {
         quantization_config: { scalar: { type: 'int8' } },
       },
     })
-    t.match(live.payload_schema, { kind: { data_type: 'integer' }, kept: { data_type: 'keyword' } })
+    t.match(live.payload_schema, {
+      kind: { data_type: 'integer' },
+      kept: { data_type: 'keyword' },
+    })
     t.notOk('dropped' in live.payload_schema)
     t.strictSame(await engine.aliases(), { both: 'books', new: 'books' })
   },

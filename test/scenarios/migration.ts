@@ -123,7 +123,7 @@ const killed: Scenario = {
   },
 }
 
-const misfit: Scenario = {
+const incompatible: Scenario = {
   title: 'a collection that does not fit is told before its first batch, and the others are copied',
   async run(world, t) {
     const namespace = await world.namespace('migration-misfit')
@@ -183,4 +183,4 @@ const deleted: Scenario = {
   },
 }
 
-export const migrationScenarios: Scenario[] = [copied, waits, killed, misfit, deleted]
+export const migrationScenarios: Scenario[] = [copied, waits, killed, incompatible, deleted]

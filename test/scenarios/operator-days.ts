@@ -71,7 +71,7 @@ const apiBusy: Scenario = {
     const namespace = await world.namespace('busy')
     const reference = await running(world, namespace, 'a')
     // A service that has just come back is not reached by every first call, which is told.
-    const before = await toldIn(world, namespace, 'SyncError')
+    const before = await readEvents(world, namespace, 'SyncError')
     await world.faults.degradeApi('busy')
     try {
       await world.patch(reference, { spec: { config: { log_level: 'DEBUG' } } })
@@ -83,7 +83,7 @@ const apiBusy: Scenario = {
     }
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).appliedGeneration, object?.metadata.generation)
-    t.strictSame(await toldIn(world, namespace, 'SyncError'), before)
+    t.strictSame(await readEvents(world, namespace, 'SyncError'), before)
   },
 }
 
@@ -142,17 +142,17 @@ const idle: Scenario = {
     await world.advance(120)
     const before = await world.writes(namespace)
     t.ok(before.length > 50)
-    const told = await toldIn(world, namespace)
+    const events = await readEvents(world, namespace)
     await world.advance(IDLE_SECONDS)
     // Whoever wrote them: a pod that was not ready for a moment is something that happens.
-    const news = (await toldIn(world, namespace)).filter((event) => !told.includes(event))
+    const news = (await readEvents(world, namespace)).filter((event) => !events.includes(event))
     t.strictSame(news, [])
     t.strictSame((await world.writes(namespace)).slice(before.length), [])
   },
 }
 
 /** Everybody's Events, a line each; or only those with a reason. */
-async function toldIn(world: World, namespace: string, only?: string): Promise<string[]> {
+async function readEvents(world: World, namespace: string, only?: string): Promise<string[]> {
   const events = await eventsIn(world, namespace)
   return events
     .filter(({ reason }) => only === undefined || reason === only)

@@ -70,7 +70,7 @@ const killed: Scenario = {
   },
 }
 
-const inPlace: Scenario = {
+const sameCluster: Scenario = {
   title:
     'into the cluster the backup came from while it serves: as it was again, and other collections answer all along',
   async run(world, t) {
@@ -101,4 +101,4 @@ const inPlace: Scenario = {
   },
 }
 
-export const restoreFaults: Scenario[] = [killed, inPlace]
+export const restoreFaults: Scenario[] = [killed, sameCluster]

@@ -44,12 +44,12 @@ const whole: Scenario = {
       },
     })
     t.match(await eventsAbout(world, reference), { RestoreCompleted: /Restored 1\/1/ })
-    const shown = JSON.stringify([await world.get(reference), await world.serviceLog()])
-    t.notMatch(shown, /X-Amz-Signature/, 'no presigned address is shown')
+    const visible = JSON.stringify([await world.get(reference), await world.serviceLog()])
+    t.notMatch(visible, /X-Amz-Signature/, 'no presigned address is shown')
   },
 }
 
-const inTurn: Scenario = {
+const waitsForBackup: Scenario = {
   title:
     'while a restore reads a backup, its objects stay though it is deleted, and a backup of that cluster waits',
   async run(world, t) {
@@ -82,13 +82,13 @@ const inTurn: Scenario = {
     await world.delete(backup.reference)
     const purged = (object: AnyObject | undefined) =>
       backupStatus(object).conditions?.find(({ type }) => type === 'Purged')
-    const kept = await world.waitFor(
+    const live = await world.waitFor(
       backup.reference,
       'kept',
       (object) => purged(object)?.reason === 'WaitingForRestore',
       180,
     )
-    t.equal(purged(kept)?.message, `waits for VecRestore ${namespace}/r`)
+    t.equal(purged(live)?.message, `waits for VecRestore ${namespace}/r`)
     t.ok((await bucket.keys('one/')).includes('one/manifest.json'))
 
     bucket.misbehave()
@@ -144,7 +144,7 @@ const guest: Scenario = {
 
 export const restoreScenarios: Scenario[] = [
   whole,
-  inTurn,
+  waitsForBackup,
   guest,
   ...restoreFaults,
   ...restoreShards,

@@ -6,9 +6,9 @@ import type { Test } from 'tap'
 import { NotSupported, type World } from '../world/world.ts'
 import { tooManyEvents } from './event-rate.ts'
 import type { Scenario, Stage } from './scenario.ts'
-import { toldSecrets } from './secrecy.ts'
+import { leakedSecrets } from './secrecy.ts'
 import { Stages } from './stages.ts'
-import { Turns } from './turns.ts'
+import { ServiceLock } from './service-lock.ts'
 
 export interface Running {
   /** So many work at once. */
@@ -24,7 +24,7 @@ export async function runScenarios(
   { atOnce, ended = () => undefined }: Running,
 ): Promise<void> {
   const scenarios = all.filter(({ only = world.kind }) => only === world.kind)
-  const turns = new Turns(world.faults)
+  const serviceLock = new ServiceLock(world.faults)
   const stages = new Stages()
   await t.test('scenarios', { jobs: Math.max(scenarios.length, 1) }, async (together) => {
     const tests: Promise<unknown>[] = []
@@ -35,7 +35,7 @@ export async function runScenarios(
       const began = Date.now()
       const one = together.test(scenario.title, { buffered: true }, async (one) => {
         try {
-          await show(scenario, { world, turns, stage }, one)
+          await show(scenario, { world, serviceLock, stage }, one)
         } finally {
           stage.calm()
           ended(scenario.title, (Date.now() - began) / 1000)
@@ -50,9 +50,12 @@ export async function runScenarios(
       waiting = [],
       other = [],
     } = Object.groupBy(scenarios, when)
-    await inLanes(disturbing, atOnce, begin)
-    await inLanes(alone, 1, begin)
-    await Promise.all([inLanes(waiting, waiting.length, begin), inLanes(other, atOnce, begin)])
+    await runConcurrently(disturbing, atOnce, begin)
+    await runConcurrently(alone, 1, begin)
+    await Promise.all([
+      runConcurrently(waiting, waiting.length, begin),
+      runConcurrently(other, atOnce, begin),
+    ])
     await Promise.all(tests)
   })
 }
@@ -64,31 +67,35 @@ function when({ disturbs, alone, waits }: Scenario) {
 }
 
 /** So many at once, in their order. */
-async function inLanes<Item>(
+async function runConcurrently<Item>(
   items: readonly Item[],
-  lanes: number,
+  concurrency: number,
   work: (item: Item) => Promise<void>,
 ): Promise<void> {
   const left = items.values()
   const lane = async () => {
     for (const item of left) await work(item)
   }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await Promise.all(Array.from({ length: concurrency }, lane))
 }
 
-interface Place {
+interface ScenarioRun {
   world: World
-  turns: Turns
+  serviceLock: ServiceLock
   stage: Stage
 }
 
 /** What this world cannot show is skipped, and says why. */
-async function show({ run }: Scenario, { world, turns, stage }: Place, t: Test): Promise<void> {
+async function show(
+  { run }: Scenario,
+  { world, serviceLock, stage }: ScenarioRun,
+  t: Test,
+): Promise<void> {
   const opened: string[] = []
-  const { faults, end } = turns.take()
+  const { faults, end } = serviceLock.take()
   try {
     await run(overlaid(world, { faults, namespace: noting(opened, world) }), t, stage)
-    t.strictSame(await toldSecrets(world, opened), [], 'no secret was told')
+    t.strictSame(await leakedSecrets(world, opened), [], 'no secret was told')
     t.strictSame(await tooManyEvents(world, opened), [], 'never more than a few Events a minute')
   } catch (error) {
     if (!(error instanceof NotSupported)) throw error

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { startEmbeddedWorld } from '../world/embedded.ts'
 import { clusterManifest } from './scenario.ts'
-import { toldSecrets } from './secrecy.ts'
+import { leakedSecrets } from './secrecy.ts'
 
 t.test('a secret in an annotation or an Event is found, a certificate is none', async (t) => {
   const world = await startEmbeddedWorld()
@@ -12,7 +12,7 @@ t.test('a secret in an annotation or an Event is found, a certificate is none', 
   const metadata = { namespace, name: 'mine' }
   await world.apply({ apiVersion: 'v1', kind: 'Secret', metadata, stringData })
   const cluster = clusterManifest(namespace, 'a', { version: world.versions.newer })
-  t.strictSame(await toldSecrets(world, [namespace]), [])
+  t.strictSame(await leakedSecrets(world, [namespace]), [])
 
   const annotations = { note: `everybody-may-see, ${stringData.key}` }
   await world.apply({ ...cluster, metadata: { namespace, name: 'a', annotations } })
@@ -22,7 +22,7 @@ t.test('a secret in an annotation or an Event is found, a certificate is none', 
   const named = { namespace, name: 'event' }
   await world.apply({ apiVersion: 'v1', kind: 'Event', metadata: named, ...event })
   const secret = `Secret ${namespace}/mine, key key,`
-  t.strictSame(await toldSecrets(world, [namespace]), [
+  t.strictSame(await leakedSecrets(world, [namespace]), [
     `${secret} in Event ${namespace}/event`,
     `${secret} in VecCluster ${namespace}/a`,
   ])

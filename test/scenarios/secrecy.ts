@@ -8,7 +8,7 @@ import { RESOURCES } from '../../crds/crd.ts'
 import type { World } from '../world/world.ts'
 
 /** What is shown to people who may not read Secrets. */
-const SHOWN = [
+const CHECKED_KINDS = [
   ['v1', 'Event'],
   ['batch/v1', 'Job'],
   ...RESOURCES.map(({ kind }) => [API_VERSION, kind]),
@@ -21,16 +21,16 @@ const HELM = 'helm.sh/release.v1'
 const SHORTEST = 10
 
 /** A line for each Secret that was told, and where. */
-export async function toldSecrets(world: World, namespaces: string[]): Promise<string[]> {
+export async function leakedSecrets(world: World, namespaces: string[]): Promise<string[]> {
   const secrets = (await listed(world, namespaces, 'v1', 'Secret')).flatMap(contentOf)
   if (secrets.length === 0) return []
-  const told: string[] = []
+  const leaks: string[] = []
   for (const [where, text] of await textsOf(world, namespaces)) {
     for (const { name, value } of secrets) {
-      if (text.includes(value)) told.push(`${name} in ${where}`)
+      if (text.includes(value)) leaks.push(`${name} in ${where}`)
     }
   }
-  return told
+  return leaks
 }
 
 async function textsOf(
@@ -38,7 +38,7 @@ async function textsOf(
   namespaces: string[],
 ): Promise<[where: string, text: string][]> {
   const texts: [string, string][] = [['the log of the service', await world.serviceLog()]]
-  for (const [apiVersion, kind] of SHOWN) {
+  for (const [apiVersion, kind] of CHECKED_KINDS) {
     for (const object of await listed(world, namespaces, apiVersion, kind)) {
       const { namespace = '', name } = object.metadata
       texts.push([`${kind} ${namespace}/${name}`, JSON.stringify(object)])

@@ -5,20 +5,20 @@ import { Stages } from './stages.ts'
 
 t.test('what takes long goes on once nobody who began is restless', async (t) => {
   const stages = new Stages()
-  const told: string[] = []
-  const enter = (name: string) => stages.enter(() => told.push(`${name} is calm`))
+  const steps: string[] = []
+  const enter = (name: string) => stages.enter(() => steps.push(`${name} is calm`))
   const [one, other] = [enter('one'), enter('other')]
   const both = ['long', 'longer'].map(async (name) => {
     await enter(name).quiet()
-    told.push(`${name} goes on`)
+    steps.push(`${name} goes on`)
   })
   one.calm()
   one.calm()
   await setImmediate()
-  t.strictSame(told, ['one is calm', 'one is calm'])
+  t.strictSame(steps, ['one is calm', 'one is calm'])
   other.calm()
   await Promise.all(both)
-  t.strictSame(told.slice(2), ['other is calm', 'long goes on', 'longer goes on'])
+  t.strictSame(steps.slice(2), ['other is calm', 'long goes on', 'longer goes on'])
 })
 
 t.test('who is there alone need not wait', async (t) => {

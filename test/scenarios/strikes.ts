@@ -9,14 +9,14 @@ import type { Reference, World, WorldBucket } from '../world/world.ts'
 import { backupResource, backupStatus, deleted, engineFiles, fill, points } from './backup-parts.ts'
 import { jobsIn, running, type Scenario } from './scenario.ts'
 
-interface Place {
+interface Target {
   world: World
   namespace: string
   bucket: WorldBucket
 }
 
 /** Each is over when it answers. */
-const FAULTS: Record<string, (place: Place, seconds: number) => Promise<void>> = {
+const FAULTS: Record<string, (target: Target, seconds: number) => Promise<void>> = {
   async 'a Job is killed'({ world, namespace }) {
     for (const job of await jobsIn(world, namespace)) await world.faults.killJobPod(namespace, job)
   },
@@ -95,9 +95,9 @@ function struck(seed: number): Scenario {
         })
       }
       // Of a call whose answer was lost nobody knows whose the file is: it stays, and is named.
-      const told = JSON.stringify(await world.get(backup.reference))
+      const status = JSON.stringify(await world.get(backup.reference))
       const unnamed = (await engineFiles(world, namespace, 2, 'books')).filter(
-        (file) => !told.includes(file),
+        (file) => !status.includes(file),
       )
       t.strictSame(unnamed, [], 'no snapshot is left that the status does not name')
       await deleted(world, restore.reference)

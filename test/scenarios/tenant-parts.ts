@@ -19,11 +19,11 @@ export interface Neighbours {
 export async function neighbours(
   world: World,
   purpose: string,
-  rights: 'edit' | 'kinds' = 'edit',
+  role: 'edit' | 'kinds' = 'edit',
 ): Promise<Neighbours> {
   const owner = await world.namespace(`${purpose}-owner`)
   const own = await world.namespace(`${purpose}-tenant`)
-  return { owner, own, attacker: await world.tenant(own, rights) }
+  return { owner, own, attacker: await world.tenant(own, role) }
 }
 
 /** One of our resources, and where it is. */
@@ -82,19 +82,19 @@ export async function secretValues(world: World, namespace: string): Promise<str
 }
 
 /** Waits until any condition of the resource has the reason, or its error has the words. */
-export function untilTold(world: World, reference: Reference, words: RegExp, seconds = 180) {
+export function waitForMessage(world: World, reference: Reference, words: RegExp, seconds = 180) {
   return world.waitFor(
     reference,
     String(words),
     (object) => {
-      const { conditions = [], error = '' } = (object as Told | undefined)?.status ?? {}
-      const told = conditions.map(({ reason, message }) => `${reason}: ${message}`)
-      return [...told, error].some((text) => words.test(text))
+      const { conditions = [], error = '' } = (object as WithConditions | undefined)?.status ?? {}
+      const messages = conditions.map(({ reason, message }) => `${reason}: ${message}`)
+      return [...messages, error].some((text) => words.test(text))
     },
     seconds,
   )
 }
 
-interface Told {
+interface WithConditions {
   status?: { conditions?: { reason: string; message: string }[]; error?: string }
 }

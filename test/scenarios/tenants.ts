@@ -13,7 +13,7 @@ import {
   manifest,
   neighbours,
   secretValues,
-  untilTold,
+  waitForMessage,
 } from './tenant-parts.ts'
 
 const KEYED = { apiKey: { autoGenerate: true, jwtRbac: true } }
@@ -51,7 +51,7 @@ const forged: Scenario = {
     ]
     for (const { reference, object } of wishes) {
       const { metadata } = await attacker.create(object)
-      await untilTold(world, reference, NOT_ALLOWED)
+      await waitForMessage(world, reference, NOT_ALLOWED)
       const uid = metadata.uid ?? ''
       const name = `${reference.name}-run-1`
       const job = await forgedJob(attacker, { namespace: own, name }, { uid })
@@ -63,7 +63,7 @@ const forged: Scenario = {
     t.notOk((await secretValues(world, own)).some((value) => value.includes(key)))
     const token = resource('VecAccessKey', own, 'token')
     await attacker.create(token.of({ clusterRef: there, access: 'm' }))
-    await untilTold(world, token.reference, NOT_ALLOWED)
+    await waitForMessage(world, token.reference, NOT_ALLOWED)
     t.equal((await secretIn(world, own, 'token')).secret, undefined)
     t.strictSame(bucket.calls(), [], 'nothing of the cluster went to the bucket of the tenant')
   },
@@ -86,7 +86,7 @@ const withdrawn: Scenario = {
       FORBIDDEN,
     )
     await allow('')
-    await untilTold(world, token.reference, NOT_ALLOWED)
+    await waitForMessage(world, token.reference, NOT_ALLOWED)
     const secret = { apiVersion: 'v1', kind: 'Secret', namespace: own, name: 'token' }
     await untilGone(world, secret, 180)
     await attacker.patch(token.reference, { spec: { access: 'm' } })
@@ -105,7 +105,7 @@ const squatter: Scenario = {
     const squat = resource('VecCollection', own, 'docs')
     const spec = { ...VECTORS, deletionPolicy: 'Delete', aliases: ['current'] }
     await attacker.create(squat.of({ ...spec, clusterRef: there }))
-    await untilTold(world, squat.reference, NOT_ALLOWED)
+    await waitForMessage(world, squat.reference, NOT_ALLOWED)
     const docs = resource('VecCollection', owner, 'docs')
     await world.apply(docs.of({ ...VECTORS, aliases: ['current'] }))
     await untilPhase(world, docs.reference, 'Ready')
@@ -124,9 +124,9 @@ const blocker: Scenario = {
     await world.patch(cluster, { metadata: { annotations: closed(world) } })
     const own = await world.namespace('blocked-tenant')
     const attacker = await world.tenant(own, 'edit')
-    const kept = backupResource('VecBackup', { namespace: owner, name: 'kept' }, bucket)
+    const retained = backupResource('VecBackup', { namespace: owner, name: 'kept' }, bucket)
     const gone = backupResource('VecBackup', { namespace: owner, name: 'gone' }, bucket)
-    for (const { reference, of } of [kept, gone]) {
+    for (const { reference, of } of [retained, gone]) {
       await world.apply(of({ method: 'Shard' }))
       await untilEnded(world, reference)
     }
@@ -163,7 +163,7 @@ const blocker: Scenario = {
       collectionMapping: { docs: 'copy' },
     })
     await world.apply(restore.object)
-    await untilTold(world, restore.reference, /RestoreCompleted/, 600)
+    await waitForMessage(world, restore.reference, /RestoreCompleted/, 600)
     t.ok(await engineIn(world, owner).exists('copy'))
   },
 }
@@ -226,7 +226,7 @@ const reader: Scenario = {
         storage: { s3 },
       })
       await attacker.create(backup.object)
-      await untilTold(world, backup.reference, /InvalidSecret: .* is of type /)
+      await waitForMessage(world, backup.reference, /InvalidSecret: .* is of type /)
       const migration = manifest('VecMigration', own, `of-${name}`, {
         source: {
           endpoint: {
@@ -237,7 +237,7 @@ const reader: Scenario = {
         targetClusterRef: { name: 'a' },
       })
       await attacker.create(migration.object)
-      await untilTold(world, migration.reference, /InvalidSecret: .* is of type /)
+      await waitForMessage(world, migration.reference, /InvalidSecret: .* is of type /)
     }
     t.strictSame(bucket.calls(), [])
     t.strictSame(await world.list('batch/v1', 'Job', own).then(dataJobs), [])
@@ -298,7 +298,7 @@ const diverted: Scenario = {
     })
     const stray = resource('VecCollection', own, 'stray')
     await attacker.create(stray.of({ ...VECTORS, deletionPolicy: 'Delete' }))
-    await untilTold(world, stray.reference, /is of type ExternalName, which is not called/)
+    await waitForMessage(world, stray.reference, /is of type ExternalName, which is not called/)
     t.notOk(await engineIn(world, owner).exists('stray'))
     await attacker.patch(stray.reference, { metadata: { finalizers: null } })
   },

@@ -12,8 +12,8 @@ import type { Guide } from './demo/guide.ts'
 import { lineGuide } from './demo/lines.ts'
 import { liveGuide } from './demo/live.ts'
 import { JobLogs } from './demo/logs.ts'
-import { phaseOf, referenceOf, sampleOf, take, type Place } from './demo/step.ts'
-import { SHOWN, TOUR } from './demo/tour.ts'
+import { phaseOf, referenceOf, sampleOf, take, type DemoContext } from './demo/step.ts'
+import { WATCHED_KINDS, TOUR } from './demo/tour.ts'
 import { Watcher } from './demo/watcher.ts'
 import { startEmbeddedWorld } from './embedded.ts'
 import { NotSupported, type BucketCall, type World, type WorldBucket } from './world.ts'
@@ -40,7 +40,7 @@ const FLAGS = {
 /** What the demo needs of a world besides what scenarios need. */
 type DemoWorld = World & { client: ApiClient; clock?: { now(): Date } }
 
-type Samples = Place['samples']
+type Samples = DemoContext['samples']
 
 /** Logs of Jobs for people; inside Kubernetes they are JSON. */
 const LOG_ENV = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
@@ -87,7 +87,7 @@ async function runDemo(world: DemoWorld, samples: Samples, display: DisplayOptio
   const watcher = new Watcher(world.client, namespace)
   const guide = createGuide(world, { ...display, watcher, namespace })
   try {
-    for (const { apiVersion, kind } of SHOWN) watcher.follow(apiVersion, kind)
+    for (const { apiVersion, kind } of WATCHED_KINDS) watcher.follow(apiVersion, kind)
     await Promise.race([
       tour({ world, namespace, samples }, { guide, watcher, signal }),
       waitForAbort(signal),
@@ -99,28 +99,28 @@ async function runDemo(world: DemoWorld, samples: Samples, display: DisplayOptio
 }
 
 async function tour(
-  start: Place,
+  start: DemoContext,
   { guide, watcher, signal }: { guide: Guide; watcher: Watcher; signal: AbortSignal },
 ): Promise<void> {
   const bucket = await createBucket(start)
-  const place: Place = { ...start, ...(bucket !== undefined && { bucket }) }
+  const context: DemoContext = { ...start, ...(bucket !== undefined && { bucket }) }
   for (const step of TOUR) {
     if (step.needsBucket && bucket === undefined) continue
-    await guide.announce(step, place.namespace)
+    await guide.announce(step, context.namespace)
     if (signal.aborted) return
-    const result = await take(step, place)
+    const result = await take(step, context)
     const last = step.phases.at(-1)
-    const reference = referenceOf(sampleOf(place, step.sample))
+    const reference = referenceOf(sampleOf(context, step.sample))
     await watcher.caughtUp(reference, (object) => phaseOf(object) === last)
-    if (result !== undefined) await guide.tell(result)
+    if (result !== undefined) await guide.report(result)
   }
   // What the last step leaves to garbage collection.
-  await place.world.advance(GARBAGE_COLLECTION_SECONDS)
+  await context.world.advance(GARBAGE_COLLECTION_SECONDS)
   await guide.end()
 }
 
 /** Undefined in somebody's cluster without a store. The first backup is slow enough to be watched. */
-async function createBucket({ world, namespace }: Place): Promise<WorldBucket | undefined> {
+async function createBucket({ world, namespace }: DemoContext): Promise<WorldBucket | undefined> {
   try {
     const bucket = await world.bucket(namespace)
     if (world.kind === 'embedded') {

@@ -17,7 +17,7 @@ import { startControllers, type Controllers } from './controllers/index.ts'
 import { callEngine } from './engine-call.ts'
 import { WorldObjects, timeoutError } from './objects.ts'
 import { Operator } from './operator.ts'
-import { ClockDriver } from './pace.ts'
+import { ClockDriver } from './clock-driver.ts'
 import { NotSupported, type Reference, type User, type World, type WorldBucket } from './world.ts'
 
 export interface EmbeddedOptions {
@@ -101,7 +101,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   readonly faults: World['faults']
   readonly #operator: Operator
   readonly #buckets: Buckets
-  readonly #pace: ClockDriver
+  readonly #driver: ClockDriver
   readonly #close: () => Promise<void>
   readonly #users: ApiClient[] = []
   #namespaces = 0
@@ -114,7 +114,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     this.#operator = operator
     this.#buckets = buckets
     this.#close = close
-    this.#pace = new ClockDriver(clock, {
+    this.#driver = new ClockDriver(clock, {
       busy: () => api.inFlight() > 0 || controllers.busy() || operator.busy(),
       processes: () => controllers.kubelet.processes(),
       lastActivityAt: () =>
@@ -161,7 +161,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
       last = this.#read(reference)
       isMet = predicate(last)
     })
-    const inTime = await this.#pace.wait(
+    const inTime = await this.#driver.wait(
       () => isMet || this.#operator.failure() !== undefined,
       seconds * 1000,
     )
@@ -187,7 +187,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   }
 
   async advance(seconds: number): Promise<void> {
-    await this.#pace.wait(() => false, seconds * 1000)
+    await this.#driver.wait(() => false, seconds * 1000)
   }
 
   async logs(namespace: string, job: string): Promise<string> {
@@ -223,7 +223,7 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   }
 
   async close(): Promise<void> {
-    this.#pace.stop()
+    this.#driver.stop()
     for (const user of this.#users) await user.close()
     await this.#close()
   }

@@ -203,7 +203,7 @@ async function examine(t: Test, subject: Subject) {
     await t.rejects(make(), { name: 'BucketAlreadyOwnedByYou', $metadata: { httpStatusCode: 409 } })
     t.strictSame(await keysOf(bucketOf(t, subject, {}, 'made'), ''), [])
   })
-  const refusals: [string, Bucket, RegExp][] = [
+  const rejections: [string, Bucket, RegExp][] = [
     // versitygw says 404 and XAdminUserNotFound: it must not be taken for an object that is missing.
     [
       'an unknown key',
@@ -213,7 +213,7 @@ async function examine(t: Test, subject: Subject) {
     ['a wrong secret', bucketOf(t, subject, { secretAccessKey: 'x' }), /403 SignatureDoesNotMatch/],
     ['a missing bucket', bucketOf(t, subject, {}, 'nowhere'), /404 NoSuchBucket/],
   ]
-  for (const [what, wrong, message] of refusals) {
+  for (const [what, wrong, message] of rejections) {
     await t.test(`${what} is refused with its own word`, async (t) => {
       await t.rejects(wrong.getJson('x'), { code: 'StorageError', message })
       await t.rejects(wrong.putJson('x', {}), { code: 'StorageError', message })

@@ -46,12 +46,12 @@ export function recording(played: Case): Partial<Record<Size, unknown>> {
 export function record(played: Case, size: Size, version: string, notes: unknown): void {
   mkdirSync(FOLDER, { recursive: true })
   const { title } = played
-  const kept = { ...recording(played), [size]: notes }
-  const sizes = sizesOf(played).filter((name) => kept[name] !== undefined)
+  const reduced = { ...recording(played), [size]: notes }
+  const sizes = sizesOf(played).filter((name) => reduced[name] !== undefined)
   const content = {
     title,
     version,
-    notes: Object.fromEntries(sizes.map((name) => [name, kept[name]])),
+    notes: Object.fromEntries(sizes.map((name) => [name, reduced[name]])),
   }
   writeFileSync(fileOf(played), `${JSON.stringify(content, undefined, 2)}\n`)
 }

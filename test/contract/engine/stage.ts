@@ -20,7 +20,7 @@ export interface Answer {
 }
 
 const POLL_MS = 5
-const PATIENCE_MS = 5_000
+const TIMEOUT_MS = 5_000
 
 export class Stage {
   readonly size: Setting['size']
@@ -64,7 +64,7 @@ export class Stage {
     quality: (body: unknown) => boolean,
     options: CallOptions & { method?: string } = {},
   ): Promise<Answer> {
-    const end = Date.now() + PATIENCE_MS
+    const end = Date.now() + TIMEOUT_MS
     for (;;) {
       const answer = await this.ask(options.method ?? 'GET', path, options)
       if (quality(answer.body) || Date.now() > end) return answer
@@ -107,9 +107,9 @@ export class Stage {
       headers: { 'accept-encoding': 'identity', ...(this.#key && { 'api-key': this.#key }) },
     })
     await response.arrayBuffer()
-    const told = (name: string) => response.headers.get(name)
-    const length = told('content-length') !== null
-    return { length, encoding: told('transfer-encoding'), type: told('content-type') }
+    const header = (name: string) => response.headers.get(name)
+    const length = header('content-length') !== null
+    return { length, encoding: header('transfer-encoding'), type: header('content-type') }
   }
 
   /** A file as the field `snapshot` of a form. */
@@ -149,7 +149,7 @@ export class Stage {
       await this.ask('DELETE', `/collections/${encodeURIComponent(name)}`)
     }
     for (let node = 0; node < this.nodes; node += 1) {
-      const end = Date.now() + PATIENCE_MS
+      const end = Date.now() + TIMEOUT_MS
       while (Date.now() < end) {
         const left = await this.ask('GET', '/collections', { node })
         if (JSON.stringify(left.body).includes('"collections":[]')) break

@@ -209,13 +209,17 @@ export class Stage {
   }
 
   /** A hook was told what satisfies the condition. */
-  async untilTold(hook: 'sync' | 'finalize', what: string, condition: (body: HookBody) => boolean) {
+  async waitForCall(
+    hook: 'sync' | 'finalize',
+    what: string,
+    condition: (body: HookBody) => boolean,
+  ) {
     await this.until(`${hook} is told ${what}`, async () =>
       this.hooks.of(hook).some(({ body }) => condition(body)),
     )
-    const told = this.hooks.of(hook).find(({ body }) => condition(body))
-    if (told === undefined) throw new Error('not reached: until throws')
-    return told
+    const call = this.hooks.of(hook).find(({ body }) => condition(body))
+    if (call === undefined) throw new Error('not reached: until throws')
+    return call
   }
 
   #reference(kind: string, name: string) {

@@ -25,7 +25,7 @@ import {
   type Embedded,
 } from '../../metacontroller/embedded.ts'
 
-const PLACE = { namespace: 'ns', name: 'hooks' }
+const SECRET_REF = { namespace: 'ns', name: 'hooks' }
 const COLLECTION = { apiVersion: API_VERSION, kind: 'VecCollection', namespace: 'ns', name: 'a' }
 
 const real = realMetacontroller(process.env)
@@ -42,7 +42,7 @@ if (real === undefined || !definitions.includes('caBundle')) {
     await installCrds(api)
     for (const document of parseAllDocuments(definitions))
       await api.create(document.toJS() as object)
-    await api.create({ apiVersion: 'v1', kind: 'Secret', metadata: PLACE, type: 'Opaque' })
+    await api.create({ apiVersion: 'v1', kind: 'Secret', metadata: SECRET_REF, type: 'Opaque' })
     // Whoever answers in its place first is not believed.
     const { stranger, port } = await strangerOn(t)
     const installation = { version: '0.1.0', tokenFingerprint: 't', namespacesHash: 'n' }
@@ -61,7 +61,7 @@ if (real === undefined || !definitions.includes('caBundle')) {
     const running = await startService({
       kubeconfig: kubeconfigFile(t, embedded),
       ...{ port, host: '127.0.0.1', settings, engineRoute: 'proxy' },
-      identity: { secret: PLACE, hosts: ['localhost'], rotation: '', ownTls: true },
+      identity: { secret: SECRET_REF, hosts: ['localhost'], rotation: '', ownTls: true },
       log: pino({ level: 'silent' }),
     })
     t.teardown(() => running.close())

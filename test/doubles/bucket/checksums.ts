@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { StoredPart } from './store.ts'
-import { S3Refusal } from './xml.ts'
+import { S3Error } from './xml.ts'
 
 /**
  * What a store makes of them: it keeps them, as S3 does; it checks them and answers none; it does not
@@ -24,7 +24,7 @@ export function areExpected(checksums: Checksums, headers: Headers): boolean {
   const announced = headers[ANNOUNCED]
   if (announced === undefined || checksums === 'unheeded') return false
   if (announced === ALGORITHM && checksums !== 'refused') return true
-  throw new S3Refusal(501, 'NotImplemented', `Header '${ANNOUNCED}' is not implemented.`)
+  throw new S3Error(501, 'NotImplemented', `Header '${ANNOUNCED}' is not implemented.`)
 }
 
 interface Part {
@@ -42,16 +42,16 @@ export function checksumOf(
   const given = headers[GIVEN]
   if (given === undefined) {
     if (!isExpected) return undefined
-    throw new S3Refusal(400, 'InvalidRequest', 'Checksum Type mismatch occurred')
+    throw new S3Error(400, 'InvalidRequest', 'Checksum Type mismatch occurred')
   }
   if (checksums === 'unheeded' || checksums === 'refused') {
-    throw new S3Refusal(400, 'InvalidArgument', `Unsupported header '${GIVEN}' received`)
+    throw new S3Error(400, 'InvalidArgument', `Unsupported header '${GIVEN}' received`)
   }
   const sum = Buffer.alloc(4)
   sum.writeUInt32BE(crc32(body))
   if (given === sum.toString('base64')) return sum.toString('base64')
   const words = 'The CRC32 you specified did not match the calculated checksum.'
-  throw new S3Refusal(400, 'BadDigest', words)
+  throw new S3Error(400, 'BadDigest', words)
 }
 
 interface Written {
@@ -65,14 +65,14 @@ export function checkWritten({ body, headers }: Written, isLocked: boolean, what
   if (given === undefined) {
     if (!isLocked || headers[GIVEN] !== undefined) return
     const words = `Content-MD5 OR x-amz-checksum- HTTP header is required for ${what} requests with Object Lock parameters`
-    throw new S3Refusal(400, 'InvalidRequest', words)
+    throw new S3Error(400, 'InvalidRequest', words)
   }
   if (!/^[A-Za-z0-9+/]{22}==$/.test(String(given))) {
-    throw new S3Refusal(400, 'InvalidDigest', 'The Content-MD5 you specified was invalid.')
+    throw new S3Error(400, 'InvalidDigest', 'The Content-MD5 you specified was invalid.')
   }
   if (given !== createHash('md5').update(body).digest('base64')) {
     const words = 'The Content-MD5 you specified did not match what we received.'
-    throw new S3Refusal(400, 'BadDigest', words)
+    throw new S3Error(400, 'BadDigest', words)
   }
 }
 
@@ -86,7 +86,7 @@ export function checkNamed({ checksum }: StoredPart, named: string | undefined):
   if (checksum === named) return
   if (named === undefined) {
     const words = 'The complete request must include the checksum for each part.'
-    throw new S3Refusal(400, 'InvalidRequest', words)
+    throw new S3Error(400, 'InvalidRequest', words)
   }
-  throw new S3Refusal(400, 'InvalidPart', 'One or more of the specified parts could not be found.')
+  throw new S3Error(400, 'InvalidPart', 'One or more of the specified parts could not be found.')
 }

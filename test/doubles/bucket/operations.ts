@@ -9,7 +9,7 @@ import {
   EXPECTED,
 } from './checksums.ts'
 import type { BucketStore, StoredUpload } from './store.ts'
-import { S3Refusal, element, elements, valuesOf, xml, type S3Answer } from './xml.ts'
+import { S3Error, element, elements, valuesOf, xml, type S3Answer } from './xml.ts'
 
 export interface S3Call {
   operation: Operation
@@ -54,13 +54,13 @@ export function operationOf(method: string, key: string, query: URLSearchParams)
     if (method === 'POST')
       return query.has('uploads') ? 'CreateMultipartUpload' : 'CompleteMultipartUpload'
   }
-  throw new S3Refusal(501, 'NotImplemented', 'A header or query is not implemented.')
+  throw new S3Error(501, 'NotImplemented', 'A header or query is not implemented.')
 }
 
 export function perform(store: BucketStore, call: S3Call): S3Answer {
   const { key } = call
   if (Buffer.byteLength(key) > MAX_KEY_BYTES) {
-    throw new S3Refusal(400, 'KeyTooLongError', 'Your key is too long')
+    throw new S3Error(400, 'KeyTooLongError', 'Your key is too long')
   }
   switch (call.operation) {
     case 'CreateBucket':
@@ -98,7 +98,7 @@ function put(store: BucketStore, { key, headers, body }: S3Call): S3Answer {
   const isConditional = headers['if-none-match'] === '*' && !store.ignoresConditions
   if (isConditional && store.objects.has(key)) {
     const words = 'At least one of the pre-conditions you specified did not hold'
-    throw new S3Refusal(412, 'PreconditionFailed', words)
+    throw new S3Error(412, 'PreconditionFailed', words)
   }
   return { status: 200, headers: { etag: store.put(key, body).etag } }
 }
@@ -106,7 +106,7 @@ function put(store: BucketStore, { key, headers, body }: S3Call): S3Answer {
 function get(store: BucketStore, { key, headers }: S3Call): S3Answer {
   const object = store.objects.get(key)
   if (object === undefined) {
-    throw new S3Refusal(404, 'NoSuchKey', 'The specified key does not exist.', { Key: key })
+    throw new S3Error(404, 'NoSuchKey', 'The specified key does not exist.', { Key: key })
   }
   const common = {
     etag: object.etag,
@@ -188,10 +188,10 @@ function marked(key: string, id: string | null): string {
 function deleteObjects(store: BucketStore, { headers, body }: S3Call): S3Answer {
   const md5 = createHash('md5').update(body).digest('base64')
   if (headers['content-md5'] !== md5) {
-    throw new S3Refusal(400, 'InvalidDigest', 'The Content-MD5 you specified is not valid.')
+    throw new S3Error(400, 'InvalidDigest', 'The Content-MD5 you specified is not valid.')
   }
   const keys = valuesOf(body.toString(), 'Key')
-  if (keys.length > PAGE) throw new S3Refusal(400, 'MalformedXML', 'Too many keys')
+  if (keys.length > PAGE) throw new S3Error(400, 'MalformedXML', 'Too many keys')
   const errors = keys.map((key) => {
     const code = store.undeletable.get(key)
     if (code === undefined) store.objects.delete(key)
@@ -222,11 +222,11 @@ function complete(store: BucketStore, call: S3Call): S3Answer {
   const numbers = named.map(({ number }) => number)
   for (const { number, checksum } of named) {
     const part = upload.parts.get(number)
-    if (part === undefined) throw new S3Refusal(400, 'InvalidPart', 'A part could not be found.')
+    if (part === undefined) throw new S3Error(400, 'InvalidPart', 'A part could not be found.')
     checkNamed(part, checksum)
     if (part.body.length < MIN_PART_BYTES && number !== numbers.at(-1)) {
       const words = 'Your proposed upload is smaller than the minimum allowed size'
-      throw new S3Refusal(400, 'EntityTooSmall', words)
+      throw new S3Error(400, 'EntityTooSmall', words)
     }
   }
   refuseUnequal(store, upload, numbers)
@@ -241,7 +241,7 @@ function refuseUnequal(store: BucketStore, { parts }: StoredUpload, numbers: num
   const [first = 0] = sizes
   const last = sizes.pop() ?? 0
   if (sizes.every((size) => size === first) && last <= first) return
-  throw new S3Refusal(400, 'InvalidPart', 'All non-trailing parts must have the same length.')
+  throw new S3Error(400, 'InvalidPart', 'All non-trailing parts must have the same length.')
 }
 
 /** In their order. */
@@ -259,5 +259,5 @@ function uploadOf(store: BucketStore, { key, query }: S3Call): StoredUpload {
   const upload = store.uploads.get(query.get('uploadId') ?? '')
   if (upload?.key === key) return upload
   const words = 'The specified multipart upload does not exist.'
-  throw new S3Refusal(404, 'NoSuchUpload', words)
+  throw new S3Error(404, 'NoSuchUpload', words)
 }

@@ -10,7 +10,7 @@ import { setTimeout } from 'node:timers/promises'
 import { operationOf, perform, type Operation, type S3Call } from './operations.ts'
 import { checkSignature } from './signature.ts'
 import { BucketStore } from './store.ts'
-import { S3Refusal, type S3Answer } from './xml.ts'
+import { S3Error, type S3Answer } from './xml.ts'
 
 export type S3Misbehaviour =
   /** Refused, after the body was read. */
@@ -75,7 +75,7 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
     const payload = String(request.headers['x-amz-content-sha256'])
     calls.push({ operation: named.operation, bucket: named.bucket, key: named.key, payload })
     const bad = misbehave?.(named)
-    if (bad !== undefined && 'early' in bad) throw refusalOf(bad)
+    if (bad !== undefined && 'early' in bad) throw errorAnswer(bad)
     if (bad !== undefined && 'cut' in bad && bad.cut === 'in') {
       await new Promise((resolve) => request.once('data', resolve).once('end', resolve))
       return 'cut'
@@ -84,13 +84,13 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
       bad !== undefined && 'trickle' in bad ? slowly(request, bad) : request,
     )
     if (bad !== undefined && 'after' in bad) await bad.after
-    if (bad !== undefined && 'status' in bad) throw refusalOf(bad)
+    if (bad !== undefined && 'status' in bad) throw errorAnswer(bad)
     const { method = 'GET', url = '/', headers } = request
     checkSignature({ method, target: url, headers, body }, { keys, tokens, expired, region, now })
     if (call.operation === 'CreateBucket') make(buckets, call.bucket)
     const store = buckets.get(call.bucket)
     if (store === undefined) {
-      throw new S3Refusal(404, 'NoSuchBucket', 'The specified bucket does not exist')
+      throw new S3Error(404, 'NoSuchBucket', 'The specified bucket does not exist')
     }
     const result = perform(store, { ...call, body })
     if (bad !== undefined && 'lost' in bad) return 'cut'
@@ -103,7 +103,7 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
   const listener = (request: IncomingMessage, response: ServerResponse) => {
     answer(request)
       .catch((error: unknown) => {
-        if (error instanceof S3Refusal) return { ...error.answer, close: !request.complete }
+        if (error instanceof S3Error) return { ...error.answer, close: !request.complete }
         throw error
       })
       .then((result) => {
@@ -136,7 +136,7 @@ function make(buckets: BucketServer['buckets'], name: string): void {
   if (buckets.has(name)) {
     const words =
       'Your previous request to create the named bucket succeeded and you already own it.'
-    throw new S3Refusal(409, 'BucketAlreadyOwnedByYou', words)
+    throw new S3Error(409, 'BucketAlreadyOwnedByYou', words)
   }
   buckets.set(name, new BucketStore())
 }
@@ -161,7 +161,7 @@ function nameOf(request: IncomingMessage, host: string | undefined) {
   return { bucket, key, query, operation: operationOf(request.method ?? 'GET', key, query) }
 }
 
-function refusalOf({
+function errorAnswer({
   status,
   code,
   message = code,
@@ -169,8 +169,8 @@ function refusalOf({
   status: number
   code: string
   message?: string
-}): S3Refusal {
-  return new S3Refusal(status, code, message)
+}): S3Error {
+  return new S3Error(status, code, message)
 }
 
 function write(

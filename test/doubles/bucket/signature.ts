@@ -1,6 +1,6 @@
 /** Who calls: AWS Signature Version 4, in a header or in the query of a presigned URL. */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { S3Refusal } from './xml.ts'
+import { S3Error } from './xml.ts'
 
 const TOKEN_HEADER = 'x-amz-security-token'
 
@@ -42,39 +42,39 @@ export function checkSignature(
   { keys, tokens, expired, region, now }: Trust,
 ): void {
   const given = signatureOf(call)
-  if (given === undefined) throw new S3Refusal(403, 'AccessDenied', 'Access Denied')
+  if (given === undefined) throw new S3Error(403, 'AccessDenied', 'Access Denied')
   const secret = keys.get(given.id)
   // A temporary key without its token is one that nobody knows.
   if (secret === undefined || (tokens.has(given.id) && given.token === undefined)) {
     const words = 'The AWS Access Key Id you provided does not exist in our records.'
-    throw new S3Refusal(403, 'InvalidAccessKeyId', words)
+    throw new S3Error(403, 'InvalidAccessKeyId', words)
   }
   const [, signedRegion = ''] = given.scope.split('/')
   if (signedRegion !== region) {
     const words = `The authorization header is malformed; the region '${signedRegion}' is wrong; expecting '${region}'`
-    throw new S3Refusal(400, 'AuthorizationHeaderMalformed', words, { Region: region })
+    throw new S3Error(400, 'AuthorizationHeaderMalformed', words, { Region: region })
   }
   if (given.expires !== undefined && dateOf(given.date) + given.expires * 1000 < now().getTime()) {
-    throw new S3Refusal(403, 'AccessDenied', 'Request has expired')
+    throw new S3Error(403, 'AccessDenied', 'Request has expired')
   }
   const expected = Buffer.from(signed(call, given, secret))
   const actual = Buffer.from(given.signature)
   if (expected.length !== actual.length || !timingSafeEqual(expected, actual)) {
     const words =
       'The request signature we calculated does not match the signature you provided. Check your key and signing method.'
-    throw new S3Refusal(403, 'SignatureDoesNotMatch', words)
+    throw new S3Error(403, 'SignatureDoesNotMatch', words)
   }
   if (given.token !== undefined && expired.has(given.token)) {
-    throw new S3Refusal(400, 'ExpiredToken', 'The provided token has expired.')
+    throw new S3Error(400, 'ExpiredToken', 'The provided token has expired.')
   }
   if (given.token !== tokens.get(given.id)) {
     const words = 'The provided token is malformed or otherwise invalid.'
-    throw new S3Refusal(400, 'InvalidToken', words)
+    throw new S3Error(400, 'InvalidToken', words)
   }
   const isHashed = /^[0-9a-f]{64}$/.test(given.payload)
   if (isHashed && given.payload !== sha256(call.body)) {
     const words = "The provided 'x-amz-content-sha256' header does not match what was computed."
-    throw new S3Refusal(400, 'XAmzContentSHA256Mismatch', words)
+    throw new S3Error(400, 'XAmzContentSHA256Mismatch', words)
   }
 }
 

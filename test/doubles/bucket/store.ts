@@ -56,8 +56,8 @@ export class BucketStore {
     body: Buffer,
     checksum: string | undefined,
   ): StoredPart {
-    const kept = this.checksums === 'kept' ? checksum : undefined
-    const part = { ...stored(body, md5(body)), checksum: kept }
+    const checksumToStore = this.checksums === 'kept' ? checksum : undefined
+    const part = { ...stored(body, md5(body)), checksum: checksumToStore }
     parts.set(number, part)
     return part
   }

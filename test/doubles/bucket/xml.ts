@@ -7,7 +7,7 @@ export interface S3Answer {
 }
 
 /** Ends a call with an error answer. */
-export class S3Refusal extends Error {
+export class S3Error extends Error {
   readonly answer: S3Answer
 
   constructor(status: number, code: string, message: string, fields: Record<string, string> = {}) {

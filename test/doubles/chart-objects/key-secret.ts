@@ -35,11 +35,15 @@ function isFilled(key: ChartValues['apiKey']): boolean {
   return typeof key === 'object' && key !== null && Object.keys(key).length > 0
 }
 
-function keyOf(wanted: ChartValues['apiKey'], kept: string | undefined, secrets: Secrets): string {
-  if (wanted === true) return kept === undefined ? generated() : plain(kept)
-  if (typeof wanted === 'string') return wanted
-  if (typeof wanted !== 'object' || wanted?.valueFrom === undefined) return ''
-  const { name, key } = wanted.valueFrom.secretKeyRef
+function keyOf(
+  requested: ChartValues['apiKey'],
+  existing: string | undefined,
+  secrets: Secrets,
+): string {
+  if (requested === true) return existing === undefined ? generated() : plain(existing)
+  if (typeof requested === 'string') return requested
+  if (typeof requested !== 'object' || requested?.valueFrom === undefined) return ''
+  const { name, key } = requested.valueFrom.secretKeyRef
   return plain(secrets[name]?.[key] ?? '')
 }
 

@@ -1,5 +1,5 @@
 /** What a credential allows: by route, in the engine's own words (facts 8). */
-import { bare, refuse, Refusal, type EngineRequest } from './answers.ts'
+import { bare, refuse, EngineFailure, type EngineRequest } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import { matches } from './points.ts'
 
@@ -90,12 +90,12 @@ const GONE = 'Invalid JWT, stateful validation failed'
 
 /** One point that carries every pair must exist, at each call. */
 function checkValueExists(
-  wanted: NonNullable<Access['valueExists']>,
+  required: NonNullable<Access['valueExists']>,
   cluster: EngineCluster,
 ): void {
-  const collection = cluster.find(wanted.collection)
-  if (collection === undefined) throw new Refusal(bare(403, GONE))
-  const filter = { must: wanted.matches.map(({ key, value }) => ({ key, match: { value } })) }
+  const collection = cluster.find(required.collection)
+  if (collection === undefined) throw new EngineFailure(bare(403, GONE))
+  const filter = { must: required.matches.map(({ key, value }) => ({ key, match: { value } })) }
   if (collection.points.some((point) => matches(point, filter))) return
-  throw new Refusal(bare(401, GONE))
+  throw new EngineFailure(bare(401, GONE))
 }

@@ -19,7 +19,7 @@ export interface EngineAnswer {
 }
 
 /** Ends a call with an answer, from anywhere below its route. */
-export class Refusal extends Error {
+export class EngineFailure extends Error {
   readonly answer: EngineAnswer
 
   constructor(answer: EngineAnswer) {
@@ -37,7 +37,7 @@ export function failed(status: number, error: string): EngineAnswer {
 }
 
 export function refuse(status: number, error: string): never {
-  throw new Refusal(failed(status, error))
+  throw new EngineFailure(failed(status, error))
 }
 
 /** Shards are folders and threads to the engine, and memory to the double: so many are too many for both. */

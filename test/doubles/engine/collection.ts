@@ -25,7 +25,7 @@ export interface Shard {
   /** How many points a copy lacks, by the ordinal of its node. */
   lost?: Record<number, number>
   /** States as only some nodes tell them: by ordinal of who does, by peer. */
-  told?: Record<number, Record<number, string>>
+  reportedStates?: Record<number, Record<number, string>>
 }
 
 export type ShardKey = string | number

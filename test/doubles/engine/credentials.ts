@@ -1,7 +1,7 @@
 /** Who calls: keys, and tokens signed with one of them. What they allow is judged in access.ts. */
 import { createHmac } from 'node:crypto'
 import { MANAGE, READ, type Access, type Level } from './access.ts'
-import { bare, Refusal, type EngineAnswer } from './answers.ts'
+import { bare, EngineFailure, type EngineAnswer } from './answers.ts'
 import type { EngineConfig } from './config.ts'
 import { isObject } from './read.ts'
 
@@ -26,24 +26,24 @@ export function accessOf({ service = {} }: EngineConfig, call: Call): Access | u
   if (keys.length + readOnly.length === 0) return undefined
   if (OPEN_PATHS.has(call.path.join('/'))) return undefined
   const given = credential(call.headers)
-  if (given === undefined) throw new Refusal(NO_CREDENTIAL)
+  if (given === undefined) throw new EngineFailure(NO_CREDENTIAL)
   if (keys.includes(given)) return MANAGE
   if (readOnly.includes(given)) return READ
-  if (service.jwt_rbac !== true) throw new Refusal(UNKNOWN)
+  if (service.jwt_rbac !== true) throw new EngineFailure(UNKNOWN)
   return byToken(given, keys)
 }
 
 /** Each key is tried; what the last one says of the token is what the caller hears. */
 function byToken(token: string, keys: string[]): Access {
-  let refusal: EngineAnswer = UNKNOWN
+  let rejection: EngineAnswer = UNKNOWN
   for (const key of keys) {
     const claims = claimsOf(token, key)
     const access = 'status' in claims ? undefined : accessIn(claims.claims)
     if (access !== undefined) return access
-    refusal = 'status' in claims ? claims : UNKNOWN
-    if (refusal === EXPIRED) break
+    rejection = 'status' in claims ? claims : UNKNOWN
+    if (rejection === EXPIRED) break
   }
-  throw new Refusal(refusal)
+  throw new EngineFailure(rejection)
 }
 
 function claimsOf(token: string, key: string): { claims: Record<string, unknown> } | EngineAnswer {
@@ -75,11 +75,11 @@ function accessIn(claims: Record<string, unknown>): Access | undefined {
   entries.forEach(({ collection, payload }, index) => {
     if (payload !== undefined) {
       const message = "The 'payload' constraint is deprecated and should not be used"
-      throw new Refusal(bare(401, `access[${index}].payload: ${message}`))
+      throw new EngineFailure(bare(401, `access[${index}].payload: ${message}`))
     }
     if (entries.findIndex((other) => other.collection === collection) !== index) {
       const message = 'Collection name should be unique'
-      throw new Refusal(bare(401, `access[${index}].collection: ${message}`))
+      throw new EngineFailure(bare(401, `access[${index}].collection: ${message}`))
     }
   })
   const collections = entries.map(({ collection, access }) => ({

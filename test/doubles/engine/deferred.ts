@@ -36,9 +36,9 @@ export function optimize(collection: Collection, most = Infinity): void {
 }
 
 /** Deletes what matches, seen or not. */
-export function keep(collection: Collection, isKept: (point: Point) => boolean): void {
-  collection.points = collection.points.filter(isKept)
-  if (collection.deferred) collection.deferred = collection.deferred.filter(isKept)
+export function keep(collection: Collection, matches: (point: Point) => boolean): void {
+  collection.points = collection.points.filter(matches)
+  if (collection.deferred) collection.deferred = collection.deferred.filter(matches)
 }
 
 function put(collection: Collection, points: Point[]): void {

@@ -5,7 +5,13 @@ import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { buffer } from 'node:stream/consumers'
 import { checkAccess } from './access.ts'
-import { failed, Refusal, UNKNOWN_ROUTE, type EngineAnswer, type EngineRequest } from './answers.ts'
+import {
+  failed,
+  EngineFailure,
+  UNKNOWN_ROUTE,
+  type EngineAnswer,
+  type EngineRequest,
+} from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { EngineConfig } from './config.ts'
 import { accessOf } from './credentials.ts'
@@ -79,7 +85,7 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
   const listener = async (incoming: IncomingMessage, response: ServerResponse) => {
     const bytes = await buffer(incoming)
     const read = formOf(incoming, bytes) ?? bodyOf(bytes)
-    const body = read instanceof Refusal ? undefined : read
+    const body = read instanceof EngineFailure ? undefined : read
     const request = { ...requestOf(incoming), body }
     const bad = state.misbehave?.(request)
     if (state.delay > 0) await setTimeout(state.delay, undefined, { ref: false })
@@ -90,8 +96,8 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
     else if (bad !== undefined && 'status' in bad) write(response, bad)
     else {
-      const result = await refusals(async () =>
-        read instanceof Refusal ? read.answer : answer(incoming, request),
+      const result = await catchFailures(async () =>
+        read instanceof EngineFailure ? read.answer : answer(incoming, request),
       )
       if (bad !== undefined && 'cut' in bad) cut(response, result, bad)
       else write(response, result)
@@ -132,7 +138,7 @@ export function answerAs(
   ordinal: number,
   request: EngineRequest,
 ): Promise<EngineAnswer> {
-  return refusals(async () => {
+  return catchFailures(async () => {
     checkAccess(request, cluster)
     if (isMetadataWrite(request) && cluster.consensusError(ordinal) !== undefined) return DEAD
     if (isMetadataWrite(request) && isStuck(cluster)) return notApplied(timeoutOf(request))
@@ -159,11 +165,11 @@ function isMetadataWrite({ method, path }: EngineRequest): boolean {
   return method !== 'GET' && !['points', 'snapshots'].includes(path[2] ?? '')
 }
 
-async function refusals(answer: () => Promise<EngineAnswer>): Promise<EngineAnswer> {
+async function catchFailures(answer: () => Promise<EngineAnswer>): Promise<EngineAnswer> {
   try {
     return await answer()
   } catch (error) {
-    if (error instanceof Refusal) return error.answer
+    if (error instanceof EngineFailure) return error.answer
     throw error
   }
 }
@@ -195,13 +201,13 @@ function formOf({ headers }: IncomingMessage, bytes: Buffer): object | undefined
 function bodyOf(bytes: Buffer): unknown {
   if (bytes.length > MAX_BODY_BYTES) {
     const words = `JSON payload (${bytes.length} bytes) is larger than allowed (limit: ${MAX_BODY_BYTES} bytes).`
-    return new Refusal(failed(400, words))
+    return new EngineFailure(failed(400, words))
   }
   try {
     return parseJson(bytes.toString())
   } catch {
     if (bytes.length === 0) return undefined
-    return new Refusal(
+    return new EngineFailure(
       failed(400, 'Format error in JSON body: EOF while parsing an object at line 1 column 1'),
     )
   }

@@ -179,8 +179,8 @@ function checkRange(
   { path, outOfRange }: Reading,
 ): void {
   if (value >= min && value <= max) return
-  const wanted = max === Infinity ? `${show(min)} or larger` : `from ${show(min)} to ${show(max)}`
-  outOfRange.push(`${path.join('.')}: value ${show(value)} invalid, must be ${wanted}`)
+  const range = max === Infinity ? `${show(min)} or larger` : `from ${show(min)} to ${show(max)}`
+  outOfRange.push(`${path.join('.')}: value ${show(value)} invalid, must be ${range}`)
 }
 
 function invalidType(value: unknown): string {

@@ -62,7 +62,7 @@ export function takeSnapshot(cluster: EngineCluster, taking: Taking): void {
     }
     if (given.points === undefined) continue
     replacePoints(collection, shard, given.points)
-    place(cluster, { collection, shard, ordinal, priority, isHasty })
+    assignShards(cluster, { collection, shard, ordinal, priority, isHasty })
   }
   collection.unsettledUntil = Date.now() + cluster.settleMs
 }
@@ -87,7 +87,7 @@ interface Placing {
 }
 
 /** The node becomes a holder, whether it was one before or not. */
-function place(cluster: EngineCluster, placing: Placing): void {
+function assignShards(cluster: EngineCluster, placing: Placing): void {
   const { collection, shard, ordinal, priority, isHasty } = placing
   const { id: peer } = cluster.peer(ordinal)
   const others = shard.peers.filter((other) => other !== peer)

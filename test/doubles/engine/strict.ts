@@ -1,5 +1,5 @@
 /** Strict mode, as far as it bounds who copies points: pages, batches, exact counts and the rate of writing. */
-import { Refusal, failed, refuse } from './answers.ts'
+import { EngineFailure, failed, refuse } from './answers.ts'
 import type { Collection, Fields } from './collection.ts'
 
 interface Bucket {
@@ -49,7 +49,7 @@ function checkRate(collection: Collection, perMinute: number, cost: number): voi
     const words = `Operation requires ${cost} tokens but only ${left.toFixed(1)} were available`
     const error = `Rate limiting exceeded: Write rate limit exceeded: ${words}. Retry after ${seconds}s`
     const headers = { 'content-type': 'application/json', 'retry-after': String(seconds) }
-    throw new Refusal({ ...failed(429, error), headers })
+    throw new EngineFailure({ ...failed(429, error), headers })
   }
   buckets.set(collection, { tokens: filled - 2 * cost, at: now })
 }

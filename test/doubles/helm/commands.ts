@@ -79,8 +79,8 @@ async function upgradeFrom(
   const revision = newRevision(last.version + 1, 'pending-upgrade', options, objects)
   await history.add(revision)
   await apply(api, history, revision, objects)
-  const wanted = new Set(objects.map(nameOf))
-  const removed = current.objects.filter((object) => !wanted.has(nameOf(object)))
+  const names = new Set(objects.map(nameOf))
+  const removed = current.objects.filter((object) => !names.has(nameOf(object)))
   await deleteObjects(api, owned(removed, options).map(referenceOf), false)
   for (const old of revisions.filter(({ status }) => status === 'deployed')) {
     await history.mark(old, 'superseded')
@@ -145,7 +145,7 @@ async function apply(api: ApiClient, history: History, revision: Revision, objec
   try {
     await checkpoint('pending')
     for (const object of objects) {
-      if (object.kind === 'StatefulSet') failIfTold()
+      if (object.kind === 'StatefulSet') failOnRequest()
       await applyObject(api, object)
     }
     await checkpoint('applied')
@@ -155,7 +155,7 @@ async function apply(api: ApiClient, history: History, revision: Revision, objec
   }
 }
 
-function failIfTold(): void {
+function failOnRequest(): void {
   const { fail } = settings()
   if (fail !== undefined) throw new HelmFailure(fail)
 }

@@ -14,7 +14,7 @@ export interface Revision {
   description: string
 }
 
-const KEPT = 10
+const MAX_HISTORY = 10
 
 export class History {
   readonly #api: ApiClient
@@ -37,7 +37,7 @@ export class History {
 
   async add(revision: Revision): Promise<void> {
     await this.#api.create(this.#secret(revision))
-    const outdated = (await this.revisions()).slice(0, -KEPT)
+    const outdated = (await this.revisions()).slice(0, -MAX_HISTORY)
     for (const { version } of outdated) await this.remove(version)
   }
 

@@ -63,29 +63,29 @@ export async function checkOwners(api: ApiClient, objects: ApiObject[], release:
 }
 
 function foreignMarks({ metadata }: ApiObject, release: Release): string[] {
-  const problem = (what: string, key: string, wanted: string, found: string | undefined) => {
-    if (found === wanted) return []
+  const problem = (what: string, key: string, desired: string, found: string | undefined) => {
+    if (found === desired) return []
     return found === undefined
-      ? [`${what} validation error: missing key "${key}": must be set to "${wanted}"`]
+      ? [`${what} validation error: missing key "${key}": must be set to "${desired}"`]
       : [
-          `${what} validation error: key "${key}" must equal "${wanted}": current value is "${found}"`,
+          `${what} validation error: key "${key}" must equal "${desired}": current value is "${found}"`,
         ]
   }
   return [
     ...problem('label', MANAGED_BY, 'Helm', metadata.labels?.[MANAGED_BY]),
-    ...Object.entries(marks(release)).flatMap(([key, wanted]) =>
-      problem('annotation', key, wanted, metadata.annotations?.[key]),
+    ...Object.entries(marks(release)).flatMap(([key, desired]) =>
+      problem('annotation', key, desired, metadata.annotations?.[key]),
     ),
   ]
 }
 
 /** Makes the object, or changes the one that is there. */
-export async function applyObject(api: ApiClient, wanted: ApiObject): Promise<void> {
+export async function applyObject(api: ApiClient, desired: ApiObject): Promise<void> {
   for (;;) {
-    const found = await api.get(referenceOf(wanted))
+    const found = await api.get(referenceOf(desired))
     try {
-      if (found === undefined) await api.create(wanted)
-      else await changeObject(api, found, wanted)
+      if (found === undefined) await api.create(desired)
+      else await changeObject(api, found, desired)
       return
     } catch (error) {
       // Someone else wrote in between: look again.
@@ -94,22 +94,22 @@ export async function applyObject(api: ApiClient, wanted: ApiObject): Promise<vo
   }
 }
 
-async function changeObject(api: ApiClient, found: ApiObject, wanted: ApiObject): Promise<void> {
-  const { kind } = wanted
-  const { name } = wanted.metadata
-  if (kind === 'StatefulSet' && FIXED.some((field) => differs(found, wanted, field))) {
+async function changeObject(api: ApiClient, found: ApiObject, desired: ApiObject): Promise<void> {
+  const { kind } = desired
+  const { name } = desired.metadata
+  if (kind === 'StatefulSet' && FIXED.some((field) => differs(found, desired, field))) {
     throw new HelmFailure(
       `cannot patch "${name}" with kind StatefulSet: StatefulSet.apps "${name}" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden`,
     )
   }
   const merged = {
     ...found,
-    ...wanted,
-    ...(isMap(found.spec) && isMap(wanted.spec) && { spec: { ...found.spec, ...wanted.spec } }),
+    ...desired,
+    ...(isMap(found.spec) && isMap(desired.spec) && { spec: { ...found.spec, ...desired.spec } }),
     metadata: {
       ...found.metadata,
-      labels: wanted.metadata.labels,
-      annotations: { ...found.metadata.annotations, ...wanted.metadata.annotations },
+      labels: desired.metadata.labels,
+      annotations: { ...found.metadata.annotations, ...desired.metadata.annotations },
     },
   }
   if (!isDeepStrictEqual(merged, found)) await api.replace(merged)
@@ -118,8 +118,8 @@ async function changeObject(api: ApiClient, found: ApiObject, wanted: ApiObject)
 /** What the API server does not let anyone change. */
 const FIXED = ['volumeClaimTemplates', 'serviceName', 'podManagementPolicy', 'selector'] as const
 
-function differs(found: ApiObject, wanted: ApiObject, field: (typeof FIXED)[number]): boolean {
-  const [before, after] = [found.spec, wanted.spec] as Record<string, unknown>[]
+function differs(found: ApiObject, desired: ApiObject, field: (typeof FIXED)[number]): boolean {
+  const [before, after] = [found.spec, desired.spec] as Record<string, unknown>[]
   return !isPartOf(after?.[field], before?.[field])
 }
 

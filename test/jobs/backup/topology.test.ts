@@ -77,14 +77,14 @@ t.test(
     const asked: boolean[] = []
     nodes[1]?.misbehave((request) => {
       if (!isSnapshotCreation(request)) return undefined
-      asked.push(shard.told !== undefined)
+      asked.push(shard.reportedStates !== undefined)
       if (asked.length > 1) return undefined
       // It is restarted: node 0 knows what it missed, while it calls itself Active.
-      shard.told = { 0: { [peer]: 'Dead' } }
+      shard.reportedStates = { 0: { [peer]: 'Dead' } }
       return { cut: 'before' }
     })
     const time = instantClock((slept) => {
-      if (slept > 40) delete shard.told
+      if (slept > 40) delete shard.reportedStates
     })
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log.slice(-2000))
@@ -101,11 +101,11 @@ t.test('a snapshot does not count of a copy that was called Dead while it was ma
   let made = 0
   setMaking(engine, {
     until: async (node) => {
-      if (node === 1 && ++made === 1) shard.told = { 0: { [peer]: 'Recovery' } }
+      if (node === 1 && ++made === 1) shard.reportedStates = { 0: { [peer]: 'Recovery' } }
     },
   })
   const time = instantClock((slept) => {
-    if (slept > 40) delete shard.told
+    if (slept > 40) delete shard.reportedStates
   })
   const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
   t.equal(code, EXIT.done, log.slice(-2000))
@@ -152,11 +152,11 @@ t.test('nothing is used of a round in which a copy was Dead in the end', async (
   // While the last snapshot is uploaded; its own copies were Active when it was made.
   s3.misbehave(({ operation, key }) => {
     const isLast = operation === 'PutObject' && /node-1.*\.snapshot$/.test(key)
-    if (isLast && made[1] === 1) shard.told = { 1: { [engine.peer(0).id]: 'Dead' } }
+    if (isLast && made[1] === 1) shard.reportedStates = { 1: { [engine.peer(0).id]: 'Dead' } }
     return undefined
   })
   const time = instantClock((slept) => {
-    if (slept > 40) delete shard.told
+    if (slept > 40) delete shard.reportedStates
   })
   const { code, log } = await world.run({}, { time })
   t.equal(code, EXIT.done, log.slice(-2000))

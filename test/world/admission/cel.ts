@@ -4,7 +4,7 @@ import { fieldPath, type Cause } from './invalid.ts'
 import { ANY, isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
 
 /** A value in its place; `old` is what stood in that place before, if that can be said. */
-interface Place {
+interface CelScope {
   schema: Schema
   value: unknown
   old: unknown
@@ -12,9 +12,9 @@ interface Place {
 }
 
 /** The rules that do not hold, at a value and everywhere in it. */
-export function brokenRules(place: Place): Cause[] {
-  if (!hasRules(place.schema)) return []
-  return [...ownRules(place), ...below(place).flatMap(brokenRules)]
+export function brokenRules(scope: CelScope): Cause[] {
+  if (!hasRules(scope.schema)) return []
+  return [...ownRules(scope), ...below(scope).flatMap(brokenRules)]
 }
 
 const ruled = new WeakMap<Schema, boolean>()
@@ -34,7 +34,7 @@ function isSchema(part: Schema | boolean | undefined): part is Schema {
   return typeof part === 'object'
 }
 
-function ownRules({ schema, value, old, path }: Place): Cause[] {
+function ownRules({ schema, value, old, path }: CelScope): Cause[] {
   const rules = schema['x-kubernetes-validations'] ?? []
   if (rules.length === 0) return []
   const self = visible(schema, value)
@@ -76,7 +76,7 @@ function parsed(rule: string): Rule {
   return found
 }
 
-function below({ schema, value, old, path }: Place): Place[] {
+function below({ schema, value, old, path }: CelScope): CelScope[] {
   if (Array.isArray(value)) {
     return value.map((item: unknown, index) => ({
       schema: schema.items ?? ANY,

@@ -25,8 +25,8 @@ export const ROOT = '<nil>'
 
 /** A value that is wrong in itself. */
 export function invalidValue(field: string, value: unknown, detail: string): Cause {
-  const shown = typeof value === 'object' ? `"${typeName(value)}"` : JSON.stringify(value)
-  return { field, message: `Invalid value: ${shown}: ${detail}` }
+  const printed = typeof value === 'object' ? `"${typeName(value)}"` : JSON.stringify(value)
+  return { field, message: `Invalid value: ${printed}: ${detail}` }
 }
 
 /** The OpenAPI name of a value's type. */

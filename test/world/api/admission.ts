@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { ApiObject } from '../client.ts'
 import { equal, isRecord, recordAt, valueAt, type Json } from './json.ts'
 import type { Kind } from './kinds.ts'
-import { immutable, type Cause } from './refusal.ts'
+import { immutable, type Cause } from './failure.ts'
 import { matches } from './selectors.ts'
 
 interface Rules {
@@ -66,13 +66,13 @@ const RULES: Record<string, Rules> = {
     }),
   },
   PersistentVolumeClaim: { create: (object) => ({ ...object, status: { phase: 'Pending' } }) },
-  Service: { create: withAddress, update: keptAddress },
+  Service: { create: withAddress, update: withClusterIp },
   StatefulSet: {
     create: (object) => ({ ...withSpec(object, STATEFUL_SET), status: { replicas: 0 } }),
     update: (object) => withSpec(object, STATEFUL_SET),
     causes: statefulSetCauses,
   },
-  Job: { create: withJobDefaults, update: keptJobLabels, causes: jobCauses },
+  Job: { create: withJobDefaults, update: withJobLabels, causes: jobCauses },
   RoleBinding: { causes: roleRefCauses },
   ClusterRoleBinding: { causes: roleRefCauses },
   CustomResourceDefinition: { create: established },
@@ -119,7 +119,7 @@ function withAddress(object: ApiObject): ApiObject {
   return { ...withSpec(object, { type: 'ClusterIP', clusterIP }), status: { loadBalancer: {} } }
 }
 
-function keptAddress(object: ApiObject, old: ApiObject): ApiObject {
+function withClusterIp(object: ApiObject, old: ApiObject): ApiObject {
   return withSpec(object, { type: 'ClusterIP', clusterIP: valueAt(old, 'spec.clusterIP') })
 }
 
@@ -156,9 +156,9 @@ function statefulSetCauses(object: ApiObject, old: ApiObject | undefined): Cause
 }
 
 function selectorCauses(object: ApiObject): Cause[] {
-  const wanted = recordAt(object, 'spec.selector.matchLabels') as Record<string, string>
+  const selector = recordAt(object, 'spec.selector.matchLabels') as Record<string, string>
   const labels = recordAt(object, 'spec.template.metadata.labels') as Record<string, string>
-  if (matches(labels, wanted)) return []
+  if (matches(labels, selector)) return []
   const message = `Invalid value: ${JSON.stringify(labels)}: \`selector\` does not match template \`labels\``
   return [{ field: 'spec.template.metadata.labels', message }]
 }
@@ -195,7 +195,7 @@ function withJobDefaults(object: ApiObject): ApiObject {
 }
 
 /** A client that writes the Job as it made it does not know what the API server added. */
-function keptJobLabels(object: ApiObject, old: ApiObject): ApiObject {
+function withJobLabels(object: ApiObject, old: ApiObject): ApiObject {
   return { ...object, spec: { ...recordAt(old, 'spec'), ...recordAt(object, 'spec') } }
 }
 

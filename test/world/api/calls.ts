@@ -5,7 +5,7 @@ import type { DeleteOptions } from './deletion.ts'
 import { equal, isRecord } from './json.ts'
 import { apiVersionOf } from './kinds.ts'
 import { patched } from './patch.ts'
-import { badRequest, conflict, invalid, Refusal, unknownPath } from './refusal.ts'
+import { badRequest, conflict, invalid, ApiFailure, unknownPath } from './failure.ts'
 import type { Part, Resources } from './resources.ts'
 import type { Route } from './routes.ts'
 import { selectorOf } from './selectors.ts'
@@ -67,7 +67,7 @@ export function answerTo(
     case 'DELETE':
       return ok(remove(resources, question))
     default:
-      throw new Refusal(405, 'MethodNotAllowed', `${method} is not served here`)
+      throw new ApiFailure(405, 'MethodNotAllowed', `${method} is not served here`)
   }
 }
 
@@ -176,11 +176,11 @@ export async function json(request: IncomingMessage): Promise<unknown> {
 /** The object in a body; a client may leave out what the URL says already. */
 function objectIn(body: unknown, { kind }: Route): ApiObject {
   if (!isRecord(body)) throw badRequest('the body of the request is not an object')
-  const wanted = { apiVersion: apiVersionOf(kind), kind: kind.kind }
-  const given = { ...wanted, ...body }
-  if (!equal(wanted, { apiVersion: given.apiVersion, kind: given.kind })) {
+  const expected = { apiVersion: apiVersionOf(kind), kind: kind.kind }
+  const given = { ...expected, ...body }
+  if (!equal(expected, { apiVersion: given.apiVersion, kind: given.kind })) {
     throw badRequest(
-      `the API version in the data does not match the expected API version (${wanted.apiVersion}, ${wanted.kind})`,
+      `the API version in the data does not match the expected API version (${expected.apiVersion}, ${expected.kind})`,
     )
   }
   const metadata = isRecord(body['metadata']) ? body['metadata'] : {}

@@ -3,7 +3,7 @@ import type { ApiObject, Propagation } from '../client.ts'
 import { recordAt, valueAt } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { timestamp } from './metadata.ts'
-import { badRequest, conflict } from './refusal.ts'
+import { badRequest, conflict } from './failure.ts'
 
 export const FOREGROUND = 'foregroundDeletion'
 export const ORPHAN = 'orphan'
@@ -17,13 +17,16 @@ export interface DeleteOptions {
 /** Throws when the object is not the one that was meant. */
 export function checkPreconditions(kind: Kind, object: ApiObject, options: DeleteOptions): void {
   const { name, uid, resourceVersion } = object.metadata
-  const wanted = options.preconditions
-  if (wanted?.uid !== undefined && wanted.uid !== uid) {
-    const why = `Precondition failed: UID in precondition: ${wanted.uid}, UID in object meta: ${uid ?? ''}`
+  const preconditions = options.preconditions
+  if (preconditions?.uid !== undefined && preconditions.uid !== uid) {
+    const why = `Precondition failed: UID in precondition: ${preconditions.uid}, UID in object meta: ${uid ?? ''}`
     throw conflict(kind, name, why)
   }
-  if (wanted?.resourceVersion !== undefined && wanted.resourceVersion !== resourceVersion) {
-    const why = `Precondition failed: ResourceVersion in precondition: ${wanted.resourceVersion}, ResourceVersion in object meta: ${resourceVersion ?? ''}`
+  if (
+    preconditions?.resourceVersion !== undefined &&
+    preconditions.resourceVersion !== resourceVersion
+  ) {
+    const why = `Precondition failed: ResourceVersion in precondition: ${preconditions.resourceVersion}, ResourceVersion in object meta: ${resourceVersion ?? ''}`
     throw conflict(kind, name, why)
   }
 }

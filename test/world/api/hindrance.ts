@@ -2,12 +2,12 @@
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { send } from './calls.ts'
-import { Refusal } from './refusal.ts'
+import { ApiFailure } from './failure.ts'
 
 /** `busy`: 429, as priority and fairness answer. */
 export type Hindrance = 'busy' | { slowMs: number }
 
-const BUSY = new Refusal(429, 'TooManyRequests', 'too many requests, please try again later')
+const BUSY = new ApiFailure(429, 'TooManyRequests', 'too many requests, please try again later')
 
 /** Whether the call is answered already; a slow one is only held up. */
 export async function hinder(

@@ -1,10 +1,9 @@
 /** What the API server does to metadata, whatever the kind: names, identity, owners, generation, sizes. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { ApiMeta, ApiObject } from '../client.ts'
+import { badRequest, immutable, type Cause } from './failure.ts'
 import { equal } from './json.ts'
-import type { Kind } from './kinds.ts'
-import { apiVersionOf } from './kinds.ts'
-import { badRequest, immutable, type Cause } from './refusal.ts'
+import { apiVersionOf, type Kind } from './kinds.ts'
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -29,7 +28,7 @@ export function identified(kind: Kind, object: ApiObject, now: Date): ApiObject 
   const { metadata } = object
   const name = metadata.name || generated(metadata.generateName)
   const meta: ApiMeta = {
-    ...kept(metadata),
+    ...serverFields(metadata),
     name,
     uid: randomUUID(),
     creationTimestamp: timestamp(now),
@@ -54,7 +53,7 @@ export function sameIdentity(object: ApiObject, old: ApiObject): ApiObject {
     apiVersion: old.apiVersion,
     kind: old.kind,
     metadata: {
-      ...kept(object.metadata),
+      ...serverFields(object.metadata),
       name: old.metadata.name,
       ...(old.metadata.namespace !== undefined && { namespace: old.metadata.namespace }),
       ...(uid !== undefined && { uid }),
@@ -108,7 +107,7 @@ export function metadataUpdateCauses(given: ApiMeta, next: ApiObject, old: ApiOb
 }
 
 /** Whether what is wanted changed: everything but metadata and status. */
-export function wantedChanged(a: ApiObject, b: ApiObject): boolean {
+export function specChanged(a: ApiObject, b: ApiObject): boolean {
   return !equal({ ...a, metadata: {}, status: {} }, { ...b, metadata: {}, status: {} })
 }
 
@@ -128,7 +127,7 @@ export function checkAddress(object: ApiObject, namespace: string, name?: string
 }
 
 /** Metadata that clients write. */
-function kept(metadata: ApiMeta): ApiMeta {
+function serverFields(metadata: ApiMeta): ApiMeta {
   const { name, namespace, generateName, labels, annotations, finalizers, ownerReferences } =
     metadata
   return {

@@ -1,6 +1,6 @@
 /** Lists by pages: all pages of a list show the objects as they were when the first one was asked for. */
 import type { ApiObject } from '../client.ts'
-import { Refusal } from './refusal.ts'
+import { ApiFailure } from './failure.ts'
 
 export interface ListPage {
   items: ApiObject[]
@@ -34,7 +34,7 @@ export class Pages {
     if (rest !== undefined) return this.#page(rest, limit)
     const message =
       'The provided continue parameter is too old to display a consistent list result.'
-    throw new Refusal(410, 'Expired', message)
+    throw new ApiFailure(410, 'Expired', message)
   }
 
   /** Every token that was given out is too old from now on. */

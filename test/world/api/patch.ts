@@ -1,6 +1,6 @@
 /** Patches: JSON merge (RFC 7386) and JSON (RFC 6902). A strategic one is taken as a merge: lists are replaced whole. */
 import { clone, equal, isRecord, type Json } from './json.ts'
-import { badRequest, Refusal } from './refusal.ts'
+import { badRequest, ApiFailure } from './failure.ts'
 
 /** Applies a patch by its content type; the given object is not changed. */
 export function patched(object: object, type: string, patch: unknown): unknown {
@@ -11,7 +11,7 @@ export function patched(object: object, type: string, patch: unknown): unknown {
     case 'application/json-patch+json':
       return jsonPatch(object, patch)
     default:
-      throw new Refusal(
+      throw new ApiFailure(
         415,
         'UnsupportedMediaType',
         `the body of the request was in an unknown format - accepted media types include: ` +
@@ -64,7 +64,7 @@ function apply(holder: { root: unknown }, { op, path, from, value }: Operation):
       return
     case 'test':
       if (equal(take(holder, path, false), value)) return
-      throw new Refusal(422, 'Invalid', `testing value ${path} failed`)
+      throw new ApiFailure(422, 'Invalid', `testing value ${path} failed`)
     default:
       throw badRequest(`unknown operation ${op}`)
   }
@@ -113,6 +113,6 @@ function unescaped(key: string): string {
   return key.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-function missing(path: string): Refusal {
-  return new Refusal(422, 'Invalid', `the server rejected our request: no value at ${path}`)
+function missing(path: string): ApiFailure {
+  return new ApiFailure(422, 'Invalid', `the server rejected our request: no value at ${path}`)
 }

@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import { request as httpsRequest } from 'node:https'
 import type { ApiObject } from '../client.ts'
 import { valueAt } from './json.ts'
-import { notFound, Refusal } from './refusal.ts'
+import { notFound, ApiFailure } from './failure.ts'
 import type { Resources } from './resources.ts'
 import { matches } from './selectors.ts'
 
@@ -24,7 +24,7 @@ export function podLog(
   resources.get(resources.kinds.of('v1', 'Pod'), namespace, name)
   const log = node.log(namespace, name)
   if (log !== undefined) return log
-  throw new Refusal(400, 'BadRequest', `container in pod "${name}" is waiting to start`)
+  throw new ApiFailure(400, 'BadRequest', `container in pod "${name}" is waiting to start`)
 }
 
 /** `[scheme:]pod[:port]` of a proxy path. */
@@ -42,7 +42,11 @@ export function behindService(resources: Resources, namespace: string, target: s
   const pods = resources.store.list(resources.kinds.of('v1', 'Pod'), namespace)
   const pod = pods.find((one) => matches(one.metadata.labels, spec.selector) && isReady(one))
   if (pod === undefined) {
-    throw new Refusal(503, 'ServiceUnavailable', `no endpoints available for service "${target}"`)
+    throw new ApiFailure(
+      503,
+      'ServiceUnavailable',
+      `no endpoints available for service "${target}"`,
+    )
   }
   const { targetPort = port } = spec.ports.find((one) => one.port === port) ?? {}
   const reached = typeof targetPort === 'number' ? targetPort : port
@@ -98,6 +102,6 @@ export function proxy(
   })
 }
 
-function unreachable(why: string): Refusal {
-  return new Refusal(503, 'ServiceUnavailable', `error trying to reach service: ${why}`)
+function unreachable(why: string): ApiFailure {
+  return new ApiFailure(503, 'ServiceUnavailable', `error trying to reach service: ${why}`)
 }

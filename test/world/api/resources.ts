@@ -8,6 +8,15 @@ import type { ApiObject } from '../client.ts'
 import type { Clock } from '../clock.ts'
 import { defaulted, kindCauses } from './admission.ts'
 import { afterDelete, checkPreconditions, isHeld, type DeleteOptions } from './deletion.ts'
+import {
+  alreadyExists,
+  ApiFailure,
+  conflict,
+  forbidden,
+  invalid,
+  MODIFIED,
+  notFound,
+} from './failure.ts'
 import { clone, equal, recordAt, valueAt } from './json.ts'
 import { Kinds, type Kind } from './kinds.ts'
 import {
@@ -16,10 +25,8 @@ import {
   metadataCauses,
   metadataUpdateCauses,
   sameIdentity,
-  wantedChanged,
+  specChanged,
 } from './metadata.ts'
-import { alreadyExists, conflict, forbidden, invalid, MODIFIED, notFound } from './refusal.ts'
-import { Refusal } from './refusal.ts'
 import { Pages } from './pages.ts'
 import { Store } from './store.ts'
 
@@ -53,7 +60,7 @@ export class Resources {
     checkAddress(input, namespace)
     if (input.metadata.resourceVersion) {
       const message = 'resourceVersion should not be set on objects to be created'
-      throw new Refusal(500, 'InternalError', message)
+      throw new ApiFailure(500, 'InternalError', message)
     }
     this.#checkNamespace(kind, namespace, input.metadata.name)
     const meta = { ...input.metadata, ...(kind.namespaced && { namespace }) }
@@ -111,7 +118,7 @@ export class Resources {
   #next(kind: Kind, given: ApiObject, old: ApiObject, part: Part): ApiObject {
     const merged = sameIdentity(clone(partOf(kind, given, old, part)), old)
     const next = part === 'object' ? defaulted(kind, merged, old) : merged
-    const changed = part === 'object' && wantedChanged(next, old)
+    const changed = part === 'object' && specChanged(next, old)
     if (kind.generation && changed) {
       next.metadata.generation = (old.metadata.generation ?? 0) + 1
     }

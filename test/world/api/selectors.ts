@@ -1,7 +1,7 @@
 /** Label and field selectors, in the syntax of the query string. */
 import type { ApiObject } from '../client.ts'
 import { valueAt } from './json.ts'
-import { badRequest } from './refusal.ts'
+import { badRequest } from './failure.ts'
 
 export type Selector = (object: ApiObject) => boolean
 
@@ -30,8 +30,11 @@ export function fieldSelector(text: string): Selector {
 }
 
 /** The selector of a workload's spec: `{ matchLabels }`. */
-export function matches(labels: Record<string, string> = {}, wanted: Record<string, string> = {}) {
-  return Object.entries(wanted).every(([key, value]) => labels[key] === value)
+export function matches(
+  labels: Record<string, string> = {},
+  required: Record<string, string> = {},
+) {
+  return Object.entries(required).every(([key, value]) => labels[key] === value)
 }
 
 type Requirement = (labels: Record<string, string>) => boolean

@@ -11,7 +11,7 @@ import { discovery } from './discovery.ts'
 import { hinder, type Hindrance } from './hindrance.ts'
 import type { Json } from './json.ts'
 import { behindService, podLog, proxy, type PodNode } from './pods.ts'
-import { Refusal, unknownPath } from './refusal.ts'
+import { ApiFailure, unknownPath } from './failure.ts'
 import { Resources } from './resources.ts'
 import { writeOf } from './writes.ts'
 import { REVIEWS, reviewed } from './reviews.ts'
@@ -145,7 +145,7 @@ async function respond(
     response.end('ok')
     return
   }
-  if (!authorized) throw new Refusal(401, 'Unauthorized', 'Unauthorized')
+  if (!authorized) throw new ApiFailure(401, 'Unauthorized', 'Unauthorized')
   const document = request.method === 'GET' ? discovery(resources.kinds, pathname) : undefined
   if (document !== undefined) {
     send(response, 200, document)
@@ -178,7 +178,7 @@ function refuseUnbound({ url = '', method = '' }: IncomingMessage, unbound: Set<
   if (namespace === undefined || !unbound.has(namespace)) return
   const who = 'system:serviceaccount:vec-operator:vec-operator'
   const message = `User "${who}" cannot ${method} ${pathname} in the namespace "${namespace}"`
-  throw new Refusal(403, 'Forbidden', message)
+  throw new ApiFailure(403, 'Forbidden', message)
 }
 
 /** Discovery is everybody's; all else must be in the namespace. */
@@ -188,7 +188,7 @@ function refuseOutside({ url = '', method = '' }: IncomingMessage, namespace: st
   const [, asked] = /\/namespaces\/([^/]+)\/[^/]/.exec(pathname) ?? []
   if (asked === namespace || (method === 'GET' && isDiscovery)) return
   const who = `system:serviceaccount:${namespace}:tenant`
-  throw new Refusal(403, 'Forbidden', `User "${who}" cannot ${method} ${pathname}`)
+  throw new ApiFailure(403, 'Forbidden', `User "${who}" cannot ${method} ${pathname}`)
 }
 
 /** No account of a Job has a right of the whole cluster (chart/templates/rbac-helm.yaml). */
@@ -197,20 +197,20 @@ function refuseNamespaces({ url = '', method = '' }: IncomingMessage): void {
   if (method === 'GET' || !/^\/api\/v1\/namespaces(\/[^/]+)?$/.test(pathname)) return
   const verb = method === 'POST' ? 'create' : method.toLowerCase()
   const message = `namespaces is forbidden: User "system:serviceaccount:ns:helm" cannot ${verb} resource "namespaces" in API group "" at the cluster scope`
-  throw new Refusal(403, 'Forbidden', message)
+  throw new ApiFailure(403, 'Forbidden', message)
 }
 
 function refuse(response: ServerResponse, error: unknown): void {
-  const refusal =
-    error instanceof Refusal
+  const failure =
+    error instanceof ApiFailure
       ? error
-      : new Refusal(
+      : new ApiFailure(
           500,
           'InternalError',
           error instanceof Error ? String(error.stack) : String(error),
         )
   if (response.headersSent) response.destroy()
-  else send(response, refusal.code, refusal.toStatus())
+  else send(response, failure.code, failure.toStatus())
 }
 
 function tail(text: string, lines: string | null): string {

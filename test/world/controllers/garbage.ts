@@ -6,7 +6,7 @@ import type { ApiObject, OwnerReference } from '../client.ts'
 import { isDeleting } from './objects.ts'
 import type { Controller } from './queue.ts'
 
-interface Place {
+interface ObjectLocation {
   kind: Kind
   namespace: string
   name: string
@@ -14,14 +14,14 @@ interface Place {
 
 /** Keys are uids. */
 export function garbageCollector(resources: Resources): Controller {
-  const places = new Map<string, Place>()
+  const locations = new Map<string, ObjectLocation>()
   const dependants = new Map<string, Set<string>>()
 
   const note = (object: ApiObject, gone: boolean) => {
     const { uid = '', name, namespace = '', ownerReferences = [] } = object.metadata
     const kind = kindOf(resources, object)
-    if (gone || kind === undefined) places.delete(uid)
-    else places.set(uid, { kind, namespace, name })
+    if (gone || kind === undefined) locations.delete(uid)
+    else locations.set(uid, { kind, namespace, name })
     for (const owner of ownerReferences) {
       const of = dependants.get(owner.uid) ?? new Set()
       if (gone) of.delete(uid)
@@ -29,10 +29,10 @@ export function garbageCollector(resources: Resources): Controller {
       dependants.set(owner.uid, of)
     }
   }
-  const read = (uid: string): { place: Place; object: ApiObject } | undefined => {
-    const place = places.get(uid)
-    const object = place && resources.find(place.kind, place.namespace, place.name)
-    return object?.metadata.uid === uid && place ? { place, object } : undefined
+  const read = (uid: string): { location: ObjectLocation; object: ApiObject } | undefined => {
+    const location = locations.get(uid)
+    const object = location && resources.find(location.kind, location.namespace, location.name)
+    return object?.metadata.uid === uid && location ? { location, object } : undefined
   }
   const dependantsOf = (owner: string) =>
     [...(dependants.get(owner) ?? [])]
@@ -50,9 +50,9 @@ export function garbageCollector(resources: Resources): Controller {
     sync(uid) {
       const found = read(uid)
       if (found === undefined) return
-      const { place, object } = found
-      if (isDeleting(object)) endDeletion(resources, place, object, dependantsOf(uid))
-      else collect(resources, place, object, dependantsOf(uid).length > 0)
+      const { location, object } = found
+      if (isDeleting(object)) endDeletion(resources, location, object, dependantsOf(uid))
+      else collect(resources, location, object, dependantsOf(uid).length > 0)
     },
   }
 }
@@ -60,44 +60,49 @@ export function garbageCollector(resources: Resources): Controller {
 /** Takes away the collector's own finalizer once nothing depends on the object any more. */
 function endDeletion(
   resources: Resources,
-  place: Place,
+  location: ObjectLocation,
   object: ApiObject,
-  dependants: { place: Place; object: ApiObject }[],
+  dependants: { location: ObjectLocation; object: ApiObject }[],
 ): void {
   const { finalizers = [], uid } = object.metadata
   if (finalizers.includes(ORPHAN)) {
     for (const dependant of dependants) {
-      disown(resources, dependant.place, (owner) => owner.uid !== uid)
+      disown(resources, dependant.location, (owner) => owner.uid !== uid)
     }
-    release(resources, place, ORPHAN)
+    release(resources, location, ORPHAN)
   }
   if (!finalizers.includes(FOREGROUND)) return
   const blocks = ({ object }: { object: ApiObject }) =>
     object.metadata.ownerReferences?.some(
       (owner) => owner.uid === uid && owner.blockOwnerDeletion === true,
     )
-  if (!dependants.some(blocks)) release(resources, place, FOREGROUND)
+  if (!dependants.some(blocks)) release(resources, location, FOREGROUND)
 }
 
 /** Deletes an object none of whose owners stays; forgets owners that go while another stays. */
-function collect(resources: Resources, place: Place, object: ApiObject, hasDependants: boolean) {
+function collect(
+  resources: Resources,
+  location: ObjectLocation,
+  object: ApiObject,
+  hasDependants: boolean,
+) {
   const { ownerReferences = [], finalizers = [], uid = '' } = object.metadata
   if (ownerReferences.length === 0) return
   const states = ownerReferences.map((owner) => ({
     owner,
-    state: stateOf(resources, place, owner),
+    state: stateOf(resources, location, owner),
   }))
   if (states.some(({ state }) => state === 'unknown')) return
-  const staying = states.filter(({ state }) => state === 'stays').map(({ owner }) => owner.uid)
-  if (staying.length > 0) {
-    if (staying.length < states.length) {
-      disown(resources, place, (owner) => staying.includes(owner.uid))
+  const remaining = states.filter(({ state }) => state === 'stays').map(({ owner }) => owner.uid)
+  if (remaining.length > 0) {
+    if (remaining.length < states.length) {
+      disown(resources, location, (owner) => remaining.includes(owner.uid))
     }
     return
   }
   const waits = states.some(({ state }) => state === 'waits')
   const foreground = (waits && hasDependants) || finalizers.includes(FOREGROUND)
-  resources.delete(place.kind, place, {
+  resources.delete(location.kind, location, {
     propagationPolicy: finalizers.includes(ORPHAN)
       ? 'Orphan'
       : foreground
@@ -108,7 +113,7 @@ function collect(resources: Resources, place: Place, object: ApiObject, hasDepen
 }
 
 /** An owner stays, waits for its dependants to go, or is gone; one of an unknown kind is not judged. */
-function stateOf(resources: Resources, { namespace }: Place, owner: OwnerReference) {
+function stateOf(resources: Resources, { namespace }: ObjectLocation, owner: OwnerReference) {
   const kind = kindOf(resources, owner)
   if (kind === undefined) return 'unknown'
   const found = resources.find(kind, kind.namespaced ? namespace : '', owner.name)
@@ -124,10 +129,10 @@ function kindOf(resources: Resources, { apiVersion, kind }: { apiVersion: string
 
 function disown(
   resources: Resources,
-  place: Place,
+  location: ObjectLocation,
   keep: (owner: OwnerReference) => boolean,
 ): void {
-  resources.update(place.kind, place, (old) => ({
+  resources.update(location.kind, location, (old) => ({
     ...old,
     metadata: {
       ...old.metadata,
@@ -136,8 +141,8 @@ function disown(
   }))
 }
 
-function release(resources: Resources, place: Place, finalizer: string): void {
-  resources.update(place.kind, place, (old) => ({
+function release(resources: Resources, location: ObjectLocation, finalizer: string): void {
+  resources.update(location.kind, location, (old) => ({
     ...old,
     metadata: {
       ...old.metadata,

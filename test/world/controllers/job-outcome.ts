@@ -44,7 +44,7 @@ function matchesCondition(pod: Pod, { action, onPodConditions }: FailureRule, in
   return `Pod ${namespace}/${name} has condition ${found.type} matching ${action} rule at index ${index}`
 }
 
-export interface Wanted {
+export interface Desired {
   backoffLimit: number
   completions: number
   rules: FailureRule[]
@@ -53,22 +53,22 @@ export interface Wanted {
 
 /** Why the Job is about to end; undefined while it is not. */
 export function targetOf(
-  wanted: Wanted,
+  desired: Desired,
   counts: { failed: number; succeeded: number; active: number },
   failed: Pod[],
 ): Pick<Condition, 'type' | 'reason' | 'message'> | undefined {
   const matched = failed
-    .map((pod) => failureOf(pod, wanted.rules))
+    .map((pod) => failureOf(pod, desired.rules))
     .find(({ action }) => action === 'FailJob')
   const failure = (reason: string, message: string) => ({ type: 'FailureTarget', reason, message })
   if (matched !== undefined) return failure('PodFailurePolicy', matched.message)
-  if (counts.failed > wanted.backoffLimit) {
+  if (counts.failed > desired.backoffLimit) {
     return failure('BackoffLimitExceeded', 'Job has reached the specified backoff limit')
   }
-  if (wanted.deadlinePassed) {
+  if (desired.deadlinePassed) {
     return failure('DeadlineExceeded', 'Job was active longer than specified deadline')
   }
-  if (counts.succeeded < wanted.completions || counts.active > 0) return undefined
+  if (counts.succeeded < desired.completions || counts.active > 0) return undefined
   const message = 'Reached expected number of succeeded pods'
   return { type: 'SuccessCriteriaMet', reason: 'CompletionsReached', message }
 }

@@ -166,15 +166,15 @@ class Pass {
   }
 
   #makePods(running: number, { parallelism, completions }: JobSpec, status: JobStatus): void {
-    const wanted = Math.min(parallelism, completions - (status.succeeded ?? 0)) - running
-    if (wanted <= 0) return
+    const missing = Math.min(parallelism, completions - (status.succeeded ?? 0)) - running
+    if (missing <= 0) return
     const { count, last } = this.#failures.get(this.#job.metadata.uid ?? '') ?? {
       count: 0,
       last: 0,
     }
     const wait = last + backoffMs(count) - this.#clock.now().getTime()
     if (wait > 0) this.#again(wait)
-    else for (let n = 0; n < wanted; n++) this.#makePod()
+    else for (let n = 0; n < missing; n++) this.#makePod()
   }
 
   #makePod(): void {

@@ -1,6 +1,6 @@
 /** One pod on the node: from Pending through Running to its end, and what its status says meanwhile. */
 import { timestamp } from '../api/metadata.ts'
-import { Refusal } from '../api/refusal.ts'
+import { ApiFailure } from '../api/failure.ts'
 import type { Resources } from '../api/resources.ts'
 import type { Clock } from '../clock.ts'
 import type { Containers, Running } from './containers.ts'
@@ -125,7 +125,7 @@ export class PodRun {
       this.#running = await this.#containers.start(this.pod, container, this.#sandbox)
     } catch (error) {
       this.#sandbox?.remove()
-      if (error instanceof Refusal) return
+      if (error instanceof ApiFailure) return
       const reason = error instanceof NotStartable ? error.reason : 'CrashLoopBackOff'
       const message = error instanceof Error ? error.message : String(error)
       this.#write('Pending', { waiting: { reason, message } })
@@ -222,7 +222,7 @@ export class PodRun {
     try {
       write()
     } catch (error) {
-      if (!(error instanceof Refusal) || (error.code !== 404 && error.code !== 409)) throw error
+      if (!(error instanceof ApiFailure) || (error.code !== 404 && error.code !== 409)) throw error
     }
   }
 

@@ -2,7 +2,7 @@
  * How a controller of the embedded world is run: changes become keys, keys are synced one by one, and
  * a sync that fails is tried again. Syncs work on the resources directly and never wait.
  */
-import { Refusal } from '../api/refusal.ts'
+import { ApiFailure } from '../api/failure.ts'
 import type { Resources } from '../api/resources.ts'
 import type { Change } from '../api/store.ts'
 import type { ApiObject } from '../client.ts'
@@ -52,7 +52,7 @@ export function run(resources: Resources, clock: Clock, controller: Controller):
         controller.sync(key, (ms) => later(key, ms))
         failures.delete(key)
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error
+        if (!(error instanceof ApiFailure)) throw error
         const failed = (failures.get(key) ?? 0) + 1
         failures.set(key, failed)
         later(key, Math.min(FIRST_RETRY_MS * 2 ** failed, LONGEST_RETRY_MS))

@@ -143,8 +143,8 @@ function makeClaim(resources: Resources, namespace: string, name: string, spec: 
 function writeStatus(resources: Resources, set: StatefulSet, revision: string): void {
   const { namespace = '', name, generation } = set.metadata
   const pods = podsOf(resources, set)
-  const at = (wanted: unknown) =>
-    pods.filter((pod) => pod.metadata.labels?.[REVISION] === wanted && !isDeleting(pod)).length
+  const at = (label: unknown) =>
+    pods.filter((pod) => pod.metadata.labels?.[REVISION] === label && !isDeleting(pod)).length
   const ready = pods.filter(isReady).length
   const before = set.status['currentRevision'] ?? revision
   const updated = at(revision)
@@ -162,11 +162,11 @@ function writeStatus(resources: Resources, set: StatefulSet, revision: string): 
     collisionCount: 0,
   }
   // Counts of zero are left out.
-  const shown = Object.entries(status).filter(
+  const counted = Object.entries(status).filter(
     ([field, value]) =>
       value !== 0 || ['replicas', 'availableReplicas', 'collisionCount'].includes(field),
   )
-  const next = Object.fromEntries(shown)
+  const next = Object.fromEntries(counted)
   if (equal(next, set.status)) return
   const write = (old: ApiObject) => ({ ...old, status: next })
   resources.update(kindOf(resources), { namespace, name }, write, 'status')

@@ -8,7 +8,7 @@ export const ACCESS_KEY_STEPS: Step[] = [
     types: 'apply -f docs/samples/access-key.yaml',
     sample: 'access-key',
     // Nobody watches a demo for half an hour.
-    act: (place) => place.world.apply(sampleWith(place, 'access-key', { ttl: '90s' })),
+    act: (context) => context.world.apply(sampleWith(context, 'access-key', { ttl: '90s' })),
     phases: ['Ready'],
     seconds: 120,
   },

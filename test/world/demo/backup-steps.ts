@@ -7,7 +7,7 @@ import {
   referenceOf,
   sampleOf,
   sampleWith,
-  type Place,
+  type DemoContext,
   type Step,
 } from './step.ts'
 
@@ -16,9 +16,10 @@ export const BACKUP_STEPS: Step[] = [
     says: 'A VecBackup: a Job streams a snapshot of every node into a bucket and tells how far it is.',
     types: 'apply -f docs/samples/backup.yaml',
     sample: 'backup',
-    act: (place) => place.world.apply(sampleWith(place, 'backup', inBucket(place, 'backup'))),
+    act: (context) =>
+      context.world.apply(sampleWith(context, 'backup', inBucket(context, 'backup'))),
     phases: ['InProgress', 'Completed'],
-    proves: (place) => holds(place, /\/manifest\.json$/, 1),
+    proves: (context) => holds(context, /\/manifest\.json$/, 1),
     needsBucket: true,
     seconds: 300,
   },
@@ -29,7 +30,7 @@ export const SCHEDULE_STEPS: Step[] = [
     says: 'A VecBackupSchedule: at its slot, here each full minute, it makes a backup named after it.',
     types: 'apply -f docs/samples/backup-schedule.yaml',
     sample: 'backup-schedule',
-    act: (place) => place.world.apply(everyMinute(place)),
+    act: (context) => context.world.apply(everyMinute(context)),
     phases: ['Active'],
     shows: (object) => scheduleOf(object).lastBackupStatus === 'Completed',
     needsBucket: true,
@@ -39,8 +40,8 @@ export const SCHEDULE_STEPS: Step[] = [
     says: 'From now on it keeps one: with the next slot the older one goes, together with its objects.',
     types: 'edit vecbackupschedule docs-nightly',
     sample: 'backup-schedule',
-    act: (place) =>
-      place.world.patch(referenceOf(sampleOf(place, 'backup-schedule')), {
+    act: (context) =>
+      context.world.patch(referenceOf(sampleOf(context, 'backup-schedule')), {
         spec: { retentionPolicy: { keepLast: 1 } },
       }),
     phases: ['Active'],
@@ -54,7 +55,7 @@ export const SCHEDULE_STEPS: Step[] = [
     says: 'The schedule is deleted, and its backups with it.',
     types: 'delete vecbackupschedule docs-nightly',
     sample: 'backup-schedule',
-    act: (place) => deleteSample(place, 'backup-schedule'),
+    act: (context) => deleteSample(context, 'backup-schedule'),
     phases: [GONE],
     needsBucket: true,
     seconds: 180,
@@ -66,26 +67,26 @@ export const BACKUP_END: Step[] = [
     says: 'The first backup is deleted, and its objects with it.',
     types: 'delete vecbackup docs-before-upgrade',
     sample: 'backup',
-    act: (place) => deleteSample(place, 'backup'),
+    act: (context) => deleteSample(context, 'backup'),
     phases: [GONE],
-    proves: (place) => holds(place, /./, 0),
+    proves: (context) => holds(context, /./, 0),
     needsBucket: true,
     seconds: 180,
   },
 ]
 
 /** Nobody watches a demo until three o'clock at night. */
-function everyMinute(place: Place): AnyObject {
+function everyMinute(context: DemoContext): AnyObject {
   const sample = 'backup-schedule'
-  return sampleWith(place, sample, { ...inBucket(place, sample), schedule: '* * * * *' })
+  return sampleWith(context, sample, { ...inBucket(context, sample), schedule: '* * * * *' })
 }
 
 /** The storage of a sample, in the bucket of this world. */
-function inBucket(place: Place, name: string): object {
-  const sample = sampleOf(place, name) as AnyObject & {
+function inBucket(context: DemoContext, name: string): object {
+  const sample = sampleOf(context, name) as AnyObject & {
     spec: { storage: { s3: { prefix: string } } }
   }
-  const s3 = { ...place.bucket?.target, prefix: sample.spec.storage.s3.prefix }
+  const s3 = { ...context.bucket?.target, prefix: sample.spec.storage.s3.prefix }
   // The tour ends with an empty bucket; the samples keep what they wrote.
   return { storage: { s3 }, deletionPolicy: 'Delete' }
 }
@@ -98,7 +99,11 @@ function scheduleOf(object: AnyObject | undefined): BackupScheduleStatus {
 const GONE_SECONDS = 60
 
 /** So many keys of the bucket look like that, once those that go have gone. */
-async function holds({ bucket, world }: Place, pattern: RegExp, count: number): Promise<string> {
+async function holds(
+  { bucket, world }: DemoContext,
+  pattern: RegExp,
+  count: number,
+): Promise<string> {
   for (let left = GONE_SECONDS; ; left -= 1) {
     const keys = (await bucket?.keys()) ?? []
     const found = keys.filter((key) => pattern.test(key))

@@ -1,8 +1,8 @@
 /** The engine of the tour's cluster, asked as a person would: for collections and numbers of points. */
-import type { Place } from './step.ts'
+import type { DemoContext } from './step.ts'
 
 export function engineOf(
-  { world, namespace }: Place,
+  { world, namespace }: DemoContext,
   method: string,
   path: string,
   body?: object,
@@ -11,14 +11,14 @@ export function engineOf(
 }
 
 /** Exact, of a collection or of what an alias names. */
-export async function countIn(place: Place, collection: string): Promise<number> {
+export async function countIn(context: DemoContext, collection: string): Promise<number> {
   const path = `/collections/${collection}/points/count`
-  const answer = await engineOf(place, 'POST', path, { exact: true })
+  const answer = await engineOf(context, 'POST', path, { exact: true })
   return (answer as { result: { count: number } }).result.count
 }
 
-export async function collectionsOf(place: Place): Promise<string[]> {
-  const answer = await engineOf(place, 'GET', '/collections')
+export async function collectionsOf(context: DemoContext): Promise<string[]> {
+  const answer = await engineOf(context, 'GET', '/collections')
   const { result } = answer as { result: { collections: { name: string }[] } }
   return result.collections.map(({ name }) => name)
 }

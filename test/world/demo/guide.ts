@@ -5,7 +5,7 @@ export interface Guide {
   /** Before a step; answers when it may begin. */
   announce(step: Step, namespace: string): Promise<void>
   /** After a step: what was found to be so. */
-  tell(finding: string): Promise<void>
+  report(finding: string): Promise<void>
   /** After the last step; answers when the demo may end. */
   end(): Promise<void>
   /** Gives the terminal back. */

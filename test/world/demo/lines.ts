@@ -39,14 +39,14 @@ export function lineGuide({ watcher, logs, withLogs, now, print }: LineParts): G
       print(step.says)
       print(`$ ${commandOf(step, namespace)}`)
     },
-    async tell(finding: string) {
+    async report(finding: string) {
       print(`=> ${finding}`)
     },
     async end() {
-      await logs.settled()
+      await logs.flushed()
     },
     async close() {
-      await logs.settled()
+      await logs.flushed()
     },
   }
 }

@@ -5,7 +5,7 @@ import type { JobLogs } from './logs.ts'
 import { rowOf, type Row } from './rows.ts'
 import { Screen } from './screen.ts'
 import type { Step } from './step.ts'
-import { SHOWN } from './tour.ts'
+import { WATCHED_KINDS } from './tour.ts'
 import { keyOf, pause, type Watcher } from './watcher.ts'
 
 export interface LiveParts {
@@ -38,9 +38,11 @@ export function liveGuide(parts: LiveParts): Guide {
 
   async function showLog(): Promise<void> {
     const object = watcher.objects().find((one) => keyOf(one) === selected)
-    const shown = await logs.read(object?.kind === 'Job' ? object.metadata.name : undefined)
+    const content = await logs.read(object?.kind === 'Job' ? object.metadata.name : undefined)
     log =
-      shown === undefined ? ['no Job yet'] : [`log of Job ${shown.job}:`, ...linesOf(shown.text)]
+      content === undefined
+        ? ['no Job yet']
+        : [`log of Job ${content.job}:`, ...linesOf(content.text)]
     redraw()
   }
 
@@ -52,9 +54,9 @@ export function liveGuide(parts: LiveParts): Guide {
   }
 
   function redraw(): void {
-    const shown = sorted(watcher.objects())
-    const at = shown.findIndex((object) => keyOf(object) === selected)
-    const rows: Row[] = shown.map(rowOf)
+    const content = sorted(watcher.objects())
+    const at = content.findIndex((object) => keyOf(object) === selected)
+    const rows: Row[] = content.map(rowOf)
     const now = parts.now()
     screen.show({ head, rows, selected: at < 0 ? undefined : at, log, foot: KEYS, now })
   }
@@ -67,7 +69,7 @@ export function liveGuide(parts: LiveParts): Guide {
       redraw()
       await pause(READ_MS, left)
     },
-    async tell(finding: string) {
+    async report(finding: string) {
       head = [...head.slice(0, -1), `=> ${finding}`]
       redraw()
       await pause(READ_MS, left)
@@ -85,7 +87,7 @@ export function liveGuide(parts: LiveParts): Guide {
 }
 
 function sorted(objects: AnyObject[]): AnyObject[] {
-  const order = (object: AnyObject) => SHOWN.findIndex(({ kind }) => kind === object.kind)
+  const order = (object: AnyObject) => WATCHED_KINDS.findIndex(({ kind }) => kind === object.kind)
   return objects.sort(
     (one, other) =>
       order(one) - order(other) || one.metadata.name.localeCompare(other.metadata.name),

@@ -42,7 +42,7 @@ export class JobLogs {
   }
 
   /** Waits for the logs that are being read. */
-  async settled(): Promise<void> {
+  async flushed(): Promise<void> {
     await Promise.allSettled(this.#reading)
   }
 

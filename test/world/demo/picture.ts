@@ -28,8 +28,8 @@ export function framesIn(recording: string): string[][] {
 export function chosen(frames: string[][], count: number): string[][] {
   const different = frames.filter((frame, at) => textOf(frame) !== textOf(frames[at - 1]))
   const step = Math.max(1, (different.length - 1) / (count - 1))
-  const wanted = Array.from({ length: count }, (_, at) => different[Math.round(at * step)])
-  return wanted.filter((frame) => frame !== undefined)
+  const picked = Array.from({ length: count }, (_, at) => different[Math.round(at * step)])
+  return picked.filter((frame) => frame !== undefined)
 }
 
 export function pictureOf(frames: string[][]): string {

@@ -8,7 +8,7 @@ import {
   referenceOf,
   sampleOf,
   sampleWith,
-  type Place,
+  type DemoContext,
   type Step,
 } from './step.ts'
 
@@ -21,8 +21,8 @@ export const RETURN_STEPS: Step[] = [
     types: 'apply -f docs/samples/restore.yaml',
     sample: 'restore',
     // It has its name to itself.
-    act: (place) =>
-      place.world.apply(sampleWith(place, 'restore', { collectionMapping: undefined })),
+    act: (context) =>
+      context.world.apply(sampleWith(context, 'restore', { collectionMapping: undefined })),
     // What is between may last for less than a look.
     phases: ['Completed'],
     proves: booksAreBack,
@@ -33,7 +33,7 @@ export const RETURN_STEPS: Step[] = [
     says: 'A VecMigration: a Job copies the collection point by point, here under another name, and compares.',
     types: 'apply -f docs/samples/migration.yaml',
     sample: 'migration',
-    act: (place) => place.world.apply(sampleWith(place, 'migration', fromItself())),
+    act: (context) => context.world.apply(sampleWith(context, 'migration', fromItself())),
     phases: ['Completed'],
     proves: booksAreCopied,
     needsBucket: true,
@@ -46,9 +46,9 @@ export const RETURN_END: Step[] = [
     says: 'The VecRestore and the VecMigration are deleted; what they brought stays.',
     types: 'delete vecmigration/docs-from-old vecrestore/docs-again',
     sample: 'restore',
-    act: async (place) => {
-      await deleteSample(place, 'migration')
-      await deleteSample(place, 'restore')
+    act: async (context) => {
+      await deleteSample(context, 'migration')
+      await deleteSample(context, 'restore')
     },
     phases: [GONE],
     proves: bothStay,
@@ -58,9 +58,9 @@ export const RETURN_END: Step[] = [
 ]
 
 /** Clients find them where they were, by the alias. */
-async function booksAreBack(place: Place): Promise<string> {
-  await allIn(place, 'books')
-  return `${await allIn(place, 'library')} again, by its alias`
+async function booksAreBack(context: DemoContext): Promise<string> {
+  await allIn(context, 'books')
+  return `${await allIn(context, 'library')} again, by its alias`
 }
 
 /** The only other engine of the tour is its own. */
@@ -69,14 +69,14 @@ function fromItself(): object {
   return { source, collections: ['books'], collectionMapping: { books: COPY } }
 }
 
-async function booksAreCopied(place: Place): Promise<string> {
-  const migration = await place.world.get(referenceOf(sampleOf(place, 'migration')))
+async function booksAreCopied(context: DemoContext): Promise<string> {
+  const migration = await context.world.get(referenceOf(sampleOf(context, 'migration')))
   const { collections = [] } = (migration as { status?: MigrationStatus } | undefined)?.status ?? {}
-  return `${await allIn(place, COPY)}: ${collections[0]?.proof ?? ''}`
+  return `${await allIn(context, COPY)}: ${collections[0]?.proof ?? ''}`
 }
 
-async function bothStay(place: Place): Promise<string> {
-  const migration = referenceOf(sampleOf(place, 'migration'))
-  await place.world.waitFor(migration, GONE, (object) => phaseOf(object) === GONE)
-  return `${await allIn(place, 'books')}, ${await allIn(place, COPY)}`
+async function bothStay(context: DemoContext): Promise<string> {
+  const migration = referenceOf(sampleOf(context, 'migration'))
+  await context.world.waitFor(migration, GONE, (object) => phaseOf(object) === GONE)
+  return `${await allIn(context, 'books')}, ${await allIn(context, COPY)}`
 }

@@ -12,7 +12,7 @@ export interface Row {
   createdAt: number
 }
 
-interface Shown extends AnyObject {
+interface DemoObject extends AnyObject {
   spec?: { replicas?: number; resources?: { requests?: { storage?: string } } }
   status?: {
     phase?: string
@@ -27,7 +27,7 @@ interface Shown extends AnyObject {
 export function rowOf(object: AnyObject): Row {
   const { kind, metadata } = object
   const [phase, message] =
-    metadata.deletionTimestamp === undefined ? stateOf(object) : ending(object)
+    metadata.deletionTimestamp === undefined ? stateOf(object) : outcome(object)
   return {
     ...{ kind, message },
     phase: phase === '' ? '-' : phase,
@@ -36,16 +36,16 @@ export function rowOf(object: AnyObject): Row {
   }
 }
 
-function stateOf(object: Shown): [phase: string, message: string] {
+function stateOf(object: DemoObject): [phase: string, message: string] {
   const { spec, status = {} } = object
   switch (object.kind) {
     case 'Job':
       return jobState(object)
     case 'StatefulSet': {
-      const wanted = spec?.replicas ?? 1
+      const desired = spec?.replicas ?? 1
       const { readyReplicas = 0, updatedReplicas = 0 } = status
-      const message = `${updatedReplicas}/${wanted} of the newest revision`
-      return [`${readyReplicas}/${wanted} ready`, message]
+      const message = `${updatedReplicas}/${desired} of the newest revision`
+      return [`${readyReplicas}/${desired} ready`, message]
     }
     case 'Pod':
       return [status.phase ?? '', conditionOf(object, 'Ready')?.status === 'True' ? 'ready' : '']
@@ -57,28 +57,28 @@ function stateOf(object: Shown): [phase: string, message: string] {
 }
 
 /** Until it is gone it keeps its phase, and its status tells nothing new. */
-function ending(object: Shown): [phase: string, message: string] {
+function outcome(object: DemoObject): [phase: string, message: string] {
   const [phase] = stateOf(object)
   const progress = progressOf(object)
   return [phase, progress === undefined ? 'being deleted' : `being deleted; ${progress}`]
 }
 
-function jobState(job: Shown): [phase: string, message: string] {
+function jobState(job: DemoObject): [phase: string, message: string] {
   const ended = ['Complete', 'Failed'].find((type) => conditionOf(job, type)?.status === 'True')
   if (ended !== undefined)
     return [ended, ended === 'Failed' ? (conditionOf(job, ended)?.message ?? '') : '']
   // Its pods have ended, and the Job controller is about to say so.
-  const ending = ['SuccessCriteriaMet', 'FailureTarget'].some((type) => conditionOf(job, type))
-  if (ending) return ['Ending', '']
+  const outcome = ['SuccessCriteriaMet', 'FailureTarget'].some((type) => conditionOf(job, type))
+  if (outcome) return ['Ending', '']
   return (job.status?.active ?? 0) > 0 ? ['Running', ''] : ['Pending', '']
 }
 
 /** Why a resource is not as its spec wants it, how ready it is, and how far a backup is. */
-function messageOf(object: Shown): string {
+function messageOf(object: DemoObject): string {
   const applied = conditionOf(object, 'Applied')
   const ready = conditionOf(object, 'Ready') ?? conditionOf(object, 'Complete')
-  const shown = applied?.status === 'False' ? [applied, ready] : [ready]
-  return shown
+  const conditions = applied?.status === 'False' ? [applied, ready] : [ready]
+  return conditions
     .map((condition) => condition?.message ?? '')
     .filter((message) => message !== '')
     .join('; ')
@@ -92,6 +92,6 @@ function progressOf({ kind, metadata }: AnyObject): string | undefined {
   return progress && `${what} ${progress.verb} ${progress.run} ${progress.state}`
 }
 
-function conditionOf({ status }: Shown, type: string): Partial<Condition> | undefined {
+function conditionOf({ status }: DemoObject, type: string): Partial<Condition> | undefined {
   return status?.conditions?.find((condition) => condition.type === type)
 }

@@ -19,8 +19,8 @@ const COLUMNS = ['KIND', 'NAME', 'PHASE', 'AGE', 'MESSAGE']
 export function draw(view: View, width: number, height: number): string[] {
   const table = tableOf(view)
   const above = [...view.head, '', ...table.slice(0, Math.max(2, height - view.head.length - 3))]
-  const room = height - above.length - 2
-  const log = room > 0 ? view.log.slice(-room) : []
+  const available = height - above.length - 2
+  const log = available > 0 ? view.log.slice(-available) : []
   const lines = [...above, ...(log.length > 0 ? ['', ...log] : [])].slice(0, height - 1)
   return [...lines, view.foot].map((line) => line.slice(0, width))
 }

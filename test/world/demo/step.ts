@@ -3,7 +3,7 @@ import type { AnyObject } from '../../../crds/kubernetes.ts'
 import type { Reference, World, WorldBucket } from '../world.ts'
 
 /** Where a tour takes place. */
-export interface Place {
+export interface DemoContext {
   world: World
   namespace: string
   /** Objects of docs/samples, by file name without its ending. */
@@ -16,7 +16,7 @@ export interface Step {
   says: string
   /** Arguments of kubectl. */
   types: string
-  act: (place: Place) => Promise<unknown>
+  act: (context: DemoContext) => Promise<unknown>
   /** File of the sample whose resource it is about. */
   sample: string
   /** Phases it then shows, in this order; `gone` is the end of it. */
@@ -24,7 +24,7 @@ export interface Step {
   /** What must hold besides, compared with the resource as it was before this step. */
   shows?: (object: AnyObject | undefined, before: AnyObject | undefined) => boolean
   /** Looks elsewhere before the tour goes on, and tells what is there; throws if it is not so. */
-  proves?: (place: Place) => Promise<string>
+  proves?: (context: DemoContext) => Promise<string>
   /** Left out where the world has no store for it. */
   needsBucket?: true
   seconds: number
@@ -33,12 +33,12 @@ export interface Step {
 export const GONE = 'gone'
 
 /** Acts, then waits until the phases were seen one after the other; answers what was proved. */
-export async function take(step: Step, place: Place): Promise<string | undefined> {
+export async function take(step: Step, context: DemoContext): Promise<string | undefined> {
   const ahead = [...step.phases]
-  const reference = referenceOf(sampleOf(place, step.sample))
-  const before = await place.world.get(reference)
-  await step.act(place)
-  await place.world.waitFor(
+  const reference = referenceOf(sampleOf(context, step.sample))
+  const before = await context.world.get(reference)
+  await step.act(context)
+  await context.world.waitFor(
     reference,
     step.phases.join(', then '),
     (object) => {
@@ -48,24 +48,24 @@ export async function take(step: Step, place: Place): Promise<string | undefined
     },
     step.seconds,
   )
-  return step.proves?.(place)
+  return step.proves?.(context)
 }
 
 /** The sample as it is applied: in the namespace of the tour. */
-export function sampleOf({ samples, namespace }: Place, name: string): AnyObject {
+export function sampleOf({ samples, namespace }: DemoContext, name: string): AnyObject {
   const sample = samples.get(name)
   if (sample === undefined) throw new Error(`docs/samples has no ${name}.yaml`)
   return { ...sample, metadata: { ...sample.metadata, namespace } }
 }
 
 /** A sample with some fields of its spec as this tour needs them; undefined removes one. */
-export function sampleWith(place: Place, name: string, fields: object): AnyObject {
-  const sample = sampleOf(place, name) as AnyObject & { spec: object }
+export function sampleWith(context: DemoContext, name: string, fields: object): AnyObject {
+  const sample = sampleOf(context, name) as AnyObject & { spec: object }
   return { ...sample, spec: { ...sample.spec, ...fields } } as AnyObject
 }
 
-export function deleteSample(place: Place, name: string): Promise<void> {
-  return place.world.delete(referenceOf(sampleOf(place, name)))
+export function deleteSample(context: DemoContext, name: string): Promise<void> {
+  return context.world.delete(referenceOf(sampleOf(context, name)))
 }
 
 export function referenceOf({ apiVersion, kind, metadata }: AnyObject): Reference {

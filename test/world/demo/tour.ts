@@ -21,7 +21,7 @@ export const TOUR: Step[] = [
 ]
 
 /** Every kind the demo shows, and in this order. */
-export const SHOWN = [
+export const WATCHED_KINDS = [
   { apiVersion: API_VERSION, kind: 'VecCluster' },
   { apiVersion: API_VERSION, kind: 'VecCollection' },
   { apiVersion: API_VERSION, kind: 'VecAccessKey' },

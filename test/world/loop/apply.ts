@@ -79,8 +79,8 @@ function mergeFields(target: Fields, last: Fields, wish: Fields): Fields {
 function mergeLists(target: unknown[], last: unknown[], wish: unknown[]): unknown[] {
   const key = mergeKey([...target, ...last, ...wish])
   if (key === undefined) return wish
-  const [there, before, wanted] = [target, last, wish].map((list) => byKey(list as Fields[], key))
-  const result = mergeFields(there ?? {}, before ?? {}, wanted ?? {})
+  const [there, before, desired] = [target, last, wish].map((list) => byKey(list as Fields[], key))
+  const result = mergeFields(there ?? {}, before ?? {}, desired ?? {})
   // Items keep the order they have; new ones follow in the order of the wish.
   const order = [...target, ...wish].map((item) => String((item as Fields)[key]))
   return [...new Set(order)].filter((name) => name in result).map((name) => result[name])

@@ -19,11 +19,11 @@ import { isAlreadyExists, isConflict, isNotFound } from './update.ts'
 export function desiredChildren(
   { spec }: CompositeController,
   parent: ApiObject,
-  wanted: ObjectMap,
+  answered: ObjectMap,
   matches: Matches,
 ): ObjectMap {
   const desired = new ObjectMap()
-  for (const child of wanted.groups().flatMap(({ objects }) => [...objects.values()])) {
+  for (const child of answered.groups().flatMap(({ objects }) => [...objects.values()])) {
     const labels = { ...labelsOf(child) }
     if (spec.generateSelector === true) labels[UID_LABEL] ??= parent.metadata.uid ?? ''
     if (!matches(labels)) {
@@ -68,9 +68,9 @@ export class Children {
     const attempt = (work: Promise<void>) =>
       work.catch((error: unknown) => errors.push(words(error)))
     for (const { apiVersion, kind, objects } of observed.groups()) {
-      const wanted = desired.group({ apiVersion, kind })
+      const ofKind = desired.group({ apiVersion, kind })
       for (const [key, object] of objects) {
-        if (!wanted.has(key) && !isDeleting(object)) await attempt(this.#delete(object))
+        if (!ofKind.has(key) && !isDeleting(object)) await attempt(this.#delete(object))
       }
     }
     for (const { apiVersion, kind, objects } of desired.groups()) {
@@ -99,8 +99,8 @@ export class Children {
   }
 
   async #update(observed: ApiObject, desired: ApiObject): Promise<void> {
-    const wanted = merged(observed, desired)
-    if (same(wanted, observed) || isDeleting(observed)) return
+    const next = merged(observed, desired)
+    if (same(next, observed) || isDeleting(observed)) return
     const { apiVersion, kind } = desired
     const method = this.#methods.get(`${groupOf(apiVersion)}/${kind}`) ?? 'OnDelete'
     switch (method) {
@@ -110,7 +110,7 @@ export class Children {
         // The next pass sees that it is gone and makes it again.
         return this.#delete(observed)
       case 'InPlace':
-        return this.#replace(wanted)
+        return this.#replace(next)
     }
   }
 
@@ -134,17 +134,17 @@ export class Children {
 }
 
 /** A child without a namespace belongs where its parent is; of two with one key the later stays. */
-export function wantedChildren(parent: ApiObject, children: ApiObject[]): ObjectMap {
-  const wanted = new ObjectMap()
+export function withDefaults(parent: ApiObject, children: ApiObject[]): ObjectMap {
+  const byKey = new ObjectMap()
   const { namespace } = parent.metadata
   for (const child of children) {
     const home = child.metadata.namespace || namespace
-    wanted.insert({
+    byKey.insert({
       ...child,
       metadata: { ...child.metadata, ...(home !== undefined && { namespace: home }) },
     })
   }
-  return wanted
+  return byKey
 }
 
 function owned(child: ApiObject, parent: ApiObject): ApiObject {

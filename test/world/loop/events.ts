@@ -32,7 +32,7 @@ export class SyncErrors {
   }
 
   /** Answers once everything reported so far is written. */
-  async settled(): Promise<void> {
+  async flushed(): Promise<void> {
     await this.#last
   }
 

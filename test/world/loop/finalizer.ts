@@ -8,13 +8,13 @@ const GARBAGE_COLLECTOR = ['foregroundDeletion', 'orphan']
 export class Finalizer {
   readonly name: string
   /** The controller has a finalize hook. */
-  readonly #wanted: boolean
+  readonly #enabled: boolean
   readonly #api: ApiClient
 
-  constructor(api: ApiClient, controller: string, wanted: boolean) {
+  constructor(api: ApiClient, controller: string, enabled: boolean) {
     this.#api = api
     this.name = `metacontroller.io/compositecontroller-${controller}`
-    this.#wanted = wanted
+    this.#enabled = enabled
   }
 
   on({ metadata }: ApiObject): boolean {
@@ -23,8 +23,8 @@ export class Finalizer {
 
   /** Adds or takes away; the cached parent is believed where it is as it should be. */
   async settle(parent: ApiObject): Promise<ApiObject> {
-    if (this.on(parent) === this.#wanted) return parent
-    if (!this.#wanted) return this.remove(parent)
+    if (this.on(parent) === this.#enabled) return parent
+    if (!this.#enabled) return this.remove(parent)
     // We may have taken it away already: adding it again would keep the parent for ever.
     if (isDeleting(parent)) return parent
     return updateLive(this.#api, parent, (live) =>
@@ -47,7 +47,7 @@ export class Finalizer {
   governs(parent: ApiObject): boolean {
     // The garbage collector removes or orphans them itself; we would only fight it.
     if (GARBAGE_COLLECTOR.some((name) => finalizersOf(parent).includes(name))) return false
-    return this.#wanted && this.on(parent)
+    return this.#enabled && this.on(parent)
   }
 }
 

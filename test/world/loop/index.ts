@@ -81,7 +81,7 @@ class RunningLoop implements Loop {
     const { informers, events } = this.#around
     await Promise.all([informers.stop(), ...this.#starts])
     await Promise.all(this.#controllers.map((controller) => controller.stop()))
-    await events.settled()
+    await events.flushed()
   }
 
   /** A kind that is not there yet is tried again; nothing tells us when it comes. */

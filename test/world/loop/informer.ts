@@ -71,7 +71,7 @@ export class Informer {
 
   replay(subscriber: Subscriber): void {
     for (const object of this.#objects.values()) {
-      this.#tell(() => subscriber.updated(object, object))
+      this.#notify(() => subscriber.updated(object, object))
     }
   }
 
@@ -136,16 +136,16 @@ export class Informer {
 
   #changed(before: ApiObject | undefined, object: ApiObject): void {
     for (const subscriber of this.#subscribers) {
-      if (before === undefined) this.#tell(() => subscriber.added(object))
-      else this.#tell(() => subscriber.updated(before, object))
+      if (before === undefined) this.#notify(() => subscriber.added(object))
+      else this.#notify(() => subscriber.updated(before, object))
     }
   }
 
   #deleted(object: ApiObject): void {
-    for (const subscriber of this.#subscribers) this.#tell(() => subscriber.deleted(object))
+    for (const subscriber of this.#subscribers) this.#notify(() => subscriber.deleted(object))
   }
 
-  #tell(notice: () => Promise<void> | void): void {
+  #notify(notice: () => Promise<void> | void): void {
     this.#pending += 1
     this.#notices = this.#notices.then(notice).finally(() => (this.#pending -= 1))
   }

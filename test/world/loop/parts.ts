@@ -39,15 +39,16 @@ export async function openParts(
   { api, clock, discovery, informers, hooks }: Surroundings,
   enqueue: (parent: ApiObject) => void,
 ): Promise<Parts> {
-  const { parentResource, childResources = [], hooks: wanted } = controller.spec
+  const { parentResource, childResources = [], hooks: webhooks } = controller.spec
   await requireStatus(api, parentResource.apiVersion, parentResource.resource)
   const childManagement = new Children(api, discovery)
   await childManagement.learnMethods(controller)
 
-  const sync = await Hook.open(wanted.sync.webhook, SyncAnswer, hooks)
-  const finalize = wanted.finalize && (await Hook.open(wanted.finalize.webhook, SyncAnswer, hooks))
+  const sync = await Hook.open(webhooks.sync.webhook, SyncAnswer, hooks)
+  const finalize =
+    webhooks.finalize && (await Hook.open(webhooks.finalize.webhook, SyncAnswer, hooks))
   const customizeHook =
-    wanted.customize && (await Hook.open(wanted.customize.webhook, CustomizeAnswer, hooks))
+    webhooks.customize && (await Hook.open(webhooks.customize.webhook, CustomizeAnswer, hooks))
 
   const parents = await informers.of(parentResource.apiVersion, parentResource.resource)
   const children: Informer[] = []

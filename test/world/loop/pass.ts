@@ -4,7 +4,7 @@
  */
 import type { ApiClient, ApiObject } from '../client.ts'
 import type { SyncAnswer } from './answer.ts'
-import { desiredChildren, wantedChildren, words } from './children.ts'
+import { desiredChildren, withDefaults, words } from './children.ts'
 import { claimChildren } from './claim.ts'
 import type { CompositeController } from './composite.ts'
 import type { Finalizer } from './finalizer.ts'
@@ -40,14 +40,14 @@ export async function runPass(options: PassOptions, cached: ApiObject): Promise<
   const matches = childSelector(controller, parent)
   const observed = await claimChildren({ api, parent, matches, children: parts.children })
   const answer = await ask(options, parent, observed)
-  const wanted = wantedChildren(parent, childrenOf(answer, parent))
+  const answered = withDefaults(parent, childrenOf(answer, parent))
 
   const seconds = answer.resyncAfterSeconds ?? 0
   if (seconds > 0) resync(parent, seconds * 1000)
   if (answer.finalized === true) parent = await finalizer.remove(parent)
 
   // A wrong label ends the pass before anything is written.
-  const desired = desiredChildren(controller, parent, wanted, matches)
+  const desired = desiredChildren(controller, parent, answered, matches)
   const error = await manage(options, parent, observed, desired)
   // The status tells of children that could not be made, too. Given up, it takes the error with it.
   const written = await writeStatus(api, parent, answer.status).catch((failure: unknown) => {
@@ -62,8 +62,8 @@ async function ask(
   children: ObjectMap,
 ): Promise<SyncAnswer> {
   const related = await parts.customize.relatedOf(parent)
-  const ending = isDeleting(parent) || !selected(parent)
-  const hook = ending && parts.finalize !== undefined ? parts.finalize : parts.sync
+  const isFinalizing = isDeleting(parent) || !selected(parent)
+  const hook = isFinalizing && parts.finalize !== undefined ? parts.finalize : parts.sync
   const finalizing = hook === parts.finalize
   try {
     return await hook.call({ controller, parent, children, related, finalizing })

@@ -13,9 +13,9 @@ export async function writeStatus(
   status: Record<string, unknown> | null | undefined,
 ): Promise<boolean> {
   // The generation that the hook saw, which may not be the live one.
-  const wanted = { ...status, observedGeneration: parent.metadata.generation ?? 0 }
+  const desired = { ...status, observedGeneration: parent.metadata.generation ?? 0 }
   const change = (live: ApiObject) =>
-    same(live.status, wanted) ? undefined : { ...live, status: wanted }
+    same(live.status, desired) ? undefined : { ...live, status: desired }
   try {
     await updateLive(api, parent, change, 'status')
     return true

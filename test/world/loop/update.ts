@@ -30,10 +30,10 @@ export async function updateLive(
 ): Promise<ApiObject> {
   for (const wait of [...RETRY_MS, undefined]) {
     const live = await readLive(api, object)
-    const wanted = change(live)
-    if (wanted === undefined) return live
+    const desired = change(live)
+    if (desired === undefined) return live
     try {
-      return await (part === 'whole' ? api.replace(wanted) : api.replaceStatus(wanted))
+      return await (part === 'whole' ? api.replace(desired) : api.replaceStatus(desired))
     } catch (error) {
       if (!isConflict(error) || wait === undefined) throw error
       await delay(wait)

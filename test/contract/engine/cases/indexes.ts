@@ -69,8 +69,8 @@ export const INDEXES: Case[] = [
     title: 'every type of index, bare or with parameters, is shown in its normal form',
     async play(stage) {
       await created(stage, 'docs')
-      for (const [name, wanted] of Object.entries(SCHEMAS)) await put(stage, name, wanted)
-      await schema(stage, (shown) => Object.keys(shown).length === Object.keys(SCHEMAS).length)
+      for (const [name, requested] of Object.entries(SCHEMAS)) await put(stage, name, requested)
+      await schema(stage, (live) => Object.keys(live).length === Object.keys(SCHEMAS).length)
     },
   },
   {
@@ -103,7 +103,7 @@ export const INDEXES: Case[] = [
         const { status, body: answer } = await stage.ask('PUT', '/collections/docs/index', { body })
         stage.note(field, { status, answer })
       }
-      await schema(stage, (shown) => Object.keys(shown).length >= 8)
+      await schema(stage, (live) => Object.keys(live).length >= 8)
     },
   },
   {
@@ -131,7 +131,7 @@ export const INDEXES: Case[] = [
       await stage.call('DELETE', path)
       await stage.call('DELETE', path)
       await stage.call('DELETE', '/collections/none/index/f')
-      await schema(stage, (shown) => Object.keys(shown).length === 1)
+      await schema(stage, (live) => Object.keys(live).length === 1)
     },
   },
 ]

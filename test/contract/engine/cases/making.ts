@@ -7,10 +7,10 @@ export const VECTORS = { vectors: { size: 4, distance: 'Cosine' } }
 export async function created(stage: Stage, name: string, body: object = VECTORS): Promise<void> {
   const path = `/collections/${encodeURIComponent(name)}`
   await stage.ask('PUT', `${path}?timeout=20`, { body })
-  for (let node = 0; node < stage.nodes; node += 1) await shown(stage, path, node)
+  for (let node = 0; node < stage.nodes; node += 1) await showConfig(stage, path, node)
 }
 
-async function shown(stage: Stage, path: string, node: number): Promise<void> {
+async function showConfig(stage: Stage, path: string, node: number): Promise<void> {
   const { status } = await stage.awaited(path, isResult, { node })
   if (status !== 200) throw new Error(`${path} is not shown by node ${node}`)
 }

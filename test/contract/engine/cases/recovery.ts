@@ -254,7 +254,7 @@ export const RECOVERY: Case[] = [
       const from = peers[views.findIndex(({ local_shards }) => local_shards.length > 0)] ?? 0
       const to = peers.find((peer) => peer !== from) ?? 0
       const last = peers.find((peer) => peer !== from && peer !== to) ?? 0
-      const tell = async (what: string, body: object) => {
+      const noteAnswer = async (what: string, body: object) => {
         const { status, body: answer } = await change(body)
         const text = JSON.stringify(stage.normal(answer))
         const named = [from, to, last].reduce(
@@ -264,14 +264,14 @@ export const RECOVERY: Case[] = [
         stage.note(what, [status, named])
       }
       const move = { shard_id: 0, from_peer_id: from, to_peer_id: to }
-      await tell('replicate', { replicate_shard: move })
+      await noteAnswer('replicate', { replicate_shard: move })
       await rest(stage, 'docs', 2)
       stage.note('copies', ((await holders(stage, 'docs')) as object[]).length)
-      await tell('an unknown peer', { replicate_shard: { ...move, to_peer_id: 1 } })
-      await tell('a copy that is not there', { drop_replica: { shard_id: 0, peer_id: last } })
-      await tell('drop', { drop_replica: { shard_id: 0, peer_id: to } })
+      await noteAnswer('an unknown peer', { replicate_shard: { ...move, to_peer_id: 1 } })
+      await noteAnswer('a copy that is not there', { drop_replica: { shard_id: 0, peer_id: last } })
+      await noteAnswer('drop', { drop_replica: { shard_id: 0, peer_id: to } })
       await rest(stage, 'docs', 1)
-      await tell('the last one', { drop_replica: { shard_id: 0, peer_id: from } })
+      await noteAnswer('the last one', { drop_replica: { shard_id: 0, peer_id: from } })
       await stage.call('POST', '/collections/docs/points/count', { body: {} })
     },
   },

@@ -30,11 +30,11 @@ async function snapshotOf(stage: Stage, name: string, shard: number): Promise<Bu
 
 function recover(
   stage: Stage,
-  place: { name: string; shard: number; node: number },
+  target: { name: string; shard: number; node: number },
   body: object,
 ): Promise<Answer> {
-  const path = `/collections/${place.name}/shards/${place.shard}/snapshots/recover?wait=true`
-  return stage.ask('PUT', path, { body: { priority: 'snapshot', ...body }, node: place.node })
+  const path = `/collections/${target.name}/shards/${target.shard}/snapshots/recover?wait=true`
+  return stage.ask('PUT', path, { body: { priority: 'snapshot', ...body }, node: target.node })
 }
 
 /** What was answered, without the port of the store. */
@@ -66,11 +66,11 @@ export const SHARD_RECOVERY: Case[] = [
       await store(files, async (base) => {
         for (const shard of [0, 1, 2]) {
           const node = await holderOf(stage, 'again', shard)
-          const place = { name: 'again', shard, node }
+          const target = { name: 'again', shard, node }
           note(
             stage,
             `shard ${shard}`,
-            await recover(stage, place, { location: `${base}/${shard}` }),
+            await recover(stage, target, { location: `${base}/${shard}` }),
           )
           stage.note('with as many points', {
             same:
@@ -135,8 +135,8 @@ export const SHARD_RECOVERY: Case[] = [
       await sharded(stage, 2, 50)
       const bytes = await snapshotOf(stage, 'docs', 0)
       await store({ other: bytes }, async (base) => {
-        const place = { name: 'docs', shard: 1, node: 0 }
-        note(stage, 'recover', await recover(stage, place, { location: `${base}/other` }))
+        const target = { name: 'docs', shard: 1, node: 0 }
+        note(stage, 'recover', await recover(stage, target, { location: `${base}/other` }))
       })
       const counts = [await pointsOf(stage, 'docs', 0), await pointsOf(stage, 'docs', 1)]
       stage.note('both have the points of the first', counts[0] === counts[1])
@@ -150,8 +150,8 @@ export const SHARD_RECOVERY: Case[] = [
       const bytes = await snapshotOf(stage, 'docs', 0)
       const node = ((await holderOf(stage, 'docs', 0)) + 1) % 3
       await store({ shard: bytes }, async (base) => {
-        const place = { name: 'docs', shard: 0, node }
-        note(stage, 'recover', await recover(stage, place, { location: `${base}/shard` }))
+        const target = { name: 'docs', shard: 0, node }
+        note(stage, 'recover', await recover(stage, target, { location: `${base}/shard` }))
       })
       await rest(stage, 'docs', 2)
       stage.note('copies', await copiesOf(stage, 'docs'))

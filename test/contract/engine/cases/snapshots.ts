@@ -42,7 +42,7 @@ async function telemetry(stage: Stage, node = 0): Promise<Telemetry> {
 }
 
 /** What is told of a collection on a node. */
-async function told(stage: Stage, name: string, node = 0) {
+async function listedSnapshots(stage: Stage, name: string, node = 0) {
   const { collections, snapshots = [] } = (await telemetry(stage, node)).collections
   return {
     collection: collections.find(({ id }) => id === name),
@@ -60,7 +60,7 @@ const isEnded = (name: string, total: number) => (body: unknown) =>
 async function lastWrites(stage: Stage, name: string): Promise<(number | null | undefined)[]> {
   const numbers: (number | null | undefined)[] = []
   for (let node = 0; node < stage.nodes; node += 1) {
-    const { collection } = await told(stage, name, node)
+    const { collection } = await listedSnapshots(stage, name, node)
     for (const { local } of collection?.shards ?? []) {
       if (local !== null) numbers.push(local.update_queue?.op_num)
     }
@@ -71,7 +71,7 @@ async function lastWrites(stage: Stage, name: string): Promise<(number | null | 
 async function uuids(stage: Stage, name: string): Promise<unknown[]> {
   const found: unknown[] = []
   for (let node = 0; node < stage.nodes; node += 1) {
-    found.push((await told(stage, name, node)).collection?.config.uuid)
+    found.push((await listedSnapshots(stage, name, node)).collection?.config.uuid)
   }
   return found
 }
@@ -114,13 +114,13 @@ function stateOf({ is_local, this_peer_id, peers }: ReplicaState): object {
 /** Of every node; of the config, whether it is the one that is shown. */
 async function noteArchives(stage: Stage, name: string): Promise<void> {
   const { body } = await stage.ask('GET', `/collections/${name}`)
-  const { config: shown } = (body as { result: { config: object } }).result
+  const { config: live } = (body as { result: { config: object } }).result
   for (let node = 0; node < stage.nodes; node += 1) {
     const files = (await metadataOf(stage, name, node)).map(([file, content]) => {
       if (file.endsWith('replica_state.json')) return [file, stateOf(content as ReplicaState)]
       if (file !== 'config.json') return [file, content]
       const { uuid, ...config } = content as { uuid?: unknown }
-      return [file, { uuid: typeof uuid, isShown: isDeepStrictEqual(config, shown) }]
+      return [file, { uuid: typeof uuid, isLive: isDeepStrictEqual(config, live) }]
     })
     stage.note(`files of node ${node}`, files)
   }
@@ -138,7 +138,7 @@ export const SNAPSHOTS: Case[] = [
       const path = '/collections/docs/snapshots'
       await stage.call('POST', `${path}?wait=false`)
       await stage.awaited('/telemetry?details_level=3', isEnded('docs', 1))
-      const { creations } = await told(stage, 'docs')
+      const { creations } = await listedSnapshots(stage, 'docs')
       stage.note('counted', creations && { ...creations })
       const { body } = await stage.ask('GET', path)
       const files = (body as { result: { name: string; size: number }[] }).result
@@ -147,7 +147,7 @@ export const SNAPSHOTS: Case[] = [
         files.map(({ name, size }) => ({ name, isLarge: size > 1000 })),
       )
       await stage.ask('POST', `${path}?wait=true`)
-      stage.note('counted with the next one', (await told(stage, 'docs')).creations)
+      stage.note('counted with the next one', (await listedSnapshots(stage, 'docs')).creations)
       stage.note('started at the same time', (await telemetry(stage)).app.startup === app.startup)
     },
   },

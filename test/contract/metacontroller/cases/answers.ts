@@ -173,10 +173,10 @@ export const ANSWERS: Case[] = [
       await stage.untilThere('ConfigMap', 'one')
       await stage.quiet()
       await stage.noteObject('child', 'ConfigMap', 'one')
-      const told = await stage.untilTold('sync', 'the child', ({ children }) => {
+      const call = await stage.waitForCall('sync', 'the child', ({ children }) => {
         return Object.keys(children[`${CONFIG_MAP.kind}.v1`] ?? {}).length > 0
       })
-      stage.note('children as told', told.body.children)
+      stage.note('children as told', call.body.children)
     },
   },
 ]

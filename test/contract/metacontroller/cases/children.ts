@@ -38,7 +38,7 @@ export const CHILDREN: Case[] = [
     async play(stage) {
       await withChild(stage)
       await stage.patch('ConfigMap', 'one', { data: { colour: 'green' } })
-      await stage.untilTold('sync', 'the change', ({ children }) =>
+      await stage.waitForCall('sync', 'the change', ({ children }) =>
         JSON.stringify(children).includes('green'),
       )
       const uid = (await stage.get('ConfigMap', 'one'))?.metadata.uid

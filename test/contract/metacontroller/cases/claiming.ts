@@ -168,10 +168,10 @@ export const CLAIMING: Case[] = [
     title: 'a child that changes during the call is not overwritten but brought right afterwards',
     async play(stage) {
       await withChild(stage, { methods: { ConfigMap: 'InPlace' } })
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', async () => {
-        told += 1
-        if (told === 1) await stage.patch('ConfigMap', 'one', { data: { meanwhile: 'yes' } })
+        calls += 1
+        if (calls === 1) await stage.patch('ConfigMap', 'one', { data: { meanwhile: 'yes' } })
         return keeping(configMap('one', { colour: 'blue' }))()
       })
       await stage.touch('once')
@@ -201,10 +201,10 @@ export const CLAIMING: Case[] = [
   {
     title: 'a namesake that a parent gets during the call does not get its status',
     async play(stage) {
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', async () => {
-        told += 1
-        if (told > 1) return new Reply(429, '', { 'retry-after': '600' })
+        calls += 1
+        if (calls > 1) return new Reply(429, '', { 'retry-after': '600' })
         await stage.delete('Thing', 'alpha')
         await stage.thing({ namesake: true })
         return { status: { phase: 'Late' }, children: [] }
@@ -221,10 +221,10 @@ export const CLAIMING: Case[] = [
     title: 'a namesake that a child gets during the call is not deleted in its place',
     async play(stage) {
       await withChild(stage)
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', async () => {
-        told += 1
-        if (told === 1) {
+        calls += 1
+        if (calls === 1) {
           await stage.delete('ConfigMap', 'one')
           await stage.create(configMap('one', { owner: 'somebody' }))
         }

@@ -47,14 +47,18 @@ export const CUSTOMIZE: Case[] = [
       stage.noteCalls('calls')
       stage.note('times', stage.hooks.of('customize').length)
       await stage.touch('once')
-      await stage.untilTold('sync', 'the annotation', ({ parent }) => {
+      await stage.waitForCall('sync', 'the annotation', ({ parent }) => {
         return parent.metadata.annotations !== undefined
       })
       await stage.quiet()
       stage.note('times after an annotation', stage.hooks.of('customize').length)
       const calls = stage.hooks.calls.length
       await stage.patch('Thing', 'alpha', { spec: { size: 2 } })
-      await stage.untilTold('sync', 'the change', ({ parent }) => parent.metadata.generation === 2)
+      await stage.waitForCall(
+        'sync',
+        'the change',
+        ({ parent }) => parent.metadata.generation === 2,
+      )
       await stage.quiet()
       stage.note('times after the spec', stage.hooks.of('customize').length)
       stage.noteCalls('calls after the spec', calls)
@@ -76,7 +80,11 @@ export const CUSTOMIZE: Case[] = [
       }))
       await stage.create(configMap('labelled', {}, { labels: { is: 'friend' } }))
       await stage.patch('Thing', 'alpha', { spec: { size: 2 } })
-      await stage.untilTold('sync', 'the change', ({ parent }) => parent.metadata.generation === 2)
+      await stage.waitForCall(
+        'sync',
+        'the change',
+        ({ parent }) => parent.metadata.generation === 2,
+      )
       await stage.quiet()
       const { related = {} } = stage.hooks.of('sync').at(-1)?.body ?? {}
       const keys = Object.entries(related).map(([kind, objects]) => [kind, Object.keys(objects)])
@@ -110,7 +118,7 @@ export const CUSTOMIZE: Case[] = [
       await stage.quiet()
       stage.note('calls after the stranger', stage.hooks.of('sync').length - calls)
       await stage.patch('ConfigMap', 'friend', { data: { colour: 'green' } })
-      await stage.untilTold('sync', 'the change', ({ related }) =>
+      await stage.waitForCall('sync', 'the change', ({ related }) =>
         JSON.stringify(related).includes('green'),
       )
       await stage.quiet()
@@ -130,7 +138,7 @@ export const CUSTOMIZE: Case[] = [
         labelSelector: { matchLabels: { is: 'friend' } },
       })
       await stage.patch('ConfigMap', 'stranger', { metadata: { labels: { is: 'friend' } } })
-      await stage.untilTold('sync', 'the stranger', ({ related }) => {
+      await stage.waitForCall('sync', 'the stranger', ({ related }) => {
         return related['ConfigMap.v1']?.[`${stage.namespace}/stranger`] !== undefined
       })
       await stage.quiet()

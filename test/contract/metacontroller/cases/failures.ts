@@ -50,10 +50,10 @@ export const FAILURES: Case[] = [
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', () => {
-        told += 1
-        return told === 1 ? new Reply(429, '', { 'retry-after': '2' }) : keeping(ONE)()
+        calls += 1
+        return calls === 1 ? new Reply(429, '', { 'retry-after': '2' }) : keeping(ONE)()
       })
       await stage.touch('once')
       await stage.untilCalls('sync', before + 2)
@@ -70,11 +70,11 @@ export const FAILURES: Case[] = [
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', () => {
-        told += 1
+        calls += 1
         const date = new Date(stage.subject.now() + 3000).toUTCString()
-        return told === 1 ? new Reply(429, '', { 'retry-after': date }) : keeping(ONE)()
+        return calls === 1 ? new Reply(429, '', { 'retry-after': date }) : keeping(ONE)()
       })
       await stage.touch('once')
       await stage.untilCalls('sync', before + 2)
@@ -103,11 +103,11 @@ export const FAILURES: Case[] = [
     title: 'a hook that is slower than its timeout is an error that touches nothing',
     async play(stage) {
       await withChild(stage, { webhook: { timeout: '1s' } })
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', async () => {
-        told += 1
-        if (told === 1) await delay(1500)
-        return told === 1 ? {} : keeping(ONE)()
+        calls += 1
+        if (calls === 1) await delay(1500)
+        return calls === 1 ? {} : keeping(ONE)()
       })
       const before = stage.hooks.of('sync').length
       await stage.touch('once')
@@ -150,10 +150,10 @@ export const FAILURES: Case[] = [
   {
     title: 'resyncAfterSeconds is kept',
     async play(stage) {
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', () => {
-        told += 1
-        return { status: {}, children: [], ...(told === 1 && { resyncAfterSeconds: 1.5 }) }
+        calls += 1
+        return { status: {}, children: [], ...(calls === 1 && { resyncAfterSeconds: 1.5 }) }
       })
       await stage.start({})
       await stage.thing()
@@ -168,10 +168,10 @@ export const FAILURES: Case[] = [
     title: 'a later answer moves the timer only earlier, and 0 does not cancel it',
     async play(stage) {
       const seconds = [2, 60, 0]
-      let told = 0
+      let calls = 0
       stage.hooks.answer('sync', () => {
-        const resyncAfterSeconds = seconds[told] ?? 0
-        told += 1
+        const resyncAfterSeconds = seconds[calls] ?? 0
+        calls += 1
         return { status: {}, children: [], resyncAfterSeconds }
       })
       await stage.start({})

@@ -77,13 +77,13 @@ export const FINALIZE: Case[] = [
     title: 'in a namespace that ends a child cannot be made, status is written, the end is awaited',
     async play(stage) {
       await withChild(stage)
-      let told = 0
+      let answered = 0
       stage.hooks.answer('finalize', () => {
-        told += 1
+        answered += 1
         return {
           status: { phase: 'Ending' },
           children: [configMap('cleaner')],
-          finalized: told > 4,
+          finalized: answered > 4,
         }
       })
       await stage.deleteNamespace(stage.namespace)
@@ -123,10 +123,10 @@ export const FINALIZE: Case[] = [
     title: 'finalized in the answer of a sync takes the finalizer away, and the next sync adds it',
     async play(stage) {
       await withChild(stage)
-      let told = 0
+      let answered = 0
       stage.hooks.answer('sync', () => {
-        told += 1
-        return { ...keeping(ONE)(), finalized: told === 1 }
+        answered += 1
+        return { ...keeping(ONE)(), finalized: answered === 1 }
       })
       await stage.touch('once')
       await stage.until('the finalizer is gone', async () => {
@@ -196,7 +196,7 @@ export const FINALIZE: Case[] = [
       await stage.quiet()
       stage.hooks.answer('sync', () => ({ status: { phase: 'Ending' }, children: [] }))
       await stage.delete('Thing', 'alpha')
-      await stage.untilTold('sync', 'the deletion', ({ parent }) => {
+      await stage.waitForCall('sync', 'the deletion', ({ parent }) => {
         return parent.metadata.deletionTimestamp !== undefined
       })
       await stage.quiet()
@@ -241,9 +241,9 @@ export const FINALIZE: Case[] = [
     title: 'a deletion that orphans lets children go and is finalized',
     async play(stage) {
       await withChild(stage)
-      let told = 0
+      let answered = 0
       stage.hooks.answer('finalize', () => {
-        told += 1
+        answered += 1
         // Not named it would be deleted: the cache may still show it as owned.
         return { status: {}, children: [ONE], finalized: false }
       })
@@ -252,7 +252,7 @@ export const FINALIZE: Case[] = [
         return (await stage.get('ConfigMap', 'one'))?.metadata.ownerReferences === undefined
       })
       await stage.quiet()
-      stage.note('finalize was called', told > 0)
+      stage.note('finalize was called', answered > 0)
       stage.hooks.answer('finalize', () => ({ status: {}, children: [ONE], finalized: true }))
       await stage.touch('once')
       await stage.untilGone('Thing', 'alpha')

@@ -18,7 +18,11 @@ export const STATUS: Case[] = [
       await stage.quiet()
       stage.note('first', (await stage.get('Thing', 'alpha'))?.status)
       await stage.patch('Thing', 'alpha', { spec: { size: 2 } })
-      await stage.untilTold('sync', 'the change', ({ parent }) => parent.metadata.generation === 2)
+      await stage.waitForCall(
+        'sync',
+        'the change',
+        ({ parent }) => parent.metadata.generation === 2,
+      )
       await stage.quiet()
       stage.note('second', (await stage.get('Thing', 'alpha'))?.status)
     },

@@ -32,10 +32,10 @@ export function aliasRoutes(
   }
 }
 
-function list({ aliases }: EngineCluster, isShown: (target: string) => boolean): object {
-  const shown = [...aliases].filter(([, target]) => isShown(target))
+function list({ aliases }: EngineCluster, includes: (target: string) => boolean): object {
+  const listed = [...aliases].filter(([, target]) => includes(target))
   return {
-    aliases: shown.map(([alias_name, collection_name]) => ({ alias_name, collection_name })),
+    aliases: listed.map(([alias_name, collection_name]) => ({ alias_name, collection_name })),
   }
 }
 

@@ -135,8 +135,8 @@ async function patch(
 }
 
 function stateOf(shard: Shard, peer: number, ordinal: number): string {
-  const told = shard.told?.[ordinal]?.[peer]
-  if (told !== undefined) return told
+  const reported = shard.reportedStates?.[ordinal]?.[peer]
+  if (reported !== undefined) return reported
   if (onTheirWay(shard).some(({ to }) => to === peer)) return 'Partial'
   return shard.states?.[peer] ?? 'Active'
 }

@@ -30,10 +30,10 @@ function put({ body }: EngineRequest, cluster: EngineCluster, name: string): voi
     refuse(400, `Bad request: ${words}`)
   }
   const type = isObject(schema) ? schema['type'] : schema
-  const shown = { data_type: type, ...(isObject(schema) && { params: schema }), points: 0 }
+  const info = { data_type: type, ...(isObject(schema) && { params: schema }), points: 0 }
   // A bare type and one with nothing but its type are the same: what is there stays.
   const known = payloadSchema[path]
-  if (known === undefined || !isSame(known, shown)) payloadSchema[path] = shown
+  if (known === undefined || !isSame(known, info)) payloadSchema[path] = info
 }
 
 function drop(cluster: EngineCluster, name: string, field: string): void {

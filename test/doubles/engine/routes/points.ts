@@ -73,7 +73,7 @@ export function pageOf(collection: Collection, all: Point[], selection: Selectio
   checkPage(collection, limit)
   const rest = offset === null ? all : all.filter(({ id }) => compareIds(id, offset) >= 0)
   return {
-    points: rest.slice(0, limit).map((point) => shown(point, selection)),
+    points: rest.slice(0, limit).map((point) => render(point, selection)),
     next_page_offset: rest[limit]?.id ?? null,
   }
 }
@@ -112,7 +112,7 @@ function retrieved(collection: Collection, selection: Selection): object[] {
   const all = selected(collection, selection)
   return (selection.ids ?? []).flatMap((id) => {
     const point = all.find((one) => sameId(one.id, id))
-    return point === undefined ? [] : [shown(point, selection)]
+    return point === undefined ? [] : [render(point, selection)]
   })
 }
 
@@ -125,7 +125,7 @@ function sampled(collection: Collection, selection: Selection): object {
   return { points: chosen.map(({ point }) => ({ id: point.id, version: 0, score: 1 })) }
 }
 
-function shown({ id, payload, vector, shard_key: key }: Point, selection: Selection): object {
+function render({ id, payload, vector, shard_key: key }: Point, selection: Selection): object {
   const { with_payload: withPayload, with_vector: withVector } = selection
   // Scroll shows payloads unless it is told not to; who retrieves by id asks for them.
   const hasPayload = withPayload ?? selection.ids === undefined

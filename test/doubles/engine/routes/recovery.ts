@@ -44,15 +44,15 @@ async function ofShard(
   ordinal: number,
 ): Promise<EngineAnswer | undefined> {
   const [, name = '', , id, , verb = ''] = request.path
-  const place = { ordinal, name, shard: Number(id) }
+  const target = { ordinal, name, shard: Number(id) }
   switch (`${request.method} ${verb}`) {
     case 'PUT recover': {
       const { location, checksum } = addressed(request)
       // Telemetry says nothing of it before all bytes are there, and yet it holds the collection.
       return holding(cluster, name, async () => {
-        const bytes = await fetched(location, cluster, place)
+        const bytes = await fetched(location, cluster, target)
         if (!Buffer.isBuffer(bytes)) return bytes
-        await takeShard(cluster, { ...place, bytes, checksum })
+        await takeShard(cluster, { ...target, bytes, checksum })
         return ok(true)
       })
     }
@@ -61,8 +61,8 @@ async function ofShard(
       const { base64 } = request.body as { base64: string }
       const bytes = Buffer.from(base64, 'base64')
       const { checksum } = request.query
-      await hashed(cluster, place, checksum)
-      await takeShard(cluster, { ...place, bytes, checksum })
+      await hashed(cluster, target, checksum)
+      await takeShard(cluster, { ...target, bytes, checksum })
       return ok(null)
     }
     default:
@@ -70,7 +70,7 @@ async function ofShard(
   }
 }
 
-interface ShardTaking extends Place {
+interface ShardTaking extends RecoveryTarget {
   shard: number
   bytes: Buffer
   checksum: string | undefined
@@ -87,18 +87,18 @@ async function takeShard(cluster: EngineCluster, taking: ShardTaking): Promise<v
 /** What was sent is compared before telemetry tells of it. */
 async function hashed(
   cluster: EngineCluster,
-  place: Place & { shard?: number },
+  target: RecoveryTarget & { shard?: number },
   checksum: string | undefined,
 ): Promise<void> {
   if (checksum === undefined) return
-  await stage(cluster, { ...stageOf(place), stage: 'hash' }, () => undefined)
+  await stage(cluster, { ...stageOf(target), stage: 'hash' }, () => undefined)
 }
 
-function stageOf({ ordinal, name, shard }: Place & { shard?: number }) {
+function stageOf({ ordinal, name, shard }: RecoveryTarget & { shard?: number }) {
   return { ordinal, collection: name, shard }
 }
 
-interface Place {
+interface RecoveryTarget {
   ordinal: number
   name: string
 }
@@ -106,14 +106,14 @@ interface Place {
 async function recover(
   request: EngineRequest,
   cluster: EngineCluster,
-  place: Place,
+  target: RecoveryTarget,
 ): Promise<EngineAnswer> {
   const { location, priority, checksum } = addressed(request)
   // Telemetry tells of it from its first byte on.
-  return counted(cluster, stageOf(place), async () => {
-    const bytes = await fetched(location, cluster, place)
+  return counted(cluster, stageOf(target), async () => {
+    const bytes = await fetched(location, cluster, target)
     if (!Buffer.isBuffer(bytes)) return bytes
-    await apply(cluster, { ...place, bytes, priority, checksum })
+    await apply(cluster, { ...target, bytes, priority, checksum })
     return ok(true)
   })
 }
@@ -121,7 +121,7 @@ async function recover(
 /** A collection that was deleted meanwhile is made once more, as the snapshot says. */
 async function apply(
   cluster: EngineCluster,
-  taking: Place & Parameters<typeof takeSnapshot>[1],
+  taking: RecoveryTarget & Parameters<typeof takeSnapshot>[1],
 ): Promise<void> {
   checkedContent(taking)
   await holding(cluster, taking.name, () =>
@@ -138,10 +138,10 @@ function addressed({ body }: EngineRequest) {
 async function fetched(
   location: string,
   cluster: EngineCluster,
-  place: Place & { shard?: number },
+  target: RecoveryTarget & { shard?: number },
 ): Promise<Buffer | EngineAnswer> {
   try {
-    const response = await stage(cluster, { ...stageOf(place), stage: 'fetch' }, () =>
+    const response = await stage(cluster, { ...stageOf(target), stage: 'fetch' }, () =>
       fetch(location),
     )
     if (response.ok) return Buffer.from(await response.arrayBuffer())
@@ -157,16 +157,16 @@ async function fetched(
 async function upload(
   { query, body }: EngineRequest,
   cluster: EngineCluster,
-  place: Place,
+  target: RecoveryTarget,
 ): Promise<EngineAnswer> {
   const { file, base64 } = body as { file: string; base64: string }
   const content = Buffer.from(base64, 'base64')
   const { checksum, priority = 'snapshot' } = query
-  await hashed(cluster, place, checksum)
+  await hashed(cluster, target, checksum)
   const made = { name: file, creation_time: '', size: content.length, checksum: '', content }
-  snapshotFiles(cluster).set(`${place.ordinal}/${place.name}/${file}`, made)
-  const taking = { ...place, bytes: content, priority: priority as Priority, checksum }
-  await counted(cluster, stageOf(place), () => apply(cluster, taking))
+  snapshotFiles(cluster).set(`${target.ordinal}/${target.name}/${file}`, made)
+  const taking = { ...target, bytes: content, priority: priority as Priority, checksum }
+  await counted(cluster, stageOf(target), () => apply(cluster, taking))
   return ok(true)
 }
 

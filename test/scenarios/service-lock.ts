@@ -7,13 +7,13 @@ import type { World } from '../world/world.ts'
 type Faults = World['faults']
 
 /** The faults as one scenario makes them. */
-export interface Turn {
+export interface ServiceHold {
   faults: Faults
   /** Brings back what the scenario left away, however it ended. */
   end: () => Promise<void>
 }
 
-export class Turns {
+export class ServiceLock {
   readonly #faults: Faults
   readonly #service = queue()
   readonly #controllers = queue()
@@ -23,7 +23,7 @@ export class Turns {
     this.#faults = faults
   }
 
-  take(): Turn {
+  take(): ServiceHold {
     let held: Absence | undefined
     const start = async () => {
       const absence = held
@@ -61,10 +61,10 @@ class Absence {
   readonly #last = Promise.withResolvers<undefined>()
   #holders = 1
 
-  constructor(faults: Faults, inTurn: Queue) {
+  constructor(faults: Faults, enqueue: Queue) {
     const { promise, resolve, reject } = Promise.withResolvers<undefined>()
     this.begun = promise
-    this.#ended = inTurn(async () => {
+    this.#ended = enqueue(async () => {
       await faults.stopService().then(() => resolve(undefined), reject)
       await this.#last.promise
       await faults.startService()
@@ -92,8 +92,8 @@ type Queue = <Result>(work: () => Promise<Result>) => Promise<Result>
 function queue(): Queue {
   let last: Promise<unknown> = Promise.resolve()
   return (work) => {
-    const turn = last.then(work)
-    last = turn.catch(() => undefined)
-    return turn
+    const result = last.then(work)
+    last = result.catch(() => undefined)
+    return result
   }
 }

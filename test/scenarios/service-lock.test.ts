@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { World } from '../world/world.ts'
-import { Turns } from './turns.ts'
+import { ServiceLock } from './service-lock.ts'
 
 /** Writes down what is done, and fails where it is told to. */
 function recorded(fails?: string) {
@@ -23,12 +23,12 @@ function recorded(fails?: string) {
     breakPod: note('break'),
     healPod: note('heal'),
   }
-  return { done, turns: new Turns(faults) }
+  return { done, lock: new ServiceLock(faults) }
 }
 
 t.test('the service is away until the last who wants that has it started', async (t) => {
-  const { done, turns } = recorded()
-  const [one, other] = [turns.take(), turns.take()]
+  const { done, lock } = recorded()
+  const [one, other] = [lock.take(), lock.take()]
   await Promise.all([one.faults.stopService(), other.faults.stopService()])
   t.strictSame(done, ['stop'])
   let isBack = false
@@ -45,8 +45,8 @@ t.test('the service is away until the last who wants that has it started', async
 })
 
 t.test('the service is replaced by one at a time, and while nobody wants it away', async (t) => {
-  const { done, turns } = recorded()
-  const [one, other] = [turns.take(), turns.take()]
+  const { done, lock } = recorded()
+  const [one, other] = [lock.take(), lock.take()]
   await one.faults.stopService()
   const upgraded = other.faults.upgradeService('2')
   const rotated = other.faults.rotateToken()
@@ -58,19 +58,19 @@ t.test('the service is replaced by one at a time, and while nobody wants it away
 })
 
 t.test('a scenario that broke off does not leave the service away', async (t) => {
-  const { done, turns } = recorded()
-  const turn = turns.take()
-  await turn.faults.stopService()
-  await turn.end()
-  await turn.end()
+  const { done, lock } = recorded()
+  const hold = lock.take()
+  await hold.faults.stopService()
+  await hold.end()
+  await hold.end()
   t.strictSame(done, ['stop', 'start'])
 })
 
 t.test('what fails in one turn is told there, and the next has its own', async (t) => {
-  const { done, turns } = recorded('upgrade')
-  const turn = turns.take()
-  const failing = turn.faults.upgradeService('2')
-  const next = turn.faults.rotateToken()
+  const { done, lock } = recorded('upgrade')
+  const hold = lock.take()
+  const failing = hold.faults.upgradeService('2')
+  const next = hold.faults.rotateToken()
   await t.rejects(failing, /upgrade failed/)
   await next
   t.strictSame(done, ['upgrade', 'rotate'])

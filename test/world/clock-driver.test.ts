@@ -1,53 +1,53 @@
 /** Time in the embedded world jumps while everything waits, and stands while something is under way. */
 import t from 'tap'
 import { ManualClock } from './clock.ts'
-import { ClockDriver } from './pace.ts'
+import { ClockDriver } from './clock-driver.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
 
 function world() {
   const clock = new ManualClock(START)
   const life = { busy: false, processes: 0, heardAt: 0, revision: 0 }
-  const pace = new ClockDriver(clock, {
+  const driver = new ClockDriver(clock, {
     busy: () => life.busy,
     processes: () => life.processes,
     lastActivityAt: () => life.heardAt,
     revision: () => life.revision,
   })
   const passed = () => (clock.now().getTime() - START.getTime()) / 1000
-  return { clock, life, pace, passed }
+  return { clock, life, driver, passed }
 }
 
 t.test('an hour passes at once, and every timer runs', async (t) => {
-  const { clock, pace, passed } = world()
+  const { clock, driver, passed } = world()
   let ticks = 0
   const tick = () => {
     ticks += 1
     clock.setTimeout(tick, 60_000)
   }
   tick()
-  t.equal(await pace.wait(() => false, 3_600_000), false)
+  t.equal(await driver.wait(() => false, 3_600_000), false)
   t.equal(passed(), 3600)
   t.equal(ticks, 61)
 })
 
 t.test('who waits for something gets it at the moment it is there', async (t) => {
-  const { clock, pace, passed } = world()
+  const { clock, driver, passed } = world()
   let there = false
   clock.setTimeout(() => (there = true), 30_000)
-  t.equal(await pace.wait(() => there, 120_000), true)
+  t.equal(await driver.wait(() => there, 120_000), true)
   t.equal(passed(), 30)
 })
 
 t.test('of two who wait, neither is jumped over', async (t) => {
-  const { pace, passed } = world()
-  const long = pace.wait(() => false, 100_000).then(passed)
-  const short = pace.wait(() => false, 10_000).then(passed)
+  const { driver, passed } = world()
+  const long = driver.wait(() => false, 100_000).then(passed)
+  const short = driver.wait(() => false, 10_000).then(passed)
   t.strictSame(await Promise.all([short, long]), [10, 100])
 })
 
 t.test('no time passes while a call is under way', async (t) => {
-  const { clock, life, pace, passed } = world()
+  const { clock, life, driver, passed } = world()
   let due = false
   clock.setTimeout(() => (due = true), 1000)
   life.busy = true
@@ -55,12 +55,12 @@ t.test('no time passes while a call is under way', async (t) => {
     t.equal(passed(), 0)
     life.busy = false
   }, 50)
-  await pace.wait(() => due, 10_000)
+  await driver.wait(() => due, 10_000)
   t.equal(passed(), 1)
 })
 
 t.test('while a process runs, time passes as it does outside', async (t) => {
-  const { clock, life, pace, passed } = world()
+  const { clock, life, driver, passed } = world()
   let due = false
   clock.setTimeout(() => (due = true), 600_000)
   life.processes = 1
@@ -69,22 +69,22 @@ t.test('while a process runs, time passes as it does outside', async (t) => {
     t.ok(passed() < 10)
     life.processes = 0
   }, 100)
-  await pace.wait(() => due, 1_000_000)
+  await driver.wait(() => due, 1_000_000)
   t.equal(passed(), 600)
 })
 
 t.test('a process that has said nothing for long does not hold up time', async (t) => {
-  const { life, pace, passed } = world()
+  const { life, driver, passed } = world()
   life.processes = 1
   life.heardAt = Date.now() - 60_000
-  await pace.wait(() => false, 600_000)
+  await driver.wait(() => false, 600_000)
   t.equal(passed(), 600)
 })
 
 t.test('once the world ends nobody waits any longer', async (t) => {
-  const { life, pace } = world()
+  const { life, driver } = world()
   life.busy = true
-  const waiting = pace.wait(() => false, 1000)
-  pace.stop()
+  const waiting = driver.wait(() => false, 1000)
+  driver.stop()
   t.equal(await waiting, false)
 })

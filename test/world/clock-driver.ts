@@ -24,7 +24,7 @@ interface Waiter {
 }
 
 /** Turns of the event loop in a row without anything under way: by then every notice has arrived. */
-const IDLE_TURNS = 12
+const IDLE_POLLS = 12
 const STEP_MS = 10
 /** Who does nothing for so long waits for something, perhaps for time to pass. */
 const IDLE_MS = 10_000
@@ -83,16 +83,16 @@ export class ClockDriver {
 
   /** Answers once nothing is under way. Calls may take real time; the clock waits for them. */
   async #waitUntilIdle(): Promise<void> {
-    let idleTurns = 0
+    let idlePolls = 0
     let revision = this.#activity.revision()
     let changedAt = Date.now()
-    for (let iteration = 0; idleTurns < IDLE_TURNS && !this.#stopped; iteration++) {
+    for (let iteration = 0; idlePolls < IDLE_POLLS && !this.#stopped; iteration++) {
       // Spinning would take the time that others need.
       if (iteration > 100) await new Promise((resolve) => setTimeout(resolve, 1))
       else await new Promise((resolve) => setImmediate(resolve))
       if (revision !== this.#activity.revision()) changedAt = Date.now()
       const isIdle = !this.#activity.busy() && revision === this.#activity.revision()
-      idleTurns = isIdle ? idleTurns + 1 : 0
+      idlePolls = isIdle ? idlePolls + 1 : 0
       revision = this.#activity.revision()
       if (Date.now() - changedAt > IDLE_MS) return
       // A wait that is met need not wait for the rest, nor for a process that never stops writing.

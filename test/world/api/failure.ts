@@ -14,7 +14,7 @@ interface Details {
   causes?: Cause[]
 }
 
-export class Refusal extends Error {
+export class ApiFailure extends Error {
   readonly code: number
   readonly reason: string
   readonly details: Details
@@ -41,19 +41,19 @@ export class Refusal extends Error {
   }
 }
 
-export function notFound(kind: Kind, name: string): Refusal {
+export function notFound(kind: Kind, name: string): ApiFailure {
   return about(404, 'NotFound', `${resourceOf(kind)} "${name}" not found`, kind, name)
 }
 
-export function unknownPath(): Refusal {
-  return new Refusal(404, 'NotFound', 'the server could not find the requested resource')
+export function unknownPath(): ApiFailure {
+  return new ApiFailure(404, 'NotFound', 'the server could not find the requested resource')
 }
 
-export function alreadyExists(kind: Kind, name: string): Refusal {
+export function alreadyExists(kind: Kind, name: string): ApiFailure {
   return about(409, 'AlreadyExists', `${resourceOf(kind)} "${name}" already exists`, kind, name)
 }
 
-export function conflict(kind: Kind, name: string, why: string): Refusal {
+export function conflict(kind: Kind, name: string, why: string): ApiFailure {
   const message = `Operation cannot be fulfilled on ${resourceOf(kind)} "${name}": ${why}`
   return about(409, 'Conflict', message, kind, name)
 }
@@ -61,23 +61,27 @@ export function conflict(kind: Kind, name: string, why: string): Refusal {
 export const MODIFIED =
   'the object has been modified; please apply your changes to the latest version and try again'
 
-export function forbidden(kind: Kind, name: string, why: string, causes: Cause[] = []): Refusal {
+export function forbidden(kind: Kind, name: string, why: string, causes: Cause[] = []): ApiFailure {
   const message = `${resourceOf(kind)} "${name}" is forbidden: ${why}`
-  return new Refusal(403, 'Forbidden', message, { ...detailsOf(kind, name), causes })
+  return new ApiFailure(403, 'Forbidden', message, { ...detailsOf(kind, name), causes })
 }
 
-export function invalid(kind: Kind, name: string, causes: Cause[]): Refusal {
+export function invalid(kind: Kind, name: string, causes: Cause[]): ApiFailure {
   const lines = causes.map(({ field, message }) =>
     field === '' ? message : `${field}: ${message}`,
   )
   const list = lines.length === 1 ? String(lines[0]) : `[${lines.join(', ')}]`
   const type = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`
   const message = `${type} "${name}" is invalid: ${list}`
-  return new Refusal(422, 'Invalid', message, { ...detailsOf(kind, name), kind: kind.kind, causes })
+  return new ApiFailure(422, 'Invalid', message, {
+    ...detailsOf(kind, name),
+    kind: kind.kind,
+    causes,
+  })
 }
 
-export function badRequest(message: string): Refusal {
-  return new Refusal(400, 'BadRequest', message)
+export function badRequest(message: string): ApiFailure {
+  return new ApiFailure(400, 'BadRequest', message)
 }
 
 export function immutable(field: string, value: unknown): Cause {
@@ -90,8 +94,14 @@ export function resourceOf({ plural, group }: Kind): string {
   return group === '' ? plural : `${plural}.${group}`
 }
 
-function about(code: number, reason: string, message: string, kind: Kind, name: string): Refusal {
-  return new Refusal(code, reason, message, detailsOf(kind, name))
+function about(
+  code: number,
+  reason: string,
+  message: string,
+  kind: Kind,
+  name: string,
+): ApiFailure {
+  return new ApiFailure(code, reason, message, detailsOf(kind, name))
 }
 
 function detailsOf(kind: Kind, name: string): Details {

@@ -36,13 +36,13 @@ const real = realMetacontroller(process.env)
 const NO_METACONTROLLER = 'METACONTROLLER_BIN names no Metacontroller: nothing to examine'
 const skip = real === undefined && NO_METACONTROLLER
 /** Where the service may act; empty: everywhere. */
-const PLACES: Record<string, string[]> = {
+const NAMESPACES: Record<string, string[]> = {
   'the chart gives Metacontroller and the service every right they need': [],
   'a service of one namespace does with rights in that namespace': ['shop'],
 }
 
 t.setTimeout(600_000)
-for (const [title, namespaces] of Object.entries(PLACES)) {
+for (const [title, namespaces] of Object.entries(NAMESPACES)) {
   t.test(title, { skip }, async (t) => {
     if (real === undefined) return
     const ground = await startRealApi((line) => t.comment(line))
