@@ -83,4 +83,8 @@ export const WORDS = [
 ]
 
 /** Where a word on the list is right, each with its reason. `file` is a prefix of a path. */
-export const EXCEPTIONS = [{ file: '.ci/word-list.js', reason: 'the list itself' }]
+export const EXCEPTIONS = [
+  { file: '.ci/word-list.js', reason: 'the list itself' },
+  { file: 'jobs/kubectl/explain.ts', word: 'cure (cure)', reason: 'key of its JSON output' },
+  { file: 'jobs/kubectl/status.ts', word: 'cures (cures)', reason: 'key of its JSON output' },
+]

@@ -10,14 +10,14 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     condition: READY,
     messages: ['backups are made as scheduled'],
     cause: 'The next slot is in status.nextBackupTime.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'Suspended',
     condition: READY,
     messages: ['no backup is made while spec.suspend is true'],
     cause: 'Somebody suspended it; retention goes on.',
-    cure: 'Set spec.suspend: false.',
+    fix: 'Set spec.suspend: false.',
   },
   {
     reason: 'SlotMissed',
@@ -28,7 +28,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     ],
     cause:
       'The operator was away at the slot, or a backup ran over it, for longer than the deadline.',
-    cure: 'Nothing; `vec-operator backup now` makes one in between.',
+    fix: 'Nothing; `vec-operator backup now` makes one in between.',
   },
   {
     reason: 'BackupAlreadyActive',
@@ -36,7 +36,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['the slot <time> waits for backup <name>: concurrencyPolicy is Forbid'],
     cause: 'The backup before has not ended.',
-    cure: 'Wait; or look why that one takes so long. spec.concurrencyPolicy decides what happens.',
+    fix: 'Wait; or look why that one takes so long. spec.concurrencyPolicy decides what happens.',
   },
   {
     reason: 'NameConflict',
@@ -44,7 +44,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['VecBackup <name> is there already and does not belong to this schedule'],
     cause: 'Somebody made a VecBackup with the name of this slot.',
-    cure: 'Delete or rename it; later slots are not affected.',
+    fix: 'Delete or rename it; later slots are not affected.',
   },
   {
     reason: 'InvalidSchedule',
@@ -52,7 +52,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['spec.schedule: <words of the parser>'],
     cause: 'No time fits the cron expression, such as 30 February.',
-    cure: 'Change spec.schedule: five fields, in UTC.',
+    fix: 'Change spec.schedule: five fields, in UTC.',
   },
   {
     reason: 'ClockSkew',
@@ -60,14 +60,14 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['the last slot <time> lies ahead of the clock; slots up to it are done'],
     cause: 'The clock of the operator was set back, or ran ahead before.',
-    cure: 'Put the clock of the node right; backups go on once that time has come.',
+    fix: 'Put the clock of the node right; backups go on once that time has come.',
   },
   {
     reason: 'BackupCreated',
     event: 'Normal',
     messages: ['backup <name> is made for the slot <time>'],
     cause: 'A slot was due.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'BackupDropped',
@@ -78,7 +78,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
       '<n> backups are deleted, <names>: no rule of spec.retentionPolicy keeps it',
     ],
     cause: 'Retention, or concurrencyPolicy Replace.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'LastCopyKept',
@@ -89,7 +89,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     ],
     cause:
       'The newest backups lack collections that an older one has, or are of a cluster that was recreated: data may be lost, or somebody deleted them.',
-    cure: 'Look whether the collections are missing in the cluster; restore them from that backup. Where they were deleted on purpose, delete the backup by hand.',
+    fix: 'Look whether the collections are missing in the cluster; restore them from that backup. Where they were deleted on purpose, delete the backup by hand.',
   },
   {
     reason: 'HistoryLarge',
@@ -100,7 +100,7 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     ],
     cause:
       'Without a retention rule every backup is kept, and each call of the operator shows all of them.',
-    cure: 'Set spec.retentionPolicy. To keep objects without their VecBackups, annotate those with vec-operator.dev/retain-objects: "true" and delete them.',
+    fix: 'Set spec.retentionPolicy. To keep objects without their VecBackups, annotate those with vec-operator.dev/retain-objects: "true" and delete them.',
   },
   {
     reason: 'HistoryTooLarge',
@@ -110,13 +110,13 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
       'no backup is created: the backups of this schedule take more than 8 MiB of a request to the operator; set spec.retentionPolicy, or delete backups that are not needed',
     ],
     cause: 'As HistoryLarge, which came first. Retention goes on.',
-    cure: 'As HistoryLarge; the slot that was missed is made up for.',
+    fix: 'As HistoryLarge; the slot that was missed is made up for.',
   },
   {
     reason: 'Deleting',
     condition: NOT_READY,
     messages: ['waits until backup <name> carries <annotation or field>, or is gone'],
     cause: 'The schedule is deleted, and its backups must know first whether their objects stay.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
 ]

@@ -10,7 +10,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['Backed up <n>/<n> collections', 'Backed up <n>/<n> collections, <size> in <place>'],
     cause: 'Every collection is in the bucket, and its manifest.',
-    cure: 'Nothing; `vec-operator backup verify` reads it back.',
+    fix: 'Nothing; `vec-operator backup verify` reads it back.',
   },
   {
     reason: 'BackupFailed',
@@ -28,21 +28,21 @@ export const BACKUP_REASONS: readonly Reason[] = [
     ],
     cause:
       'At least one collection could not be backed up; status.error has the first error, status.collections all.',
-    cure: 'Mend what status.error names and make another VecBackup: this one is not tried again.',
+    fix: 'Mend what status.error names and make another VecBackup: this one is not tried again.',
   },
   {
     reason: 'BackupStarted',
     event: 'Normal',
     messages: ['the backup is written to s3://<bucket>/<folder>'],
     cause: 'The Job has reported that it works.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'BackupRunning',
     condition: NOT_COMPLETE,
     messages: ['the backup has started', 'collection <n> of <n> (<name>)<how far it is>'],
     cause: 'The Job works; its message tells how far it is.',
-    cure: 'Nothing; `kubectl logs job/<name>` has each step.',
+    fix: 'Nothing; `kubectl logs job/<name>` has each step.',
   },
   {
     reason: 'BackupStarting',
@@ -56,7 +56,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'Job <name> is starting',
     ],
     cause: 'Everything is there, and the Job is on its way.',
-    cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
+    fix: 'Nothing; when it stays, look at the pods and Events of the Job.',
   },
   ...dataJobReasons({ kind: 'VecBackup', noun: 'backup', clusterField: 'spec.clusterRef' }),
   {
@@ -64,7 +64,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     condition: NOT_PURGED,
     messages: ['waits for the Job to stop'],
     cause: 'The backup is deleted while its Job works.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'WaitingForRestore',
@@ -74,7 +74,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'waits for VecRestore <namespace>/<name>, which recorded in the bucket that it reads s3://<bucket>/<folder>: until <time> unless it renews that',
     ],
     cause: 'A restore reads these objects at this moment, here or from another Kubernetes cluster.',
-    cure: 'Wait for it to end, or delete it. What one recorded that was killed counts for 30 minutes.',
+    fix: 'Wait for it to end, or delete it. What one recorded that was killed counts for 30 minutes.',
   },
   {
     reason: 'OtherObjectsKept',
@@ -84,7 +84,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     ],
     cause:
       'The backup was deleted, and its folder holds objects of others: of another backup inside it, or files that somebody put there.',
-    cure: 'Look at them; delete those that nobody needs with a tool of the store.',
+    fix: 'Look at them; delete those that nobody needs with a tool of the store.',
   },
   {
     reason: 'Purging',
@@ -94,7 +94,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
       's3://<bucket>/<folder> is being emptied, <n> objects are left',
     ],
     cause: 'The backup is deleted, and its objects with it.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'ClockAhead',
@@ -104,7 +104,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     ],
     cause:
       'The clock of the node with the operator is ahead, such as after a start without a time server.',
-    cure: 'Set that clock; the backup is deleted once the API server says that its time has come.',
+    fix: 'Set that clock; the backup is deleted once the API server says that its time has come.',
   },
   {
     reason: 'PurgeFailed',
@@ -115,14 +115,14 @@ export const BACKUP_REASONS: readonly Reason[] = [
     ],
     cause:
       'The store refuses to delete or does not answer; an internal error is a defect of the operator, with its stack in the log.',
-    cure: 'Mend what it names; or set that annotation, and the resource goes without its objects.',
+    fix: 'Mend what it names; or set that annotation, and the resource goes without its objects.',
   },
   {
     reason: 'RetentionDaysPassed',
     condition: { type: 'Expired', status: 'True' },
     messages: ['spec.retentionDays have passed since it completed: it is deleted with its objects'],
     cause: 'The backup is as old as spec.retentionDays says.',
-    cure: 'Nothing; the annotation vec-operator.dev/retain-objects: "true" keeps the objects.',
+    fix: 'Nothing; the annotation vec-operator.dev/retain-objects: "true" keeps the objects.',
   },
   {
     reason: 'ObjectsRetained',
@@ -132,7 +132,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     ],
     cause:
       'The namespace was deleted. That empties a bucket only where spec.deletionPolicy: Delete was set explicitly.',
-    cure: 'Nothing; or delete the objects with a tool of the store.',
+    fix: 'Nothing; or delete the objects with a tool of the store.',
   },
   {
     reason: 'PurgeTimedOut',
@@ -141,13 +141,13 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'namespace <namespace> ends and s3://<bucket>/<folder> was not emptied in 600 s: what is left there stays',
     ],
     cause: 'The namespace was deleted, and the store did not answer in time.',
-    cure: 'Delete what is left with a tool of the store.',
+    fix: 'Delete what is left with a tool of the store.',
   },
   {
     reason: 'CredentialsMissing',
     event: 'Warning',
     messages: ['Secret <namespace>/<name> not found: the objects in s3://<bucket>/<folder> stay'],
     cause: 'The Secret was deleted before the backup.',
-    cure: 'Delete the objects with a tool of the store.',
+    fix: 'Delete the objects with a tool of the store.',
   },
 ]

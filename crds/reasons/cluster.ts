@@ -9,7 +9,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: { type: 'Applied', status: 'True' },
     messages: ['generation <n> is applied'],
     cause: 'The last helm run applied the spec as it is now.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'HelmStarting',
@@ -20,7 +20,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'A helm run is due; its ServiceAccount, Role and RoleBinding, and the Lease of the cluster, come first.',
-    cure: 'Nothing; when it stays for minutes, look whether Metacontroller may make Roles and RoleBindings here, and the service Leases.',
+    fix: 'Nothing; when it stays for minutes, look whether Metacontroller may make Roles and RoleBindings here, and the service Leases.',
   },
   {
     reason: 'HelmRunning',
@@ -28,14 +28,14 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['helm run <n> is under way'],
     cause: 'The Job of the helm run works. It waits for the engine up to ten minutes.',
-    cure: 'Nothing; `kubectl logs job/<name>` shows what helm does.',
+    fix: 'Nothing; `kubectl logs job/<name>` shows what helm does.',
   },
   {
     reason: 'HelmConcurrencyLimit',
     condition: NOT_APPLIED,
     messages: ['<n> helm Jobs are running'],
     cause: 'The number of running helm Jobs has reached the chart value jobs.maxHelm.',
-    cure: 'Nothing; the helm run starts when another helm Job finishes. Raise jobs.maxHelm to run more of them in parallel.',
+    fix: 'Nothing; the helm run starts when another helm Job finishes. Raise jobs.maxHelm to run more of them in parallel.',
   },
   {
     reason: 'ClusterBusy',
@@ -43,7 +43,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['waits for <kind> <namespace>/<name>'],
     cause:
       'A backup or a restore is running on the cluster; pods must not be restarted while it runs.',
-    cure: 'Wait until the named resource finishes. To run helm before a long backup, delete that VecBackup.',
+    fix: 'Wait until the named resource finishes. To run helm before a long backup, delete that VecBackup.',
   },
   {
     reason: 'InvalidSpec',
@@ -60,7 +60,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       '<field> is too large: <n> of <n> bytes compressed',
     ],
     cause: 'Applied as it is, the spec would do harm or fail half-way, so helm is not run.',
-    cure: 'Change the field the message names; it is looked at again at once.',
+    fix: 'Change the field the message names; it is looked at again at once.',
   },
   {
     reason: 'InvalidSecret',
@@ -76,7 +76,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'A Secret of the spec is missing, empty or unreadable: the engine would start open to everybody, or lock the operator out.',
-    cure: 'Put the Secret right; it is read again within a minute and a half.',
+    fix: 'Put the Secret right; it is read again within a minute and a half.',
   },
   {
     reason: 'HelmFailed',
@@ -85,7 +85,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['<what helm printed>', 'the helm run failed'],
     cause:
       'helm ended with an error: the chart repository, the API server, or pods that did not become ready in ten minutes.',
-    cure: 'Read `kubectl logs job/<name>`; the run is tried again 30 s later, and at once when the spec changes.',
+    fix: 'Read `kubectl logs job/<name>`; the run is tried again 30 s later, and at once when the spec changes.',
   },
   {
     reason: 'EngineNotReady',
@@ -96,7 +96,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       '<node> runs alone: nobody can say which shards other nodes hold',
     ],
     cause: 'Nodes are to be removed, and one that stays does not tell which shards it knows of.',
-    cure: 'Bring that pod back, or undo the change of spec.replicas; it is asked again every 30 s.',
+    fix: 'Bring that pod back, or undo the change of spec.replicas; it is asked again every 30 s.',
   },
   {
     reason: 'ShardsWouldBeLost',
@@ -106,7 +106,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.replicas: <n> -> <n> removes nodes that hold shards: <shards>; move them to nodes that stay, or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
     ],
     cause: 'The engine moves nothing by itself: shards of removed nodes would be gone.',
-    cure: 'Move the shards with the engine, or accept the loss by the annotation; it is asked again after ten minutes, or when spec or annotation changes.',
+    fix: 'Move the shards with the engine, or accept the loss by the annotation; it is asked again after ten minutes, or when spec or annotation changes.',
   },
   {
     reason: 'VersionDowngraded',
@@ -116,7 +116,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.version: <version> -> <version> goes back by a minor version, which the engine does not support; accept the risk with the annotation vec-operator.dev/accept-risk: downgrade',
     ],
     cause: 'An older engine may not read what a newer one wrote.',
-    cure: 'Set the version back, or restore a backup into a new cluster; the annotation takes the risk.',
+    fix: 'Set the version back, or restore a backup into a new cluster; the annotation takes the risk.',
   },
   {
     reason: 'VersionSkipped',
@@ -126,7 +126,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.version: <version> -> <version> skips a minor version, which the engine does not support: go one minor version at a time; accept the risk with the annotation vec-operator.dev/accept-risk: version-skip',
     ],
     cause: 'The engine migrates its files from one minor version to the next only.',
-    cure: 'Set the next minor version, wait for Running, then the one after it.',
+    fix: 'Set the next minor version, wait for Running, then the one after it.',
   },
   {
     reason: 'JobSilent',
@@ -137,7 +137,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
-    cure: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
+    fix: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
   },
   {
     reason: 'JobNotStarted',
@@ -152,7 +152,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'No pod of the Job came to work in ten minutes, or another plan or image is wanted by now: a wrong image, a quota, a node that is full.',
-    cure: 'Look at the pods and Events of the Job in the namespace; once mended, the next Job starts by itself.',
+    fix: 'Look at the pods and Events of the Job in the namespace; once mended, the next Job starts by itself.',
   },
   {
     reason: 'JobCrashed',
@@ -160,7 +160,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['Job crashed <n> times'],
     cause: 'The pods of the Job ended without a report, such as out of memory.',
-    cure: 'Read the log and the state of its pods; raise the chart value jobs.resources.helm when they were killed. It is tried again 30 s later.',
+    fix: 'Read the log and the state of its pods; raise the chart value jobs.resources.helm when they were killed. It is tried again 30 s later.',
   },
   {
     reason: 'Uninstalling',
@@ -173,14 +173,14 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'helm uninstall was started',
     ],
     cause: 'The resource is being deleted, and its release goes first.',
-    cure: 'Nothing; its volumes stay.',
+    fix: 'Nothing; its volumes stay.',
   },
   {
     reason: 'Uninstalled',
     condition: NOT_APPLIED,
     messages: ['the release is gone'],
     cause: 'The release was uninstalled, or there never was one.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'HelmReleaseApplied',
@@ -188,7 +188,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['run <n> of <release> was applied'],
     cause: 'Pods are being made or replaced.',
-    cure: 'Nothing; when it stays, `kubectl get pods` shows the pod that does not become ready.',
+    fix: 'Nothing; when it stays, `kubectl get pods` shows the pod that does not become ready.',
   },
   {
     reason: 'RolloutComplete',
@@ -196,7 +196,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['run <n> of <release> is rolled out'],
     cause: 'Every pod is ready and of the newest revision.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'AllReplicasReady',
@@ -204,7 +204,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['<n>/<n> replicas ready'],
     cause: 'As many pods are ready as spec.replicas wants.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'ReplicasNotReady',
@@ -213,7 +213,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['<n>/<n> replicas ready', '<n>/<n> replicas ready: <cause>'],
     cause:
       'A pod is starting, cannot start, or was lost. The cause is that of the scheduler, the kubelet or the container.',
-    cure: 'Fix what the cause names; without one, look at the pods of StatefulSet vec-<name>.',
+    fix: 'Fix what the cause names; without one, look at the pods of StatefulSet vec-<name>.',
   },
   {
     reason: 'ConsensusWorking',
@@ -224,7 +224,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'Every pod answers, knows every other pod, and knows a leader. A peer without a pod still counts in every majority.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'PodsNotAnswering',
@@ -232,7 +232,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['no answer from <pods>', 'the pods could not be asked: <error>'],
     cause:
       'These pods did not answer the question for their consensus thread, or the operator could not ask them, such as without their key.',
-    cure: 'Look at the pods; network policies must let the operator reach port 6333.',
+    fix: 'Look at the pods; network policies must let the operator reach port 6333.',
   },
   {
     reason: 'ConsensusStopped',
@@ -241,7 +241,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['<pod>: stopped', '<pod>: <error>'],
     cause:
       'The consensus thread of a pod has ended: it serves, but takes no change of collections.',
-    cure: 'Read the log of that pod. Do not restart pods at random, that can make it worse; where it does not recover, restore a backup into a new cluster.',
+    fix: 'Read the log of that pod. Do not restart pods at random, that can make it worse; where it does not recover, restore a backup into a new cluster.',
   },
   {
     reason: 'SplitBrain',
@@ -252,7 +252,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'Pods behind one Service are in different clusters of the engine: usually pod 0 lost its volume, started empty and founded a cluster of its own. Requests reach either.',
-    cure: 'Stop writers. Compare the collections of each group (GET /cluster and /collections on each pod). Keep the group that has the data; delete the pods and volumes of the others, the pod that founded the new cluster last, or restore a backup into a new cluster.',
+    fix: 'Stop writers. Compare the collections of each group (GET /cluster and /collections on each pod). Keep the group that has the data; delete the pods and volumes of the others, the pod that founded the new cluster last, or restore a backup into a new cluster.',
   },
   {
     reason: 'PeersMissing',
@@ -260,7 +260,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['<pod> does not know <pods>'],
     cause: 'A pod that should be in the cluster has not joined it, or was removed from it.',
-    cure: 'Read the log of the pod that is not known: it must reach the others on the p2p port (6335 by default).',
+    fix: 'Read the log of the pod that is not known: it must reach the others on the p2p port (6335 by default).',
   },
   {
     reason: 'NoLeader',
@@ -268,6 +268,6 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['no leader is known to <pods>'],
     cause: 'The majority of the nodes knows no leader: nodes are down, or cannot reach each other.',
-    cure: 'Bring the missing pods back; check network policies for the p2p port (6335 by default).',
+    fix: 'Bring the missing pods back; check network policies for the p2p port (6335 by default).',
   },
 ]

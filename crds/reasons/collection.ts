@@ -10,21 +10,21 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['collection, indexes and aliases match spec'],
     cause: 'What the engine shows is what the spec declares.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'Reconciling',
     condition: NOT_READY,
     messages: ['the first look at the engine is under way'],
     cause: 'The engine takes more than a second to answer.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'ClusterNotFound',
     condition: NOT_READY,
     messages: ['cluster <namespace>/<name> not found'],
     cause: 'There is no VecCluster that spec.clusterRef names.',
-    cure: 'Make the cluster; spec.clusterRef is immutable, so a wrong name needs a new resource.',
+    fix: 'Make the cluster; spec.clusterRef is immutable, so a wrong name needs a new resource.',
   },
   {
     reason: 'ClusterNotServed',
@@ -32,7 +32,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     messages: [NOT_WATCHED],
     cause:
       'The operator was told to serve some namespaces only, and that of the cluster is not one.',
-    cure: 'Add it to the chart value operator.namespaces; to delete the resource alone, set spec.deletionPolicy to Retain.',
+    fix: 'Add it to the chart value operator.namespaces; to delete the resource alone, set spec.deletionPolicy to Retain.',
   },
   {
     reason: 'RefNotPermitted',
@@ -43,14 +43,14 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
     ],
     cause: 'The cluster is in another namespace and does not allow this one to use it.',
-    cure: 'Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open.',
+    fix: 'Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open.',
   },
   {
     reason: 'ClusterNotReady',
     condition: NOT_READY,
     messages: ['cluster <namespace>/<name> not ready'],
     cause: 'The engine does not say that it is ready, or did not answer a moment ago.',
-    cure: 'Look at the VecCluster; it goes on by itself.',
+    fix: 'Look at the VecCluster; it goes on by itself.',
   },
   {
     reason: 'ImmutableFieldMismatch',
@@ -58,7 +58,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['<path>: wanted <value>, live <value>'],
     cause: 'The live collection differs in what is fixed when it is made. Nothing was touched.',
-    cure: 'Set the spec back; or make a collection of another name, copy the points and move the alias.',
+    fix: 'Set the spec back; or make a collection of another name, copy the points and move the alias.',
   },
   {
     reason: 'UnsupportedFields',
@@ -67,7 +67,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     messages: ['engine <version> ignores <paths>'],
     cause:
       'The engine takes these fields and does not keep them: a typing error, or an engine too old to know them.',
-    cure: 'Put the names right or leave them out; they are tried again when spec or engine version changes.',
+    fix: 'Put the names right or leave them out; they are tried again when spec or engine version changes.',
   },
   {
     reason: 'EngineRefused',
@@ -79,7 +79,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     ],
     cause:
       'The engine does not accept what the spec declares, or its consensus is dead ("Channel closed").',
-    cure: 'Change the field its words name; for "Channel closed" see ConsensusStopped of the VecCluster.',
+    fix: 'Change the field its words name; for "Channel closed" see ConsensusStopped of the VecCluster.',
   },
   {
     reason: 'EngineNotAnswering',
@@ -89,7 +89,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       '<method> <path> on <node> answered <status>: <words of the engine>',
     ],
     cause: 'The engine did not answer, or was too busy (408, 429, 5xx).',
-    cure: 'Nothing, if it passes: it is tried again after 30 s, or when the engine says so.',
+    fix: 'Nothing, if it passes: it is tried again after 30 s, or when the engine says so.',
   },
   {
     reason: 'KubernetesNotAnswering',
@@ -99,7 +99,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       '<method> <path> answered <status>: <words of the API>',
     ],
     cause: 'The service could not read a Secret or a Lease from the Kubernetes API.',
-    cure: 'Nothing, if it passes; else look at the rights of the service account of the operator.',
+    fix: 'Nothing, if it passes; else look at the rights of the service account of the operator.',
   },
   {
     reason: 'Waiting',
@@ -110,7 +110,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       'collection <name> was deleted meanwhile',
     ],
     cause: 'A restore holds the cluster, so nothing is written; or the engine has not settled.',
-    cure: 'Nothing; it goes on once what it names has ended.',
+    fix: 'Nothing; it goes on once what it names has ended.',
   },
   {
     reason: 'CollectionMissing',
@@ -121,7 +121,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     ],
     cause:
       'A collection that had points was deleted in the engine, or the node that answers lost its volume. It is not replaced by an empty one.',
-    cure: 'Look at the condition Consensus of the VecCluster first. Restore a backup with a VecRestore; where the points are not needed, set the annotation.',
+    fix: 'Look at the condition Consensus of the VecCluster first. Restore a backup with a VecRestore; where the points are not needed, set the annotation.',
   },
   {
     reason: 'CollectionRecreated',
@@ -129,7 +129,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     messages: ['collection <name> was gone from the engine and was created again, empty'],
     cause:
       'The collection was deleted in the engine. It had no points when it was last looked at, or the annotation vec-operator.dev/accept-risk allows it.',
-    cure: 'Find out who deleted it.',
+    fix: 'Find out who deleted it.',
   },
   {
     reason: 'IndexesPending',
@@ -139,7 +139,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       'payload indexes not settled yet: <fields>',
     ],
     cause: 'Payload indexes are being made or built.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'AliasClaimed',
@@ -151,7 +151,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     ],
     cause:
       'Two VecCollections declare the same alias; the one it points at, or the older, keeps it.',
-    cure: 'Remove the alias from one of them.',
+    fix: 'Remove the alias from one of them.',
   },
   {
     reason: 'Conflict',
@@ -163,14 +163,14 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       'payloadIndexes: <field> and <field> are the same field',
     ],
     cause: 'The name is taken by an older resource or by an alias, or the spec contradicts itself.',
-    cure: 'Delete one of the two resources, or choose another spec.collectionName in a new one.',
+    fix: 'Delete one of the two resources, or choose another spec.collectionName in a new one.',
   },
   {
     reason: 'InternalError',
     condition: NOT_READY,
     messages: ['collection <name>: internal error: <error>; the log of the service has it'],
     cause: 'A defect of the operator; the log of the service has its stack.',
-    cure: 'Report it with the log of the service; it is tried again after 30 s.',
+    fix: 'Report it with the log of the service; it is tried again after 30 s.',
   },
   {
     reason: 'Deleting',
@@ -181,20 +181,20 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     ],
     cause:
       'The resource is deleted with policy Delete, and the engine has not let the collection go.',
-    cure: 'Mend what it names; or set spec.deletionPolicy to Retain, and the collection stays.',
+    fix: 'Mend what it names; or set spec.deletionPolicy to Retain, and the collection stays.',
   },
   {
     reason: 'AllReplicasActive',
     condition: { type: 'Replicated', status: 'True' },
     messages: ['<n> of <n> replicas are Active'],
     cause: 'Each shard has as many Active copies as spec.replicationFactor asks for.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'ReplicasMissing',
     condition: { type: 'Replicated', status: 'False' },
     messages: ['<n> of <n> replicas are Active'],
     cause: 'A node is down, or the factor was raised: the engine makes no copies by itself.',
-    cure: 'Bring the node back, or replicate the shards with the engine (`POST /collections/<name>/cluster`).',
+    fix: 'Bring the node back, or replicate the shards with the engine (`POST /collections/<name>/cluster`).',
   },
 ]

@@ -46,7 +46,7 @@ function reasonsSection(kind: string, reasons: readonly Reason[]): string[] {
         reasonLocation(reason),
         reason.messages.map((message) => `\`${message.replaceAll('|', '\\|')}\``).join('<br>'),
         escapeMarkdown(reason.cause),
-        escapeOutsideCode(reason.cure),
+        escapeOutsideCode(reason.fix),
       ]),
     ),
   ]

@@ -8,7 +8,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['Copied <n>/<n>', 'Copied <n>/<n>, <n> points'],
     cause: 'Every collection was copied and compared.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'MigrationFailed',
@@ -26,14 +26,14 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       '<name> is an alias of <name> on the target',
     ],
     cause: 'status.error has the first error, status.collections all of them.',
-    cure: 'Mend what it names and make another VecMigration: this one is not tried again.',
+    fix: 'Mend what it names and make another VecMigration: this one is not tried again.',
   },
   {
     reason: 'MigrationStarted',
     event: 'Normal',
     messages: ['copies <n> points of <n> collections from <source>'],
     cause: 'The collections were counted, and points are being copied.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'MigrationRunning',
@@ -45,7 +45,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       'waiting until <name> is indexed: it has more points than it shows',
     ],
     cause: 'The Job copies points, compares both sides, or waits for points that are deferred.',
-    cure: 'Nothing; `kubectl logs job/<name>` has each step.',
+    fix: 'Nothing; `kubectl logs job/<name>` has each step.',
   },
   {
     reason: 'MigrationStarting',
@@ -60,7 +60,7 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       'Job <name> is starting',
     ],
     cause: 'Everything is there, and the Job is on its way.',
-    cure: 'Nothing; when it stays, look at the pods and Events of the Job. A source that does not answer is waited for ten minutes: see that its address is right, and that pods may reach it.',
+    fix: 'Nothing; when it stays, look at the pods and Events of the Job. A source that does not answer is waited for ten minutes: see that its address is right, and that pods may reach it.',
   },
   ...dataJobReasons({
     kind: 'VecMigration',

@@ -9,7 +9,7 @@ export interface Reason {
   /** Patterns of its messages; `<...>` is a variable part. */
   messages: readonly string[]
   cause: string
-  cure: string
+  fix: string
 }
 
 /** The fix of reasons that need none: the state is normal, or the operator continues by itself. */
@@ -51,7 +51,7 @@ function copiedResource(kind: string): Reason {
     ],
     cause:
       'A backup tool, or kubectl, created it again from a manifest with the report of the first one. It would put data of that day over those of today.',
-    cure: `Nothing; or create another ${kind} without that annotation, if it shall run.`,
+    fix: `Nothing; or create another ${kind} without that annotation, if it shall run.`,
   }
 }
 
@@ -60,7 +60,7 @@ const invalidEndpoint: Reason = {
   messages: ['<field> is not an address: "<address>"'],
   cause:
     'The address has a character that no host name has, such as a space that was pasted with it.',
-  cure: 'Create another resource with the right address; the escaped characters in the message are the wrong ones.',
+  fix: 'Create another resource with the right address; the escaped characters in the message are the wrong ones.',
 }
 
 export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reason[] {
@@ -71,7 +71,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       condition: NOT_COMPLETE,
       messages: ['waits for <kind> <namespace>/<name>'],
       cause: 'Another resource works on this cluster, and the two must not overlap.',
-      cure: 'Wait until the named resource has finished.',
+      fix: 'Wait until the named resource has finished.',
     },
     {
       reason: 'ClusterNotFound',
@@ -81,7 +81,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'cluster <namespace>/<name> is being deleted',
       ],
       cause: `There is no VecCluster that ${clusterField} names.`,
-      cure: `Make the cluster, or delete this ${kind}: its spec is immutable.`,
+      fix: `Make the cluster, or delete this ${kind}: its spec is immutable.`,
     },
     {
       reason: 'ClusterNotReady',
@@ -91,7 +91,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'cluster <namespace>/<name>: <message of its condition Consensus>',
       ],
       cause: `A ${noun} needs every node of the cluster.`,
-      cure: `Look at the VecCluster; the ${noun} goes on by itself.`,
+      fix: `Look at the VecCluster; the ${noun} goes on by itself.`,
     },
     {
       reason: 'RefNotPermitted',
@@ -101,7 +101,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
       ],
       cause: 'The cluster is in another namespace and does not allow this one to use it.',
-      cure: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts by itself. A Job that was running is stopped, and another continues.`,
+      fix: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts by itself. A Job that was running is stopped, and another continues.`,
     },
     ...(kind === 'VecBackup' ? [] : [copiedResource(kind)]),
     {
@@ -109,7 +109,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       condition: NOT_COMPLETE,
       messages: ['Secret <namespace>/<name> not found'],
       cause: 'Credentials of a bucket, or the key of an engine, are not there.',
-      cure: 'Make the Secret that it names.',
+      fix: 'Make the Secret that it names.',
     },
     {
       reason: 'InvalidSecret',
@@ -120,7 +120,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       ],
       cause:
         'The Secret lacks a key, the key is empty, or the Secret is of a type that Kubernetes or Helm use for other purposes.',
-      cure: `Write the key, or name another Secret in a new ${kind}.`,
+      fix: `Write the key, or name another Secret in a new ${kind}.`,
     },
     {
       reason: 'JobSilent',
@@ -131,7 +131,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       ],
       cause:
         'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
-      cure: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
+      fix: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
     },
     {
       reason: 'JobNotStarted',
@@ -146,7 +146,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       ],
       cause:
         'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',
-      cure: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
+      fix: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
     },
   ]
 }

@@ -8,7 +8,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: ['Restored <n>/<n>', 'Restored <n>/<n>, <size>'],
     cause: 'Every collection is there, with its copies, indexes and aliases.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'RestoreFailed',
@@ -25,14 +25,14 @@ export const RESTORE_REASONS: readonly Reason[] = [
       '<name> is an alias of collection <name> at the target: use collectionMapping',
     ],
     cause: 'status.error has the first error, status.restoredCollections all of them.',
-    cure: 'Mend what it names and make another VecRestore: this one is not tried again.',
+    fix: 'Mend what it names and make another VecRestore: this one is not tried again.',
   },
   {
     reason: 'RestoreStarted',
     event: 'Normal',
     messages: ['reads <backup>'],
     cause: 'The Job has reported that it works.',
-    cure: NOTHING_TO_DO,
+    fix: NOTHING_TO_DO,
   },
   {
     reason: 'RestoreRunning',
@@ -44,7 +44,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'collection <n> of <n> (<name>), <n> of <n> shards done: <step>; <how far it is>',
     ],
     cause: 'The Job works; its message tells how far it is.',
-    cure: 'Nothing; `kubectl logs job/<name>` has each step.',
+    fix: 'Nothing; `kubectl logs job/<name>` has each step.',
   },
   {
     reason: 'RestoreStarting',
@@ -59,14 +59,14 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'Job <name> is starting',
     ],
     cause: 'Everything is there, and the Job is on its way.',
-    cure: 'Nothing; when it stays, look at the pods and Events of the Job.',
+    fix: 'Nothing; when it stays, look at the pods and Events of the Job.',
   },
   {
     reason: 'BackupNotFound',
     condition: NOT_COMPLETE,
     messages: ['backup <namespace>/<name> not found', 'backup <namespace>/<name> is being deleted'],
     cause: 'There is no VecBackup that spec.backupRef names.',
-    cure: 'Make the VecRestore anew with spec.source, where its objects are still in the bucket.',
+    fix: 'Make the VecRestore anew with spec.source, where its objects are still in the bucket.',
   },
   {
     reason: 'BackupNotCompleted',
@@ -74,7 +74,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     messages: ['backup is <phase>, not Completed: <namespace>/<name>'],
     cause:
       'The backup has not ended yet. One that Failed ends the restore, and this is in status.error.',
-    cure: 'Wait for the backup; after a Failed one name another in a new VecRestore.',
+    fix: 'Wait for the backup; after a Failed one name another in a new VecRestore.',
   },
   ...dataJobReasons({
     kind: 'VecRestore',
@@ -94,6 +94,6 @@ function withBackupMessages(reason: Reason): Reason {
     ],
     cause:
       'The cluster or the backup is in another namespace and does not allow this one to use it.',
-    cure: 'Add this namespace to that annotation of the VecCluster or VecBackup; the restore then starts by itself. A Job that was running is stopped, and another continues.',
+    fix: 'Add this namespace to that annotation of the VecCluster or VecBackup; the restore then starts by itself. A Job that was running is stopped, and another continues.',
   }
 }

@@ -55,7 +55,7 @@ function matchingFailures(text: string): ExplainedReason[] {
 /** What to do about a condition. */
 export interface Fix {
   reason: string
-  cure: string
+  fix: string
 }
 
 /** Fixes for the error and for the conditions that require an action. */
@@ -67,10 +67,15 @@ export function fixesFor(
   const conditionFixes = conditions.flatMap(({ type, status, reason }) =>
     REASONS[kind]
       .filter((row) => row.reason === reason && row.condition?.type === type)
-      .filter(({ condition, cure }) => condition?.status === status && !cure.startsWith(NO_ACTION))
-      .map(({ cure }) => ({ reason, cure })),
+      .filter(({ condition, fix }) => condition?.status === status && !fix.startsWith(NO_ACTION))
+      .map(({ fix }) => ({ reason, fix })),
   )
-  return [...conditionFixes, ...errorFixes.map(({ reason, cure }) => ({ reason, cure }))]
+  return [...conditionFixes, ...errorFixes.map(({ reason, fix }) => ({ reason, fix }))]
+}
+
+/** JSON output names the fix `cure`, which scripts read. */
+export function toJsonKeys<T extends { fix: string }>({ fix, ...rest }: T) {
+  return { ...rest, cure: fix }
 }
 
 /** First word of a fix that requires no action. */
@@ -78,7 +83,7 @@ const NO_ACTION = 'Nothing'
 
 function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
   if (booleanFlag(call, 'json')) {
-    call.print(`${JSON.stringify(reasons, null, 2)}\n`)
+    call.print(`${JSON.stringify(reasons.map(toJsonKeys), null, 2)}\n`)
   } else if (reasons.length === 0) {
     call.print('Nothing known says this. docs/reasons.md has every reason and message.\n')
   } else {
@@ -91,7 +96,7 @@ function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
 function groupIdentical(reasons: ExplainedReason[]): ExplainedReason[] {
   const groups = new Map<string, ExplainedReason>()
   for (const entry of reasons) {
-    const identity = JSON.stringify([entry.reason, reasonLocation(entry), entry.cause, entry.cure])
+    const identity = JSON.stringify([entry.reason, reasonLocation(entry), entry.cause, entry.fix])
     const existing = groups.get(identity)
     groups.set(
       identity,
@@ -106,7 +111,7 @@ function formatReason(entry: ExplainedReason): string {
     `${entry.reason} (${entry.kind}: ${reasonLocation(entry)})`,
     ...entry.messages.map((message) => `  says    ${message}`),
     `  why     ${entry.cause}`,
-    `  do      ${entry.cure}`,
+    `  do      ${entry.fix}`,
     '',
   ].join('\n')
 }

@@ -22,7 +22,7 @@ import {
   type NodeStatus,
   type ShardReplicas,
 } from './engine-status.ts'
-import { fixesFor, type Fix } from './explain.ts'
+import { fixesFor, toJsonKeys, type Fix } from './explain.ts'
 import {
   clusterName,
   listResources,
@@ -72,7 +72,11 @@ async function showStatus(call: Invocation): Promise<number> {
     throw new CliError(`status ${kind}: the name is missing: ${kind}/<name>`, EXIT_CODES.usage)
   }
   const report = await readStatusReport(kubernetes, resource, { namespace, name }, call)
-  call.print(booleanFlag(call, 'json') ? formatJson(report) : formatStatus(report, call.time.now()))
+  call.print(
+    booleanFlag(call, 'json')
+      ? formatJson(toJsonReport(report))
+      : formatStatus(report, call.time.now()),
+  )
   return EXIT_CODES.success
 }
 
@@ -98,7 +102,7 @@ async function readStatusReport(
     resource: {
       ...summarize(object),
       conditions: object.status?.conditions ?? [],
-      cures: fixesFor(kind, object.status),
+      fixes: fixesFor(kind, object.status),
       facts: statusDetails(object),
       parts: statusItems(object),
     },
@@ -160,6 +164,11 @@ function sortKey({ metadata }: Job): string {
   return `${metadata.creationTimestamp ?? ''} ${metadata.name}`
 }
 
+/** JSON output names the fixes `cures`, which scripts read. */
+function toJsonReport({ resource: { fixes, ...resource }, ...rest }: StatusReport) {
+  return { resource: { ...resource, cures: fixes.map(toJsonKeys) }, ...rest }
+}
+
 function formatJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
@@ -191,7 +200,7 @@ export function formatStatus({ resource, cluster, engine, jobs }: StatusReport, 
   ])
   const blocks = [
     headline(resource, now) + formatColumns(conditions, '  '),
-    resource.cures.map(({ reason, cure }) => `${reason}: ${cure}\n`).join(''),
+    resource.fixes.map(({ reason, fix }) => `${reason}: ${fix}\n`).join(''),
     formatDetails(resource.facts),
     optionalTable(
       ['PART', 'STATUS', ''],
@@ -280,7 +289,7 @@ export interface StatusReport {
   resource: Summary & {
     conditions: Condition[]
     /** Fixes for the conditions that report a problem. */
-    cures: Fix[]
+    fixes: Fix[]
     facts: Record<string, string>
     parts: StatusItem[]
   }

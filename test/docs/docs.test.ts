@@ -112,7 +112,7 @@ t.test(
           .split('\n')
           .slice(2)
           .map((row) => row.split('|').map((cell) => cell.trim())),
-        failures.map(({ patterns: words, cause, cure: fix }) => {
+        failures.map(({ patterns: words, cause, fix }) => {
           return ['', words.map((word) => `\`${word}\``).join(', '), cause, fix, '']
         }),
       )

@@ -150,10 +150,10 @@ t.test(
   'explain knows the error of what has Failed, also behind the words of its Event',
   async (t) => {
     const error = 'GET s3://b/k answered 404 NoSuchBucket: The specified bucket does not exist'
-    t.match(findReasons(error), [{ kind: 'VecBackup', cure: /^make the bucket/ }])
+    t.match(findReasons(error), [{ kind: 'VecBackup', fix: /^make the bucket/ }])
     t.match(findReasons(`Backed up 0/1 collections: ${error}`), [
-      { reason: 'BackupFailed', cure: /^Mend what status\.error names/ },
-      { kind: 'VecBackup', cure: /^make the bucket/ },
+      { reason: 'BackupFailed', fix: /^Mend what status\.error names/ },
+      { kind: 'VecBackup', fix: /^make the bucket/ },
     ])
     t.match(
       findReasons('Backup was taken from 3 nodes but target cluster has 2; make one by shard'),
@@ -171,4 +171,13 @@ t.test('explain of what nothing says is not there', async (t) => {
     code: EXIT_CODES.failure,
     out: '[]\n',
   })
+})
+
+t.test('explain --json prints the fix of a reason as cure', async (t) => {
+  const { code, out } = await runCommand(['explain', 'ShortApiKey', '--json'])
+  t.equal(code, EXIT_CODES.success)
+  const [entry, ...others] = JSON.parse(out) as Record<string, unknown>[]
+  t.strictSame(others, [])
+  t.match(entry, { kind: 'VecAccessKey', reason: 'ShortApiKey', cure: /^Rotate the API key/ })
+  t.notOk(entry !== undefined && 'fix' in entry)
 })

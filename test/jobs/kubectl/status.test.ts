@@ -111,6 +111,7 @@ t.test('status --json is what the drawing is made from', async (t) => {
   t.match(JSON.parse(out), {
     resource: {
       ...{ kind: 'VecCluster', namespace, name: 'docs', phase: 'Running' },
+      cures: [],
       facts: { version: '1.18.3', endpoint: `http://vec-docs.${namespace}.svc.cluster.local:6333` },
     },
     engine: {
