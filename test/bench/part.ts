@@ -1,21 +1,21 @@
-/** A part of the bench: what it measures, beside what, and how much time it may take. */
+/** A part of the bench: what it measures, its yardstick, and how long it measures. */
 import type { Turns } from './pairs.ts'
 import type { Figure } from './table.ts'
 
 export interface Plan extends Turns {
-  /** Different parents synced in turn for the memory. */
+  /** Number of different parents that are synced for the memory figure. */
   parents: number
   /** Writes a CPU profile of the service to dist/bench. */
   profile: boolean
 }
 
 export interface Part {
-  /** As `--only` names it. */
+  /** The name for `--only`. */
   name: string
   title: string
-  /** What is measured, and what the same is measured of beside it: heads of the columns. */
+  /** Column headings: what is measured, and its yardstick. */
   columns: [measured: string, yardstick: string]
-  /** What it needs, for --help. */
+  /** Requirements, for --help. */
   usage?: string
   measure: (plan: Plan) => Promise<Figure[]>
 }

@@ -43,7 +43,7 @@ export const PARTS: Part[] = [
   {
     name: 'bench',
     title: 'Measured',
-    command: ['test/bench/bench.ts', '--compare'],
+    command: ['test/bench/bench.ts'],
     short: ['--seconds', '1', '--pairs', '1', '--parents', '1000'],
     said: measured,
   },
