@@ -2,7 +2,7 @@
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
-import { run, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
+import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
 function changesAliases({ method, path }: EngineRequest): boolean {
   return method === 'POST' && path.join('/') === 'collections/aliases'
@@ -38,8 +38,7 @@ for (const [from, to] of [
       })
       stood.deleteCollections('v1', 'v2')
       const restore = await stood.world.restore()
-      const { code, log } = await run(restore)
-      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      await runToDone(t, restore)
       t.strictSame([...stood.engine.aliases], [['live', to]])
       t.equal((await restore.result()).notes, undefined)
     },
@@ -55,10 +54,10 @@ t.test('all aliases are set by one call, after the last collection', async (t) =
   })
   stood.deleteCollections('a', 'b', 'c')
   const calls = aliasCalls(stood)
-  const { code, log } = await run(
+  await runToDone(
+    t,
     await stood.world.restore({ collections: ['c', 'a'], collectionMapping: { a: 'new' } }),
   )
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
   t.strictSame(calls, [['c', 'new']])
   t.strictSame(Object.fromEntries(stood.engine.aliases), { 'a live': 'new', 'c live': 'c' })
 })
@@ -130,7 +129,6 @@ t.test('killed before the aliases: the next pod sets those of all collections', 
   const restore = await stood.world.restore()
   t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
   for (const node of stood.nodes) node.misbehave()
-  const { code, log } = await run(restore, { pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  await runToDone(t, restore, { pod: 'pod-2' })
   t.strictSame(Object.fromEntries(stood.engine.aliases), { 'a live': 'a', 'b live': 'b' })
 })

@@ -3,7 +3,7 @@ import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { differences, patchBody, type Config } from '../../../jobs/restore/config.ts'
 import { ask } from './collection-state.ts'
-import { run, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
+import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
 const BODY = {
   vectors: { a: { size: 2, distance: 'Dot' }, b: { size: 3, distance: 'Cosine' } },
@@ -62,9 +62,8 @@ t.test('over a collection with another configuration: it has that of the backup'
   stood.deleteCollections('docs')
   await madeAs(stood.urls[0] ?? '', CHANGED, [])
   const restore = await stood.world.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  const log = await runToDone(t, restore)
+  await stood.assertRestored('docs')
   t.match(log, /sets the configuration of the backup/)
   t.equal((await restore.result()).notes, undefined)
 })
@@ -72,8 +71,7 @@ t.test('over a collection with another configuration: it has that of the backup'
 t.test('where nothing differs, nothing is set', async (t) => {
   const stood = await configStage(t)
   const restore = await stood.world.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, restore)
   t.notMatch(log, /sets the configuration of the backup/)
   t.equal((await restore.result()).notes, undefined)
 })
@@ -87,8 +85,7 @@ t.test(
     const optimizers_config = { ...RECORDED.optimizers_config, max_segment_size: 7000 }
     await madeAs(stood.urls[0] ?? '', { ...RECORDED, wal_config, optimizers_config }, ['other'])
     const restore = await stood.world.restore()
-    const { code, log } = await run(restore)
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    await runToDone(t, restore)
     const named = [
       'docs differs from the backup in optimizer_config.max_segment_size (7000, not null)',
       'wal_config.wal_capacity_mb (64, not 32)',
@@ -111,8 +108,7 @@ t.test('a configuration that the engine refuses is no failure, and is named', as
       : undefined,
   )
   const restore = await stood.world.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  await runToDone(t, restore)
   t.match(await restore.result(), {
     notes: ['docs differs from the backup in params.on_disk_payload (true, not false)'],
   })

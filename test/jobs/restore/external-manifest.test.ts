@@ -7,7 +7,7 @@ import { EXIT } from '../../../crds/contract/job.ts'
 import { tarOf } from '../../doubles/engine/tar.ts'
 import { ask } from './collection-state.ts'
 import { FROM_BUCKET, makeExternal, type ExternalManifest } from './external-manifest.ts'
-import { createKeyedCollection, run, restoreFixture } from './restore-fixture.ts'
+import { createKeyedCollection, run, runToDone, restoreFixture } from './restore-fixture.ts'
 
 const NOTE =
   'manifest.json is of another program: it has no engine version, aliases and counts of points to compare'
@@ -25,9 +25,8 @@ t.test('it is restored: points, configuration, indexes, shard keys and copies', 
   stood.deleteCollections('docs', 'keyed')
   stood.engine.aliases.clear()
   const restore = await stood.world.restore(FROM_BUCKET)
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  await runToDone(t, restore)
+  await stood.assertRestored('docs')
   t.strictSame(await stood.currentState('keyed'), { ...stood.stateBefore('keyed'), aliases: [] })
   t.match(await restore.result(), { total: 2, completed: 2, notes: [NOTE] })
   t.match(await restore.progress(), { message: `Restored 2/2; ${NOTE}` })
@@ -43,7 +42,7 @@ t.test('into a collection that is there; a subset reads no other snapshot', asyn
   stood.s3.calls.length = 0
   const restore = await stood.world.restore({ ...FROM_BUCKET, collections: ['docs'] })
   t.equal((await run(restore)).code, EXIT.done)
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  await stood.assertRestored('docs')
   t.notOk(stood.engine.find('other'))
   t.strictSame(
     stood.s3.calls.filter(({ key }) => key.includes('/other/')),
@@ -59,7 +58,7 @@ t.test('without checksums sizes alone are compared, and the status says so', asy
   stood.deleteCollections('docs')
   const restore = await stood.world.restore(FROM_BUCKET)
   t.equal((await run(restore)).code, EXIT.done)
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  await stood.assertRestored('docs')
   const bare = '1 snapshots have no checksum: only their sizes were compared'
   t.match(await restore.result(), { notes: [NOTE, bare] })
 })
@@ -156,7 +155,7 @@ for (const [what, files, message] of REFUSED) {
     const restore = await stood.world.restore(FROM_BUCKET)
     t.equal((await run(restore)).code, EXIT.failed)
     t.match((await restore.result()).error, message)
-    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+    await stood.assertRestored('docs')
   })
 }
 

@@ -1,7 +1,7 @@
 /** Bad days of nodes and of the store while a restore is at work. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
-import { run, restoreFixture } from './restore-fixture.ts'
+import { run, runToDone, restoreFixture } from './restore-fixture.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -11,53 +11,41 @@ function answered(result: unknown) {
 }
 
 t.test('a recovery that still runs on a node is waited for, and not doubled', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   let looks = 0
   nodes[1]?.misbehave(({ path }) => {
     if (path[0] !== 'telemetry' || (looks += 1) < 2 || looks > 5) return undefined
     const snapshots = [{ id: 'docs', running_snapshot_recovery: 1 }]
     return answered({ app: {}, collections: { snapshots } })
   })
-  const { code, log } = await run(await world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, await world.restore())
   t.match(log, /waiting for the recovery on that node/)
-  t.strictSame(await now('docs'), before('docs'))
+  await assertRestored('docs')
 })
 
 t.test(
   'what is sent is compared with the manifest, and what breaks off is sent again',
   async (t) => {
-    const {
-      world,
-      deleteCollections: lose,
-      currentState: now,
-      stateBefore: before,
-      s3,
-    } = await restoreFixture(t, { snapshotBytes: 300_000 })
-    lose('docs')
+    const { world, deleteCollections, assertRestored, s3 } = await restoreFixture(t, {
+      snapshotBytes: 300_000,
+    })
+    deleteCollections('docs')
     let cuts = 1
     s3.misbehave(({ query, operation, key }) => {
       if (query.has('X-Amz-Signature')) return { status: 403, code: 'AccessDenied' }
       const isRead = operation === 'GetObject' && key.includes('/node-1/')
       return isRead && cuts-- > 0 ? { cut: 'out' } : undefined
     })
-    const { code, log } = await run(await world.restore())
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    const log = await runToDone(t, await world.restore())
     t.match(log, /retrying recovery.*node-1\/.* broke off/)
-    t.strictSame(await now('docs'), before('docs'))
+    await assertRestored('docs')
   },
 )
 
 t.test('altered bytes are not taken by a node that they are sent to', async (t) => {
-  const { world, deleteCollections: lose, s3, store, manifest, engine } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, s3, store, manifest, engine } = await restoreFixture(t)
+  deleteCollections('docs')
   const key = manifest().collections[0]?.snapshots[0]?.key ?? ''
   const bytes = Buffer.from(store().objects.get(key)?.body ?? '')
   bytes[4] = 88
@@ -74,14 +62,8 @@ t.test('altered bytes are not taken by a node that they are sent to', async (t) 
 })
 
 t.test('a copy that is not made is made in another round', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   let refusals = 1
   const words = 'Bad request: There is another transfer for shard 0'
   const body = JSON.stringify({ status: { error: words } })
@@ -90,15 +72,14 @@ t.test('a copy that is not made is made in another round', async (t) => {
       ? { status: 400, body, headers: JSON_TYPE }
       : undefined,
   )
-  const { code, log } = await run(await world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, await world.restore())
   t.match(log, /copies again/)
-  t.strictSame(await now('docs'), before('docs'))
+  await assertRestored('docs')
 })
 
 t.test('where strict mode forbids an exact count, that is told', async (t) => {
-  const { world, deleteCollections: lose, nodes } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   const body = JSON.stringify({ status: { error: 'Forbidden: Exact search is disabled' } })
   nodes[0]?.misbehave(({ path }) =>
     path.at(-1) === 'count' ? { status: 400, body, headers: JSON_TYPE } : undefined,
@@ -111,14 +92,8 @@ t.test('where strict mode forbids an exact count, that is told', async (t) => {
 })
 
 t.test('nodes in the middle of an upgrade, or without a leader, are waited for', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   let old = 1
   let alone = 1
   nodes[2]?.misbehave(({ path }) => {
@@ -135,34 +110,26 @@ t.test('nodes in the middle of an upgrade, or without a leader, are waited for',
       consensus_thread_status: { consensus_thread_status: 'working' },
     })
   })
-  const { code, log } = await run(await world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, await world.restore())
   t.match(log, /the nodes run different versions: 1\.18\.3, 1\.18\.2/)
   t.match(log, /the nodes do not see one cluster: .*; node 2 sees node 2, with 0 collections/)
-  t.strictSame(await now('docs'), before('docs'))
+  await assertRestored('docs')
 })
 
 t.test('a collection that is made although its call was lost is not made twice', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   let lost = 1
   nodes[0]?.misbehave(({ method, path }) =>
     method === 'PUT' && path.length === 2 && lost-- > 0 ? { cut: 'after' } : undefined,
   )
-  const { code, log } = await run(await world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await now('docs'), before('docs'))
+  await runToDone(t, await world.restore())
+  await assertRestored('docs')
 })
 
 t.test('a target whose consensus dies under way fails, and says on which node', async (t) => {
-  const { world, deleteCollections: lose, nodes, engine } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, nodes, engine } = await restoreFixture(t)
+  deleteCollections('docs')
   nodes[1]?.misbehave(({ path }) => {
     if (path.at(-1) === 'recover') engine.stopConsensus(2, 'Failed to handle committed entries')
     return undefined

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { instantClock } from '../job-world.ts'
-import { run, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
+import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
 /** What the first node says of the colour once the last node has its snapshot. */
 function colour(
@@ -41,8 +41,7 @@ t.test('grey is woken', async (t) => {
   const told = colour(stood, () =>
     told.patches() > 0 ? undefined : { status: 'grey', optimizer_status: 'ok' },
   )
-  const { code, log } = await run(await stood.world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, await stood.world.restore())
   t.match(log, /wakes the optimisers/)
 })
 

@@ -12,7 +12,7 @@ import { holdRecoveries, recoveriesBegun, type Stage } from '../../doubles/engin
 import { ask } from './collection-state.ts'
 import { restoreWorld, type Restore } from './restore-world.ts'
 import { shardRestoreFixture } from './shard-restore-fixture.ts'
-import { isRecovery, run, restoreFixture } from './restore-fixture.ts'
+import { isRecovery, run, runToDone, restoreFixture } from './restore-fixture.ts'
 
 const WAITING = /waiting for the recovery on that node/
 
@@ -174,7 +174,7 @@ t.test('a half-made collection is not deleted while a node recovers into it', as
   t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
   t.match(log, WAITING)
   t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change has to wait for it')
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  await stood.assertRestored('docs')
 })
 
 /** Cuts the first recover call of node 1, and lets its download go on until the Job waits for it. */
@@ -196,11 +196,10 @@ t.test('an answer that is lost: the snapshot of a node is not recovered again', 
     ordinal === 1 && stage === 'fetch' && calls.count > 0 ? fetch.promise : undefined,
   )
   const calls = loseAnswer(stood.nodes[1])
-  const { code, log } = await run(await stood.world.restore(), { onLine: opensLate(fetch) })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, await stood.world.restore(), { onLine: opensLate(fetch) })
   t.match(log, /the recovery whose answer was lost has succeeded/)
   t.equal(calls.count, 1)
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  await stood.assertRestored('docs')
 })
 
 t.test('an answer that is lost of a recovery that then fails: it is made once more', async (t) => {
@@ -216,12 +215,11 @@ t.test('an answer that is lost of a recovery that then fails: it is made once mo
       ? { status: 503, code: 'SlowDown' }
       : undefined,
   )
-  const { code, log } = await run(await stood.world.restore(), {
+  await runToDone(t, await stood.world.restore(), {
     onLine: (line) => WAITING.test(line) && fetch.open(),
   })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
   t.equal(calls.count, 2)
-  t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  await stood.assertRestored('docs')
 })
 
 t.test('an engine that does not tell: a lost answer is final, and says what to do', async (t) => {

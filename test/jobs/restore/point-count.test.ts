@@ -6,7 +6,7 @@ import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import type { Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
 import { answerAs } from '../../doubles/engine/node.ts'
-import { run, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
+import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -61,8 +61,7 @@ for (const method of ['Node', 'Shard'] as const) {
   t.test(`by ${method}: a point replaced during the backup: every shard comes back`, async (t) => {
     const stood = await restoreFixture(t, { method, duringBackup: replacing(), prepare: withAlias })
     const restore = await stood.world.restore()
-    const { code, log } = await run(restore)
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    await runToDone(t, restore)
     const { points } = stood.engine.collections.get('docs') ?? { points: [] }
     t.strictSame(
       points.map(({ id }) => id),
@@ -85,8 +84,7 @@ for (const method of ['Node', 'Shard'] as const) {
     })
     stood.engine.aliases.clear()
     const restore = await stood.world.restore()
-    const { code, log } = await run(restore)
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    await runToDone(t, restore)
     t.equal(stood.engine.collections.get('docs')?.points.length, 9)
     t.equal(stood.engine.aliases.get('live'), 'docs')
     t.match(await restore.result(), {

@@ -181,7 +181,7 @@ const FAILURES: Refusal[] = [
   {
     title: 'priority no_sync where another node will hold a copy',
     spec: { priority: 'no_sync' },
-    arrange: ({ deleteCollections: lose }) => lose('docs'),
+    arrange: ({ deleteCollections }) => deleteCollections('docs'),
     error: /^priority no_sync is refused for collection docs: it leaves copies that differ/,
   },
 ]
@@ -201,15 +201,13 @@ for (const { title, spec = {}, arrange, error } of FAILURES) {
 t.test(
   'shard keys of other ids at the target: refused, for points would land in others',
   async (t) => {
-    const {
-      urls,
-      world,
-      deleteCollections: lose,
-      engine,
-    } = await restoreFixture(t, { collections: [], prepare: createKeyedCollection })
+    const { urls, world, deleteCollections, engine } = await restoreFixture(t, {
+      collections: [],
+      prepare: createKeyedCollection,
+    })
     const [url = ''] = urls
     const { config } = engine.find('keyed') ?? {}
-    lose('keyed')
+    deleteCollections('keyed')
     await ask(url, 'PUT', '/collections/keyed', { ...config?.params, replication_factor: 2 })
     for (const shard_key of ['a', 7]) {
       await ask(url, 'PUT', '/collections/keyed/shards', { shard_key, shards_number: 1 })
@@ -236,12 +234,12 @@ for (const priority of ['replica', 'no_sync'] as const) {
     }
     const { code, log } = await run(await stood.world.restore({ priority }))
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+    await stood.assertRestored('docs')
     t.strictSame(priorities, [priority, priority, priority])
     const alone = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
     alone.deleteCollections('docs')
     t.equal((await run(await alone.world.restore({ priority }))).code, EXIT.done)
-    t.strictSame(await alone.currentState('docs'), alone.stateBefore('docs'))
+    await alone.assertRestored('docs')
   })
 }
 

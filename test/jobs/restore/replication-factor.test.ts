@@ -2,7 +2,13 @@
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { RestoreResult } from '../../../crds/contract/restore-job.ts'
-import { run, isRecovery, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
+import {
+  run,
+  runToDone,
+  isRecovery,
+  restoreFixture,
+  type RestoreFixture,
+} from './restore-fixture.ts'
 
 function factorOf({ engine }: RestoreFixture): unknown {
   return engine.collections.get('docs')?.config.params['replication_factor']
@@ -59,9 +65,8 @@ for (const method of ['Node', 'Shard'] as const) {
       t.equal(factorOf(stood), 3)
       t.match(await restore.result(), { current: { factor: 3, collection: 'docs' } })
       for (const node of stood.nodes) node.misbehave()
-      const { code, log } = await run(restore, { pod: 'pod-2' })
-      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-      t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+      await runToDone(t, restore, { pod: 'pod-2' })
+      await stood.assertRestored('docs')
     },
   )
 }

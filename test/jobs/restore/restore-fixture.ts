@@ -1,12 +1,11 @@
-/** An engine double with collections and points, a bucket double, and a backup of the one in the other. */
+/** An engine double with collections and points, and a bucket double that has a backup of it. */
 import type { Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { NodeManifest } from '../../../crds/contract/manifest.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
-import { startBucketServer } from '../../doubles/bucket/server.ts'
-import { EngineCluster } from '../../doubles/engine/cluster.ts'
-import { startEngineNode } from '../../doubles/engine/node.ts'
+import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { setSnapshotBytes } from '../../doubles/engine/snapshots.ts'
+import { startBucket, startEngine } from '../engine-and-bucket.ts'
 import { instantClock, type RunOptions } from '../job-world.ts'
 import { ask, readCollectionState } from './collection-state.ts'
 import { restoreWorld, type Restore } from './restore-world.ts'
@@ -14,13 +13,13 @@ import { restoreWorld, type Restore } from './restore-world.ts'
 export interface RestoreFixtureOptions {
   nodes?: number
   replicationFactor?: number
-  /** Names in the engine, each with a shard per node and ten points. */
+  /** Collections in the engine, each with one shard per node and ten points. */
   collections?: string[]
   snapshotBytes?: number
-  /** What is done with the engine before it is backed up. */
+  /** Changes the engine before the backup. */
   prepare?: (engine: EngineCluster, url: string) => Promise<unknown>
   method?: 'Node' | 'Shard'
-  /** What clients do while it is backed up. */
+  /** What clients do during the backup. */
   duringBackup?: (request: EngineRequest, engine: EngineCluster) => unknown
 }
 
@@ -35,18 +34,8 @@ export async function restoreFixture(t: Test, options: RestoreFixtureOptions = {
     replicationFactor = 2,
     snapshotBytes = 0,
   } = options
-  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
-  const ordinals = Array.from({ length: count }, (_, ordinal) => ordinal)
-  const nodes = await Promise.all(
-    ordinals.map((ordinal) => startEngineNode({ ordinal, cluster: engine })),
-  )
-  const s3 = await startBucketServer()
-  t.teardown(async () => {
-    await Promise.all(nodes.map((node) => node.close()))
-    await s3.close()
-  })
-  const ports = nodes.map(({ port }) => port)
-  const urls = ports.map((port) => `http://127.0.0.1:${port}`)
+  const { engine, nodes, ports, urls } = await startEngine(t, count)
+  const bucket = await startBucket<NodeManifest>(t, () => MANIFEST)
   const [url = ''] = urls
   for (const name of collections) {
     engine.createCollection(name, count, replicationFactor)
@@ -60,7 +49,7 @@ export async function restoreFixture(t: Test, options: RestoreFixtureOptions = {
   await options.prepare?.(engine, url)
   setSnapshotBytes(engine, snapshotBytes)
   const { method = 'Node', duringBackup } = options
-  const world = await restoreWorld(t, { ports, endpoint: s3.url, method })
+  const world = await restoreWorld(t, { ports, endpoint: bucket.s3.url, method })
   for (const node of nodes) {
     node.misbehave((request) => {
       duringBackup?.(request, engine)
@@ -73,37 +62,28 @@ export async function restoreFixture(t: Test, options: RestoreFixtureOptions = {
   const stateBefore = new Map<string, object>()
   for (const name of engine.collections.keys())
     stateBefore.set(name, await readCollectionState(urls, name))
-  s3.calls.length = 0
-  const store = () => {
-    const found = s3.buckets.get('backups')
-    if (found === undefined) throw new Error('there is no bucket')
-    return found
-  }
+  bucket.s3.calls.length = 0
+  const currentState = (name: string) => readCollectionState(urls, name)
   return {
     engine,
     nodes,
     urls,
-    s3,
     world,
-    store,
-    manifest: () => JSON.parse(store().text(MANIFEST) ?? '{}') as NodeManifest,
-    /** As somebody may have edited it, who then removed its checksum. */
-    rewrite: (change: (manifest: NodeManifest) => unknown) => {
-      const manifest = JSON.parse(store().text(MANIFEST) ?? '{}') as NodeManifest
-      delete manifest.manifestSha256
-      change(manifest)
-      store().put(MANIFEST, Buffer.from(JSON.stringify(manifest)))
-    },
-    /** Nothing of these is left, aliases included. */
+    ...bucket,
+    /** Deletes these with their aliases. */
     deleteCollections: (...names: string[]) => {
       for (const name of names) engine.removeCollection(name)
     },
     stateBefore: (name: string) => stateBefore.get(name),
-    currentState: (name: string) => readCollectionState(urls, name),
+    currentState,
+    /** Each collection is as it was when it was backed up. */
+    assertRestored: async (...names: string[]) => {
+      for (const name of names) t.strictSame(await currentState(name), stateBefore.get(name), name)
+    },
   }
 }
 
-/** Two shard keys with a gap of ids before each of them. */
+/** Two shard keys, each after a gap in the shard ids. */
 export async function createKeyedCollection(engine: EngineCluster, url: string) {
   await ask(url, 'PUT', '/collections/keyed', {
     vectors: { size: 2, distance: 'Dot' },
@@ -119,19 +99,26 @@ export async function createKeyedCollection(engine: EngineCluster, url: string) 
   engine.aliases.set('live', 'keyed')
 }
 
-/** Time passes only in waits, and those let what the double does in real time be done. */
+/** Time passes only in waits. Each gives the double two real milliseconds for its own work. */
 export function run(restore: Restore, options: RunOptions & { pod?: string } = {}) {
   const time = instantClock(() => new Promise((resolve) => setTimeout(resolve, 2)))
   return restore.run({ time, ...options })
 }
 
-/** A call that brings a snapshot, and does not just ask with a checksum of nothing whether a node can fetch. */
+/** The log of a restore that is completed. */
+export async function runToDone(t: Test, restore: Restore, options?: Parameters<typeof run>[1]) {
+  const { code, log } = await run(restore, options)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  return log
+}
+
+/** A call that recovers a snapshot. The call that tests whether a node can fetch has a checksum of zeros. */
 export function isRecovery({ path, body }: EngineRequest): boolean {
   const { checksum } = Object(body) as { checksum?: string }
   return path.at(-1) === 'recover' && checksum !== '0'.repeat(64)
 }
 
-/** Of four shard keys two are deleted again, which leaves gaps between the ids of shards. */
+/** Deletes two of four shard keys, which leaves gaps between the shard ids. */
 export async function fillKeyedCollection(url: string): Promise<void> {
   for (const shard_key of ['gone', 'also gone']) {
     await ask(url, 'POST', '/collections/keyed/shards/delete', { shard_key })

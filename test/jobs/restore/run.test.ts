@@ -6,6 +6,7 @@ import {
   isRecovery,
   createKeyedCollection,
   run,
+  runToDone,
   restoreFixture,
   type RestoreFixture,
 } from './restore-fixture.ts'
@@ -13,19 +14,15 @@ import {
 t.test(
   'aliases, payload indexes, shard keys and every copy are back where they were',
   async (t) => {
-    const {
-      urls,
-      world,
-      deleteCollections: lose,
-      currentState: now,
-      stateBefore: before,
-    } = await restoreFixture(t, { collections: [], prepare: createKeyedCollection })
+    const { urls, world, deleteCollections, assertRestored } = await restoreFixture(t, {
+      collections: [],
+      prepare: createKeyedCollection,
+    })
     const places = await placement(urls, 'keyed')
-    lose('keyed')
+    deleteCollections('keyed')
     const restore = await world.restore()
-    const { code, log } = await run(restore)
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.strictSame(await now('keyed'), before('keyed'))
+    await runToDone(t, restore)
+    await assertRestored('keyed')
     t.strictSame(await placement(urls, 'keyed'), places)
     t.match(await restore.progress(), { state: 'Done', message: 'Restored 1/1' })
   },
@@ -35,10 +32,9 @@ for (const replicationFactor of [1, 3]) {
   t.test(
     `spec.replicationFactor ${replicationFactor} holds for a backup by node too`,
     async (t) => {
-      const { urls, world, deleteCollections: lose } = await restoreFixture(t)
-      lose('docs')
-      const { code, log } = await run(await world.restore({ replicationFactor }))
-      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      const { urls, world, deleteCollections } = await restoreFixture(t)
+      deleteCollections('docs')
+      await runToDone(t, await world.restore({ replicationFactor }))
       for (const view of await placement(urls, 'docs')) {
         t.equal(view.length, 3 * replicationFactor, 'so many copies of three shards')
       }
@@ -51,15 +47,8 @@ for (const replicationFactor of [1, 3]) {
 }
 
 t.test('each address is signed just before its call, and never shown', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    s3,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, s3, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   const recovers: string[] = []
   for (const [number, node] of nodes.entries()) {
     node.misbehave((request) => {
@@ -68,9 +57,8 @@ t.test('each address is signed just before its call, and never shown', async (t)
     })
   }
   const restore = await world.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await now('docs'), before('docs'))
+  const log = await runToDone(t, restore)
+  await assertRestored('docs')
   t.strictSame(recovers, ['node 0', 'node 1', 'node 2'], 'one after the other')
   t.equal(s3.calls.filter(({ key }) => key.endsWith('.snapshot')).length, 6, 'a look and a fetch')
   t.notMatch(log, /X-Amz|Signature|secretsecret/)
@@ -78,11 +66,10 @@ t.test('each address is signed just before its call, and never shown', async (t)
 })
 
 t.test('a restore is recorded beside its backup while it reads that, and no longer', async (t) => {
-  const { world, deleteCollections: lose, s3, store } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, s3, store } = await restoreFixture(t)
+  deleteCollections('docs')
   const restore = await world.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  await runToDone(t, restore)
   const isRecord = ({ key }: { key: string }) => key.startsWith('nightly/b/readers/')
   const [first] = s3.calls
   t.match(first, { operation: 'PutObject' })
@@ -97,11 +84,11 @@ t.test('a restore is recorded beside its backup while it reads that, and no long
 })
 
 t.test('a restore tells where it stands: collection, nodes, bytes, points', async (t) => {
-  const { world, deleteCollections: lose } = await restoreFixture(t, {
+  const { world, deleteCollections } = await restoreFixture(t, {
     collections: ['a', 'b'],
     snapshotBytes: 20_480,
   })
-  lose('a', 'b')
+  deleteCollections('a', 'b')
   const restore = await world.restore({ collectionMapping: { b: 'c' } })
   const { log } = await run(restore)
   t.match(log, /collection 2 of 2 \(c\), 1 of 3 nodes done: node 2: takes 20 KiB; .* of 120 KiB/)
@@ -165,9 +152,8 @@ for (const [what, arrange] of ways) {
     const stood = await restoreFixture(t, { snapshotBytes: 300_000 })
     stood.deleteCollections('docs')
     arrange(stood)
-    const { code, log } = await run(await stood.world.restore())
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+    const log = await runToDone(t, await stood.world.restore())
+    await stood.assertRestored('docs')
     t.match(log, /node 2 cannot fetch from the bucket: sends it snapshots/)
     const [url = ''] = stood.urls
     t.strictSame(await ask(url, 'GET', '/collections/docs/snapshots'), [])
@@ -176,8 +162,8 @@ for (const [what, arrange] of ways) {
 }
 
 t.test('bytes that were altered in the bucket are never taken', async (t) => {
-  const { world, store, deleteCollections: lose, manifest, engine } = await restoreFixture(t)
-  lose('docs')
+  const { world, store, deleteCollections, manifest, engine } = await restoreFixture(t)
+  deleteCollections('docs')
   const [snapshot] = manifest().collections[0]?.snapshots ?? []
   const key = snapshot?.key ?? ''
   const bytes = Buffer.from(store().objects.get(key)?.body ?? '')
@@ -190,18 +176,11 @@ t.test('bytes that were altered in the bucket are never taken', async (t) => {
 })
 
 t.test('one failed collection does not stop the others', async (t) => {
-  const {
-    world,
-    store,
-    deleteCollections: lose,
-    manifest,
-    currentState: now,
-    stateBefore: before,
-    engine,
-  } = await restoreFixture(t, {
-    collections: ['a', 'b', 'c'],
-  })
-  lose('a', 'b', 'c')
+  const { world, store, deleteCollections, manifest, assertRestored, engine } =
+    await restoreFixture(t, {
+      collections: ['a', 'b', 'c'],
+    })
+  deleteCollections('a', 'b', 'c')
   const second = manifest().collections[1]?.snapshots[1]?.key ?? ''
   store().objects.delete(second)
   const restore = await world.restore()
@@ -212,20 +191,13 @@ t.test('one failed collection does not stop the others', async (t) => {
     error: `s3://backups/${second} is missing`,
     collections: [{ name: 'a' }, { name: 'b', status: 'Failed' }, { name: 'c' }],
   })
-  for (const name of ['a', 'c']) t.strictSame(await now(name), before(name))
+  for (const name of ['a', 'c']) await assertRestored(name)
   t.notOk(engine.collections.has('b'), 'nothing of it was touched')
 })
 
 t.test('a pod that was ended is gone on with, from the next node that is not done', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-    s3,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes, s3 } = await restoreFixture(t)
+  deleteCollections('docs')
   const restore = await world.restore()
   const controller = new AbortController()
   nodes[2]?.misbehave((request) => {
@@ -236,9 +208,8 @@ t.test('a pod that was ended is gone on with, from the next node that is not don
   t.match(await restore.result(), { current: { collection: 'docs', nodesDone: 2, isOurs: true } })
   nodes[2]?.misbehave()
   s3.calls.length = 0
-  const { code, log } = await run(restore, { pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await now('docs'), before('docs'))
+  await runToDone(t, restore, { pod: 'pod-2' })
+  await assertRestored('docs')
   const fetched = s3.calls.filter(
     ({ operation, key }) => operation === 'GetObject' && /node-[01]/.test(key),
   )
@@ -246,14 +217,8 @@ t.test('a pod that was ended is gone on with, from the next node that is not don
 })
 
 t.test('ended while it made the collection: that is made anew', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   const restore = await world.restore()
   const controller = new AbortController()
   nodes[0]?.misbehave(({ method, path }) => {
@@ -263,46 +228,32 @@ t.test('ended while it made the collection: that is made anew', async (t) => {
   })
   t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
   nodes[0]?.misbehave()
-  const { code, log } = await run(restore, { pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, restore, { pod: 'pod-2' })
   t.match(log, /removes what an earlier attempt began to make/)
-  t.strictSame(await now('docs'), before('docs'))
+  await assertRestored('docs')
 })
 
 t.test('a node that is killed while it takes its snapshot is tried again', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-    nodes,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+  deleteCollections('docs')
   let left = 2
   nodes[1]?.misbehave(({ path }) =>
     path.at(-1) === 'recover' && left-- > 0 ? { cut: 'before' } : undefined,
   )
-  const { code, log } = await run(await world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-  t.strictSame(await now('docs'), before('docs'))
+  await runToDone(t, await world.restore())
+  await assertRestored('docs')
 })
 
 t.test('a disagreement between nodes that outlasts 30 s is repaired, and reported', async (t) => {
-  const {
-    world,
-    engine,
-    currentState: now,
-    stateBefore: before,
-  } = await restoreFixture(t, { replicationFactor: 1 })
+  const { world, engine, assertRestored } = await restoreFixture(t, { replicationFactor: 1 })
   const [shard] = engine.collections.get('docs')?.shards ?? []
   const stranger = engine.peers().find(({ id }) => !shard?.peers.includes(id))
   if (shard !== undefined) shard.phantoms = { 1: [stranger?.id ?? 0] }
   const restore = await world.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  await runToDone(t, restore)
   const note = `nodes disagreed about a copy of shard 0 of docs on node ${stranger?.ordinal}: dropped`
   t.match(await restore.result(), { notes: [note] })
-  t.strictSame(await now('docs'), before('docs'))
+  await assertRestored('docs')
 })
 
 /** A node that is killed in its recovery comes back without a shard that the others call Active there. */
@@ -328,10 +279,9 @@ t.test(
     const stood = await restoreFixture(t)
     stood.deleteCollections('docs')
     forgetShards(stood, 0)
-    const { code, log } = await run(await stood.world.restore())
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+    const log = await runToDone(t, await stood.world.restore())
     t.match(log, /recreating the collection/)
-    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+    await stood.assertRestored('docs')
   },
 )
 
@@ -366,30 +316,24 @@ t.test('over a collection in use: its points become those of the backup', async 
   const points = [{ id: 70, vector: {}, payload: { late: true } }]
   await ask(urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
   await ask(urls[0] ?? '', 'POST', '/collections/docs/points/delete?wait=true', { points: [1, 2] })
-  const { code, log } = await run(await world.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+  const log = await runToDone(t, await world.restore())
   t.strictSame(await now('docs'), before('docs'))
   t.match(log, /collection docs is there: it is restored over/)
 })
 
 t.test('the same VecRestore run again brings nothing out of order', async (t) => {
-  const {
-    world,
-    deleteCollections: lose,
-    currentState: now,
-    stateBefore: before,
-  } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, assertRestored } = await restoreFixture(t)
+  deleteCollections('docs')
   for (const round of [1, 2]) {
     const restore = await world.restore()
     t.equal((await run(restore)).code, EXIT.done, `round ${round}`)
-    t.strictSame(await now('docs'), before('docs'))
+    await assertRestored('docs')
   }
 })
 
 t.test('a number of several moments proves nothing, and is shown', async (t) => {
-  const { world, deleteCollections: lose, rewrite } = await restoreFixture(t)
-  lose('docs')
+  const { world, deleteCollections, rewrite } = await restoreFixture(t)
+  deleteCollections('docs')
   rewrite(({ collections: [docs] }) => {
     if (docs === undefined) return
     delete docs.exactPointsCount

@@ -1,13 +1,12 @@
-/** A backup by shard of one engine double, and another of any number of nodes to bring it back into. */
+/** A backup by shard of one engine double, and a second engine double, of any number of nodes, to restore it to. */
 import type { Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { ShardManifest } from '../../../crds/contract/manifest.ts'
 import type { RestorePlan } from '../../../crds/contract/restore-job.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
-import { startBucketServer } from '../../doubles/bucket/server.ts'
-import { EngineCluster } from '../../doubles/engine/cluster.ts'
-import { startEngineNode } from '../../doubles/engine/node.ts'
+import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { setSnapshotBytes } from '../../doubles/engine/snapshots.ts'
+import { startBucket, startEngine } from '../engine-and-bucket.ts'
 import { ask, readCollectionState } from './collection-state.ts'
 import { restoreWorld } from './restore-world.ts'
 import { fillKeyedCollection, MANIFEST } from './restore-fixture.ts'
@@ -19,7 +18,7 @@ export interface ShardRestoreFixtureOptions {
   replicationFactor?: number
   shards?: number
   snapshotBytes?: number
-  /** What else is made before it is backed up. */
+  /** Changes the source before the backup. */
   prepare?: (engine: EngineCluster, url: string) => Promise<unknown>
 }
 
@@ -27,11 +26,11 @@ export type ShardRestoreFixture = Awaited<ReturnType<typeof shardRestoreFixture>
 
 const POINTS = 30
 
-/** The collection `docs`, backed up; at the target there is nothing. */
+/** The collection `docs` is backed up; the target is empty. */
 export async function shardRestoreFixture(t: Test, options: ShardRestoreFixtureOptions = {}) {
   const { from = 3, into = 3, replicationFactor = 2, shards = 4, snapshotBytes = 0 } = options
-  const s3 = await startBucketServer()
-  t.teardown(() => s3.close())
+  const bucket = await startBucket<ShardManifest>(t, () => MANIFEST)
+  const endpoint = bucket.s3.url
   const source = await startEngine(t, from)
   const [url = ''] = source.urls
   source.engine.createCollection('docs', shards, replicationFactor)
@@ -42,7 +41,7 @@ export async function shardRestoreFixture(t: Test, options: ShardRestoreFixtureO
   let uid = ''
   await t.test('is backed up by shard', async (t) => {
     const world = await restoreWorld(t, {
-      ...{ ports: source.ports, endpoint: s3.url, method: 'Shard' },
+      ...{ ports: source.ports, endpoint, method: 'Shard' },
     })
     const { code, log } = await world.run()
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
@@ -53,30 +52,15 @@ export async function shardRestoreFixture(t: Test, options: ShardRestoreFixtureO
     before.set(name, (await readCollectionState([url], name)) as CollectionState)
   }
   const target = await startEngine(t, into)
-  const world = await restoreWorld(t, { ports: target.ports, endpoint: s3.url })
-  s3.calls.length = 0
-  const store = () => {
-    const actual = s3.buckets.get('backups')
-    if (actual === undefined) throw new Error('there is no bucket')
-    return actual
-  }
-  const manifest = () => JSON.parse(store().text(MANIFEST) ?? '{}') as ShardManifest
+  const world = await restoreWorld(t, { ports: target.ports, endpoint })
+  bucket.s3.calls.length = 0
   return {
     ...target,
-    s3,
-    store,
+    ...bucket,
     world,
-    manifest,
-    /** As somebody may have edited it, who then removed its checksum. */
-    rewrite: (change: (manifest: ShardManifest) => unknown) => {
-      const changed = manifest()
-      delete changed.manifestSha256
-      change(changed)
-      store().put(MANIFEST, Buffer.from(JSON.stringify(changed)))
-    },
     restore: (spec: Partial<RestoreSpec> = {}, changes: Partial<RestorePlan> = {}) =>
       world.restore(spec, { backup: { name: 'b', uid }, ...changes }),
-    /** As every node of the target tells it, but for the number of copies. */
+    /** Every node of the target has the collection as it was backed up, except for the replication factor. */
     compare: async (t: Test, name = 'docs') => {
       const expected = before.get(name)
       for (const [node, url] of target.urls.entries()) {
@@ -87,7 +71,7 @@ export async function shardRestoreFixture(t: Test, options: ShardRestoreFixtureO
   }
 }
 
-/** Shard keys with a gap of ids before each of them, and a key with other copies than its collection. */
+/** Shard keys, each after a gap in the shard ids; one has another replication factor than its collection. */
 export async function createKeyedCollection(engine: EngineCluster, url: string) {
   await ask(url, 'PUT', '/collections/keyed', {
     vectors: { size: 2, distance: 'Dot' },
@@ -112,22 +96,11 @@ interface CollectionState {
   shards: { shard_key?: string | number }[]
 }
 
-/** Without the number of copies, and without the ids of shards that have a key. */
+/** Without the replication factor, and without the ids of shards that have a key. */
 function comparable(state: CollectionState): CollectionState {
   const params = { ...state.config.params, replication_factor: 'any' }
   const shards = state.shards.map((shard) =>
     shard.shard_key === undefined ? shard : { shard_key: shard.shard_key },
   )
   return { ...state, config: { ...state.config, params }, shards }
-}
-
-async function startEngine(t: Test, count: number) {
-  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
-  const ordinals = Array.from({ length: count }, (_, ordinal) => ordinal)
-  const nodes = await Promise.all(
-    ordinals.map((ordinal) => startEngineNode({ ordinal, cluster: engine })),
-  )
-  t.teardown(() => Promise.all(nodes.map((node) => node.close())))
-  const ports = nodes.map(({ port }) => port)
-  return { engine, nodes, ports, urls: ports.map((port) => `http://127.0.0.1:${port}`) }
 }
