@@ -31,6 +31,7 @@ import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
 import { tenants } from '../scenarios/tenants.ts'
+import { describeRealParts, useRealParts } from '../real-parts.ts'
 import { referenceOf } from '../world/client.ts'
 import { shutDownOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
@@ -49,6 +50,8 @@ const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 const log = (line: string) => t.comment(line)
 t.setTimeout(0)
 
+// What was built on this machine before is used without being asked for.
+log(describeRealParts(useRealParts(process.env)))
 const ground = await openGround(process.env, log)
 let world: ClusterWorld | undefined
 // Whatever fails from here on, nothing is left behind.

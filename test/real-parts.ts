@@ -1,0 +1,94 @@
+/**
+ * The real parts that a run can use instead of its stand-ins: the engine, its chart, Metacontroller and an
+ * S3 server. A variable of the environment names each of them; where it does not, the folder of parts that
+ * were built on this machine before is searched, `~/.cache/vec-operator` (or `$XDG_CACHE_HOME/vec-operator`).
+ * An empty variable asks for the stand-in: `ENGINE_BIN= npm run test:cluster`.
+ *
+ * `node test/real-parts.ts` prints which parts there are, in one line; with `--export`, what a shell evaluates
+ * to hand them to its children.
+ */
+import { spawnSync } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+
+/** The version of the engine and of its chart that every suite is known to pass with. */
+export const ENGINE_VERSION = '1.18.3'
+
+/** Each variable that names a part, and where the part is below the cache folder. */
+const PARTS = {
+  ENGINE_BIN: `parts/engine-${ENGINE_VERSION}/qdrant`,
+  ENGINE_CHART: `parts/chart-${ENGINE_VERSION}`,
+  METACONTROLLER_BIN: 'parts/metacontroller',
+  S3_BIN: 'tools/versitygw-*/versitygw',
+} as const
+
+export type PartVariable = keyof typeof PARTS
+
+/** Absolute paths by variable; a part that this machine does not have is missing. */
+export type RealParts = Readonly<Partial<Record<PartVariable, string>>>
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export function findRealParts(env: Environment): RealParts {
+  const cache = join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'vec-operator')
+  const found: Partial<Record<PartVariable, string>> = {}
+  for (const [variable, pattern] of Object.entries(PARTS) as [PartVariable, string][]) {
+    const path = env[variable] ?? globSync(join(cache, pattern)).toSorted()[0]
+    if (path !== undefined && path !== '') found[variable] = path
+  }
+  return found
+}
+
+/**
+ * Sets the variables of what was found, for code that reads them, and removes the empty ones. Returns what was
+ * found.
+ */
+export function useRealParts(env: NodeJS.ProcessEnv): RealParts {
+  const parts = findRealParts(env)
+  for (const variable of Object.keys(PARTS)) delete env[variable]
+  Object.assign(env, parts)
+  return parts
+}
+
+/** For example `real parts: engine 1.18.3, chart 1.18.3, metacontroller v4.17.2, s3 versitygw`. */
+export function describeRealParts(parts: RealParts): string {
+  const { ENGINE_BIN, ENGINE_CHART, METACONTROLLER_BIN, S3_BIN } = parts
+  const described = [
+    `engine ${ENGINE_BIN === undefined ? STAND_IN : engineVersion(ENGINE_BIN)}`,
+    `chart ${ENGINE_CHART === undefined ? STAND_IN : chartVersion(ENGINE_CHART)}`,
+    `metacontroller ${METACONTROLLER_BIN === undefined ? STAND_IN : metacontrollerVersion(METACONTROLLER_BIN)}`,
+    `s3 ${S3_BIN === undefined ? STAND_IN : basename(S3_BIN)}`,
+  ]
+  return `real parts: ${described.join(', ')}`
+}
+
+const STAND_IN = 'a stand-in'
+const UNKNOWN = 'of unknown version'
+
+/** The engine says it: `qdrant 1.18.3`. */
+function engineVersion(bin: string): string {
+  const { stdout } = spawnSync(bin, ['--version'], { encoding: 'utf8' })
+  return /^qdrant (\S+)/.exec(stdout)?.[1] ?? UNKNOWN
+}
+
+function chartVersion(folder: string): string {
+  const chart = readFileSync(join(folder, 'Chart.yaml'), 'utf8')
+  return /^version: (\S+)/m.exec(chart)?.[1] ?? UNKNOWN
+}
+
+/** The program cannot say it; the sources it was built from are beside it. */
+function metacontrollerVersion(bin: string): string {
+  const sources = join(dirname(bin), 'src/metacontroller')
+  const { stdout } = spawnSync('git', ['-C', sources, 'describe', '--tags'], { encoding: 'utf8' })
+  return stdout?.trim() || UNKNOWN
+}
+
+if (import.meta.main) {
+  const parts = findRealParts(process.env)
+  const quoted = (path: string) => `'${path.replaceAll("'", String.raw`'\''`)}'`
+  const lines = process.argv.includes('--export')
+    ? Object.entries(parts).map(([variable, path]) => `export ${variable}=${quoted(path)}`)
+    : [describeRealParts(parts)]
+  for (const line of lines) process.stdout.write(`${line}\n`)
+}
