@@ -55,7 +55,7 @@ export async function observeDeletion(
   const { namespace, uid } = backup.metadata
   const [liveJobs, isNamespaceTerminating] = await Promise.all([
     ports.jobsOf(namespace, uid),
-    ports.namespaceEnds(namespace),
+    ports.isNamespaceTerminating(namespace),
   ])
   const deletion: Deletion = { ...observed, liveJobs, isNamespaceTerminating }
   if (isStopping(deletion)) return deletion

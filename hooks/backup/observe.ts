@@ -205,7 +205,7 @@ export interface BackupPorts extends DataJobPorts {
   /** Unfinished helm Jobs of a cluster, read live, as messages name them. */
   helmJobsAt(cluster: NamespacedName): Promise<string[]>
   /** Whether a namespace is being deleted or is gone. */
-  namespaceEnds(name: string): Promise<boolean>
+  isNamespaceTerminating(name: string): Promise<boolean>
   /**
    * Deletes at most one batch of objects; the next call continues. A missing bucket is done; any
    * other error of the store is a `StorageError`. The signal aborts it between two requests.

@@ -30,7 +30,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
     }
   }
   // Nothing can be created in a terminating namespace, and its deletion removes everything helm would.
-  if (observed.namespaceEnds === true) return finalizedState(observed, context)
+  if (observed.isNamespaceTerminating === true) return finalizedState(observed, context)
   const [runningUninstall] = unfinished
   if (runningUninstall !== undefined)
     return uninstallInProgress(observed, runningUninstall, context)

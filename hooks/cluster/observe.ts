@@ -102,10 +102,10 @@ export async function observeDeletion(
 ): Promise<Observed> {
   const { namespace, name, uid } = request.parent.metadata
   await consensus.abort(uid)
-  const [statefulSet, liveJobs, namespaceEnds] = await Promise.all([
+  const [statefulSet, liveJobs, isNamespaceTerminating] = await Promise.all([
     ports.statefulSet(namespace, releaseName(name)),
     ports.jobsOf(namespace, uid),
-    ports.namespaceEnds(namespace),
+    ports.isNamespaceTerminating(namespace),
   ])
   const observed: Observed = {
     cluster: request.parent,
@@ -113,7 +113,7 @@ export async function observeDeletion(
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: new Map(),
     liveJobs,
-    namespaceEnds,
+    isNamespaceTerminating,
   }
   if (!liveJobs.some(isUnfinished)) {
     // The cache may not contain the last Job's newest report yet.

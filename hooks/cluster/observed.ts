@@ -27,7 +27,7 @@ export interface Observed extends ObservedJobs {
   /** Read live; set only if a run is due or its Job has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
   /** The namespace is being deleted; set only in finalize. */
-  namespaceEnds?: boolean
+  isNamespaceTerminating?: boolean
 }
 
 /** The desired run; it gets its number when its Job is created. */
@@ -62,7 +62,7 @@ export interface ClusterPorts extends LeasePorts {
   /** The listable pods of a release, including those of the StatefulSet. */
   pods(namespace: string, release: string): Promise<Pod[]>
   /** Whether a namespace is being deleted or no longer exists. */
-  namespaceEnds(name: string): Promise<boolean>
+  isNamespaceTerminating(name: string): Promise<boolean>
   /** Asks every pod for `GET /cluster`; a pod that does not answer is `unknown`. */
   consensus(connection: Connection, signal: AbortSignal): Promise<PodConsensus[]>
   /** Deletes a Job with foreground propagation; a missing Job is not an error. */

@@ -68,7 +68,7 @@ export function commonPorts({
     cluster: read(clusters, LenientCluster),
     statefulSet: read(statefulSets, StatefulSet),
     backup: read(backups, LenientBackup),
-    namespaceEnds: async (name: string) => {
+    isNamespaceTerminating: async (name: string) => {
       const found = await kubernetes.get(namespaces(), name, AnyObject)
       return found === undefined || found.metadata.deletionTimestamp !== undefined
     },

@@ -77,7 +77,7 @@ const ofCluster: Uses<ClusterPorts> = {
   cluster: (ports) => ports.cluster('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   pods: (ports) => ports.pods('ns', 'vec-a'),
-  namespaceEnds: (ports) => ports.namespaceEnds('ns'),
+  isNamespaceTerminating: (ports) => ports.isNamespaceTerminating('ns'),
   consensus: () => 'asks the engine',
   deleteJob: (ports) => ports.deleteJob(IDENTITY),
   writeEvent: (ports) => ports.writeEvent(event),
@@ -136,7 +136,7 @@ const ofBackup: Uses<BackupPorts> = {
   restoresReading: (ports) => ports.restoresReading({ ...NAME, storage: STORAGE }),
   helmJobsAt: (ports) => ports.helmJobsAt(NAME),
   schedulePolicy: (ports) => ports.schedulePolicy('ns', 'a'),
-  namespaceEnds: (ports) => ports.namespaceEnds('ns'),
+  isNamespaceTerminating: (ports) => ports.isNamespaceTerminating('ns'),
   purge: () => 'asks the bucket',
   warn: (ports) => ports.warn(NAME, 'the objects stay'),
 }

@@ -101,7 +101,7 @@ export function portsOver(world: SmallWorld): AllPorts {
       objects<Small>(world.live, VecBackup.kind).filter(({ metadata }) =>
         metadata.ownerReferences?.some((owner) => owner.uid === uid),
       ) as unknown as VecBackup[],
-    namespaceEnds: async () => world.namespaceEnds,
+    isNamespaceTerminating: async () => world.namespaceEnds,
     async purge() {
       const { bucket } = world
       if (bucket.isAway) throw new StorageError('the store does not answer')

@@ -40,7 +40,7 @@ const REFUSED_CREDENTIALS = new Set([
 ])
 const MAX_MESSAGE = 512
 /** The response exceeds the read limit; a retry would return the same. */
-const RESPONSE_TOO_LARGE = 'AnswerTooLong'
+const RESPONSE_TOO_LARGE = 'ResponseTooLarge'
 /** The address must not be called from here. */
 const ADDRESS_REFUSED = 'AddressRefused'
 const PERMANENT = new Set(['MissingCredentials', RESPONSE_TOO_LARGE, ADDRESS_REFUSED])

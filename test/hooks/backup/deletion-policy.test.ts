@@ -21,17 +21,17 @@ interface Case {
   /** Of its schedule; null: it has none any more, or never had one. */
   schedule: Policy | null
   annotated: 'backup' | 'schedule' | 'none'
-  namespaceEnds: boolean
+  isNamespaceTerminating: boolean
 }
 
 /** As the documentation says it, in another order than the code. */
-function expected({ by, own, schedule, annotated, namespaceEnds }: Case): DeletionAction {
+function expected({ by, own, schedule, annotated, isNamespaceTerminating }: Case): DeletionAction {
   const isByUser = by === 'user'
   if (annotated === 'backup' || (annotated === 'schedule' && schedule !== null)) return 'retain'
   if (!isByUser) return 'delete'
   if (own === 'Retain' || schedule === 'Retain') return 'retain'
   if (own === 'Delete' || schedule === 'Delete') return 'delete'
-  return namespaceEnds ? 'retain in a deleted namespace' : 'delete'
+  return isNamespaceTerminating ? 'retain in a deleted namespace' : 'delete'
 }
 
 function deleted({ by, own, annotated }: Case): VecBackup {
@@ -64,11 +64,11 @@ t.test('every case of who deletes it, policies, annotations and namespace', asyn
     for (const own of policies) {
       for (const schedule of [null, ...policies]) {
         for (const annotated of ['none', 'backup', 'schedule'] as const) {
-          for (const namespaceEnds of [false, true]) {
-            const one: Case = { by, own, schedule, annotated, namespaceEnds }
+          for (const isNamespaceTerminating of [false, true]) {
+            const one: Case = { by, own, schedule, annotated, isNamespaceTerminating }
             const found = deletionActionFor(deleted(one), {
               schedule: policyOf(one),
-              isNamespaceTerminating: namespaceEnds,
+              isNamespaceTerminating,
             })
             t.equal(found, expected(one), JSON.stringify(one))
           }
@@ -148,13 +148,13 @@ t.test('a schedule that cannot be read is no schedule that deletes', async (t) =
 })
 
 t.test('a namespace that is deleted empties a bucket only where that was asked for', async (t) => {
-  const namespaceEnds = async () => true
+  const isNamespaceTerminating = async () => true
   const stays =
     'namespace ns is deleted and spec.deletionPolicy is not Delete: the objects in s3://store/daily/b stay'
-  t.strictSame(await purgesOf(ending(), { namespaceEnds }), {
+  t.strictSame(await purgesOf(ending(), { isNamespaceTerminating }), {
     purges: 0,
     written: ['event ObjectsRetained', `warn ${stays}`],
   })
   const asked = ending({ spec: { deletionPolicy: 'Delete' } })
-  t.equal((await purgesOf(asked, { namespaceEnds })).purges, 1)
+  t.equal((await purgesOf(asked, { isNamespaceTerminating })).purges, 1)
 })

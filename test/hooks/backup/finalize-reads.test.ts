@@ -19,7 +19,7 @@ async function askedFor(parent: ReturnType<typeof backup>): Promise<string[]> {
     { ports, purges: new BackgroundTasks<Purge>(0) },
     context,
   )
-  return asked.filter((call) => !/^(jobsOf|namespaceEnds) /.test(call))
+  return asked.filter((call) => !/^(jobsOf|isNamespaceTerminating) /.test(call))
 }
 
 t.test('a backup that was started once is not read again at its end', async (t) => {

@@ -296,7 +296,7 @@ t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
 
 t.test('in a namespace that ends it gives up after 10 minutes, saying so in the log', async (t) => {
   const purge = async () => Promise.reject(new StorageError('access denied'))
-  const ends = { ...secretThere, purge, namespaceEnds: async () => true }
+  const ends = { ...secretThere, purge, isNamespaceTerminating: async () => true }
   const spec = { deletionPolicy: 'Delete' } as const
   const young = ending({ deletionTimestamp: ago(599), spec })
   t.equal((await callHook('finalize', hookRequest(young), ends)).desired.finalized, undefined)
@@ -307,7 +307,10 @@ t.test('in a namespace that ends it gives up after 10 minutes, saying so in the 
     'event PurgeTimedOut',
     'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
   ])
-  const alive = await callHook('finalize', late, { ...ends, namespaceEnds: async () => false })
+  const alive = await callHook('finalize', late, {
+    ...ends,
+    isNamespaceTerminating: async () => false,
+  })
   t.equal(alive.desired.finalized, undefined)
 })
 

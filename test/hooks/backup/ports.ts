@@ -19,7 +19,7 @@ export function fakePorts(overrides: Partial<BackupPorts> = {}): {
     restoresReading: async () => [],
     helmJobsAt: async () => [],
     schedulePolicy: async () => undefined,
-    namespaceEnds: async () => false,
+    isNamespaceTerminating: async () => false,
     purge: async () => ({ done: true }),
     warn: (_, message) => void writes.push(`warn ${message}`),
     ...overrides,

@@ -150,12 +150,15 @@ t.test('a helm run that failed before does not put the uninstall off', async (t)
 })
 
 t.test('in a namespace that ends the resource goes without an uninstall', async (t) => {
-  t.equal(finalize(deleting({ namespaceEnds: true }), context).finalized, true)
+  t.equal(finalize(deleting({ isNamespaceTerminating: true }), context).finalized, true)
 })
 
 t.test('in a namespace that ends a running Job is still stopped first', async (t) => {
   const liveJobs = [helmJob()]
-  const desired = finalize(deleting({ namespaceEnds: true, liveJobs, jobs: liveJobs }), context)
+  const desired = finalize(
+    deleting({ isNamespaceTerminating: true, liveJobs, jobs: liveJobs }),
+    context,
+  )
   t.equal(desired.finalized, undefined)
   t.equal(desired.deleteJobs?.length, 1)
 })

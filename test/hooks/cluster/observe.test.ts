@@ -144,7 +144,7 @@ t.test('finalize reads live what no request shows', async (t) => {
     statefulSet: async (namespace, name) =>
       namespace === 'ns' && name === 'vec-a' ? statefulSet() : undefined,
     jobsOf: async (namespace, uid) => (namespace === 'ns' && uid === 'uid-a' ? jobs : []),
-    namespaceEnds: async (namespace) => namespace === 'ns',
+    isNamespaceTerminating: async (namespace) => namespace === 'ns',
   })
   const parent = appliedCluster()
   t.strictSame(await observeDeletion(hookRequest(parent), reach), {
@@ -155,9 +155,9 @@ t.test('finalize reads live what no request shows', async (t) => {
     statefulSet: statefulSet(),
     secrets: new Map(),
     liveJobs: jobs,
-    namespaceEnds: true,
+    isNamespaceTerminating: true,
   })
-  const none = dependenciesOf({ namespaceEnds: async () => false })
+  const none = dependenciesOf({ isNamespaceTerminating: async () => false })
   t.notOk('statefulSet' in (await observeDeletion(hookRequest(parent), none)))
 })
 

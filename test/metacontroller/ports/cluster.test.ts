@@ -185,14 +185,14 @@ t.test('a VecCluster and its StatefulSet are read live, with their defaults', as
 
 t.test('a namespace ends when it is being deleted or gone', async (t) => {
   const { api, ports: port } = await ports(t)
-  t.equal(await port.namespaceEnds('ns'), false)
-  t.equal(await port.namespaceEnds('never'), true)
+  t.equal(await port.isNamespaceTerminating('ns'), false)
+  t.equal(await port.isNamespaceTerminating('never'), true)
   await api.create({
     ...secret('x'),
     metadata: { name: 'a', namespace: 'ns', finalizers: ['x/y'] },
   })
   await api.delete(REFERENCE.namespace)
-  t.equal(await port.namespaceEnds('ns'), true)
+  t.equal(await port.isNamespaceTerminating('ns'), true)
 })
 
 t.test('a Job is deleted in the foreground, and only the one with that uid', async (t) => {

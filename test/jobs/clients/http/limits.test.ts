@@ -125,11 +125,11 @@ t.test('a store that answers without end is cut off, and is not asked again', as
     void endless(response, '<a/>')
   })
   const bucket = bucketAt(t, url)
-  const tooLong = { code: 'StorageError', reason: 'AnswerTooLong' }
-  await t.rejects(bucket.getJson('owner.json', undefined, MIB), tooLong)
-  await t.rejects(bucket.list('p/'), tooLong)
-  await t.rejects(bucket.openUploads('p/'), tooLong)
-  await t.rejects(bucket.delete(['p/a']), tooLong)
+  const tooLarge = { code: 'StorageError', reason: 'ResponseTooLarge' }
+  await t.rejects(bucket.getJson('owner.json', undefined, MIB), tooLarge)
+  await t.rejects(bucket.list('p/'), tooLarge)
+  await t.rejects(bucket.openUploads('p/'), tooLarge)
+  await t.rejects(bucket.delete(['p/a']), tooLarge)
   t.equal(calls, 4)
 })
 
