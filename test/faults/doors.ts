@@ -48,11 +48,17 @@ export class Doors {
   readonly #counts = new Map<string, number>()
   #number = 0
   #decide: Decide = () => undefined
+  #observe: (call: Call) => void = () => undefined
   readonly lines: string[] = []
   readonly watches = new Watches()
 
   decide(decide: Decide): void {
     this.#decide = decide
+  }
+
+  /** Called for each call, before a fault is decided. */
+  observe(observe: (call: Call) => void): void {
+    this.#observe = observe
   }
 
   /** How many calls went through. */
@@ -84,6 +90,7 @@ export class Doors {
         return
       }
       const call = this.#callOf(exchange, client)
+      this.#observe(call)
       const verdict = this.#decide(call)
       this.note(`${call.number} ${call.door} ${call.method} ${call.path} ${verdict?.kind ?? ''}`)
       if (verdict === undefined || (call.isWatch && verdict.kind !== 'refuse')) {

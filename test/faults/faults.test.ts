@@ -5,6 +5,7 @@ import { REPEATED } from './repeated.ts'
 import { simulate } from './simulate.ts'
 import { find } from './load.ts'
 import { BUCKET, COLLECTION, NAMESPACE, reference } from './resources.ts'
+import type { Call } from './doors.ts'
 import type { FaultWorld } from './world.ts'
 
 const machine = await openMachine()
@@ -25,6 +26,22 @@ t.test('the same seed gives the same run, call by call', async (t) => {
   t.strictSame(one.world.doors.lines, other.world.doors.lines)
   t.equal(one.trace, other.trace)
   t.not(one.trace, calm.trace, 'and another than without its faults')
+})
+
+t.test('a real machine that pauses during calls gives the same run', async (t) => {
+  const memory = new Int32Array(new SharedArrayBuffer(4))
+  let stops = 0
+  // Longer than the second after which an engine counts as slow, and than a heartbeat of a Job.
+  const observe = ({ door, number }: Call) => {
+    const ms = door === 'service>engine' && number % 40 === 0 ? 1100 : number % 10 === 0 ? 20 : 0
+    if (ms === 0) return
+    stops += 1
+    Atomics.wait(memory, 0, 0, ms)
+  }
+  const slow = await simulate(machine, { seed: 1, strikes: [], observe })
+  t.ok(stops > 50, String(stops))
+  t.strictSame(slow.world.doors.lines, calm.world.doors.lines)
+  t.equal(slow.trace, calm.trace)
 })
 
 const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [

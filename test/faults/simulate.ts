@@ -1,5 +1,6 @@
 /** One run: a world, a load, faults, and what the oracle says of it. */
 import { awaitEnd, sayFarewell } from './farewell.ts'
+import type { Call } from './doors.ts'
 import { draw, strikeAt, type Strike } from './faults.ts'
 import { Broken, NamespaceEnds, runLoad } from './load.ts'
 import type { Machine } from './machine/machine.ts'
@@ -28,12 +29,15 @@ export interface Wish {
   calls?: Record<string, number>
   /** Done when all has settled, before the oracle looks: to see that it sees. */
   spoil?: ((world: FaultWorld) => void) | undefined
+  /** Called at each call of the operator; it must not change the world. */
+  observe?: ((call: Call) => void) | undefined
 }
 
 export async function simulate(machine: Machine, wish: Wish): Promise<Run> {
   const { seed, calls = {} } = wish
   const world = await startFaultWorld(machine, seed)
   const strikes = [...(wish.strikes ?? draw(world.dice, calls))]
+  if (wish.observe !== undefined) world.doors.observe(wish.observe)
   const found = watchChildren(world)
   const struck = strikeAt(world, strikes)
   const broken = await promises(world, struck, wish.spoil)

@@ -1,28 +1,35 @@
 /**
- * The clock of the simulated machine: `Date` and every timer of this process follow a clock that the
- * test moves. So also deadlines, pauses and connections that idle live in the time of the world.
+ * The clock of the simulated machine: `Date`, `performance.now` and every timer of this process follow
+ * a clock that the test advances. Timeouts, pauses, intervals and measured durations therefore use
+ * simulated time, however slow the real machine is.
  */
 import timersPromises from 'node:timers/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { ManualClock } from '../../world/clock.ts'
 import { bound } from './process.ts'
 
-/** The timers of a process end with it. */
+/** The timers of a process end with the process. */
 export class MachineClock extends ManualClock {
   override setTimeout(run: () => void, ms: number): () => void {
     return super.setTimeout(bound(run), ms)
   }
 }
 
-/** From now on this process knows no other time; what it was, is forgotten. */
+/** Replaces the time functions of this process. The replacement is permanent. */
 export function installTime(): { set(clock: MachineClock): void } {
   const time = new MachineTime()
   globalThis.Date = shifted(() => time.now())
   Object.assign(globalThis, {
     setTimeout: (run: (...values: unknown[]) => void, ms = 0, ...values: unknown[]) =>
-      new Timer(time, () => run(...values), ms),
-    clearTimeout: (timer: unknown) => timer instanceof Timer && timer.close(),
+      new Timer(time, () => run(...values), { ms }),
+    clearTimeout: closeTimer,
+    setInterval: (run: (...values: unknown[]) => void, ms = 0, ...values: unknown[]) =>
+      new Timer(time, () => run(...values), { ms: Math.max(ms, 1), isRepeated: true }),
+    clearInterval: closeTimer,
   })
+  // A duration that decides something, such as whether an engine is slow, must not depend on the load
+  // of the real machine.
+  Object.defineProperty(performance, 'now', { value: () => time.now() - EPOCH.getTime() })
   AbortSignal.timeout = (ms) => {
     const over = new AbortController()
     time.after(ms, () => over.abort(new DOMException('timed out', 'TimeoutError')))
@@ -55,32 +62,40 @@ class MachineTime {
 
   pause(ms: number, value: unknown, signal?: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const ended = () => {
+      const abort = () => {
         cancel()
         reject(new DOMException('The operation was aborted', 'AbortError'))
       }
       const cancel = this.after(ms, () => {
-        signal?.removeEventListener('abort', ended)
+        signal?.removeEventListener('abort', abort)
         resolve(value)
       })
-      if (signal?.aborted === true) ended()
-      else signal?.addEventListener('abort', ended, { once: true })
+      if (signal?.aborted === true) abort()
+      else signal?.addEventListener('abort', abort, { once: true })
     })
   }
 }
 
-/** What `setTimeout` answers, as far as anyone uses it. */
+/** The result of `setTimeout` or `setInterval`, with the methods that callers use. */
 class Timer {
   readonly #time: MachineTime
   readonly #run: () => void
   readonly #ms: number
   #cancel: () => void
 
-  constructor(time: MachineTime, run: () => void, ms: number) {
+  constructor(
+    time: MachineTime,
+    run: () => void,
+    { ms, isRepeated = false }: { ms: number; isRepeated?: boolean },
+  ) {
     this.#time = time
-    this.#run = run
     this.#ms = ms
-    this.#cancel = time.after(ms, run)
+    this.#run = () => {
+      // Rearmed first: the callback may clear the interval.
+      if (isRepeated) this.refresh()
+      run()
+    }
+    this.#cancel = time.after(ms, this.#run)
   }
 
   ref(): this {
@@ -104,6 +119,10 @@ class Timer {
   close(): void {
     this.#cancel()
   }
+}
+
+function closeTimer(timer: unknown): void {
+  if (timer instanceof Timer) timer.close()
 }
 
 function shifted(now: () => number): DateConstructor {
