@@ -7,7 +7,7 @@
  * `node test/real-parts.ts` prints which parts there are, in one line; with `--export`, what a shell evaluates
  * to hand them to its children.
  */
-import { spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -46,7 +46,9 @@ export function findRealParts(env: Environment): RealParts {
  */
 export function useRealParts(env: NodeJS.ProcessEnv): RealParts {
   const parts = findRealParts(env)
-  for (const variable of Object.keys(PARTS)) delete env[variable]
+  for (const variable of Object.keys(PARTS)) {
+    if (env[variable] === '') Reflect.deleteProperty(env, variable)
+  }
   Object.assign(env, parts)
   return parts
 }
@@ -68,8 +70,7 @@ const UNKNOWN = 'of unknown version'
 
 /** The engine says it: `qdrant 1.18.3`. */
 function engineVersion(bin: string): string {
-  const { stdout } = spawnSync(bin, ['--version'], { encoding: 'utf8' })
-  return /^qdrant (\S+)/.exec(stdout)?.[1] ?? UNKNOWN
+  return /^qdrant (\S+)/.exec(outputOf(bin, ['--version']))?.[1] ?? UNKNOWN
 }
 
 function chartVersion(folder: string): string {
@@ -80,8 +81,16 @@ function chartVersion(folder: string): string {
 /** The program cannot say it; the sources it was built from are beside it. */
 function metacontrollerVersion(bin: string): string {
   const sources = join(dirname(bin), 'src/metacontroller')
-  const { stdout } = spawnSync('git', ['-C', sources, 'describe', '--tags'], { encoding: 'utf8' })
-  return stdout?.trim() || UNKNOWN
+  return outputOf('git', ['-C', sources, 'describe', '--tags']).trim() || UNKNOWN
+}
+
+/** What a program prints; empty if it fails or does not exist. */
+function outputOf(command: string, args: string[]): string {
+  try {
+    return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  } catch {
+    return ''
+  }
 }
 
 if (import.meta.main) {
