@@ -157,15 +157,14 @@ async function isReady(url: string): Promise<boolean> {
 
 async function until(what: string, met: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + WAIT_MS
-  let last: unknown
+  let last = 'none'
   const attempt = () =>
     met().catch((error: unknown) => {
-      last = error
+      last = String(error)
       return false
     })
   while (!(await attempt())) {
-    if (Date.now() > end)
-      throw new Error(`not within ${WAIT_MS} ms: ${what}; last error: ${String(last ?? 'none')}`)
+    if (Date.now() > end) throw new Error(`not within ${WAIT_MS} ms: ${what}; last error: ${last}`)
     await pause(POLL_MS)
   }
 }
