@@ -170,6 +170,15 @@ export const Condition = Type.Object(
 )
 export type Condition = Static<typeof Condition>
 
+/** Why something is as it is: the part of a condition that Events and blockers also have. */
+export type ConditionReason = Pick<Condition, 'reason' | 'message'>
+
+/** The identity of an object of a known kind. */
+export interface NamespacedName {
+  namespace: string
+  name: string
+}
+
 /** The fields of every status. */
 export const statusFields = {
   observedGeneration: Type.Optional(

@@ -4,6 +4,7 @@
  */
 import { shortHash } from '../crds/contract/names.ts'
 import type { KubernetesEvent } from '../crds/kubernetes.ts'
+import type { ConditionReason } from '../crds/schema.ts'
 import { timestamp } from './conditions.ts'
 
 export interface InvolvedObject {
@@ -34,11 +35,6 @@ export function newEvent(
     message: message.slice(0, MAX_MESSAGE),
     at: timestamp(now),
   }
-}
-
-export interface ConditionReason {
-  reason: string
-  message: string
 }
 
 /** An Event that occurs at most once in the life of a resource. */

@@ -11,7 +11,6 @@ import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import { secondsSince } from '../conditions.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
-import { activeJob, hasReported, needsLiveProgress } from '../data-job/job-watch.ts'
 import {
   readCopySources,
   readIfFinished,
@@ -20,13 +19,14 @@ import {
   type DataJobSecrets,
   type ObservedDataJob,
 } from '../data-job/observe.ts'
-import { isFinished, outcomeOf } from '../data-job/outcome.ts'
+import { isFinished, needsLiveProgress, outcomeOf } from '../data-job/outcome.ts'
 import {
   CLUSTER_CREDENTIALS,
   clusterCopySources,
   type ClusterCredential,
   type CopySource,
 } from '../data-job/secret-copies.ts'
+import { activeJob, hasReported } from '../job-watch.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { observedJobs, refreshProgress, relatedClusters } from '../request.ts'

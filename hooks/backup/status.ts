@@ -8,6 +8,7 @@ import { s3Path } from '../../crds/contract/backup-keys.ts'
 import type { BackupResult, Progress } from '../../crds/contract/job.ts'
 import { BACKUP_DETAILS_SECONDS } from '../../crds/contract/limits.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { secondsSince, setConditions, timestamp } from '../conditions.ts'
 import type { Outcome } from '../data-job/outcome.ts'
@@ -18,7 +19,6 @@ import {
   formatStartTime,
   unfinishedCondition,
   unlistedFields,
-  type CompleteReason,
 } from '../data-job/status.ts'
 import type { Context } from '../protocol.ts'
 import { EXPIRED, scheduleOf } from './deletion-policy.ts'
@@ -33,7 +33,7 @@ interface StatusInputs {
 /** Pending until its first report, then InProgress. */
 export function activeStatus(
   inputs: StatusInputs,
-  conditionReason: CompleteReason | undefined,
+  conditionReason: ConditionReason | undefined,
   { now }: Context,
 ): BackupStatus {
   const { backup, progress } = inputs

@@ -5,9 +5,23 @@ import { EXPIRY_CHECK_SECONDS, REQUEUE_SOON_SECONDS } from '../../crds/contract/
 import type { LeaseHolder } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../conditions.ts'
 import type { CrossNamespace } from '../cross-namespace.ts'
-import { applySideEffects, type SideEffects } from '../data-job/apply.ts'
-import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
-import { isFinished } from '../data-job/outcome.ts'
+import {
+  afterFinished,
+  applySideEffects,
+  whenFinished,
+  whileUnfinished,
+  type SideEffects,
+  type Unfinished,
+} from '../data-job/decision.ts'
+import {
+  busyWith,
+  nextStep,
+  queuedBehind,
+  runNumberAfter,
+  starting,
+  type JobFacts,
+} from '../data-job/next-step.ts'
+import { isFinished, type Outcome } from '../data-job/outcome.ts'
 import {
   apiKeyBlocker,
   bucketBlocker,
@@ -16,14 +30,6 @@ import {
   selectBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
-import {
-  blockedBy,
-  queuedBehind,
-  requeueSoon,
-  syncDataJob,
-  type DataJobKind,
-  type SyncContext,
-} from '../data-job/sync.ts'
 import { warningEvent } from '../events.ts'
 import { claim, isHolder, leaseReleases } from '../lease.ts'
 import type { Context, Desired } from '../protocol.ts'
@@ -49,56 +55,95 @@ import {
 
 export function sync(observed: Observed, context: Context): Decision {
   // A finished backup outlives its cluster. Its Job is retained for its log and never recreated.
-  if (isFinished(observed.backup)) return afterFinish(observed, context)
-  return syncDataJob({ kind: BACKUP, observed, context })
+  if (isFinished(observed.backup)) return retained(observed, context)
+  const facts = jobFacts(observed, context)
+  const step = nextStep(observed, facts, context)
+  switch (step.is) {
+    case 'finished':
+      return finished(observed, step.outcome, facts, context)
+    case 'running':
+    case 'blocked':
+      return unfinished(observed, step.answer, context)
+    case 'ready':
+      return unfinished(observed, start(observed, facts, context), context)
+  }
 }
 
 export function leaseHolder({ metadata: { namespace, name, uid } }: VecBackup): LeaseHolder {
   return { kind: 'VecBackup', namespace, name, uid }
 }
 
-const BACKUP: DataJobKind<Observed, BackupStatus> = {
-  ...{ activeStatus, finishedStatus, firstBlocker, copySources, start },
-  startingReason: { reason: 'BackupStarting' },
-  eventsOf: ({ backup }, status, now) => backupEvents(backup, status, now),
-  copiedCredentials: ({ backup }) => copiedCredentials(backup),
-  leaseReleases: ({ backup, leases }) =>
-    leases === undefined ? [] : leaseReleases([leases.backup], leaseHolder(backup)),
-  desiredPlanHash: ({ backup, cluster, statefulSet }) =>
-    cluster && desiredPlan(backup, cluster, statefulSet).hash,
-  hasStarted: ({ backup }) => backup.status?.startTime !== undefined,
-  lostLease: ({ backup, leases }) =>
-    leases !== undefined && !isHolder(leases.backup.lease, leaseHolder(backup)),
+function jobFacts(observed: Observed, { settings }: Context): JobFacts {
+  const { backup, cluster, statefulSet, leases } = observed
+  const holder = leaseHolder(backup)
+  return {
+    blocker: firstBlocker(observed, settings),
+    startingReason: 'BackupStarting',
+    hasStarted: backup.status?.startTime !== undefined,
+    desiredHash: cluster && desiredPlan(backup, cluster, statefulSet).hash,
+    lostLease: leases !== undefined && !isHolder(leases.backup.lease, holder),
+    copiedCredentials: copiedCredentials(backup),
+    copySources: copySources(observed, settings),
+    leaseReleases: leases === undefined ? [] : leaseReleases([leases.backup], holder),
+  }
 }
 
-/**
- * Nothing blocks it: RBAC first, then the Lease, then the Job. Each step is observed before the
- * next.
- */
-function start(syncContext: SyncContext<Observed, BackupStatus>): Decision {
-  const { observed, context } = syncContext
-  const { backup, cluster, leases, progress, helmJobs = [] } = observed
+/** The first blocker; undefined if the Job may be created. */
+export function firstBlocker(
+  { backup, cluster, secrets }: Observed,
+  settings: CrossNamespace,
+): Blocker | undefined {
+  const { namespace: from } = backup.metadata
+  const { name, namespace = from } = backup.spec.clusterRef
+  return selectBlocker([
+    clusterBlocker({ namespace, name }, cluster, { from, settings }),
+    endpointBlocker('spec.storage.s3.endpoint', backup.spec.storage.s3.endpoint),
+    bucketBlocker(backup.spec.storage.s3, from, secrets.bucket),
+    cluster && apiKeyBlocker(cluster, secrets.engine),
+  ])
+}
+
+/** RBAC first, then the Lease, then the Job. Each step is observed before the next. */
+function start(observed: Observed, facts: JobFacts, { now, settings }: Context): Unfinished {
+  const { backup, cluster, statefulSet, leases, progress, helmJobs = [] } = observed
   const rbac = backupRbac(backup)
   // A Job must not start before it has permission to report.
   if (cluster === undefined || leases === undefined || !allObserved(rbac, observed.children)) {
-    return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
+    return starting(facts, 'the rights of the Job are being made', rbac)
   }
-  const claimContext = { cluster, now: context.now, free: [leases.write] }
-  const claimResult = claim([leases.backup], leaseHolder(backup), claimContext)
-  if (claimResult.state === 'waiting') return queuedBehind(syncContext, claimResult)
+  const claimResult = claim([leases.backup], leaseHolder(backup), {
+    cluster,
+    now,
+    free: [leases.write],
+  })
+  if (claimResult.state === 'waiting') return queuedBehind(claimResult)
   if (claimResult.state === 'taking') {
-    const decision = requeueSoon(syncContext, 'the Lease of the cluster is being taken')
-    return { ...decision, leases: claimResult.writes }
+    const { writes } = claimResult
+    return { ...starting(facts, 'the Lease of the cluster is being taken'), leases: writes }
   }
   // A helm Job of an earlier release, or of the first install, holds no Lease.
   const [helmJob] = helmJobs
-  if (helmJob !== undefined) return blockedBy(syncContext, helmJob)
-  const plan = {
-    ...desiredPlan(backup, cluster, observed.statefulSet),
-    run: runNumberAfter(progress),
-  }
-  const job = backupJob(observed, cluster, plan, context.settings)
-  return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
+  if (helmJob !== undefined) return busyWith(helmJob, facts.leaseReleases)
+  const plan = { ...desiredPlan(backup, cluster, statefulSet), run: runNumberAfter(progress) }
+  const job = backupJob(observed, cluster, plan, settings)
+  return starting(facts, `Job ${job.metadata.name} was started`, [job])
+}
+
+function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {
+  const status = activeStatus(observed, answer.conditionReason, context)
+  const events = backupEvents(observed.backup, status, context.now)
+  return { status, events, ...whileUnfinished(observed, answer) }
+}
+
+function finished(
+  observed: Observed,
+  outcome: Outcome,
+  facts: JobFacts,
+  context: Context,
+): Decision {
+  const status = finishedStatus(observed, outcome, context)
+  const events = backupEvents(observed.backup, status, context.now)
+  return { status, events, ...whenFinished(observed, facts) }
 }
 
 const CLOCK_AHEAD = {
@@ -108,12 +153,12 @@ const CLOCK_AHEAD = {
 }
 
 /** Its status has the outcome: what remains is the Job history and the expiry. */
-function afterFinish(observed: Observed, context: Context): Decision {
+function retained(observed: Observed, context: Context): Decision {
   const { backup } = observed
   const { expiresAt } = backup.status ?? {}
   const report = compactReport(observed.progress)
   const remaining = {
-    ...cleanUpFinished(observed, 'the backup has ended', context),
+    ...afterFinished(observed, 'the backup has ended', context),
     ...(report !== undefined && { report }),
   }
   const status = compactStatus(backup, finalStatus(backup), context.now)
@@ -164,19 +209,4 @@ export async function applyDecision(
   if (decision.expire !== undefined) await ports.deleteBackup(decision.expire)
   for (const event of decision.events ?? []) await ports.writeEvent(event)
   for (const warning of decision.warnings ?? []) ports.warn(backup, warning)
-}
-
-/** The first blocker; undefined if the Job may be created. */
-export function firstBlocker(
-  { backup, cluster, secrets }: Observed,
-  settings: CrossNamespace,
-): Blocker | undefined {
-  const { namespace: from } = backup.metadata
-  const { name, namespace = from } = backup.spec.clusterRef
-  return selectBlocker([
-    clusterBlocker({ namespace, name }, cluster, { from, settings }),
-    endpointBlocker('spec.storage.s3.endpoint', backup.spec.storage.s3.endpoint),
-    bucketBlocker(backup.spec.storage.s3, from, secrets.bucket),
-    cluster && apiKeyBlocker(cluster, secrets.engine),
-  ])
 }

@@ -7,7 +7,7 @@ import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.
 import { LABELS } from '../../crds/contract/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../conditions.ts'
-import { hasReported, restartReason, silenceReason } from '../data-job/job-watch.ts'
+import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { childrenAfter, isUnfinished, jobsToDelete, nextRunNumber, unchanged } from '../job.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'

@@ -10,7 +10,7 @@ import {
 } from '../../crds/contract/limits.ts'
 import type { AnyObject, Job, LeaseHolder } from '../../crds/kubernetes.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
-import { hasReported, restartReason, silenceReason } from '../data-job/job-watch.ts'
+import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import {
   childrenAfter,
   expiredJobs,

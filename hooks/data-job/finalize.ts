@@ -4,7 +4,7 @@
  */
 import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { Job } from '../../crds/kubernetes.ts'
-import type { DataJobDecision } from './apply.ts'
+import type { DataJobDecision } from './decision.ts'
 import { isUnfinished, unchanged, jobsToDelete } from '../job.ts'
 import { observedJobs, type ObservedJobs } from '../request.ts'
 import type { HookRequest } from '../protocol.ts'

@@ -4,7 +4,7 @@ import { clusterConnection } from '../../crds/contract/connection.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
 import type { Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { NamespacedObject, ObservedJobs } from '../request.ts'
-import type { SideEffectPorts } from './apply.ts'
+import type { SideEffectPorts } from './decision.ts'
 import { isFinished } from './outcome.ts'
 import { readSecretCopies, type SecretCopies, type SecretCopyPorts } from './secret-copies.ts'
 

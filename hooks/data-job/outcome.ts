@@ -47,6 +47,16 @@ export function outcomeOf(
   return { phase: 'Failed', at, error: `Job crashed ${crashCount} times` }
 }
 
+/**
+ * Whether a Job finished a while ago and its last report has no outcome: the cache may lag behind,
+ * so only the live resource distinguishes a crash from a late report.
+ */
+export function needsLiveProgress(observed: OutcomeInputs, context: Context): boolean {
+  const outcome = outcomeOf(observed, context)
+  const hasFinalReport = observed.progress !== undefined && observed.progress.state !== 'Started'
+  return outcome !== undefined && outcome !== 'unknown' && !hasFinalReport
+}
+
 function reportedError({ backup, restore, migration, message, run }: Progress): string {
   return (backup ?? restore ?? migration)?.error ?? message ?? `run ${run} failed`
 }

@@ -3,9 +3,9 @@
  * work starts, one when it ends, and one for each warning in between.
  */
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
-import type { Condition } from '../../crds/schema.ts'
+import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, timestamp, type ConditionUpdate } from '../conditions.ts'
-import { normalEvent, warningEvent, type ConditionReason, type InvolvedObject } from '../events.ts'
+import { normalEvent, warningEvent, type InvolvedObject } from '../events.ts'
 import type { Outcome } from './outcome.ts'
 
 /** Maximum length of an error in a status; the Job's log has the full text. */
@@ -13,21 +13,15 @@ const MAX_ERROR = 4096
 /** In percent: 100 only once the report says that everything is done. */
 const MAX_UNFINISHED_PERCENTAGE = 99
 
-/** Why it has not finished yet, or how it finished. */
-export interface CompleteReason {
-  reason: string
-  message: string
-}
-
 /** Condition Complete of an unfinished resource. */
-export function unfinishedCondition(conditionReason: CompleteReason): ConditionUpdate {
+export function unfinishedCondition(conditionReason: ConditionReason): ConditionUpdate {
   return { type: 'Complete', status: 'False', ...conditionReason }
 }
 
 /** Condition Complete of a finished resource. */
 export function finishedCondition(
   { phase, message }: Outcome,
-  reason: CompleteReason,
+  reason: ConditionReason,
 ): ConditionUpdate {
   const status = phase === 'Completed' ? 'True' : 'False'
   return { type: 'Complete', status, ...reason, message: message ?? reason.message }

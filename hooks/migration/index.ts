@@ -4,7 +4,7 @@
  */
 import { VecCluster } from '../../crds/cluster.ts'
 import { VecMigration } from '../../crds/migration.ts'
-import { applyDecision } from '../data-job/apply.ts'
+import { applyDecision } from '../data-job/decision.ts'
 import { finalize, observeDeletion } from '../data-job/finalize.ts'
 import { isFinished } from '../data-job/outcome.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'

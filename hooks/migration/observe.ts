@@ -8,14 +8,13 @@ import { clusterConnection, type Connection } from '../../crds/contract/connecti
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
-import { activeJob, hasReported, needsLiveProgress } from '../data-job/job-watch.ts'
 import {
   readCopySources,
   readIfFinished,
   type DataJobPorts,
   type ObservedDataJob,
 } from '../data-job/observe.ts'
-import { isFinished, outcomeOf } from '../data-job/outcome.ts'
+import { isFinished, needsLiveProgress, outcomeOf } from '../data-job/outcome.ts'
 import {
   clusterBlocker,
   copyBlocker,
@@ -23,6 +22,7 @@ import {
   selectBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
+import { activeJob, hasReported } from '../job-watch.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { observedJobs, refreshProgress, relatedClusters } from '../request.ts'

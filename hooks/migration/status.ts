@@ -3,6 +3,7 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { MigrationResult } from '../../crds/contract/migration-job.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { MigrationStatus, VecMigration } from '../../crds/migration.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { setConditions } from '../conditions.ts'
 import type { Outcome } from '../data-job/outcome.ts'
 import {
@@ -13,7 +14,6 @@ import {
   unfinishedCondition,
   unfinishedPercentage,
   unlistedFields,
-  type CompleteReason,
 } from '../data-job/status.ts'
 import type { Context } from '../protocol.ts'
 import { formatSource } from './endpoints.ts'
@@ -26,7 +26,7 @@ export interface StatusInputs {
 /** Pending until the points of its collections were counted, then Running. */
 export function activeStatus(
   inputs: StatusInputs,
-  conditionReason: CompleteReason | undefined,
+  conditionReason: ConditionReason | undefined,
   { now }: Context,
 ): MigrationStatus {
   const { migration, progress } = inputs

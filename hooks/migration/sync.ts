@@ -1,16 +1,20 @@
 /** The desired state of a VecMigration: its Job, and when it starts. */
 import type { MigrationStatus } from '../../crds/migration.ts'
-import type { DataJobDecision } from '../data-job/apply.ts'
-import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
-import { isFinished } from '../data-job/outcome.ts'
 import {
-  blocked,
-  blockedBy,
-  requeueSoon,
-  syncDataJob,
-  type DataJobKind,
-  type SyncContext,
-} from '../data-job/sync.ts'
+  afterFinished,
+  whenFinished,
+  whileUnfinished,
+  type DataJobDecision,
+  type Unfinished,
+} from '../data-job/decision.ts'
+import {
+  busyWith,
+  nextStep,
+  runNumberAfter,
+  starting,
+  type JobFacts,
+} from '../data-job/next-step.ts'
+import { isFinished, type Outcome } from '../data-job/outcome.ts'
 import { formatHolderName, holderOf } from '../lease.ts'
 import type { Context } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
@@ -22,45 +26,72 @@ import { activeStatus, finishedStatus, migrationEvents } from './status.ts'
 export type Decision = DataJobDecision<MigrationStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
+  const { migration } = observed
   // A finished migration outlives its clusters. Its Job is retained for its log and never
   // recreated.
-  if (isFinished(observed.migration)) {
-    const remaining = cleanUpFinished(observed, 'the migration has ended', context)
-    return { status: observed.migration.status ?? {}, ...remaining }
+  if (isFinished(migration)) {
+    const retained = afterFinished(observed, 'the migration has ended', context)
+    return { status: migration.status ?? {}, ...retained }
   }
-  return syncDataJob({ kind: MIGRATION, observed, context })
+  const facts = jobFacts(observed, context)
+  const step = nextStep(observed, facts, context)
+  switch (step.is) {
+    case 'finished':
+      return finished(observed, step.outcome, facts, context)
+    case 'running':
+    case 'blocked':
+      return unfinished(observed, step.answer, context)
+    case 'ready':
+      return unfinished(observed, start(observed, facts, context), context)
+  }
 }
 
-const MIGRATION: DataJobKind<Observed, MigrationStatus> = {
-  ...{ activeStatus, finishedStatus, firstBlocker, start },
-  startingReason: { reason: 'MigrationStarting' },
-  eventsOf: ({ migration }, status, now) => migrationEvents(migration, status, now),
-  copiedCredentials: ({ migration }) => copiedCredentials(migration),
-  copySources: ({ migration, clusters, secrets }, settings) =>
-    copySources(migration, clusters, secrets, settings),
-  desiredPlanHash: ({ migration, clusters }) => desiredPlan(migration, clusters)?.hash,
-  // It holds no Lease: it only waits for the Leases of others.
-  leaseReleases: () => [],
-  hasStarted: ({ migration }) => migration.status?.startTime !== undefined,
-  lostLease: () => false,
+function jobFacts(observed: Observed, { settings }: Context): JobFacts {
+  const { migration, clusters, secrets } = observed
+  return {
+    blocker: firstBlocker(observed, settings),
+    startingReason: 'MigrationStarting',
+    hasStarted: migration.status?.startTime !== undefined,
+    desiredHash: desiredPlan(migration, clusters)?.hash,
+    copiedCredentials: copiedCredentials(migration),
+    copySources: copySources(migration, clusters, secrets, settings),
+    // It holds no Lease: it only waits for the Leases of others.
+    lostLease: false,
+    leaseReleases: [],
+  }
 }
 
-/** Nothing blocks it: RBAC first, then the Job, which is not created while a restore writes. */
-function start(syncContext: SyncContext<Observed, MigrationStatus>): Decision {
-  const { observed, context } = syncContext
+/** RBAC first, then the Job, which is not created while a restore writes. */
+function start(observed: Observed, facts: JobFacts, { now, settings }: Context): Unfinished {
   const { migration, clusters, progress, writers = [] } = observed
   const rbac = migrationRbac(migration)
+  const desired = desiredPlan(migration, clusters)
   // A Job must not start before it has permission to report.
-  if (!allObserved(rbac, observed.children)) {
-    return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
+  if (desired === undefined || !allObserved(rbac, observed.children)) {
+    return starting(facts, 'the rights of the Job are being made', rbac)
   }
   for (const lease of writers) {
-    const holder = holderOf(lease, context.now)
-    if (holder !== undefined) return blockedBy(syncContext, formatHolderName(holder))
+    const holder = holderOf(lease, now)
+    if (holder !== undefined) return busyWith(formatHolderName(holder), [])
   }
-  const desired = desiredPlan(migration, clusters)
-  if (desired === undefined) return blocked(syncContext)
   const plan = { ...desired, run: runNumberAfter(progress) }
-  const job = migrationJob(observed, plan, context.settings)
-  return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
+  const job = migrationJob(observed, plan, settings)
+  return starting(facts, `Job ${job.metadata.name} was started`, [job])
+}
+
+function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {
+  const status = activeStatus(observed, answer.conditionReason, context)
+  const events = migrationEvents(observed.migration, status, context.now)
+  return { status, events, ...whileUnfinished(observed, answer) }
+}
+
+function finished(
+  observed: Observed,
+  outcome: Outcome,
+  facts: JobFacts,
+  context: Context,
+): Decision {
+  const status = finishedStatus(observed, outcome, context)
+  const events = migrationEvents(observed.migration, status, context.now)
+  return { status, events, ...whenFinished(observed, facts) }
 }

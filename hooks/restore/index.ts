@@ -5,7 +5,7 @@
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { restoreBackupRef, restoreTarget, VecRestore } from '../../crds/restore.ts'
-import { applyDecision } from '../data-job/apply.ts'
+import { applyDecision } from '../data-job/decision.ts'
 import { finalize, observeDeletion } from '../data-job/finalize.ts'
 import { isFinished } from '../data-job/outcome.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'

@@ -22,7 +22,6 @@ import {
   type BlockingRules,
   type CrossNamespace,
 } from '../cross-namespace.ts'
-import { activeJob, hasReported, needsLiveProgress } from '../data-job/job-watch.ts'
 import {
   readCopySources,
   readIfFinished,
@@ -31,12 +30,13 @@ import {
   type DataJobSecrets,
   type ObservedDataJob,
 } from '../data-job/observe.ts'
-import { isFinished, outcomeOf } from '../data-job/outcome.ts'
+import { isFinished, needsLiveProgress, outcomeOf } from '../data-job/outcome.ts'
 import {
   CLUSTER_CREDENTIALS,
   clusterCopySources,
   type CopySource,
 } from '../data-job/secret-copies.ts'
+import { activeJob, hasReported } from '../job-watch.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { observedJobs, refreshProgress, relatedBackups, relatedClusters } from '../request.ts'

@@ -3,6 +3,7 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { RestoreResult } from '../../crds/contract/restore-job.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { formatRestoreSource, type RestoreStatus, type VecRestore } from '../../crds/restore.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { setConditions } from '../conditions.ts'
 import type { Outcome } from '../data-job/outcome.ts'
@@ -14,7 +15,6 @@ import {
   unfinishedCondition,
   unfinishedPercentage,
   unlistedFields,
-  type CompleteReason,
 } from '../data-job/status.ts'
 import type { Context } from '../protocol.ts'
 
@@ -26,7 +26,7 @@ export interface StatusInputs {
 /** Pending until its first report, Downloading until the manifest was read, then Restoring. */
 export function activeStatus(
   inputs: StatusInputs,
-  conditionReason: CompleteReason | undefined,
+  conditionReason: ConditionReason | undefined,
   { now }: Context,
 ): RestoreStatus {
   const { restore, progress } = inputs

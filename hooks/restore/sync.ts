@@ -1,5 +1,4 @@
 /** The desired state of a VecRestore: its Job, what blocks it, and when it starts. */
-import type { VecCluster } from '../../crds/cluster.ts'
 import { LEASE_RECHECK_SECONDS } from '../../crds/contract/limits.ts'
 import type { LeaseHolder } from '../../crds/kubernetes.ts'
 import {
@@ -11,9 +10,22 @@ import {
   type VecRestore,
 } from '../../crds/restore.ts'
 import { backupAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
-import type { DataJobDecision } from '../data-job/apply.ts'
-import { cleanUpFinished, runNumberAfter } from '../data-job/job-watch.ts'
-import { isFinished } from '../data-job/outcome.ts'
+import {
+  afterFinished,
+  whenFinished,
+  whileUnfinished,
+  type DataJobDecision,
+  type Unfinished,
+} from '../data-job/decision.ts'
+import {
+  busyWith,
+  nextStep,
+  queuedBehind,
+  runNumberAfter,
+  starting,
+  type JobFacts,
+} from '../data-job/next-step.ts'
+import { isFinished, type Outcome } from '../data-job/outcome.ts'
 import {
   apiKeyBlocker,
   bucketBlocker,
@@ -23,17 +35,6 @@ import {
   selectBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
-import {
-  blocked,
-  blockedBy,
-  inProgress,
-  queuedBehind,
-  requeueSoon,
-  startingReason,
-  syncDataJob,
-  type DataJobKind,
-  type SyncContext,
-} from '../data-job/sync.ts'
 import {
   claim,
   isHolder,
@@ -50,88 +51,43 @@ import { activeStatus, finishedStatus, restoreEvents } from './status.ts'
 export type Decision = DataJobDecision<RestoreStatus>
 
 export function sync(observed: Observed, context: Context): Decision {
+  const { restore } = observed
   // A finished restore outlives its cluster. Its Job is retained for its log and never recreated.
-  if (isFinished(observed.restore)) {
-    const remaining = cleanUpFinished(observed, 'the restore has ended', context)
-    return { status: observed.restore.status ?? {}, ...remaining }
+  if (isFinished(restore)) {
+    const retained = afterFinished(observed, 'the restore has ended', context)
+    return { status: restore.status ?? {}, ...retained }
   }
-  return syncDataJob({ kind: RESTORE, observed, context })
+  const facts = jobFacts(observed, context)
+  const step = nextStep(observed, facts, context)
+  switch (step.is) {
+    case 'finished':
+      return finished(observed, step.outcome, facts, context)
+    case 'running':
+    case 'blocked':
+      return unfinished(observed, step.answer, context)
+    case 'ready':
+      return unfinished(observed, start(observed, facts, context), context)
+  }
 }
 
 export function leaseHolder({ metadata: { namespace, name, uid } }: VecRestore): LeaseHolder {
   return { kind: 'VecRestore', namespace, name, uid }
 }
 
-const RESTORE: DataJobKind<Observed, RestoreStatus> = {
-  ...{
-    activeStatus,
-    finishedStatus,
-    eventsOf: restoreEvents,
-    firstBlocker,
-    copiedCredentials,
-    copySources,
-    start,
-  },
-  startingReason: { reason: 'RestoreStarting' },
-  leaseReleases: ({ restore, leases }) =>
-    leases === undefined ? [] : leaseReleases(inAcquireOrder(leases), leaseHolder(restore)),
-  desiredPlanHash: (observed) =>
-    observed.cluster && desiredPlan(observed.restore, observed.cluster, observed)?.hash,
-  hasStarted: ({ restore }) => restore.status?.startTime !== undefined,
-  lostLease: ({ restore, leases }) =>
-    leases !== undefined &&
-    !inAcquireOrder(leases).every(({ lease }) => isHolder(lease, leaseHolder(restore))),
-}
-
-/**
- * Nothing blocks it: RBAC first, then the Leases, then the Job. Each step is observed before the
- * next.
- */
-function start(syncContext: SyncContext<Observed, RestoreStatus>): Decision {
-  const { restore, cluster, leases, conflictingWork = [], children } = syncContext.observed
-  const { now } = syncContext.context
-  const rbac = restoreRbac(restore)
-  // A Job must not start before it has permission to report.
-  if (cluster === undefined || leases === undefined || !allObserved(rbac, children)) {
-    return requeueSoon(syncContext, 'the rights of the Job are being made', rbac)
+function jobFacts(observed: Observed, { settings }: Context): JobFacts {
+  const { restore, cluster, leases } = observed
+  const holder = leaseHolder(restore)
+  const ownLeases = leases === undefined ? [] : inAcquireOrder(leases)
+  return {
+    blocker: firstBlocker(observed, settings),
+    startingReason: 'RestoreStarting',
+    hasStarted: restore.status?.startTime !== undefined,
+    desiredHash: cluster && desiredPlan(restore, cluster, observed)?.hash,
+    lostLease: !ownLeases.every(({ lease }) => isHolder(lease, holder)),
+    copiedCredentials: copiedCredentials(observed),
+    copySources: copySources(observed, settings),
+    leaseReleases: leaseReleases(ownLeases, holder),
   }
-  const [other] = conflictingWork
-  if (other !== undefined) return blockedBy(syncContext, other)
-  const claimResult = claim(inAcquireOrder(leases), leaseHolder(restore), { cluster, now })
-  if (claimResult.state === 'waiting') return queuedBehind(syncContext, claimResult)
-  if (claimResult.state === 'taking') {
-    const decision = requeueSoon(syncContext, 'the Leases of the cluster are being taken')
-    return { ...decision, leases: claimResult.writes }
-  }
-  // Work that checked the Leases just before they were acquired is visible by then.
-  const remainingSeconds = LEASE_RECHECK_SECONDS - secondsSinceAcquired(inAcquireOrder(leases), now)
-  if (remainingSeconds > 0) {
-    const message = 'the Leases of the cluster are held: looks once more who is at work there'
-    return inProgress(syncContext, {
-      conditionReason: startingReason(syncContext, message),
-      resyncAfterSeconds: Math.ceil(remainingSeconds),
-    })
-  }
-  return startJob(syncContext, cluster)
-}
-
-function startJob(
-  syncContext: SyncContext<Observed, RestoreStatus>,
-  cluster: VecCluster,
-): Decision {
-  const { observed, context } = syncContext
-  const desired = desiredPlan(observed.restore, cluster, observed)
-  if (desired === undefined) return blocked(syncContext)
-  const plan = { ...desired, run: runNumberAfter(observed.progress) }
-  const job = restoreJob(observed, cluster, plan, context.settings)
-  return requeueSoon(syncContext, `Job ${job.metadata.name} was started`, [job])
-}
-
-/**
- * In the order of acquisition: all compete for the first one, so two claimants never hold one each.
- */
-function inAcquireOrder({ write, backup }: NonNullable<Observed['leases']>): ObservedLease[] {
-  return [backup, write]
 }
 
 /** The first blocker; undefined if the Job may be created. */
@@ -168,4 +124,57 @@ function backupBlocker({ restore, backup }: Observed): Blocker | undefined {
     message,
     ...(phase === 'Failed' && { terminal: true as const }),
   }
+}
+
+/** RBAC first, then the Leases, then the Job. Each step is observed before the next. */
+function start(observed: Observed, facts: JobFacts, { now, settings }: Context): Unfinished {
+  const { restore, cluster, leases, conflictingWork = [], progress } = observed
+  const rbac = restoreRbac(restore)
+  const desired = cluster && desiredPlan(restore, cluster, observed)
+  const isRead = cluster !== undefined && leases !== undefined && desired !== undefined
+  // A Job must not start before it has permission to report.
+  if (!isRead || !allObserved(rbac, observed.children)) {
+    return starting(facts, 'the rights of the Job are being made', rbac)
+  }
+  const [other] = conflictingWork
+  if (other !== undefined) return busyWith(other, facts.leaseReleases)
+  const claimResult = claim(inAcquireOrder(leases), leaseHolder(restore), { cluster, now })
+  if (claimResult.state === 'waiting') return queuedBehind(claimResult)
+  if (claimResult.state === 'taking') {
+    const { writes } = claimResult
+    return { ...starting(facts, 'the Leases of the cluster are being taken'), leases: writes }
+  }
+  // Work that checked the Leases just before they were acquired is visible by then.
+  const remainingSeconds = LEASE_RECHECK_SECONDS - secondsSinceAcquired(inAcquireOrder(leases), now)
+  if (remainingSeconds > 0) {
+    const message = 'the Leases of the cluster are held: looks once more who is at work there'
+    return { ...starting(facts, message), resyncAfterSeconds: Math.ceil(remainingSeconds) }
+  }
+  const plan = { ...desired, run: runNumberAfter(progress) }
+  const job = restoreJob(observed, cluster, plan, settings)
+  return starting(facts, `Job ${job.metadata.name} was started`, [job])
+}
+
+function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {
+  const status = activeStatus(observed, answer.conditionReason, context)
+  const events = restoreEvents(observed, status, context.now)
+  return { status, events, ...whileUnfinished(observed, answer) }
+}
+
+function finished(
+  observed: Observed,
+  outcome: Outcome,
+  facts: JobFacts,
+  context: Context,
+): Decision {
+  const status = finishedStatus(observed, outcome, context)
+  const events = restoreEvents(observed, status, context.now)
+  return { status, events, ...whenFinished(observed, facts) }
+}
+
+/**
+ * In the order of acquisition: all compete for the first one, so two claimants never hold one each.
+ */
+function inAcquireOrder({ write, backup }: NonNullable<Observed['leases']>): ObservedLease[] {
+  return [backup, write]
 }

@@ -268,10 +268,6 @@ export const EXPLAINED: Explained[] = [
   { file: 'hooks/migration/endpoints.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
   { file: 'hooks/migration/sync.ts', from: 'desired === undefined', to: 'false', why: TOLD },
   {
-    ...{ file: 'hooks/migration/sync.ts', from: '() => false' },
-    why: 'undefined is as little a turn that was missed',
-  },
-  {
     ...{ file: 'hooks/migration/sync.ts', line: /writers = \[\]/ },
     why: 'where nothing is missing the Leases were read',
   },
@@ -299,6 +295,5 @@ export const EXPLAINED: Explained[] = [
     },
     why: 'where nothing is missing the others were read',
   },
-  { file: 'hooks/restore/sync.ts', from: 'desired === undefined', to: 'false', why: TOLD },
-  { file: 'hooks/restore/sync.ts', from: SEEN, why: TOLD },
+  { file: 'hooks/restore/sync.ts', line: /const isRead = /, why: TOLD },
 ]

@@ -1,0 +1,228 @@
+/**
+ * The next step of an unfinished VecBackup, VecRestore or VecMigration: the outcome of its Job, the
+ * Job that it has, what blocks a Job, or the creation of one. Each runs one Job at a time, which is
+ * recreated while it has not reported.
+ */
+import {
+  JOB_CACHE_TIMEOUT_SECONDS,
+  READINESS_CHECK_SECONDS,
+  REQUEUE_SOON_SECONDS,
+  RETRY_SECONDS,
+} from '../../crds/contract/limits.ts'
+import { LABELS } from '../../crds/contract/names.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import type { Job } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import { secondsSince } from '../conditions.ts'
+import { isSigned } from '../job-signature.ts'
+import { activeJob, hasReported, restartReason, silenceReason } from '../job-watch.ts'
+import { jobsToDelete } from '../job.ts'
+import { formatHolderName, type Claim, type LeaseWrite } from '../lease.ts'
+import type { Child, Context } from '../protocol.ts'
+import type { Unfinished } from './decision.ts'
+import type { ObservedDataJob } from './observe.ts'
+import { outcomeOf, type Outcome } from './outcome.ts'
+import type { Blocker } from './preconditions.ts'
+import { secretCopiesToWrite, secretCopyRefs, type CopySource } from './secret-copies.ts'
+
+export type Step = Finished | Running | Blocked | Ready
+
+/** The outcome is known, from a report or from the Job; or no Job can ever fulfill the request. */
+export interface Finished {
+  is: 'finished'
+  outcome: Outcome
+}
+
+/** A Job exists. */
+export interface Running {
+  is: 'running'
+  answer: Unfinished
+}
+
+/** A user or another resource must act before a Job is created. */
+export interface Blocked {
+  is: 'blocked'
+  answer: Unfinished
+}
+
+/** Nothing blocks a Job. */
+export interface Ready {
+  is: 'ready'
+}
+
+/** The Job of a resource, as its kind knows it. */
+export interface JobFacts {
+  /** The first blocker; undefined if a Job may be created. */
+  blocker: Blocker | undefined
+  /** Reason of the condition while its Job is starting. */
+  startingReason: string
+  /** Its status shows that a Job has reported. */
+  hasStarted: boolean
+  /** Hash of the current plan, if one can be computed. */
+  desiredHash: string | undefined
+  /** One of its Leases that were read has another holder by now. */
+  lostLease: boolean
+  /** Credentials of which its Jobs may have copies. */
+  copiedCredentials: readonly string[]
+  /** Sources of these copies: only those that this namespace is allowed to use. */
+  copySources: readonly CopySource[]
+  /** Releases the Leases that it holds: a resource without a Job must not block others. */
+  leaseReleases: LeaseWrite[]
+}
+
+export function nextStep(observed: ObservedDataJob, facts: JobFacts, context: Context): Step {
+  const outcome = outcomeOf(observed, context)
+  // A finished Job without a reported outcome: its last report may still be in transit.
+  if (outcome === 'unknown') return running({ resyncAfterSeconds: REQUEUE_SOON_SECONDS })
+  if (outcome !== undefined) return { is: 'finished', outcome }
+
+  const { blocker } = facts
+  const job = activeJob(observed)
+  if (job !== undefined) {
+    // A running Job is not affected by what changed after it started, except by its permission.
+    return running(
+      blocker?.reason === 'RefNotPermitted'
+        ? accessRevoked(job, blocker, facts)
+        : watchJob(job, observed, facts, context),
+    )
+  }
+  // Metacontroller's cache does not have the Job yet. Its Leases must not be released.
+  const [hiddenJob] = observed.liveJobs ?? []
+  if (hiddenJob !== undefined) return running(watchHiddenJob(hiddenJob, facts, context))
+
+  if (blocker === undefined) return { is: 'ready' }
+  if (blocker.terminal === true) return rejected(blocker, context)
+  return { is: 'blocked', answer: waiting(blocker, facts.leaseReleases) }
+}
+
+/** A step towards its Job is taken: the next sync observes it. */
+export function starting(
+  { startingReason }: Pick<JobFacts, 'startingReason'>,
+  message: string,
+  created: Child[] = [],
+): Unfinished {
+  return {
+    conditionReason: { reason: startingReason, message },
+    resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+    created,
+  }
+}
+
+/** Another resource works on the same cluster. */
+export function busyWith(other: string, leases: LeaseWrite[]): Unfinished {
+  return waiting({ reason: 'ClusterBusy', message: `waits for ${other}` }, leases)
+}
+
+/**
+ * Another resource holds the Lease or is ahead in the queue; this one enters the queue if possible.
+ */
+export function queuedBehind({ holder, writes }: Extract<Claim, { state: 'waiting' }>): Unfinished {
+  return busyWith(formatHolderName(holder), writes)
+}
+
+/** Number of the next Job, which is created only if there is none. */
+export function runNumberAfter(progress: Progress | undefined): number {
+  return 1 + (progress?.run ?? 0)
+}
+
+function running(answer: Unfinished): Running {
+  return { is: 'running', answer }
+}
+
+function waiting(conditionReason: ConditionReason, leases: LeaseWrite[]): Unfinished {
+  return {
+    conditionReason,
+    resyncAfterSeconds: RETRY_SECONDS,
+    ...(leases.length > 0 && { leases }),
+  }
+}
+
+/**
+ * A Job that has reported continues. One that has not is deleted once it is stuck: the next sync
+ * that finds no Job creates another.
+ */
+function watchJob(
+  job: Job,
+  observed: ObservedDataJob,
+  facts: JobFacts,
+  context: Context,
+): Unfinished {
+  const { progress, secretCopies = {} } = observed
+  const copies = isSigned(job, context.settings.jobKeys)
+    ? secretCopiesToWrite(facts.copySources, secretCopies, job)
+    : []
+  const writeCopies = copies.length > 0 ? { writeCopies: copies } : {}
+  const silence = silenceReason(job, progress, context)
+  // If a user removed its report, it writes another one within a minute.
+  const isReporting = hasReported(observed, job) || (progress === undefined && facts.hasStarted)
+  // A suspended Job has no pods that could still be working, and would hold its Lease forever.
+  const isSuspendedAndSilent = silence !== undefined && isSuspended(job)
+  if (isReporting && !isSuspendedAndSilent) {
+    return {
+      ...(silence !== undefined && { conditionReason: silence }),
+      resyncAfterSeconds: READINESS_CHECK_SECONDS,
+      ...writeCopies,
+    }
+  }
+  const stuckReason = isSuspendedAndSilent ? 'is suspended' : restartReason(job, facts, context)
+  if (stuckReason !== undefined) return recreateJob(job, stuckReason)
+  return {
+    ...starting(facts, `Job ${job.metadata.name} is starting`),
+    resyncAfterSeconds: copies.length > 0 ? REQUEUE_SOON_SECONDS : RETRY_SECONDS,
+    ...writeCopies,
+  }
+}
+
+function recreateJob({ metadata }: Job, stuckReason: string): Unfinished {
+  const { namespace = '', name, uid = '' } = metadata
+  return {
+    conditionReason: {
+      reason: 'JobNotStarted',
+      message: `Job ${name} ${stuckReason}: it is made again`,
+    },
+    resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+    deleteJobs: [{ namespace, name, uid }],
+  }
+}
+
+/** Suspended by `spec.suspend`, and without pods. */
+function isSuspended({ spec, status }: Job): boolean {
+  return spec?.suspend === true && (status?.active ?? 0) === 0
+}
+
+/**
+ * The permission was revoked while the Job runs: the Job is stopped and loses its credentials. The
+ * resource is then Pending until the permission is restored, and another Job continues.
+ */
+function accessRevoked(job: Job, blocker: Blocker, { copiedCredentials }: JobFacts): Unfinished {
+  return {
+    conditionReason: blocker,
+    resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+    deleteJobs: jobsToDelete([job]),
+    deleteCopies: secretCopyRefs(copiedCredentials, job),
+  }
+}
+
+/** A Job that Metacontroller has not sent for a long time has lost the label that selects it. */
+function watchHiddenJob({ metadata }: Job, facts: JobFacts, { now }: Context): Unfinished {
+  const { namespace = '', name, creationTimestamp = '', labels } = metadata
+  if (!(secondsSince(creationTimestamp, now) >= JOB_CACHE_TIMEOUT_SECONDS)) {
+    return starting(facts, 'the Job was just made')
+  }
+  const uid = labels?.[LABELS.parent] ?? ''
+  const message = `Metacontroller does not show Job ${name}: it lost its label controller-uid. Set it again (kubectl label job ${name} -n ${namespace} controller-uid=${uid}), or delete the Job`
+  return { ...starting(facts, message), resyncAfterSeconds: RETRY_SECONDS }
+}
+
+/** A terminal blocker: the request can never be fulfilled. */
+function rejected({ message, showMessage }: Blocker, { now }: Context): Finished {
+  return {
+    is: 'finished',
+    outcome: {
+      phase: 'Failed',
+      at: now.toISOString(),
+      error: message,
+      ...(showMessage === true && { message }),
+    },
+  }
+}

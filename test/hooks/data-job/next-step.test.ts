@@ -1,0 +1,252 @@
+/** What a backup, a restore and a migration share while they are unfinished, and after that. */
+import t from 'tap'
+import type { Job } from '../../../crds/kubernetes.ts'
+import {
+  FIRST_REPORT_TIMEOUT_SECONDS,
+  JOB_CACHE_TIMEOUT_SECONDS,
+  READINESS_CHECK_SECONDS,
+  REQUEUE_SOON_SECONDS,
+  RETRY_SECONDS,
+  STALE_REPORT_SECONDS,
+} from '../../../crds/contract/limits.ts'
+import { afterFinished } from '../../../hooks/data-job/decision.ts'
+import { nextStep, type JobFacts } from '../../../hooks/data-job/next-step.ts'
+import type { ObservedDataJob } from '../../../hooks/data-job/observe.ts'
+import { needsLiveProgress } from '../../../hooks/data-job/outcome.ts'
+import { ago, context, NOW, secret } from '../../builders.ts'
+import { progressReport, dataJobOf, leaseOf } from './fixtures.ts'
+
+const identity = { kind: 'backup', uid: 'uid-b', plan: 'current' }
+const job = dataJobOf(identity)
+const { name, uid } = job.metadata
+const facts: JobFacts = {
+  blocker: undefined,
+  startingReason: 'JobStarting',
+  hasStarted: false,
+  desiredHash: 'current',
+  lostLease: false,
+  copiedCredentials: [],
+  copySources: [],
+  leaseReleases: [],
+}
+
+function observe(...jobs: Job[]): ObservedDataJob {
+  return { jobs, children: jobs }
+}
+
+/** The step of a resource with this one Job. */
+function stepWith(
+  only: Job,
+  overrides: Partial<JobFacts> = {},
+  more: Partial<ObservedDataJob> = {},
+) {
+  return nextStep({ ...observe(only), ...more }, { ...facts, ...overrides }, context)
+}
+
+t.test('a resource without a Job is ready for one unless something blocks it', async (t) => {
+  t.strictSame(nextStep(observe(), facts, context), { is: 'ready' })
+  const blocker = { reason: 'ClusterNotFound', message: 'cluster ns/a not found' }
+  const lease = leaseOf('backup', 'VecBackup/ns/b/uid-b')
+  const leaseReleases = [{ action: 'drop' as const, lease }]
+  t.strictSame(nextStep(observe(), { ...facts, blocker }, context), {
+    is: 'blocked',
+    answer: { conditionReason: blocker, resyncAfterSeconds: RETRY_SECONDS },
+  })
+  t.strictSame(
+    nextStep(observe(), { ...facts, blocker, leaseReleases }, context),
+    {
+      is: 'blocked',
+      answer: {
+        conditionReason: blocker,
+        resyncAfterSeconds: RETRY_SECONDS,
+        leases: leaseReleases,
+      },
+    },
+    'its Leases are released for others',
+  )
+})
+
+t.test('a terminal blocker is the outcome', async (t) => {
+  const blocker = {
+    reason: 'BackupNotCompleted',
+    message: 'backup is Failed',
+    terminal: true as const,
+  }
+  const failed = { phase: 'Failed', at: NOW.toISOString(), error: 'backup is Failed' }
+  t.strictSame(nextStep(observe(), { ...facts, blocker }, context), {
+    is: 'finished',
+    outcome: failed,
+  })
+  const shown = { ...blocker, showMessage: true as const }
+  t.strictSame(nextStep(observe(), { ...facts, blocker: shown }, context), {
+    is: 'finished',
+    outcome: { ...failed, message: 'backup is Failed' },
+  })
+})
+
+t.test('an outcome is used once it cannot change any more', async (t) => {
+  t.strictSame(stepWith(dataJobOf(identity, { ended: ['Failed', 5], failed: 7 })), {
+    is: 'running',
+    answer: { resyncAfterSeconds: REQUEUE_SOON_SECONDS },
+  })
+  t.strictSame(stepWith(dataJobOf(identity, { ended: ['Failed', 60], failed: 7 })), {
+    is: 'finished',
+    outcome: { phase: 'Failed', at: ago(60), error: 'Job crashed 7 times' },
+  })
+})
+
+t.test('a Job that is not in the cache yet is neither created again nor overtaken', async (t) => {
+  const blocker = { reason: 'ClusterNotFound', message: 'not found' }
+  const hidden = (createdAgo: number) => {
+    const liveJobs = [dataJobOf(identity, { createdAgo })]
+    return nextStep({ ...observe(), liveJobs }, { ...facts, blocker }, context)
+  }
+  t.match(hidden(1), {
+    is: 'running',
+    answer: {
+      conditionReason: { reason: 'JobStarting', message: 'the Job was just made' },
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+      leases: undefined,
+    },
+  })
+  t.match(hidden(JOB_CACHE_TIMEOUT_SECONDS), {
+    is: 'running',
+    answer: {
+      conditionReason: { message: /lost its label controller-uid/ },
+      resyncAfterSeconds: RETRY_SECONDS,
+    },
+  })
+})
+
+t.test('a Job that loses its permission is stopped and loses its credentials', async (t) => {
+  const blocker = { reason: 'RefNotPermitted', message: 'not allowed' }
+  const copiedCredentials = ['engine']
+  const step = stepWith(job, { blocker, copiedCredentials })
+  t.match(step, {
+    is: 'running',
+    answer: {
+      conditionReason: blocker,
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+      deleteJobs: [{ namespace: 'ns', name, uid }],
+      deleteCopies: [{ namespace: 'ns', ownerUid: uid }],
+    },
+  })
+  const other = { reason: 'ClusterNotFound', message: 'not found' }
+  t.match(stepWith(job, { blocker: other }), { answer: { deleteJobs: undefined } })
+})
+
+t.test('a starting Job is checked again soon only if copies were written', async (t) => {
+  const message = `Job ${name} is starting`
+  t.match(stepWith(job), {
+    is: 'running',
+    answer: {
+      conditionReason: { reason: 'JobStarting', message },
+      resyncAfterSeconds: RETRY_SECONDS,
+      writeCopies: undefined,
+      deleteJobs: undefined,
+    },
+  })
+  const copySources = [{ credential: 'engine', keys: ['key'], secret: secret({ key: 'v' }) }]
+  t.match(stepWith(job, { copySources }), {
+    is: 'running',
+    answer: {
+      conditionReason: { reason: 'JobStarting', message },
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+      writeCopies: [{ data: { key: 'dg==' } }],
+      deleteJobs: undefined,
+    },
+  })
+})
+
+t.test('a Job that has reported is never stuck', async (t) => {
+  const image = dataJobOf(identity, { image: 'another' })
+  const reported = { progress: progressReport(identity) }
+  const calm = { is: 'running', answer: { resyncAfterSeconds: READINESS_CHECK_SECONDS } }
+  t.strictSame(stepWith(image, {}, reported), calm)
+  t.strictSame(stepWith(image, { hasStarted: true }), calm, 'a user removed its report')
+  t.match(stepWith(image), { answer: { deleteJobs: [{ name }] } }, 'it has not reported')
+})
+
+t.test(
+  'a suspended Job that is silent is recreated: it would hold its Lease forever',
+  async (t) => {
+    const silent = { progress: progressReport(identity, { at: ago(STALE_REPORT_SECONDS) }) }
+    const suspended = { ...job, spec: { ...specOf(job), suspend: true } }
+    t.match(stepWith(suspended, {}, silent), {
+      answer: {
+        conditionReason: { reason: 'JobNotStarted', message: /is suspended: it is made again$/ },
+        deleteJobs: [{ namespace: 'ns' }],
+      },
+    })
+    const unchanged = {
+      answer: { conditionReason: { reason: 'JobSilent' }, deleteJobs: undefined },
+    }
+    t.match(stepWith(job, {}, silent), unchanged, 'its pod may still be working')
+    const stopping = { ...suspended, status: { active: 1 } }
+    t.match(stepWith(stopping, {}, silent), unchanged, 'its pods are not gone yet')
+    const reported = { progress: progressReport(identity) }
+    t.match(stepWith(suspended, {}, reported), {
+      answer: { conditionReason: undefined, deleteJobs: undefined },
+    })
+  },
+)
+
+t.test('a stuck Job is deleted by its uid, with the reason why it is recreated', async (t) => {
+  const stuck = (only: Job, reason: string, overrides: Partial<JobFacts> = {}) =>
+    t.strictSame(stepWith(only, overrides), {
+      is: 'running',
+      answer: {
+        conditionReason: {
+          reason: 'JobNotStarted',
+          message: `Job ${name} ${reason}: it is made again`,
+        },
+        resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+        deleteJobs: [{ namespace: 'ns', name, uid }],
+      },
+    })
+  stuck(dataJobOf(identity, { image: 'another' }), 'runs another image')
+  stuck(job, 'missed its turn', { lostLease: true })
+  stuck(job, 'has another plan than is wanted now', { desiredHash: 'newer' })
+  const old = dataJobOf(identity, { createdAgo: FIRST_REPORT_TIMEOUT_SECONDS })
+  stuck(old, `reported nothing for ${FIRST_REPORT_TIMEOUT_SECONDS} s`)
+})
+
+t.test('a Job that ended without a final report has crashed, once that is sure', async (t) => {
+  const crashed = { jobs: [dataJobOf(identity, { ended: ['Failed', 60], failed: 7 })] }
+  t.ok(needsLiveProgress(crashed, context), 'it never reported')
+  t.ok(
+    needsLiveProgress({ ...crashed, progress: progressReport(identity) }, context),
+    'it reported only its start',
+  )
+  const reported = { ...crashed, progress: progressReport(identity, { state: 'Failed' }) }
+  t.notOk(needsLiveProgress(reported, context), 'it reported its outcome')
+  const justEnded = { jobs: [dataJobOf(identity, { ended: ['Failed', 5], failed: 7 })] }
+  t.notOk(needsLiveProgress(justEnded, context), 'its report may still arrive')
+  t.notOk(needsLiveProgress({ jobs: [job] }, context), 'it is running')
+  t.notOk(needsLiveProgress({ jobs: [] }, context), 'there is none')
+})
+
+t.test('RBAC objects stay until every Job has finished', async (t) => {
+  const [running, ended] = [
+    dataJobOf(identity, { run: 2 }),
+    dataJobOf(identity, { ended: ['Failed', 60] }),
+  ]
+  const account = {
+    ...{ apiVersion: 'v1', kind: 'ServiceAccount' },
+    metadata: { name: 'backup-1', namespace: 'ns' },
+  }
+  const retained = (jobs: (typeof job)[]) =>
+    afterFinished({ jobs, children: [account, ...jobs] }, 'it has ended', context)
+  t.strictSame(
+    retained([running, ended]).children.map(({ kind }) => kind),
+    ['ServiceAccount', 'Job', 'Job'],
+  )
+  t.strictSame(retained([ended]).pruned, [
+    { kind: 'ServiceAccount', name: 'backup-1', reason: 'it has ended' },
+  ])
+})
+
+function specOf({ spec }: Job): NonNullable<Job['spec']> {
+  if (spec === undefined) throw new Error('a Job without a spec')
+  return spec
+}
