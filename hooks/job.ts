@@ -45,7 +45,7 @@ export interface JobOptions {
  */
 export function newJob(options: JobOptions, settings: Settings): Child {
   const { kind, verb, plan, release } = options
-  const name = jobName(kind, verb, plan.uid, plan.run)
+  const name = jobName({ resource: plan.name, kind, verb, run: plan.run })
   const labels = {
     [LABELS.managedBy]: MANAGED_BY,
     [LABELS.component]: release === undefined ? 'transfer' : 'helm',
@@ -79,14 +79,13 @@ export function newJob(options: JobOptions, settings: Settings): Child {
           { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
         ],
       },
-      template: { metadata: { labels }, spec: podSpec(options, settings) },
+      template: { metadata: { labels }, spec: podSpec(name, options, settings) },
     },
   }
 }
 
-function podSpec(options: JobOptions, settings: Settings) {
+function podSpec(job: string, options: JobOptions, settings: Settings) {
   const { kind, verb, plan, serviceAccount } = options
-  const job = jobName(kind, verb, plan.uid, plan.run)
   const volumes = [
     ...Object.entries(options.credentials).map(([name, secretName]) => ({
       name,
@@ -202,7 +201,7 @@ export function isUnfinished(job: Job): boolean {
   return finishedCondition(job) === undefined
 }
 
-/** n in a Job's name `<kind>-<verb>-<hash>-<n>`. */
+/** The number at the end of a Job's name. */
 export function runNumber({ metadata }: Pick<Job, 'metadata'>): number {
   return Number(metadata.name.slice(metadata.name.lastIndexOf('-') + 1))
 }

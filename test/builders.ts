@@ -151,6 +151,8 @@ export function statefulSet(
 }
 
 export interface JobOverrides {
+  /** The name that a Job of an earlier release has. */
+  name?: string
   namespace?: string
   run?: number
   /** Type of the condition it ended with, and how many seconds ago. */
@@ -166,29 +168,27 @@ export function helmJob({
   verb = 'upgrade',
   ...overrides
 }: JobOverrides & { verb?: string } = {}): Job {
-  return newJob({ kind: 'cluster', verb, uid: 'uid-a' }, overrides)
+  return newJob({ kind: 'cluster', verb, resource: 'a', uid: 'uid-a' }, overrides)
 }
 
-/** A Job of the resource with this uid. */
+/** A Job of the resource with this name and uid. */
 export function newJob(
-  { kind, verb, uid }: { kind: string; verb: string; uid: string },
+  { kind, verb, resource, uid }: { kind: string; verb: string; resource: string; uid: string },
   overrides: JobOverrides,
 ): Job {
   const { namespace = 'ns', run = 1, ended, plan, createdAgo = 60, failed } = overrides
+  const { name = jobName({ resource, kind, verb, run }) } = overrides
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
     metadata: {
-      name: jobName(kind, verb, uid, run),
+      name,
       namespace,
       uid: `job-${run}`,
       creationTimestamp: ago(createdAgo),
       labels: { [LABELS.parent]: uid, [LABELS.verb]: verb },
       annotations: {
-        [ANNOTATIONS.signature]: signJob(
-          { namespace, name: jobName(kind, verb, uid, run), parentUid: uid },
-          settings.jobKeys,
-        ),
+        [ANNOTATIONS.signature]: signJob({ namespace, name, parentUid: uid }, settings.jobKeys),
         ...(plan !== undefined && { [ANNOTATIONS.plan]: plan }),
       },
       ...(overrides.deletionTimestamp !== undefined && {

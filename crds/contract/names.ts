@@ -84,9 +84,43 @@ export function podHost(cluster: string, namespace: string, ordinal: number): st
   return `${release}-${ordinal}.${release}-headless.${namespace}.svc.cluster.local`
 }
 
-/** Name of the n-th Job that runs `<kind> <verb>` for a resource. */
-export function jobName(kind: string, verb: string, uid: string, run: number): string {
-  return `${kind}-${verb}-${shortHash(uid, verb)}-${run}`
+/** A name that is also the value of a label. */
+const MAX_NAME = 63
+/**
+ * What is left of it for the name of the resource: a Job name ends in `-migration-` and up to six
+ * digits, and the Job controller appends six characters for each pod.
+ */
+const MAX_JOB_STEM = 40
+
+export interface JobNameParts {
+  /** Name of the resource that the Job works for. */
+  resource: string
+  /** Command of the job image: `<kind> <verb>`. */
+  kind: string
+  verb: string
+  run: number
+}
+
+/**
+ * Name of the n-th Job of a resource: `docs-before-upgrade-backup-1`, `docs-upgrade-2`.
+ *
+ * Jobs of earlier releases are named `<kind>-<verb>-<hash of the uid>-<n>`. Existing Jobs are found
+ * by their labels, and both names end in the number, so a release continues the Jobs of the one
+ * before it.
+ */
+export function jobName({ resource, kind, verb, run }: JobNameParts): string {
+  return `${shortened(resource, MAX_JOB_STEM)}-${verb === 'run' ? kind : verb}-${run}`
+}
+
+/**
+ * Cuts a name of this length or more to exactly this length, with a hash of the whole name at the
+ * end. A name that is not cut is shorter, so it never equals one that is.
+ */
+function shortened(name: string, length: number): string {
+  if (name.length < length) return name
+  const end = `-${shortHash(name)}`
+  // The cut may be next to a dot, which no other part of a name may follow.
+  return name.slice(0, length - end.length).replaceAll('.', '-') + end
 }
 
 /** Lease of a cluster: `write` to rewrite collections, `backup` to take or read snapshots. */
@@ -96,7 +130,8 @@ export function leaseName(cluster: string, lease: 'write' | 'backup'): string {
 
 /** Copy of a Secret from another namespace, for one Job. */
 export function secretCopyName(job: string, credential: string): string {
-  return `${job}-${credential}`
+  const end = `-${credential}`
+  return shortened(job, MAX_NAME - end.length) + end
 }
 
 /** Name of an image pull Secret among the credentials of a Job: its original name may already have the maximum length. */

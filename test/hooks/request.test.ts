@@ -3,7 +3,7 @@ import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { refreshProgress, type ProgressOwner, type ObservedJobs } from '../../hooks/request.ts'
 import { progressReport, dataJobOf } from './data-job/fixtures.ts'
 
-const transfer = { kind: 'backup', uid: 'uid-b', plan: 'wanted' }
+const transfer = { kind: 'backup', name: 'b', uid: 'uid-b', plan: 'wanted' }
 const job = dataJobOf(transfer)
 const named = { metadata: { namespace: 'ns', name: 'b', uid: 'uid-b' } }
 

@@ -92,7 +92,7 @@ const elsewhere: Scenario = {
     t.equal((await verify(bucket, 'b')).code, 0)
     await eventually(world, 'the copies of the key are deleted', async () => {
       const secrets = await world.list('v1', 'Secret', ours)
-      return secrets.every(({ metadata }) => !metadata.name.startsWith('backup-run'))
+      return secrets.every(({ metadata }) => !metadata.name.startsWith('b-backup-'))
     })
 
     const annotations = { 'vec-operator.dev/allow-from': 'somebody-else' }

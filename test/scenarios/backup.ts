@@ -15,8 +15,9 @@ import {
   untilEnded,
   untilInProgress,
   verify,
+  backupJobs,
 } from './backup-parts.ts'
-import { eventsAbout, jobsIn, running, type Scenario } from './scenario.ts'
+import { eventsAbout, running, type Scenario } from './scenario.ts'
 
 const THREE_NODES = { replicas: 3, cluster: { enabled: true }, apiKey: { autoGenerate: true } }
 
@@ -166,7 +167,7 @@ const story: Scenario = {
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of())
     await untilEnded(world, reference)
-    const [job = ''] = (await jobsIn(world, namespace)).filter((name) => name.startsWith('backup'))
+    const [job = ''] = await backupJobs(world, namespace)
     let log = ''
     // The kubelet may bring the last lines later than the end of the pod.
     await eventually(

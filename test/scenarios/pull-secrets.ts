@@ -16,8 +16,8 @@ const lent: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('pulled')
     const spec = { version: world.versions.newer, ...SMALL }
-    const { metadata } = await world.apply(clusterManifest(namespace, 'a', spec))
-    const job = jobName('cluster', 'upgrade', metadata.uid ?? '', 1)
+    await world.apply(clusterManifest(namespace, 'a', spec))
+    const job = jobName({ resource: 'a', kind: 'cluster', verb: 'upgrade', run: 1 })
     const name = secretCopyName(job, pullSecretCredential(PULL_SECRET))
     const copy = { apiVersion: 'v1', kind: 'Secret', namespace, name }
     const found = (await world.waitFor(

@@ -305,7 +305,7 @@ const diverted: Scenario = {
 }
 
 function dataJobs(jobs: { metadata: { name: string } }[]): string[] {
-  return jobs.map(({ metadata }) => metadata.name).filter((name) => !name.startsWith('cluster-'))
+  return jobs.map(({ metadata }) => metadata.name).filter((name) => !/-upgrade-\d+$/.test(name))
 }
 
 export const tenants: Scenario[] = [

@@ -10,7 +10,9 @@ import {
   jobName,
   apiKeySecretName,
   podHost,
+  pullSecretCredential,
   releaseName,
+  secretCopyName,
   serviceHost,
   shortHash,
 } from '../../../crds/contract/names.ts'
@@ -46,14 +48,70 @@ t.test('the longest names fit', async (t) => {
   t.ok(backup.length <= 63, 'the name of a backup is also a label value')
 })
 
-t.test('the name of a Job is derived from its parent, verb and number', async (t) => {
-  const name = jobName('cluster', 'upgrade', 'uid-1', 3)
-  t.match(name, /^cluster-upgrade-[0-9a-f]{12}-3$/)
-  t.equal(jobName('cluster', 'upgrade', 'uid-1', 3), name)
-  t.not(jobName('cluster', 'upgrade', 'uid-2', 3), name)
-  t.not(jobName('cluster', 'uninstall', 'uid-1', 3), name)
+t.test('a Job is named after its resource, its command and its number', async (t) => {
+  const name = (resource: string, kind: string, verb: string, run: number) =>
+    jobName({ resource, kind, verb, run })
+  t.equal(name('docs-before-upgrade', 'backup', 'run', 1), 'docs-before-upgrade-backup-1')
+  t.equal(name('docs', 'cluster', 'upgrade', 12), 'docs-upgrade-12')
+  t.equal(name('docs', 'cluster', 'uninstall', 13), 'docs-uninstall-13')
+  t.equal(name('docs', 'restore', 'run', 1), 'docs-restore-1')
+  t.equal(name('a.b', 'migration', 'run', 2), 'a.b-migration-2')
 })
 
-t.test('a hash tells where one part ends and the next begins', async (t) => {
+const LONG_NAMES = [
+  'a'.repeat(40),
+  'a'.repeat(41),
+  'a'.repeat(253),
+  `${'a'.repeat(252)}b`,
+  `${'a'.repeat(26)}.${'b'.repeat(26)}`,
+  `${'a'.repeat(26)}-${'b'.repeat(26)}`,
+  Array.from({ length: 127 }, () => 'a').join('.'),
+]
+
+t.test('a Job and its pods fit into a label, whatever their resource is named', async (t) => {
+  for (const resource of LONG_NAMES) {
+    const name = jobName({ resource, kind: 'migration', verb: 'run', run: 999_999 })
+    // The Job controller appends a hyphen and five characters.
+    t.ok(`${name}-x7x7x`.length <= 63, name)
+    t.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/)
+    const start = resource.slice(0, 26)
+    t.ok([start, start.replaceAll('.', '-')].includes(name.slice(0, 26)), 'recognisable')
+    t.match(name, /-migration-999999$/)
+  }
+})
+
+t.test('no two resources share the name of a Job', async (t) => {
+  const cut = jobName({ resource: 'a'.repeat(60), kind: 'backup', verb: 'run', run: 1 })
+  const resources = [
+    ...LONG_NAMES,
+    ...['a', 'a-backup', 'a-backup-1', 'a-1', 'a.b', 'a-b', 'a-upgrade-1', 'a'.repeat(60)],
+    // Named as a shortened name is: it has that length too, so it is shortened itself.
+    cut.slice(0, -'-backup-1'.length),
+  ]
+  const commands = [
+    ...['backup', 'restore', 'migration'].map((kind) => ({ kind, verb: 'run' })),
+    ...['upgrade', 'uninstall'].map((verb) => ({ kind: 'cluster', verb })),
+  ]
+  const names = resources.flatMap((resource) =>
+    commands.flatMap((command) => [1, 2, 11].map((run) => jobName({ resource, ...command, run }))),
+  )
+  t.equal(new Set(names).size, resources.length * commands.length * 3)
+})
+
+t.test('the copy of a Secret is named after its Job, and fits into a label', async (t) => {
+  t.equal(secretCopyName('docs-backup-1', 'engine'), 'docs-backup-1-engine')
+  // Of a Job that an earlier release created.
+  t.equal(secretCopyName('backup-run-2f20fcea3fd2-1', 'tls'), 'backup-run-2f20fcea3fd2-1-tls')
+  const credential = pullSecretCredential('registry')
+  const jobs = ['1', '2', '3'].map((run) => `${'a'.repeat(50)}-backup-${run}`)
+  const names = jobs.map((job) => secretCopyName(job, credential))
+  t.equal(new Set(names).size, 3)
+  for (const name of names) {
+    t.equal(name.length, 63)
+    t.ok(name.endsWith(`-${credential}`))
+  }
+})
+
+t.test('a hash distinguishes where one part ends and the next begins', async (t) => {
   t.not(shortHash('a', 'bc'), shortHash('ab', 'c'))
 })

@@ -45,7 +45,7 @@ export function backup({ spec, ...overrides }: BackupOverrides = {}): VecBackup 
 /** Hash of the plan that is wanted for `ready()`. */
 export const PLAN_HASH = desiredPlan(backup(), runningCluster(), undefined).hash
 
-const DATA_JOB = { kind: 'backup', uid: 'uid-b', plan: PLAN_HASH }
+const DATA_JOB = { kind: 'backup', name: 'b', uid: 'uid-b', plan: PLAN_HASH }
 
 export function dataJob(overrides: JobOverrides = {}): Job {
   return dataJobOf(DATA_JOB, overrides)

@@ -8,12 +8,16 @@ import { ago, newJob, progress, type JobOverrides } from '../../builders.ts'
 /** Whose Job it is; `plan` is the hash of the one that is wanted. */
 export interface DataJobIdentity {
   kind: string
+  name: string
   uid: string
   plan: string
 }
 
-export function dataJobOf({ kind, uid, plan }: DataJobIdentity, overrides: JobOverrides = {}): Job {
-  return newJob({ kind, verb: 'run', uid }, { plan, ...overrides })
+export function dataJobOf(
+  { kind, name, uid, plan }: DataJobIdentity,
+  overrides: JobOverrides = {},
+): Job {
+  return newJob({ kind, verb: 'run', resource: name, uid }, { plan, ...overrides })
 }
 
 /** What such a Job tells while it works. */

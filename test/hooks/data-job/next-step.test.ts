@@ -16,7 +16,7 @@ import { needsLiveProgress } from '../../../hooks/data-job/outcome.ts'
 import { ago, context, NOW, secret } from '../../builders.ts'
 import { progressReport, dataJobOf, leaseOf } from './fixtures.ts'
 
-const identity = { kind: 'backup', uid: 'uid-b', plan: 'current' }
+const identity = { kind: 'backup', name: 'b', uid: 'uid-b', plan: 'current' }
 const job = dataJobOf(identity)
 const { name, uid } = job.metadata
 const facts: JobFacts = {

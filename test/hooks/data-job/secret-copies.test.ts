@@ -10,7 +10,7 @@ import {
 import { cluster, secret } from '../../builders.ts'
 import { dataJobOf } from './fixtures.ts'
 
-const job = dataJobOf({ kind: 'backup', uid: 'uid-b', plan: 'wanted' })
+const job = dataJobOf({ kind: 'backup', name: 'b', uid: 'uid-b', plan: 'wanted' })
 const keyed = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } })
 const engine = secret({ [API_KEY_SECRET_KEY]: 'key' })
 const tls = secret({ 'ca.crt': 'authority', 'tls.key': 'private' })

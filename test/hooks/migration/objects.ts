@@ -55,7 +55,7 @@ export const CLUSTERS = { source: running('b'), target: running('a') }
 /** Hash of the plan that is wanted for `ready()`. */
 export const PLAN_HASH = desiredPlan(migration(), CLUSTERS)?.hash ?? ''
 
-const DATA_JOB = { kind: 'migration', uid: 'uid-m', plan: PLAN_HASH }
+const DATA_JOB = { kind: 'migration', name: 'm', uid: 'uid-m', plan: PLAN_HASH }
 
 export function migrationJob(overrides: JobOverrides = {}): Job {
   return dataJobOf(DATA_JOB, overrides)

@@ -46,7 +46,7 @@ export function completedBackup(overrides: Parameters<typeof backup>[0] = {}) {
 export const PLAN_HASH =
   desiredPlan(restore(), runningCluster(), { backup: completedBackup() })?.hash ?? ''
 
-const DATA_JOB = { kind: 'restore', uid: 'uid-r', plan: PLAN_HASH }
+const DATA_JOB = { kind: 'restore', name: 'r', uid: 'uid-r', plan: PLAN_HASH }
 
 export function restoreJob(overrides: JobOverrides = {}): Job {
   return dataJobOf(DATA_JOB, overrides)
