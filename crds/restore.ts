@@ -16,6 +16,7 @@ import {
   statusFields,
   Timestamp,
   UnlistedCollections,
+  type NamespacedName,
 } from './schema.ts'
 import { S3Source } from './storage.ts'
 
@@ -128,11 +129,6 @@ export const VecRestore = defineResource({
 export type VecRestore = Static<typeof VecRestore.schema>
 export type RestoreSpec = VecRestore['spec']
 export type RestoreStatus = NonNullable<VecRestore['status']>
-
-interface NamespacedName {
-  namespace: string
-  name: string
-}
 
 export function restoreTarget({ metadata, spec }: VecRestore): NamespacedName {
   const { name, namespace = metadata.namespace } = spec.targetClusterRef

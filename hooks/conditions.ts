@@ -4,13 +4,11 @@
  * in progress, `Stalled` while a user must act, and on backups, restores and migrations `Failed`.
  * Each of these exists only while it is True.
  */
-import type { Condition } from '../crds/schema.ts'
+import type { Condition, ConditionReason } from '../crds/schema.ts'
 
-export interface ConditionUpdate {
+export interface ConditionUpdate extends ConditionReason {
   type: string
   status: Condition['status']
-  reason: string
-  message: string
 }
 
 interface Parent {
@@ -61,8 +59,6 @@ interface KstatusParent {
   status?: KstatusFields
 }
 
-type KstatusReason = Pick<Condition, 'reason' | 'message'>
-
 export const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
 type KstatusType = (typeof KSTATUS_TYPES)[number]
 
@@ -95,7 +91,7 @@ function isKstatusType(type: string): boolean {
 function kstatusOf(
   { kind, metadata }: KstatusParent,
   status: KstatusFields,
-): Partial<Record<KstatusType, KstatusReason>> {
+): Partial<Record<KstatusType, ConditionReason>> {
   switch (kind) {
     case 'VecCluster':
       return clusterState(status)
@@ -108,7 +104,7 @@ function kstatusOf(
   }
 }
 
-function clusterState(status: KstatusFields): Partial<Record<KstatusType, KstatusReason>> {
+function clusterState(status: KstatusFields): Partial<Record<KstatusType, ConditionReason>> {
   const consensus = findCondition(status, 'Consensus', 'False')
   if (consensus !== undefined && USER_ACTION_REASONS.has(consensus.reason))
     return { Stalled: consensus }
@@ -120,7 +116,7 @@ function clusterState(status: KstatusFields): Partial<Record<KstatusType, Kstatu
   return rolling === undefined ? {} : { Reconciling: rolling }
 }
 
-function dataState(status: KstatusFields): Partial<Record<KstatusType, KstatusReason>> {
+function dataState(status: KstatusFields): Partial<Record<KstatusType, ConditionReason>> {
   const { phase, error, conditions = [] } = status
   if (phase === 'Completed') return {}
   const complete = conditions.find(({ type }) => type === 'Complete')
@@ -133,7 +129,7 @@ function dataState(status: KstatusFields): Partial<Record<KstatusType, KstatusRe
 function outdatedState(
   status: KstatusFields,
   generation: number,
-): Partial<Record<KstatusType, KstatusReason>> {
+): Partial<Record<KstatusType, ConditionReason>> {
   const { observedGeneration = generation } = findCondition(status, 'Ready', 'True') ?? {}
   if (observedGeneration >= generation) return {}
   const message = `generation ${generation} is not applied yet`
@@ -143,7 +139,7 @@ function outdatedState(
 function readyState(
   status: KstatusFields,
   generation: number,
-): Partial<Record<KstatusType, KstatusReason>> {
+): Partial<Record<KstatusType, ConditionReason>> {
   const ready = findCondition(status, 'Ready', 'False')
   if (ready === undefined) return outdatedState(status, generation)
   const isTerminal = status.phase === 'Failed' || status.phase === 'Degraded'

@@ -9,6 +9,7 @@ import type { VecCluster } from '../crds/cluster.ts'
 import { JOB_STOP_TIMEOUT_SECONDS } from '../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../crds/contract/names.ts'
 import type { Job } from '../crds/kubernetes.ts'
+import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
 import { isSigned } from './job-signature.ts'
 import { isUnfinished } from './job.ts'
@@ -49,9 +50,8 @@ export function blockingRules(
   return { isAllowed, jobKeys: settings.jobKeys, now }
 }
 
-export interface AccessBlocker {
+export interface AccessBlocker extends ConditionReason {
   reason: 'RefNotPermitted'
-  message: string
 }
 
 /** Returns why resources of a namespace may not use this cluster; undefined if they may. */

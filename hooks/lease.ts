@@ -15,6 +15,7 @@ import {
   type Lease,
   type LeaseHolder,
 } from '../crds/kubernetes.ts'
+import type { NamespacedName } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
 import { isBlockingJob, type BlockingRules } from './cross-namespace.ts'
 import { isUnfinished, runNumber } from './job.ts'
@@ -73,7 +74,7 @@ export type Claim =
 
 /** Reads the Lease before the Jobs, so that a Job created in between is observed. */
 export async function readLease(
-  { namespace, name }: { namespace: string; name: string },
+  { namespace, name }: NamespacedName,
   kind: LeaseKind,
   ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
   rules: BlockingRules,
@@ -101,7 +102,7 @@ export async function readLease(
  * Name of the holder of a cluster's Lease at this moment, for messages; undefined if it is free.
  */
 export async function currentHolder(
-  cluster: { namespace: string; name: string },
+  cluster: NamespacedName,
   kind: LeaseKind,
   ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
   rules: BlockingRules,
@@ -259,7 +260,7 @@ export async function writeLeases(
  * waits for it.
  */
 export async function release(
-  cluster: { namespace: string; name: string },
+  cluster: NamespacedName,
   kinds: LeaseKind[],
   claimant: LeaseHolder,
   ports: Pick<LeasePorts, 'lease' | 'writeLease' | 'deleteLease'>,

@@ -4,6 +4,7 @@ import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import type { AnyObject, Job } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION } from '../crds/contract/names.ts'
+import type { NamespacedName } from '../crds/schema.ts'
 import type { HookRequest, Observations, RelatedRule } from './protocol.ts'
 
 /** A resource that Jobs report on. */
@@ -81,7 +82,7 @@ export function relatedBackups(related: Observations): VecBackup[] {
 /** Requests one of the operator's resources by name. */
 export function relatedByName(
   { plural }: { plural: string },
-  { namespace, name }: { namespace: string; name: string },
+  { namespace, name }: NamespacedName,
 ): RelatedRule {
   return { apiVersion: API_VERSION, resource: plural, namespace, names: [name] }
 }

@@ -4,6 +4,7 @@ import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
 import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince, setConditions } from '../conditions.ts'
 import {
   clusterAccessBlocker,
@@ -19,10 +20,8 @@ import { isOwnedBy, isRenewal, statusFromSecret, tokenSecret, unchangedSecret } 
 const SAFE_KEY_BYTES = 32
 
 /** Why no token, or no new token, is issued. */
-interface Blocker {
+interface Blocker extends ConditionReason {
   phase: 'Pending' | 'Failed'
-  reason: string
-  message: string
 }
 
 /** Asynchronous only because signing is; it does no I/O. */
@@ -69,7 +68,7 @@ export async function sync(
   return { ...reported, events }
 }
 
-function tokenIssuedReason(name: string): { reason: string; message: string } {
+function tokenIssuedReason(name: string): ConditionReason {
   return { reason: 'TokenIssued', message: `Secret ${name} holds a current token` }
 }
 

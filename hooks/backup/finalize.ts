@@ -10,6 +10,7 @@ import {
 } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { Job, Secret } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import type { BackgroundTasks } from '../background-task.ts'
 import { getCondition, secondsSince, setConditions } from '../conditions.ts'
 import { warningEvent } from '../events.ts'
@@ -211,11 +212,7 @@ function purgeFinished(deletion: Deletion, { others }: Purge, now: Date): Decisi
 }
 
 /** Objects remain although no policy retains them: report it where users look. */
-function finalizedWithWarning(
-  deletion: Deletion,
-  cause: { reason: string; message: string },
-  now: Date,
-): Decision {
+function finalizedWithWarning(deletion: Deletion, cause: ConditionReason, now: Date): Decision {
   return {
     ...finalizedDecision(deletion),
     events: [warningEvent(deletion.backup, cause, now)],

@@ -9,6 +9,7 @@ import type { Progress } from '../../crds/contract/job.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
 import {
@@ -79,7 +80,7 @@ export function fromRequest(request: HookRequest<VecBackup>): RequestedState {
 }
 
 /** Name of the backed-up cluster. */
-export function clusterRefOf({ metadata, spec }: VecBackup): { namespace: string; name: string } {
+export function clusterRefOf({ metadata, spec }: VecBackup): NamespacedName {
   return { namespace: metadata.namespace, ...spec.clusterRef }
 }
 
@@ -131,11 +132,6 @@ async function readBackupSecrets(
 ): Promise<DataJobSecrets> {
   const { name } = backup.spec.storage.s3.credentialsSecretRef
   return readSecrets({ namespace: backup.metadata.namespace, name }, cluster, ports)
-}
-
-export interface NamespacedName {
-  namespace: string
-  name: string
 }
 
 export interface ObjectIdentity extends NamespacedName {

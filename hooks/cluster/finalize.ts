@@ -6,6 +6,7 @@ import type { ClusterStatus } from '../../crds/cluster.ts'
 import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { childrenAfter, isUnfinished, jobsToDelete, nextRunNumber, unchanged } from '../job.ts'
@@ -14,7 +15,7 @@ import { allObserved } from '../rbac.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './observed.ts'
-import { clusterStatus, type ConditionReason } from './status.ts'
+import { clusterStatus } from './status.ts'
 
 const UNINSTALL_CHECK_SECONDS = 10
 

@@ -3,11 +3,11 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { latestJob, planHash, runNumber } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import type { Observed } from './observed.ts'
-import type { ConditionReason } from './status.ts'
 
 export interface Failure extends ConditionReason {
   /** Hash of the plan that failed. */

@@ -3,17 +3,11 @@ import type { ClusterStatus } from '../../crds/cluster.ts'
 import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import type { ContainerStatus, Pod } from '../../crds/kubernetes.ts'
-import type { Condition } from '../../crds/schema.ts'
+import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import type { Observed } from './observed.ts'
-
-/** Why the spec is not applied (yet); absent if it is. */
-export interface ConditionReason {
-  reason: string
-  message: string
-}
 
 /** The whole status. `notApplied` becomes the condition Applied. */
 export function clusterStatus(

@@ -9,6 +9,7 @@ import {
   RETRY_SECONDS,
 } from '../../crds/contract/limits.ts'
 import type { AnyObject, Job, LeaseHolder } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import {
@@ -34,7 +35,7 @@ import { limitMessage, slotRetrySeconds } from './helm-concurrency.ts'
 import { lastFailure, previousFailure } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './observed.ts'
-import { clusterStatus, isNewlyApplied, type ConditionReason } from './status.ts'
+import { clusterStatus, isNewlyApplied } from './status.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
 
 /** A decision: the hook response and the Leases to write. */

@@ -1,6 +1,7 @@
 /** Conflicts between VecCollections of a cluster: who owns a collection name, and which aliases to change. */
 import type { VecCollection } from '../../crds/collection.ts'
 import type { Alias, AliasAction } from '../../crds/engine/collections.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 
 /** The fields of a VecCollection that decide ownership: of thousands of resources only these stay in memory. */
 export interface Claim {
@@ -52,7 +53,7 @@ export function conflictingClaim(
 }
 
 /** Namespace and name of the VecCluster of a collection. */
-export function clusterNameOf({ metadata, spec }: Claim): { namespace: string; name: string } {
+export function clusterNameOf({ metadata, spec }: Claim): NamespacedName {
   return { namespace: spec.clusterRef.namespace ?? metadata.namespace, name: spec.clusterRef.name }
 }
 

@@ -11,6 +11,7 @@ import type {
   ShardReplicas,
 } from '../../crds/engine/collections.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import type { Claim } from './ownership.ts'
 
 /**
@@ -40,11 +41,6 @@ export interface CollectionEngine {
   deleteIndex(collection: string, field: string, signal: AbortSignal): Promise<void>
   /** `POST /collections/aliases`, all actions in one call. */
   updateAliases(actions: AliasAction[], signal: AbortSignal): Promise<void>
-}
-
-export interface NamespacedName {
-  namespace: string
-  name: string
 }
 
 /** Whether the cluster allows a namespace. */

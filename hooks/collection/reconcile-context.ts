@@ -8,9 +8,10 @@ import type {
   CollectionInfo,
   IndexBody,
 } from '../../crds/engine/collections.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import type { EngineCache } from './engine-cache.ts'
 import { clusterNameOf, collectionNameOf, findOwner, type Claim } from './ownership.ts'
-import type { CollectionEngine, CollectionPorts, NamespacedName } from './ports.ts'
+import type { CollectionEngine, CollectionPorts } from './ports.ts'
 
 export interface ReconcileContext {
   collection: VecCollection

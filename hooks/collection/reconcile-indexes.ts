@@ -7,15 +7,11 @@ import {
   type PayloadIndex,
 } from '../../crds/engine/collections.ts'
 import { isPlainObject, ownValue, withoutNulls } from '../../crds/engine/plain-object.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { canonicalPath } from './payload-path.ts'
 import { diffValues, previouslyIgnored, type Difference } from './reconcile-config.ts'
 import { isTransient, waitForCollection, type ReconcileContext } from './reconcile-context.ts'
 import { pendingResult, type ReconcileResult } from './result.ts'
-
-interface ConditionReason {
-  reason: string
-  message: string
-}
 
 export interface IndexResult {
   info: CollectionInfo

@@ -6,6 +6,7 @@ import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { createBody, type Alias, type CollectionInfo } from '../../crds/engine/collections.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { aliasPlan, clusterNameOf, conflictingClaim, type AliasPlan } from './ownership.ts'
 import {
   formatDifference,
@@ -106,11 +107,6 @@ async function reconcileSteps(
     ...conclude(context, failures, indexes.pending),
     ...{ fields, ...(recreated !== undefined && { recreated }) },
   })
-}
-
-interface ConditionReason {
-  reason: string
-  message: string
 }
 
 function ignoredFailures(paths: string[], version: string): ConditionReason[] {
@@ -244,7 +240,7 @@ function formatCluster({ collection }: ReconcileContext): string {
 
 export interface AliasResult {
   managed: string[]
-  failures: { reason: string; message: string }[]
+  failures: ConditionReason[]
 }
 
 /** Points the declared aliases at the collection in one call, and releases those that were removed. */

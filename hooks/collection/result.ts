@@ -8,16 +8,15 @@ import {
   RETRY_SECONDS,
 } from '../../crds/contract/limits.ts'
 import type { CollectionInfo } from '../../crds/engine/collections.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { errorMessage } from '../background-task.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import { jitterOf } from '../jitter.ts'
 import { collectionNameOf } from './ownership.ts'
 
-export interface ReconcileResult {
+export interface ReconcileResult extends ConditionReason {
   /** Absent if the reconcile could not determine it: the phase does not change. */
   phase?: 'Ready' | 'Degraded' | 'Failed'
-  reason: string
-  message: string
   /** Observed values and changes; absent if the reconcile did not get that far. */
   fields?: ObservedFields
   replicated?: ConditionUpdate
@@ -63,7 +62,7 @@ export function retryDelaySeconds({ retryAfterSeconds = RETRY_SECONDS }: EngineE
 export function finalResult(
   collection: VecCollection,
   phase: NonNullable<ReconcileResult['phase']>,
-  conditionReason: { reason: string; message: string },
+  conditionReason: ConditionReason,
 ): ReconcileResult {
   // A little less than a minute, so that drift is corrected within one minute.
   const requeueAfterSeconds = Math.round(

@@ -9,12 +9,11 @@ import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { ANNOTATIONS, API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { isCredentialType, secretKeyAliases, type S3Target } from '../../crds/storage.ts'
+import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 import { originalOutcome } from '../request.ts'
 
-export interface Blocker {
-  reason: string
-  message: string
+export interface Blocker extends ConditionReason {
   /** Waiting would not help. */
   terminal?: true
   /** For a terminal blocker: the condition shows the message instead of the amount of work done. */
@@ -37,7 +36,7 @@ export function selectBlocker(blockers: readonly (Blocker | undefined)[]): Block
 
 /** Why a namespace cannot work on the cluster of this name; undefined if it can. */
 export function clusterBlocker(
-  { namespace, name }: { namespace: string; name: string },
+  { namespace, name }: NamespacedName,
   cluster: VecCluster | undefined,
   { from, settings }: { from: string; settings: CrossNamespace },
 ): Blocker | undefined {
@@ -88,7 +87,7 @@ export function bucketBlocker(
 
 /** Why a Secret must not be used as credentials, whatever its keys are. */
 export function secretTypeBlocker(
-  { namespace, name }: { namespace: string; name: string },
+  { namespace, name }: NamespacedName,
   keys: readonly string[],
   secret: Secret | undefined,
 ): Blocker | undefined {
@@ -102,7 +101,7 @@ export function secretTypeBlocker(
 
 /** Why a Secret is unusable: each of the keys must have a value. */
 export function secretBlocker(
-  { namespace, name }: { namespace: string; name: string },
+  { namespace, name }: NamespacedName,
   keys: readonly string[],
   secret: Secret | undefined,
 ): Blocker | undefined {

@@ -8,6 +8,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 import {
   hasValue,
@@ -151,11 +152,6 @@ function endpointCredentials({ metadata: { namespace }, spec }: VecMigration): C
       ? []
       : [{ credential: SOURCE_PREFIX + credential, namespace, ...ref, isRequired: true }],
   )
-}
-
-export interface NamespacedName {
-  namespace: string
-  name: string
 }
 
 export function targetRef({ metadata, spec }: VecMigration): NamespacedName {

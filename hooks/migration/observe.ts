@@ -7,6 +7,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection, type Connection } from '../../crds/contract/connection.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
 import {
   readCopySources,
@@ -33,7 +34,6 @@ import {
   sourceClusterRef,
   targetRef,
   type Clusters,
-  type NamespacedName,
   type SecretsByCredential,
 } from './endpoints.ts'
 

@@ -16,6 +16,7 @@ import {
   type VecRestore,
 } from '../../crds/restore.ts'
 import { credentialKeys, type S3Source } from '../../crds/storage.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import {
   backupAccessBlocker,
   blockingRules,
@@ -156,10 +157,7 @@ export interface RestorePorts extends DataJobPorts {
    * (from or to it), read live, and tasks of this service that write to its collections. For
    * migrations of namespaces that the cluster does not allow, only the rules decide.
    */
-  conflictingWork(
-    cluster: { namespace: string; name: string },
-    rules: BlockingRules,
-  ): Promise<string[]>
+  conflictingWork(cluster: NamespacedName, rules: BlockingRules): Promise<string[]>
 }
 
 export interface Observed extends ObservedDataJob {

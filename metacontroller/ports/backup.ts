@@ -10,13 +10,9 @@ import type { Progress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, trimTrailing } from '../../crds/contract/names.ts'
 import { AnyObject, type Secret } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import type { SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
-import type {
-  BackupPorts,
-  BackupReader,
-  NamespacedName,
-  ObjectIdentity,
-} from '../../hooks/backup/observe.ts'
+import type { BackupPorts, BackupReader, ObjectIdentity } from '../../hooks/backup/observe.ts'
 import type { AddressGuard } from '../../jobs/clients/http/address-guard.ts'
 import { resourcePath, type Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Bucket } from '../../jobs/clients/s3/bucket.ts'
