@@ -36,8 +36,9 @@ type SharedDecision = Omit<DataJobDecision<never>, 'status' | 'events'>
 /** Unfinished: every observed child stays. */
 export function whileUnfinished(
   { children }: Pick<ObservedJobs, 'children'>,
-  { conditionReason: _, created = [], ...decision }: Unfinished,
+  answer: Unfinished,
 ): SharedDecision {
+  const { conditionReason: _, created = [], ...decision } = answer
   return { ...decision, children: childrenAfter(children, { created }) }
 }
 
