@@ -6,7 +6,7 @@
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { customResourceDefinition, RESOURCES, type Resource } from '../../crds/crd.ts'
-import type { HookRequest, RelatedRule } from '../../hooks/protocol.ts'
+import type { HookRequest } from '../../hooks/protocol.ts'
 import { buildServer } from '../../hooks/server.ts'
 import { EngineConnections } from '../../jobs/clients/engine/transport.ts'
 import { createKindHooks } from '../../metacontroller/hooks.ts'
@@ -15,8 +15,8 @@ import { settings } from '../builders.ts'
 import { Resources } from '../world/api/resources.ts'
 import type { ApiObject } from '../world/client.ts'
 import { ManualClock } from '../world/clock.ts'
-import type { SyncAnswer } from '../world/loop/answer.ts'
-import { Composites } from './composites.ts'
+import { CustomizeAnswer, readAnswer, type SyncAnswer } from '../world/loop/answer.ts'
+import { Loop, type HookName } from './loop.ts'
 import { PlainKubernetes, type AskEngine } from './plain-kubernetes.ts'
 import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
 
@@ -49,11 +49,14 @@ export class Stage {
   /** Answers for every pod. */
   engine: AskEngine = async () => undefined
   readonly #server: FastifyInstance
-  readonly #composites = new Composites(this.resources)
+  #loop = this.#newLoop()
+  /** What the hook broke in the current pass. */
+  #broken: unknown
   readonly #connections = new EngineConnections()
   #said: Record<string, unknown>[] = []
-  readonly #rules = new Map<string, RelatedRule[]>()
   #lastAnswer = ''
+  /** After how many seconds the last pass asked to be repeated. */
+  resyncSeconds: number | undefined
 
   constructor() {
     const { clock } = this
@@ -106,17 +109,18 @@ export class Stage {
 
   /** One pass over a parent, as Metacontroller makes it. */
   async pass(resource: Resource, parent: ApiObject): Promise<Passed> {
-    const request = await this.request(resource, parent)
-    if (request === undefined) return 'gone'
+    const live = this.find(parent)
+    if (live === undefined) return 'gone'
     const { store } = this.resources
     const before = store.revision
-    const hook = request.finalizing ? 'finalize' : 'sync'
-    const { status, text, decision } = await this.ask({ resource, hook, body: request })
-    if (decision === undefined) throw new Broken(`${hook} answered ${status}: ${text}`)
-    this.#composites.apply(resource, request, decision)
-    const isSame = store.revision === before && text === this.#lastAnswer
-    this.#lastAnswer = text
-    return isSame ? 'unchanged' : 'changed'
+    const text = this.#lastAnswer
+    this.#broken = undefined
+    try {
+      this.resyncSeconds = await this.#loop.pass(resource, live)
+    } catch (error) {
+      throw this.#broken ?? new Broken(error instanceof Error ? error.message : String(error))
+    }
+    return store.revision === before && text === this.#lastAnswer ? 'unchanged' : 'changed'
   }
 
   /** What Metacontroller would send now; undefined when the parent is gone. */
@@ -125,8 +129,7 @@ export class Stage {
     parent: ApiObject,
   ): Promise<HookRequest<ApiObject> | undefined> {
     const live = this.find(parent)
-    if (live === undefined) return undefined
-    return this.#composites.request(resource, live, await this.#rulesOf(resource, live))
+    return live === undefined ? undefined : this.#loop.request(resource, live)
   }
 
   /** Calls a hook; throws `Broken` where the answer breaks a promise. */
@@ -161,7 +164,7 @@ export class Stage {
     for (const kind of kinds.all()) {
       if (kind.kind !== 'CustomResourceDefinition') store.empty(kind)
     }
-    this.#rules.clear()
+    this.#loop = this.#newLoop()
     this.clock.advance(3_600_000)
   }
 
@@ -193,16 +196,30 @@ export class Stage {
     await this.#connections.close()
   }
 
-  /** Asked for each generation once, as Metacontroller does. */
-  async #rulesOf(resource: Resource, parent: ApiObject): Promise<RelatedRule[]> {
-    const { uid = '', generation = 0 } = parent.metadata
-    const key = `${uid}/${generation}`
-    const known = this.#rules.get(key)
-    if (known !== undefined) return known
-    const { text } = await this.ask({ resource, hook: 'customize', body: { parent } })
-    const { relatedResources } = JSON.parse(text) as { relatedResources: RelatedRule[] }
-    this.#rules.set(key, relatedResources)
-    return relatedResources
+  #newLoop(): Loop {
+    return new Loop(this.resources, this.clock, async (resource, hook, body) => {
+      try {
+        return await this.#decide(resource, hook, body)
+      } catch (error) {
+        this.#broken = error
+        throw error
+      }
+    })
+  }
+
+  async #decide(
+    resource: Resource,
+    hook: HookName,
+    body: object,
+  ): Promise<SyncAnswer | CustomizeAnswer> {
+    const { status, text, decision } = await this.ask({
+      ...{ resource, hook },
+      body: JSON.parse(JSON.stringify(body)) as unknown,
+    })
+    if (hook === 'customize' && status === 200) return readAnswer(text, CustomizeAnswer, true)
+    if (decision === undefined) throw new Broken(`${hook} answered ${status}: ${text}`)
+    this.#lastAnswer = text
+    return decision
   }
 
   #putNamespace(name: string): void {
