@@ -14,6 +14,7 @@ import {
 import { ANNOTATIONS, API_VERSION } from '../crds/contract/names.ts'
 import type { Kubernetes } from './clients/kubernetes/client.ts'
 import type { Clock } from './clock.ts'
+import { retry } from './retry.ts'
 
 /**
  * The resource of this Job is gone or was replaced by one of the same name: nothing is left to do.
@@ -127,7 +128,7 @@ export class Reporter {
       await this.#write({ state: 'Started', message, ...kindProgress })
     } catch (error) {
       if (!isKubernetesError(error)) throw error
-      this.#options.log.warn({ reason: error.message }, 'report refused')
+      this.#options.log.warn({ reason: error.message }, 'report failed')
     }
   }
 
@@ -164,20 +165,16 @@ export class Reporter {
   async #persist<Result>(call: () => Promise<Result>): Promise<Result> {
     const { time, log, signal } = this.#options
     const deadline = time.now().getTime() + REPORT_TIMEOUT_SECONDS * 1000
-    for (let delay = FIRST_RETRY_MS; ; delay = Math.min(2 * delay, MAX_RETRY_MS)) {
-      try {
-        return await call()
-      } catch (error) {
-        if (!isKubernetesError(error)) throw error
-        log.warn({ reason: error.message }, 'report refused')
-        if (time.now().getTime() + delay > deadline) {
-          throw new ReportTimeout(`no report was accepted for ${REPORT_TIMEOUT_SECONDS} s`, {
-            cause: error,
-          })
-        }
-        await time.sleep(delay, signal)
-      }
+    const pauseMs = (error: unknown, { retries }: { retries: number }) => {
+      if (!isKubernetesError(error)) return undefined
+      log.warn({ reason: error.message }, 'report failed')
+      const pause = Math.min(FIRST_RETRY_MS * 2 ** retries, MAX_RETRY_MS)
+      if (time.now().getTime() + pause <= deadline) return pause
+      throw new ReportTimeout(`no report was accepted for ${REPORT_TIMEOUT_SECONDS} s`, {
+        cause: error,
+      })
     }
+    return retry({ time, signal, pauseMs }, call)
   }
 
   /** One write at a time: each depends on what it reads. */

@@ -1,9 +1,71 @@
 /**
- * Retries of transient failures within a time budget: which errors are transient, which are
- * reported to users, and how long to wait. Also runs groups of tasks concurrently.
+ * Retries and polls: the loops of all commands, which errors of an engine are transient, and the
+ * time budget for them. Also runs groups of tasks concurrently.
  */
 import { EngineError, Rejected, StorageError } from '../crds/contract/errors.ts'
+import type { Clock } from './clock.ts'
 import type { Dependencies } from './dependencies.ts'
+
+interface RetryOptions {
+  time: Pick<Clock, 'sleep'>
+  /** Ends a pause early, with its reason. */
+  signal?: AbortSignal | undefined
+  /** Milliseconds until the next attempt; undefined if there is none: the error is thrown. */
+  pauseMs: (
+    error: unknown,
+    state: { retries: number; waitedMs: number },
+  ) => number | undefined | Promise<number | undefined>
+  /** Runs between a pause and the next attempt. */
+  afterPause?: (pauseMs: number, error: unknown) => void | Promise<void>
+}
+
+/** Repeats a call until it succeeds or `pauseMs` gives up. */
+export async function retry<Result>(
+  { time, signal, pauseMs, afterPause }: RetryOptions,
+  call: () => Promise<Result>,
+): Promise<Result> {
+  for (let retries = 0, waitedMs = 0; ; retries += 1) {
+    try {
+      return await call()
+    } catch (error) {
+      const pause = await pauseMs(error, { retries, waitedMs })
+      if (pause === undefined) throw error
+      await time.sleep(pause, signal)
+      waitedMs += pause
+      await afterPause?.(pause, error)
+    }
+  }
+}
+
+interface PollOptions {
+  time: Pick<Clock, 'sleep'>
+  /** Ends a pause early, with its reason. */
+  signal?: AbortSignal | undefined
+  /** Milliseconds between two checks; the last entry of a list repeats. */
+  pauseMs: number | readonly number[]
+  /** Pauses before the first check too. */
+  pauseFirst?: boolean
+  /** Runs after each pause. */
+  afterPause?: () => void | Promise<void>
+}
+
+/** Repeats a check until it returns a result; a check that no longer waits throws. */
+export async function poll<Result>(
+  { time, signal, pauseMs, pauseFirst = false, afterPause }: PollOptions,
+  check: (state: { pauses: number; waitedMs: number }) => Promise<Result | undefined>,
+): Promise<Result> {
+  const schedule = typeof pauseMs === 'number' ? [pauseMs] : pauseMs
+  for (let pauses = 0, waitedMs = 0; ; pauses += 1) {
+    if (pauses > 0 || !pauseFirst) {
+      const result = await check({ pauses, waitedMs })
+      if (result !== undefined) return result
+    }
+    const pause = schedule[pauses] ?? schedule.at(-1) ?? 0
+    await time.sleep(pause, signal)
+    waitedMs += pause
+    await afterPause?.()
+  }
+}
 
 const POLL_MS = 5_000
 const MAX_WAIT_MS = 600_000
@@ -45,18 +107,18 @@ export async function retryTransient<Result>(
   }: { patience: RetryBudget; tools: Pick<Dependencies, 'signal' | 'log' | 'time'> },
   call: () => Promise<Result>,
 ): Promise<Result> {
+  const { time, signal, log } = tools
   const limitMs = patience.nextLimitMs()
-  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-    try {
-      return await call()
-    } catch (error) {
-      tools.signal.throwIfAborted()
-      if (!isTransient(error) || waitedMs >= limitMs) throw error
-      tools.log.info({ reason: error.message }, 'waits for the engine')
-      await tools.time.sleep(POLL_MS, tools.signal)
-      patience.consume(POLL_MS)
-    }
+  const pauseMs = (error: unknown, { waitedMs }: { waitedMs: number }) => {
+    signal.throwIfAborted()
+    if (!isTransient(error) || waitedMs >= limitMs) return undefined
+    log.info({ reason: error.message }, 'waiting for the engine')
+    return POLL_MS
   }
+  const afterPause = () => {
+    patience.consume(POLL_MS)
+  }
+  return retry({ time, signal, pauseMs, afterPause }, call)
 }
 
 /** Whether the engine may answer differently a little later. */

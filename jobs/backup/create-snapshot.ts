@@ -7,7 +7,7 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { snapshotTimeoutMs, type Snapshot } from '../clients/engine/snapshots.ts'
-import { isTransient } from '../retry.ts'
+import { isTransient, poll } from '../retry.ts'
 import { writeCheckpoint, type Pending, type SnapshotRef } from './checkpoint.ts'
 import { snapshotsForPod, type RunContext } from './context.ts'
 import { deleteEngineSnapshot, deleteSnapshotFile, readSnapshotOutcome } from './snapshot-files.ts'
@@ -73,19 +73,22 @@ export async function createSnapshot(
 async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: RunContext) {
   const { signal, log, time } = context.tools
   const limitMs = context.patience.nextLimitMs()
-  for (let waited = 0; ; waited += POLL_INTERVAL_MS) {
+  const afterPause = () => {
+    context.patience.consume(POLL_INTERVAL_MS)
+  }
+  const schedule = { time, signal, pauseMs: POLL_INTERVAL_MS, afterPause }
+  return poll(schedule, async ({ waitedMs }) => {
     const identity = await snapshotsForPod(context, ordinal).identity(collection, signal)
     const running = identity.creations?.running ?? 0
     if (running === 0) return identity
-    if (waited >= limitMs) {
+    if (waitedMs >= limitMs) {
       throw new EngineError(
-        `node ${ordinal} is making ${running} other snapshots of ${collection} (waited ${waited / 1000} s)`,
+        `node ${ordinal} is making ${running} other snapshots of ${collection} (waited ${waitedMs / 1000} s)`,
       )
     }
-    log.info({ collection, node: ordinal, running }, 'waits for other snapshots')
-    await time.sleep(POLL_INTERVAL_MS, signal)
-    context.patience.consume(POLL_INTERVAL_MS)
-  }
+    log.info({ collection, node: ordinal, running }, 'waiting for other snapshots')
+    return undefined
+  })
 }
 
 /** Requests the snapshot, records the acceptance and polls until the file is complete. */
@@ -124,8 +127,8 @@ async function waitForSnapshot(
   const pollOutcome = withSilenceLimit(context.patience.nextLimitMs(), context, () =>
     readSnapshotOutcome(ref, accepted, context, signal),
   )
-  for (let polls = 0; ; polls += 1) {
-    await time.sleep(INITIAL_POLL_DELAYS_MS[polls] ?? POLL_INTERVAL_MS, signal)
+  const pauseMs = [...INITIAL_POLL_DELAYS_MS, POLL_INTERVAL_MS]
+  return poll({ time, signal, pauseMs, pauseFirst: true }, async () => {
     const elapsed = time.now().getTime() - start
     const outcome = await pollOutcome()
     if (outcome?.is === 'made') return outcome.snapshot
@@ -143,11 +146,12 @@ async function waitForSnapshot(
         `node ${ordinal} has not made the snapshot of ${collection} in ${Math.round(elapsed / 60_000)} minutes`,
       )
     }
-    if (time.now().getTime() - reportedAt < STATUS_INTERVAL_MS) continue
+    if (time.now().getTime() - reportedAt < STATUS_INTERVAL_MS) return undefined
     reportedAt = time.now().getTime()
     log.info({ collection, node: ordinal }, `node ${ordinal}: still makes the snapshot`)
     context.progress.report()
-  }
+    return undefined
+  })
 }
 
 /**

@@ -7,7 +7,7 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import { snapshotKey } from '../../crds/contract/backup-keys.ts'
 import type { NodeSnapshot } from '../../crds/contract/manifest.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine/snapshots.ts'
-import { isTransient } from '../retry.ts'
+import { isTransient, retry } from '../retry.ts'
 import { deleteSnapshotFile, deleteEngineSnapshot } from './snapshot-files.ts'
 import { createSnapshot, type Attempt } from './create-snapshot.ts'
 import { isUploaded, withStreamErrors, requireKeyLength } from './objects.ts'
@@ -43,32 +43,33 @@ export async function backUpNode(
   const attempt: Attempt = {
     ...{ ref, round: round.number, pending: undefined, waitForReason: false },
   }
-  try {
-    for (const delay of [...RETRY_DELAYS_MS, undefined]) {
-      try {
-        // Also before each retry: a node that was away returns with replicas with missing writes.
-        if (!(await waitForSameTopology(round.topology, ref.collection, context))) return undefined
-        return await createAndUpload(attempt, round, context)
-      } catch (error) {
-        signal.throwIfAborted()
-        if (error instanceof EngineError && error.status === 404) {
-          await rejectIfDeleted(ref.collection, context)
-        }
-        if (!isTransient(error) || delay === undefined) throw error
-        const fields = { collection: ref.collection, node: ref.ordinal }
-        log.warn({ ...fields, reason: error.message, seconds: delay / 1000 }, 'tries again')
-        await time.sleep(delay, signal)
-        await reporter.verifyOwnership()
-        await discardAttempt(attempt, context)
-      }
+  const pauseMs = async (error: unknown, { retries }: { retries: number }) => {
+    signal.throwIfAborted()
+    if (error instanceof EngineError && error.status === 404) {
+      await rejectIfDeleted(ref.collection, context)
     }
+    const pause = RETRY_DELAYS_MS[retries]
+    if (!isTransient(error) || pause === undefined) return undefined
+    const fields = { collection: ref.collection, node: ref.ordinal, seconds: pause / 1000 }
+    log.warn({ ...fields, reason: error.message }, 'retrying snapshot')
+    return pause
+  }
+  const afterPause = async () => {
+    await reporter.verifyOwnership()
+    await discardAttempt(attempt, context)
+  }
+  try {
+    return await retry({ time, signal, pauseMs, afterPause }, async () => {
+      // Also before each retry: a node that was away returns with replicas with missing writes.
+      if (!(await waitForSameTopology(round.topology, ref.collection, context))) return undefined
+      return createAndUpload(attempt, round, context)
+    })
   } finally {
     const { pending } = attempt
     if (pending !== undefined && !signal.aborted) {
       await deleteEngineSnapshot(ref, pending, context, context.patience.nextLimitMs())
     }
   }
-  throw new EngineError('no attempt was made')
 }
 
 async function reuseUploaded(

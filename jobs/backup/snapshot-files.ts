@@ -5,6 +5,7 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { EngineSnapshots, Snapshot } from '../clients/engine/snapshots.ts'
+import { poll, retry } from '../retry.ts'
 import type { Checkpoint, Pending, SnapshotRef } from './checkpoint.ts'
 import { recordUndeletedSnapshot, snapshotsForPod, type RunContext } from './context.ts'
 
@@ -113,16 +114,12 @@ async function waitForOutcome(
   context: RunContext,
   limitMs: number,
 ): Promise<SnapshotOutcome> {
-  for (let waited = 0; ; waited += POLL_MS) {
-    const outcome = await readSnapshotOutcome(
-      ref,
-      checkpoint,
-      context,
-      AbortSignal.timeout(CLEANUP_TIMEOUT_MS),
-    )
-    if (outcome.is !== 'making' || waited >= limitMs) return outcome
-    await context.tools.time.sleep(POLL_MS)
-  }
+  const { time } = context.tools
+  return poll({ time, pauseMs: POLL_MS }, async ({ waitedMs }) => {
+    const deadline = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
+    const outcome = await readSnapshotOutcome(ref, checkpoint, context, deadline)
+    return outcome.is !== 'making' || waitedMs >= limitMs ? outcome : undefined
+  })
 }
 
 /** If the node cannot be asked, the file remains and is reported at the end. */
@@ -136,21 +133,19 @@ export async function deleteSnapshotFile(
   const engine: EngineSnapshots = snapshotsForPod(context, ordinal)
   // Not the signal of the Job: this cleanup still runs after that signal has aborted.
   const deadline = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      await engine.delete(collection, name, deadline)
-      tools.log.info({ collection, node: ordinal, snapshot: name }, 'deleted the engine’s file')
-      return
-    } catch (error) {
-      if (error instanceof EngineError && error.status === 404) return
-      if (attempt < DELETE_ATTEMPTS && !deadline.aborted) {
-        await tools.time.sleep(DELETE_RETRY_DELAY_MS)
-        continue
-      }
-      const reason = error instanceof Error ? error.message : String(error)
-      tools.log.warn({ collection, node: ordinal, snapshot: name, reason }, 'file not deleted')
-      recordUndeletedSnapshot(context, { ...ref, description: `${name} on node ${ordinal}` })
-      return
-    }
+  const isGone = (error: unknown) => error instanceof EngineError && error.status === 404
+  const pauseMs = (error: unknown, { retries }: { retries: number }) => {
+    const isLast = retries + 1 >= DELETE_ATTEMPTS || deadline.aborted
+    return isLast || isGone(error) ? undefined : DELETE_RETRY_DELAY_MS
+  }
+  const fields = { collection, node: ordinal, snapshot: name }
+  try {
+    await retry({ time: tools.time, pauseMs }, () => engine.delete(collection, name, deadline))
+    tools.log.info(fields, 'engine snapshot deleted')
+  } catch (error) {
+    if (isGone(error)) return
+    const reason = error instanceof Error ? error.message : String(error)
+    tools.log.warn({ ...fields, reason }, 'engine snapshot not deleted')
+    recordUndeletedSnapshot(context, { ...ref, description: `${name} on node ${ordinal}` })
   }
 }

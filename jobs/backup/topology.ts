@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { LocalShard, ManifestCollection } from '../../crds/contract/manifest.ts'
 import type { BackupClusterInfo, BackupCollectionInfo } from '../clients/engine/snapshots.ts'
-import { isTransient } from '../retry.ts'
+import { isTransient, poll } from '../retry.ts'
 import { canonicalJson } from './objects.ts'
 import { requireSameVersion, rejectIfDeleted } from './source-cluster.ts'
 import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
@@ -30,25 +30,26 @@ const POLL_MS = 5_000
  * transferred.
  */
 export async function waitForTopology(name: string, context: RunContext): Promise<Topology> {
-  const { tools, patience } = context
+  const { tools, patience, progress } = context
   const { time, log, signal } = tools
-  const limit = patience.nextLimitMs()
+  const limitMs = patience.nextLimitMs()
   const start = time.now().getTime()
-  for (let waited = 0; ; waited = time.now().getTime() - start) {
+  const afterPause = () => progress.flush()
+  return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async ({ pauses }) => {
+    const waitedMs = pauses === 0 ? 0 : time.now().getTime() - start
     const current = await readTopology(name, context)
     if (typeof current !== 'string') {
-      patience.consume(waited)
+      patience.consume(waitedMs)
       return current
     }
-    if (waited >= limit) {
-      patience.consume(waited)
-      throw new EngineError(`${current} (waited ${Math.round(waited / 1000)} s)`)
+    if (waitedMs >= limitMs) {
+      patience.consume(waitedMs)
+      throw new EngineError(`${current} (waited ${Math.round(waitedMs / 1000)} s)`)
     }
-    log.info({ collection: name, reason: current }, 'waits until every copy is Active')
-    context.progress.report()
-    await time.sleep(POLL_MS, signal)
-    await context.progress.flush()
-  }
+    log.info({ collection: name, reason: current }, 'waiting until every replica is Active')
+    progress.report()
+    return undefined
+  })
 }
 
 /**

@@ -6,6 +6,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import type { Dependencies } from '../dependencies.ts'
+import { poll } from '../retry.ts'
 
 /** How long another pod may take to end: helm's own timeout plus the grace period of its pod. */
 const OTHER_PODS_TIMEOUT_MS = 900_000
@@ -28,15 +29,15 @@ export class ReleaseInUse extends Error {
 export async function waitForOtherPods(release: string, namespace: string, tools: Dependencies) {
   const { time, log, signal } = tools
   const deadline = time.now().getTime() + OTHER_PODS_TIMEOUT_MS
-  for (;;) {
+  await poll({ time, signal, pauseMs: OTHER_PODS_POLL_MS }, async () => {
     const otherPods = await activePods(release, namespace, tools)
-    if (otherPods.length === 0) return
+    if (otherPods.length === 0) return true
     if (time.now().getTime() > deadline) {
       throw new ReleaseInUse(`${otherPods.join(', ')} still works on release ${release}`)
     }
-    log.info({ release, pods: otherPods }, 'waits for other pods of this release')
-    await time.sleep(OTHER_PODS_POLL_MS, signal)
-  }
+    log.info({ release, pods: otherPods }, 'waiting for other pods of this release')
+    return undefined
+  })
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { MAX_RETRY_AFTER_SECONDS } from '../../crds/contract/limits.ts'
-import { isDiskFull, isTransient } from '../retry.ts'
+import { isDiskFull, isTransient, retry } from '../retry.ts'
 import type { RunContext } from './context.ts'
 
 const INITIAL_DELAY_MS = 500
@@ -31,31 +31,31 @@ export async function withBackoff<Result>(
   maxRateLimits = MAX_RATE_LIMITS,
 ): Promise<Result> {
   const { log, time, signal } = tools
-  const limit = patience.nextLimitMs()
-  let waitedMs = 0
+  const limitMs = patience.nextLimitMs()
   let rateLimits = 0
-  for (let delayMs = INITIAL_DELAY_MS; ; delayMs = Math.min(2 * delayMs, MAX_DELAY_MS)) {
-    try {
-      return await request()
-    } catch (error) {
-      signal.throwIfAborted()
-      const retryAfterMs = parseRetryAfter(error)
-      rateLimits += retryAfterMs === undefined ? 0 : 1
-      const isExhausted =
-        retryAfterMs === undefined ? waitedMs >= limit : rateLimits > maxRateLimits
-      if (!isTransient(error) || isTooLarge(error) || error.status === 404 || isExhausted)
-        throw error
-      const sleepMs = retryAfterMs ?? delayMs
-      log.info({ reason: error.message, seconds: sleepMs / 1000 }, 'waits for the engine')
-      progress.reportUnreachable(error.message)
-      await time.sleep(sleepMs, signal)
-      // A rate-limited engine is reachable: these waits do not reduce the budget for an unavailable
-      // one.
-      if (retryAfterMs === undefined) patience.consume(sleepMs, time.now())
-      waitedMs += sleepMs
-      progress.check()
-    }
+  const pauseMs = (
+    error: unknown,
+    { retries, waitedMs }: { retries: number; waitedMs: number },
+  ) => {
+    signal.throwIfAborted()
+    if (!isTransient(error) || isTooLarge(error) || error.status === 404) return undefined
+    const retryAfterMs = parseRetryAfter(error)
+    rateLimits += retryAfterMs === undefined ? 0 : 1
+    const isExhausted =
+      retryAfterMs === undefined ? waitedMs >= limitMs : rateLimits > maxRateLimits
+    if (isExhausted) return undefined
+    const pause = retryAfterMs ?? Math.min(INITIAL_DELAY_MS * 2 ** retries, MAX_DELAY_MS)
+    log.info({ reason: error.message, seconds: pause / 1000 }, 'waiting for the engine')
+    progress.reportUnreachable(error.message)
+    return pause
   }
+  const afterPause = (pause: number, error: unknown) => {
+    // A rate-limited engine is reachable: these waits do not reduce the budget for an unavailable
+    // one.
+    if (parseRetryAfter(error) === undefined) patience.consume(pause, time.now())
+    progress.check()
+  }
+  return retry({ time, signal, pauseMs, afterPause }, request)
 }
 
 /** Whether the request is larger than the engine ever accepts; half of it may succeed. */

@@ -8,6 +8,7 @@ import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { CollectionInfo } from '../../crds/engine/collections.ts'
 import { isPlainObject, ownValue, type PlainObject } from '../../crds/engine/plain-object.ts'
 import type { ShardKeyInfo } from '../clients/engine/points.ts'
+import { poll } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import type { CopyScope } from './page-reader.ts'
@@ -226,25 +227,29 @@ export async function waitForReadablePoints(
   context: RunContext,
 ): Promise<CollectionInfo | undefined> {
   const { tools, progress } = context
+  const { time, signal, log } = tools
   let lowest = Infinity
-  for (let waitedMs = 0, stalledMs = 0; ; waitedMs += POLL_MS, stalledMs += POLL_MS) {
-    const info = await withBackoff(context, () =>
-      endpoint.collections.collectionInfo(name, tools.signal),
-    )
+  let lastProgressMs = 0
+  const afterPause = () => {
+    progress.check()
+  }
+  const schedule = { time, signal, pauseMs: POLL_MS, afterPause }
+  const { info } = await poll(schedule, async ({ waitedMs }) => {
+    const info = await withBackoff(context, () => endpoint.collections.collectionInfo(name, signal))
     const hidden = info === undefined ? 0 : hiddenPoints(info, endpoint)
-    if (hidden === 0) return info
-    if (hidden < lowest) stalledMs = 0
+    if (hidden === 0) return { info }
+    if (hidden < lowest) lastProgressMs = waitedMs
     lowest = Math.min(lowest, hidden)
     const description = `${hidden} of about ${info?.points_count ?? 0} points of ${name} at the ${endpoint.role}`
-    if (stalledMs >= STALL_TIMEOUT_MS || waitedMs >= MAX_WAIT_MS)
+    if (waitedMs - lastProgressMs >= STALL_TIMEOUT_MS || waitedMs >= MAX_WAIT_MS)
       throw stillDeferred(description, waitedMs)
-    tools.log.info({ collection: name, hidden }, `waiting until deferred points are indexed`)
+    log.info({ collection: name, hidden }, `waiting until deferred points are indexed`)
     progress.reportWaiting(
       `waiting for ${description}, which cannot be read until they are indexed`,
     )
-    await tools.time.sleep(POLL_MS, tools.signal)
-    progress.check()
-  }
+    return undefined
+  })
+  return info
 }
 
 /** Waits up to about ten minutes until a collection has built its indexes. */
@@ -254,13 +259,17 @@ export async function waitForIndexing(
   context: RunContext,
 ): Promise<void> {
   const { tools, progress } = context
-  for (let poll = 0; poll < MAX_INDEXING_POLLS; poll += 1) {
-    await tools.time.sleep(POLL_MS, tools.signal)
+  const { time, signal } = tools
+  const afterPause = () => {
     progress.check()
-    const info = await withBackoff(context, () => collections.collectionInfo(name, tools.signal))
-    if (info?.status !== 'yellow') return
-    progress.reportWaiting(`waiting until ${name} is indexed: it has more points than it shows`)
   }
+  const schedule = { time, signal, pauseMs: POLL_MS, pauseFirst: true, afterPause }
+  await poll(schedule, async ({ pauses }) => {
+    const info = await withBackoff(context, () => collections.collectionInfo(name, signal))
+    if (info?.status !== 'yellow') return true
+    progress.reportWaiting(`waiting until ${name} is indexed: it has more points than it shows`)
+    return pauses === MAX_INDEXING_POLLS ? false : undefined
+  })
 }
 
 function stillDeferred(description: string, waitedMs: number): EngineError {

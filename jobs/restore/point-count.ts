@@ -11,7 +11,7 @@ import {
   type CountScope,
   type PointCount,
 } from '../clients/engine/statistics.ts'
-import { retryTransient, runGroupsConcurrently } from '../retry.ts'
+import { poll, retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from './restore-item.ts'
 
@@ -80,16 +80,17 @@ async function recount(
   const { time, signal } = context.tools
   const before = await readWrites(item.name, context)
   const initial = serializeCounts(counts)
-  const pauses = findLoss(item, counts) === undefined ? PAUSES_MS.slice(0, 3) : PAUSES_MS
-  for (const pause of pauses) {
-    await time.sleep(pause, signal)
-    await context.progress.reported()
+  const pauseMs = findLoss(item, counts) === undefined ? PAUSES_MS.slice(0, 3) : PAUSES_MS
+  const afterPause = () => context.progress.reported()
+  const schedule = { time, signal, pauseMs, pauseFirst: true, afterPause }
+  const isResolved = await poll(schedule, async ({ pauses }) => {
     const recounted = await countShards(item, suspectShards(item, counts), context)
     for (const [shard, replicas] of recounted) counts.set(shard, replicas)
-    const isResolved =
+    const isEqual =
       findLoss(item, counts) === undefined && unprovenDifference(item, counts) === undefined
-    if (isResolved) return { isBeingWritten: false }
-  }
+    return isEqual || pauses === pauseMs.length ? isEqual : undefined
+  })
+  if (isResolved) return { isBeingWritten: false }
   const after = await readWrites(item.name, context)
   // If the engine does not number writes, only changing counts reveal them.
   return {

@@ -1,7 +1,7 @@
 /** Retries recoveries, and waits for recoveries whose outcome is unknown. */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { longCallTimeoutMs } from '../clients/http/request.ts'
-import { isTransient, retryTransient } from '../retry.ts'
+import { isTransient, poll, retry, retryTransient } from '../retry.ts'
 import type { Checkpoint, Recovery } from './checkpoint.ts'
 import { snapshotBytes, type RestoreItem } from './restore-item.ts'
 import { ordinals, recoveryOn, type RunContext } from './context.ts'
@@ -35,22 +35,22 @@ export async function retryRecovery(attempt: RecoveryAttempt, context: RunContex
   const { signal, log, time, reporter } = context.tools
   const { collection, node, shard } = attempt
   const fields = { collection, node, ...(shard !== undefined && { shard }) }
-  for (const delay of [...RETRIES_MS, undefined]) {
+  const run = async () => {
     try {
       await attempt.run()
-      return
     } catch (error) {
       signal.throwIfAborted()
-      if (await hasCompleted(attempt, context)) {
-        log.info(fields, 'the recovery whose answer was lost has succeeded')
-        return
-      }
-      if (!isTransient(error) || delay === undefined) throw error
-      log.warn({ ...fields, reason: error.message, seconds: delay / 1000 }, 'retrying recovery')
-      await time.sleep(delay, signal)
-      await reporter.verifyOwnership()
+      if (!(await hasCompleted(attempt, context))) throw error
+      log.info(fields, 'recovery completed, although its response was lost')
     }
   }
+  const pauseMs = (error: unknown, { retries }: { retries: number }) => {
+    const pause = RETRIES_MS[retries]
+    if (!isTransient(error) || pause === undefined) return undefined
+    log.warn({ ...fields, reason: error.message, seconds: pause / 1000 }, 'retrying recovery')
+    return pause
+  }
+  await retry({ time, signal, pauseMs, afterPause: () => reporter.verifyOwnership() }, run)
 }
 
 /**
@@ -134,12 +134,15 @@ async function waitForNodeIdle(
   { name, node, limitMs, idleMs }: IdleCheck,
   context: RunContext,
 ): Promise<boolean> {
-  const { time, log, signal } = context.tools
+  const { tools, progress } = context
+  const { time, log, signal } = tools
   const now = () => time.now().getTime()
   const startedAt = now()
   let idleSince: number | undefined
-  for (let wasRunning = false; ;) {
-    const readRunning = () => recoveryOn(context, node).runningRecoveries(name, signal)
+  let wasRunning = false
+  const readRunning = () => recoveryOn(context, node).runningRecoveries(name, signal)
+  const afterPause = () => progress.reported()
+  return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async () => {
     const running = await retryTransient(context, readRunning)
     if (running === undefined) return false
     if (running > 0) {
@@ -157,8 +160,7 @@ async function waitForNodeIdle(
       )
     }
     log.info({ collection: name, node, running }, 'waiting for the recovery on that node')
-    context.progress.report()
-    await time.sleep(POLL_MS, signal)
-    await context.progress.reported()
-  }
+    progress.report()
+    return undefined
+  })
 }

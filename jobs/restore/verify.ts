@@ -6,7 +6,7 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
-import { isReportable, retryTransient } from '../retry.ts'
+import { isReportable, poll, retryTransient } from '../retry.ts'
 import { noteDifferences } from './config.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
@@ -79,28 +79,28 @@ async function countPointsOrNote(item: RestoreItem, context: RunContext): Promis
 }
 
 async function waitForGreen(name: string, context: RunContext): Promise<void> {
-  const { time, signal } = context.tools
-  for (let polls = 0, waitedMs = 0; ; polls += 1) {
+  const { tools, progress } = context
+  const { time, signal, log } = tools
+  const pauseMs = [...FIRST_PAUSES_MS, PAUSE_MS]
+  const afterPause = () => progress.reported()
+  await poll({ time, signal, pauseMs, afterPause }, async ({ pauses, waitedMs }) => {
     const live = await retryTransient(context, () =>
       recoveryOn(context, 0).collection(name, signal),
     )
     if (live === undefined)
       throw new EngineError(`collection ${name} was deleted during the restore`)
     if (live.status === 'red') throw new EngineError(`${name} is red: ${optimizerError(live)}`)
-    if (live.status === 'green' || !context.waitForIndexing) return
-    const extraPolls = polls - FIRST_PAUSES_MS.length
+    if (live.status === 'green' || !context.waitForIndexing) return true
+    const extraPolls = pauses - FIRST_PAUSES_MS.length
     if (live.status === 'grey' && extraPolls > 0 && extraPolls % GREY_POLLS === 0) {
-      context.tools.log.info({ collection: name }, 'wakes the optimisers')
+      log.info({ collection: name }, 'waking the optimizers')
       await patchCollection(name, { optimizers_config: {} }, context)
     }
     if (waitedMs >= GREEN_TIMEOUT_SECONDS * 1000)
       throw new EngineError('Collection did not turn green in time')
-    context.progress.report()
-    const pause = FIRST_PAUSES_MS[polls] ?? PAUSE_MS
-    await time.sleep(pause, signal)
-    waitedMs += pause
-    await context.progress.reported()
-  }
+    progress.report()
+    return undefined
+  })
 }
 
 /** The error as the engine reports it. */

@@ -5,7 +5,7 @@
  * report.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import { isTransient } from '../retry.ts'
+import { isTransient, poll } from '../retry.ts'
 import { ordinals, recoveryOn, type EngineAccess, type RunContext } from './context.ts'
 import {
   disagreement,
@@ -59,10 +59,13 @@ export async function waitForShards(
   context: RunContext,
   findMissing: (replicas: ReplicaStates) => string | undefined = () => undefined,
 ): Promise<ShardView> {
-  const { time, signal, log } = context.tools
+  const { tools, progress } = context
+  const { time, signal, log } = tools
   const timer = new StabilityTimer(() => time.now().getTime())
   let repairs = 0
-  for (let polls = 0; ; polls += 1) {
+  const pauseMs = [...FIRST_PAUSES_MS, PAUSE_MS]
+  const afterPause = () => progress.reported()
+  return poll({ time, signal, pauseMs, afterPause }, async ({ pauses }) => {
     const view = await tryReadShardView(collection, context)
     const instability = typeof view === 'string' ? view : unstableReason(view)
     const missingReason =
@@ -81,12 +84,11 @@ export async function waitForShards(
       await repairReplicas(collection, view, context)
       timer.repaired()
     }
-    if (polls === FIRST_PAUSES_MS.length)
-      log.info({ collection, reason }, 'waits until the nodes agree')
-    context.progress.report()
-    await time.sleep(FIRST_PAUSES_MS[polls] ?? PAUSE_MS, signal)
-    await context.progress.reported()
-  }
+    if (pauses === FIRST_PAUSES_MS.length)
+      log.info({ collection, reason }, 'waiting until the nodes agree')
+    progress.report()
+    return undefined
+  })
 }
 
 /** What the nodes report; the error message if a node is temporarily unavailable. */

@@ -252,7 +252,7 @@ async function nextAssignment({
     if (waited >= limit) {
       throw new EngineError(`no copy of shard ${first} is Active (waited ${limit / 1000} s)`)
     }
-    tools.log.info({ collection, shard: first }, 'waits until a copy is Active')
+    tools.log.info({ collection, shard: first }, 'waiting until a replica is Active')
     await tools.time.sleep(POLL_MS, tools.signal)
     patience.consume(POLL_MS)
     waited += POLL_MS
@@ -306,7 +306,7 @@ async function waitBeforeRetry(
   if (delay === undefined) throw failure
   failures.set(shardId, retries + 1)
   const fields = { collection, shard: shardId, node, seconds: delay / 1000 }
-  log.warn({ ...fields, reason: failure.message }, 'tries again')
+  log.warn({ ...fields, reason: failure.message }, 'retrying shard')
   await time.sleep(delay, signal)
   await reporter.verifyOwnership()
 }

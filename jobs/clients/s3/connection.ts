@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import type { S3Target } from '../../../crds/storage.ts'
 import type { Clock } from '../../clock.ts'
+import { poll, retry } from '../../retry.ts'
 import type { AddressGuard } from '../http/address-guard.ts'
 import { limitBytes } from '../http/body.ts'
 import { deadline } from '../http/request.ts'
@@ -76,12 +77,12 @@ export class S3Connection {
     { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal }: S3CallOptions,
     send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
-    const { attempts = ATTEMPTS } = this.#options
-    const retry = new RetryState(this.#options, attempts)
-    for (;;) {
+    const { attempts = ATTEMPTS, time, log } = this.#options
+    let used: string | undefined
+    const attempt = async () => {
       signal?.throwIfAborted()
       const limit = deadline(timeoutMs, signal)
-      let used: string | undefined
+      used = undefined
       const started = performance.now()
       const reportCall = (status: number | undefined) =>
         this.#options.onCall?.({
@@ -103,13 +104,47 @@ export class S3Connection {
           : cause
         const error = toStorageError(failure, { name, key, ...this.target })
         reportCall(error.status)
-        const isRotated = async () => (await this.#refresh()).fingerprint !== used
-        if (isForbidden(error))
-          await retry.onForbidden(error, this.#hasSucceeded, isRotated, signal)
-        else await retry.onFailure(error, signal)
+        throw error
       } finally {
         limit.clear()
       }
+    }
+    const budget = { remainingMs: this.#options.rotationMs ?? 0 }
+    const isRotated = async () => (await this.#refresh()).fingerprint !== used
+    const pauseMs = async (error: unknown, { retries }: { retries: number }) => {
+      if (!(error instanceof StorageError)) return undefined
+      // With renewed credentials, the next attempt may succeed.
+      if (isForbidden(error)) await this.#waitForRotation(error, isRotated, budget, signal)
+      else if (!isTransient(error)) return undefined
+      const left = attempts - 2 - retries
+      if (left < 0) return undefined
+      log.warn({ reason: error.message, left }, 'retrying bucket call')
+      return Math.min(FIRST_DELAY_MS * 2 ** retries, MAX_DELAY_MS)
+    }
+    return retry({ time, signal, pauseMs }, attempt)
+  }
+
+  /** Waits for renewed credentials if the rejected ones worked before; else throws the error. */
+  async #waitForRotation(
+    error: StorageError,
+    isRotated: () => Promise<boolean>,
+    budget: { remainingMs: number },
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { onWaiting, time, log } = this.#options
+    const afterPause = () => {
+      budget.remainingMs -= ROTATION_POLL_MS
+    }
+    try {
+      await poll({ time, signal, pauseMs: ROTATION_POLL_MS, afterPause }, async () => {
+        if (await isRotated()) return true
+        if (!this.#hasSucceeded || budget.remainingMs <= 0) throw error
+        log.warn({ reason: error.message }, 'bucket credentials rejected, waiting for renewed ones')
+        onWaiting?.(error)
+        return undefined
+      })
+    } finally {
+      onWaiting?.(undefined)
     }
   }
 
@@ -141,50 +176,6 @@ interface CurrentClients {
   fingerprint: string
   credentials: BucketCredentials
   clients: Map<number, S3Client>
-}
-
-/** The remaining attempts of one call. */
-class RetryState {
-  readonly #options: S3ConnectionOptions
-  #remaining: number
-  #delayMs = FIRST_DELAY_MS
-  #waitedMs = 0
-
-  constructor(options: S3ConnectionOptions, attempts: number) {
-    this.#options = options
-    this.#remaining = attempts - 1
-  }
-
-  /** Waits for the next attempt; throws if there is none. */
-  async onFailure(error: StorageError, signal: AbortSignal | undefined): Promise<void> {
-    if (!isTransient(error) || this.#remaining <= 0) throw error
-    this.#remaining -= 1
-    this.#options.log.warn({ reason: error.message, left: this.#remaining }, 'bucket: tries again')
-    await this.#options.time.sleep(this.#delayMs, signal)
-    this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS)
-  }
-
-  /** Uses renewed credentials; waits for a while if the old ones worked before. */
-  async onForbidden(
-    error: StorageError,
-    workedBefore: boolean,
-    isRotated: () => Promise<boolean>,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    const { rotationMs = 0, onWaiting, time, log } = this.#options
-    try {
-      while (!(await isRotated())) {
-        if (!workedBefore || this.#waitedMs >= rotationMs) throw error
-        log.warn({ reason: error.message }, 'bucket: refused, waits for new credentials')
-        onWaiting?.(error)
-        await time.sleep(ROTATION_POLL_MS, signal)
-        this.#waitedMs += ROTATION_POLL_MS
-      }
-    } finally {
-      onWaiting?.(undefined)
-    }
-    await this.onFailure(new StorageError(error.message), signal)
-  }
 }
 
 function createClient(

@@ -146,7 +146,7 @@ t.test('a key that is rotated under way is waited for, and the status says so', 
   })
   const { code, log } = await world.run({}, { time })
   t.equal(code, EXIT.done, log.slice(-2000))
-  t.match(log, /refused, waits for new credentials/)
+  t.match(log, /bucket credentials rejected, waiting for renewed ones/)
   t.match((await world.progress())?.message, /^Backed up 1\/1 collections$/)
 })
 

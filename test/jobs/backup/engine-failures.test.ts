@@ -157,7 +157,7 @@ t.test('copies that become Active in time are waited for', async (t) => {
   })
   const { code, log } = await world.run({}, { time })
   t.equal(code, EXIT.done)
-  t.match(log, /waits until every copy is Active .*reason=shard 0 on node 0 is Partial/)
+  t.match(log, /waiting until every replica is Active .*reason=shard 0 on node 0 is Partial/)
 })
 
 t.test('a pod that is not there fails with the call that got no answer', async (t) => {

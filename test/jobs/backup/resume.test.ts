@@ -130,7 +130,7 @@ for (const [when, isThere] of [
       })
       const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
       t.equal(code, EXIT.done, log.slice(-2000))
-      t.match(log, /tries again/)
+      t.match(log, /retrying (snapshot|shard)/)
       await assertComplete(t, fixture)
     },
   )

@@ -197,7 +197,7 @@ t.test(
     const time = { ...instantClock(), now: () => new Date() }
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log)
-    t.match(log, /tries again/)
+    t.match(log, /retrying snapshot/)
     const [left = ''] = filesOf(engine, 0, 'docs').map(({ name }) => name)
     t.equal(snapshotFiles(engine).size, 1)
     t.match(await world.progress(), {

@@ -110,7 +110,7 @@ function suite() {
       stop.abort()
       await Promise.all([writing, restarting])
       t.equal(code, EXIT.done, log.slice(-3000))
-      t.match(log, /tries again/)
+      t.match(log, /retrying snapshot/)
       t.ok(before.length > POINTS, `${before.length} points were acknowledged before it was asked`)
       const [key = ''] = store()
         .keys()

@@ -53,7 +53,7 @@ for (const method of ['Node', 'Shard'] as const) {
     const time = instantClock((count) => (slept = count))
     const { code, log } = await fixture.world.run({}, { time })
     t.equal(code, EXIT.done, log.slice(-2000))
-    t.match(log, /waits for the engine .*the nodes do not see one cluster/)
+    t.match(log, /waiting for the engine .*the nodes do not see one cluster/)
     t.strictSame(
       fixture.manifest().collections.map(({ name }) => name),
       ['docs'],
@@ -88,7 +88,7 @@ t.test(
     })
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log.slice(-2000))
-    t.match(log, /waits until every copy is Active .*reason=shard 0 on node 1 is Dead/)
+    t.match(log, /waiting until every replica is Active .*reason=shard 0 on node 1 is Dead/)
     t.strictSame(asked, [false, false], 'nobody doubted its copies when it was asked')
   },
 )

@@ -61,7 +61,7 @@ t.test('it waits for a helm that still works on the release', async (t) => {
   await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
   const { code, log } = await world.run('uninstall', uninstallPlan(world, 2))
   t.equal(code, EXIT.crash)
-  t.match(log, /waits for other pods of this release/)
+  t.match(log, /waiting for other pods of this release/)
   t.strictSame(await revisions(world), ['deployed'])
 })
 

@@ -165,7 +165,7 @@ t.test('a pending release is left alone while another pod of it lives', async (t
   await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
   const { code, log } = await world.run('upgrade', world.plan({ run: 2 }))
   t.equal(code, EXIT.crash)
-  t.match(log, /waits for other pods of this release release=vec-a pods=\["other"\]/)
+  t.match(log, /waiting for other pods of this release release=vec-a pods=\["other"\]/)
   t.match(log, /other still works on release vec-a/)
   t.ok(await world.object('v1', 'Secret', 'sh.helm.release.v1.vec-a.v2'))
   t.match(await world.progress(), { state: 'Started', run: 2 })

@@ -41,7 +41,7 @@ for (const [what, misbehave] of PASSING) {
       t.equal(code, EXIT.done, log)
       scene[side].node.misbehave()
       t.equal(await scene.target.points('docs'), await scene.source.points('docs'))
-      t.match(log, /waits for the engine/)
+      t.match(log, /waiting for the engine/)
     })
   }
 }
@@ -55,7 +55,7 @@ t.test('Retry-After of a limited rate is kept to', async (t) => {
   )
   const { code, log } = await world.run({ time: instantClock() })
   t.equal(code, EXIT.done)
-  t.match(log, /waits for the engine reason=.*seconds=60/)
+  t.match(log, /waiting for the engine reason=.*seconds=60/)
 })
 
 t.test('pages and batches keep to the strict mode of both engines', async (t) => {
@@ -170,7 +170,7 @@ for (const side of ['source', 'target'] as const) {
         completed: 1,
         error: `docs: collection docs was deleted at the ${side} during the migration`,
       })
-      t.notMatch(log, /waits for the engine/)
+      t.notMatch(log, /waiting for the engine/)
     },
   )
 }
@@ -222,7 +222,7 @@ t.test('a full disk of the target is told, not waited for', async (t) => {
   const { code, log } = await world.run()
   t.equal(code, EXIT.failed)
   t.match((await world.result()).error, /No space left on device/)
-  t.notMatch(log, /waits for the engine/)
+  t.notMatch(log, /waiting for the engine/)
 })
 
 t.test('another pod that took over ends this one', async (t) => {

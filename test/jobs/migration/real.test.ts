@@ -174,7 +174,7 @@ function suite(): void {
       await { source, target }[side].subject.restart(0)
       const { code, log } = await running
       t.equal(code, EXIT.done, log)
-      t.match(log, /waits for the engine/)
+      t.match(log, /waiting for the engine/)
       t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
     })
   }

@@ -56,7 +56,7 @@ t.test('TLS verification failed: a source behind a private CA needs caSecretRef'
       continue
     }
     t.match((await world.progress())?.message, /TLS verification failed: .*needs caSecretRef\)$/)
-    t.notMatch(log, /waits for the engine/)
+    t.notMatch(log, /waiting for the engine/)
   }
 })
 

@@ -129,7 +129,7 @@ function suite(): void {
     const time = atGreenPoll(() => engine.restart(0))
     const { code, log } = await (await world.restore()).run({ time })
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.match(log, /wakes the optimisers/)
+    t.match(log, /waking the optimizers/)
     t.match(await ask(urls[0] ?? '', 'GET', PATH), { status: 'green', points_count: 20 * BATCH })
   })
 

@@ -42,7 +42,7 @@ t.test('grey is woken', async (t) => {
     told.patches() > 0 ? undefined : { status: 'grey', optimizer_status: 'ok' },
   )
   const log = await runToDone(t, await stood.world.restore())
-  t.match(log, /wakes the optimisers/)
+  t.match(log, /waking the optimizers/)
 })
 
 t.test('`Collection did not turn green in time` after 3600 s', async (t) => {

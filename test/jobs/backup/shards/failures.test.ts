@@ -38,7 +38,7 @@ for (const [what, bad, words] of TRANSIENT) {
     const { code, log } = await fixture.world.run()
     t.equal(code, EXIT.done, log.slice(-2000))
     t.match(log, words)
-    t.match(log, /tries again/)
+    t.match(log, /retrying shard/)
     await assertComplete(t, fixture)
   })
 }
@@ -218,7 +218,7 @@ t.test('a transfer that is under way before the first stream is waited for', asy
   })
   const { code, log } = await fixture.world.run({}, { time })
   t.equal(code, EXIT.done, log.slice(-2000))
-  t.match(log, /waits until every copy is Active .*reason=shard 0/)
+  t.match(log, /waiting until every replica is Active .*reason=shard 0/)
 })
 
 t.test('a node that is killed in mid-stream: its shards come from those that live', async (t) => {
