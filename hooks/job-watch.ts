@@ -31,15 +31,14 @@ export function restartReason(
 ): string | undefined {
   // The Job is being deleted already.
   if (job.metadata.deletionTimestamp !== undefined) return undefined
-  if (jobImage(job) !== settings.image) return 'runs another image'
+  if (jobImage(job) !== settings.image) return 'has an outdated image'
   // The Job appeared after its Lease expired: the next holder may be working.
-  if (lostLease) return 'missed its turn'
-  if (desiredHash !== undefined && planHash(job) !== desiredHash)
-    return 'has another plan than is wanted now'
+  if (lostLease) return 'lost its Lease'
+  if (desiredHash !== undefined && planHash(job) !== desiredHash) return 'has an outdated plan'
   const silentSeconds = secondsSince(job.metadata.creationTimestamp ?? '', now)
   return silentSeconds < FIRST_REPORT_TIMEOUT_SECONDS
     ? undefined
-    : `reported nothing for ${FIRST_REPORT_TIMEOUT_SECONDS} s`
+    : `has not reported for ${FIRST_REPORT_TIMEOUT_SECONDS} s`
 }
 
 /**
@@ -56,6 +55,6 @@ export function silenceReason(
   const minutes = STALE_REPORT_SECONDS / 60
   return {
     reason: 'JobSilent',
-    message: `Job ${job.metadata.name} has not reported for more than ${minutes} minutes: look at its pods and their nodes`,
+    message: `Job ${job.metadata.name} has not reported for more than ${minutes} minutes: check its pods and their nodes`,
   }
 }

@@ -127,7 +127,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       condition: NOT_COMPLETE,
       event: 'Warning',
       messages: [
-        'Job <name> has not reported for more than 10 minutes: look at its pods and their nodes',
+        'Job <name> has not reported for more than 10 minutes: check its pods and their nodes',
       ],
       cause:
         'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
@@ -138,11 +138,11 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       condition: NOT_COMPLETE,
       event: 'Warning',
       messages: [
-        'Job <name> runs another image: it is made again',
-        'Job <name> missed its turn: it is made again',
-        'Job <name> has another plan than is wanted now: it is made again',
-        'Job <name> reported nothing for 600 s: it is made again',
-        'Job <name> is suspended: it is made again',
+        'Job <name> has an outdated image; recreating it',
+        'Job <name> lost its Lease; recreating it',
+        'Job <name> has an outdated plan; recreating it',
+        'Job <name> has not reported for 600 s; recreating it',
+        'Job <name> is suspended; recreating it',
       ],
       cause:
         'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',

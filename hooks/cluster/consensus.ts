@@ -23,7 +23,7 @@ export function consensusCondition(observed: Observed): ConditionUpdate | undefi
 }
 
 function unreachable(error: unknown): ConsensusResult {
-  const message = `the pods could not be asked: ${errorMessage(error)}`.slice(0, MAX_MESSAGE)
+  const message = `querying the pods failed: ${errorMessage(error)}`.slice(0, MAX_MESSAGE)
   return { status: 'Unknown', reason: 'PodsNotAnswering', message }
 }
 
@@ -65,7 +65,7 @@ function splitBrain(pods: PodConsensus[], podName: PodNameOf): ConsensusResult |
   const message = `the pods form ${groups.length} separate clusters: ${listed.join(' | ')}`
   return falseResult(
     'SplitBrain',
-    `${message}; backups, restores and migrations wait until they are one`,
+    `${message}; backups, restores and migrations wait until they form one cluster`,
   )
 }
 

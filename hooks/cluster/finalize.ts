@@ -26,7 +26,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
 
   if (upgrades.length > 0) {
     return {
-      ...uninstalling(observed, context, 'waits for the helm run to stop'),
+      ...uninstalling(observed, context, 'waiting for the helm run to stop'),
       deleteJobs: jobsToDelete(upgrades),
     }
   }
@@ -40,7 +40,8 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
     return finalizedState(observed, context)
 
   const failure = lastFailure(observed, context)
-  if (failure === 'unknown') return uninstalling(observed, context, 'helm uninstall has ended')
+  if (failure === 'unknown')
+    return uninstalling(observed, context, 'helm uninstall has finished; waiting for its report')
   if (failure !== undefined && failure.plan === uninstallRun(observed.cluster).hash) {
     const remainingSeconds = RETRY_SECONDS - secondsSince(failure.failedAt, context.now)
     if (remainingSeconds > 0) return desiredState(observed, context, failure, remainingSeconds)
@@ -59,7 +60,7 @@ function uninstallInProgress(
     ? undefined
     : restartReason(job, { desiredHash: planHash, lostLease: false }, context)
   if (restart !== undefined) {
-    const message = `Job ${job.metadata.name} ${restart}: it is made again`
+    const message = `Job ${job.metadata.name} ${restart}; recreating it`
     const notApplied = { reason: 'JobNotStarted', message }
     return {
       ...desiredState(observed, context, notApplied, REQUEUE_SOON_SECONDS),
@@ -69,7 +70,7 @@ function uninstallInProgress(
   const stalled = silenceReason(job, observed.progress, context)
   if (stalled !== undefined)
     return desiredState(observed, context, stalled, UNINSTALL_CHECK_SECONDS)
-  return uninstalling(observed, context, 'helm uninstall is under way', UNINSTALL_CHECK_SECONDS)
+  return uninstalling(observed, context, 'helm uninstall is running', UNINSTALL_CHECK_SECONDS)
 }
 
 function startUninstall(observed: Observed, context: Context): Desired<ClusterStatus> {
@@ -79,14 +80,14 @@ function startUninstall(observed: Observed, context: Context): Desired<ClusterSt
     return uninstalling(
       observed,
       context,
-      'the rights of the uninstall are being made',
+      'creating ServiceAccount, Role and RoleBinding of the uninstall Job',
       REQUEUE_SOON_SECONDS,
       rbac,
     )
   }
   const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
   const job = uninstallJob({ ...uninstallRun(cluster), run }, rbac, context.settings)
-  return uninstalling(observed, context, 'helm uninstall was started', REQUEUE_SOON_SECONDS, [job])
+  return uninstalling(observed, context, 'helm uninstall started', REQUEUE_SOON_SECONDS, [job])
 }
 
 /** No trace of a helm Job exists, so there is no release to uninstall. */
@@ -138,7 +139,7 @@ function finalizedState(observed: Observed, context: Context): Desired<ClusterSt
   return {
     status: clusterStatus(
       observed,
-      { reason: 'Uninstalled', message: 'the release is gone' },
+      { reason: 'Uninstalled', message: 'no release exists' },
       context,
     ),
     children: observed.children.map(unchanged),

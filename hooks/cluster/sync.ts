@@ -100,7 +100,11 @@ function start(
   if (activeJob !== undefined) return pending('HelmRunning', runMessage(runNumber(activeJob)))
   if (!allObserved(rbac, observed.children)) {
     // A Job must not start before it is permitted to report.
-    return pending('HelmStarting', 'the rights of the helm Job are being made', rbac)
+    return pending(
+      'HelmStarting',
+      'creating ServiceAccount, Role and RoleBinding of the helm Job',
+      rbac,
+    )
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
     return releaseLease(observed, {
@@ -113,7 +117,7 @@ function start(
   if (leaseClaim.state === 'waiting') {
     const notApplied = {
       reason: 'ClusterBusy',
-      message: `waits for ${formatHolderName(leaseClaim.holder)}`,
+      message: `waiting for ${formatHolderName(leaseClaim.holder)}`,
     }
     return {
       ...desiredState(observed, context, { notApplied, resyncAfterSeconds: RETRY_SECONDS }),
@@ -121,7 +125,7 @@ function start(
     }
   }
   if (leaseClaim.state === 'taking') {
-    const acquiring = pending('HelmStarting', 'the Lease of the cluster is being taken')
+    const acquiring = pending('HelmStarting', 'acquiring the Lease of the cluster')
     return { ...acquiring, leases: leaseClaim.writes }
   }
   try {
@@ -188,7 +192,7 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
         context,
       )
   if (restart !== undefined) {
-    const message = `Job ${name} ${restart}: it is made again`
+    const message = `Job ${name} ${restart}; recreating it`
     return {
       ...desiredState(observed, context, {
         notApplied: { reason: 'JobNotStarted', message },
@@ -206,7 +210,7 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
 
 /** The message is the same from start to finish, so each run causes one Event. */
 function runMessage(run: number): string {
-  return `helm run ${run} is under way`
+  return `helm run ${run} is in progress`
 }
 
 function blocked(

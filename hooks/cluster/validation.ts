@@ -74,7 +74,7 @@ function configError(spec: ClusterSpec): string | undefined {
   }
   for (const [entry, field] of KEY_ENTRIES) {
     if (valueAt(config, entry) !== undefined) {
-      return `spec.config.${entry} would put a key into a ConfigMap: use ${field}`
+      return `spec.config.${entry} would store a key in a ConfigMap: use ${field}`
     }
   }
   for (const { entry, value, source } of FIXED_ENTRIES) {
@@ -96,7 +96,7 @@ function valueAt(config: unknown, path: string): unknown {
 function templateError({ config, affinity }: ClusterSpec): string | undefined {
   for (const [field, value] of Object.entries({ config, affinity })) {
     if (JSON.stringify(value ?? {}).includes('{{')) {
-      return `spec.${field} holds "{{", which the chart would run as a template`
+      return `spec.${field} contains "{{", which the chart would evaluate as a template: remove it`
     }
   }
   return undefined
@@ -105,7 +105,7 @@ function templateError({ config, affinity }: ClusterSpec): string | undefined {
 /** The CRD checks this too, but an object admitted by an older CRD may contain anything. */
 function imageError({ image }: ClusterSpec): string | undefined {
   if (new RegExp(IMAGE_REPOSITORY).test(image.repository)) return undefined
-  return 'spec.image.repository must be a registry and path without tag: the chart would read other text as YAML'
+  return 'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML'
 }
 
 /**
@@ -222,11 +222,11 @@ function secretError({ keys, kind }: SecretRef, secret: Secret | undefined): str
 
 /** Parsing a megabyte of YAML would take minutes. */
 const MAX_KEY_BYTES = 4096
-const NOT_YAML_SAFE = 'that YAML would not read as the same text: use letters and digits'
+const NOT_YAML_SAFE = 'that YAML does not parse as the same text: use letters and digits'
 
 /** The chart writes the key verbatim into a YAML file, without quotes. */
 function yamlTextError(text: string): string | undefined {
-  if (/[\r\n]/.test(text)) return 'that holds a line break'
+  if (/[\r\n]/.test(text)) return 'that contains a line break'
   if (!/^[\x21-\x7e]+$/.test(text) || text.includes('{{')) return NOT_YAML_SAFE
   const readsAsText = (['1.1', '1.2'] as const).every((version) => {
     try {

@@ -178,7 +178,7 @@ function recreateJob({ metadata }: Job, stuckReason: string): Unfinished {
   return {
     conditionReason: {
       reason: 'JobNotStarted',
-      message: `Job ${name} ${stuckReason}: it is made again`,
+      message: `Job ${name} ${stuckReason}; recreating it`,
     },
     resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     deleteJobs: [{ namespace, name, uid }],

@@ -55,7 +55,7 @@ export function checkVersion(
   if (isDowngrade && !plan.acceptedRisks.includes('downgrade')) {
     return {
       reason: 'VersionDowngraded',
-      message: `${change} goes back by a minor version, which the engine does not support; ${formatAcceptHint('downgrade')}`,
+      message: `${change} downgrades to an earlier minor version, which the engine does not support; ${formatAcceptHint('downgrade')}`,
     }
   }
   const isSkip = newMajor > major || (newMajor === major && newMinor > minor + 1)
@@ -102,7 +102,7 @@ async function checkRemovedNodes(
   if (replicas >= currentReplicas || plan.acceptedRisks.includes('shard-loss')) return undefined
   tools.log.info(
     { before: currentReplicas, replicas },
-    'fewer replicas: asks the engine for shards on the others',
+    'fewer replicas: querying the engine for shards on the removed nodes',
   )
   const cluster = {
     namespace: plan.namespace,
@@ -118,7 +118,7 @@ async function checkRemovedNodes(
   if (shards.length === 0) return undefined
   return {
     reason: 'ShardsWouldBeLost',
-    message: `spec.replicas: ${currentReplicas} -> ${replicas} removes nodes that hold shards: ${formatShards(shards)}; move them to nodes that stay, or ${formatAcceptHint('shard-loss')}`,
+    message: `spec.replicas: ${currentReplicas} -> ${replicas} removes nodes that hold shards: ${formatShards(shards)}; move them to the remaining nodes, or ${formatAcceptHint('shard-loss')}`,
   }
 }
 
@@ -162,7 +162,7 @@ export async function shardsOnRemovedNodes(
       if (!(error instanceof EngineError)) throw error
       if (ordinal < after) {
         throw new NotReady(
-          `spec.replicas: ${before} -> ${after} needs every node that stays to say where the shards are: ${error.message}`,
+          `spec.replicas: ${before} -> ${after} requires every remaining node to report its shards: ${error.message}`,
           { cause: error },
         )
       }
@@ -178,7 +178,9 @@ async function readNodeView(
 ): Promise<NodeView> {
   const peers = await engine.cluster(signal)
   if (peers.status === 'disabled') {
-    throw new NotReady(`${engine.node} runs alone: nobody can say which shards other nodes hold`)
+    throw new NotReady(
+      `${engine.node} has distributed mode disabled: it cannot report the shards of other nodes`,
+    )
   }
   const placements: NodeView['placements'] = []
   for (const collection of await engine.collections(signal)) {

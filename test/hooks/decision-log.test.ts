@@ -102,8 +102,8 @@ t.test('a wait that comes back after its end is logged again', async (t) => {
 
 t.test('work is logged when it begins, not with each of its messages', async (t) => {
   const { logged } = stage()
-  const begun = applied('HelmRunning', 'helm run 1 is under way')
-  const later = applied('HelmRunning', 'helm run 1 is under way, 10 %')
+  const begun = applied('HelmRunning', 'helm run 1 is in progress')
+  const later = applied('HelmRunning', 'helm run 1 is in progress, 10 %')
   t.match(await logged(() => ({ status: begun, children: [] })), [
     { level: INFO, reason: 'HelmRunning', msg: 'in progress' },
   ])

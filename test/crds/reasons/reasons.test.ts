@@ -56,7 +56,7 @@ for (const { kind } of RESOURCES) {
   t.test(`every message of a ${kind} that is explained stands in the code`, async (t) => {
     const text = [...files.map((file) => file.text), ...SHARED_TEXTS].join('\n')
     for (const message of rows.flatMap(({ messages }) => messages)) {
-      const parts = message.split(/<[^>]+>/).flatMap((part) => part.split(/: | -> /))
+      const parts = message.split(/<[^>]+>/).flatMap((part) => part.split(/: |; | -> /))
       for (const part of parts
         .map((words) => words.trim().replace(/[,;]$/, ''))
         .filter(isDistinctive)) {
@@ -71,11 +71,11 @@ const CONSTANTS = /vec-operator\.dev\/|^not emptied|\d/
 
 t.test('a form is like a message by what it says itself, whatever else stands there', async (t) => {
   t.equal(
-    matchScore('helm run <n> is under way', 'helm run 12 is under way'),
-    'helmrunisunderway'.length,
+    matchScore('helm run <n> is in progress', 'helm run 12 is in progress'),
+    'helmrunisinprogress'.length,
   )
   t.equal(matchScore('<n>/<n> replicas ready', '1/3 replicas ready'), 'replicasready'.length)
-  t.equal(matchScore('helm run <n> is under way', 'helm run is under way'), 0)
+  t.equal(matchScore('helm run <n> is in progress', 'helm run is in progress'), 0)
   t.equal(matchScore('<what helm printed>', 'anything at all'), 0, 'only what differs is no form')
   t.equal(matchScore('<pod>: <error>', 'a: b'), 0, 'nor are points')
   t.equal(matchScore('x (a.b) <n>', 'x (a.b) 1'), 3)

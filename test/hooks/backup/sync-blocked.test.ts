@@ -37,16 +37,16 @@ t.test('a Job that was deleted is made again and goes on where it stood', async 
 })
 
 const stuck: [string, Partial<Observed>, string][] = [
-  ['silent for 10 minutes', { jobs: [dataJob({ createdAgo: 600 })] }, 'reported nothing for 600 s'],
+  ['silent for 10 minutes', { jobs: [dataJob({ createdAgo: 600 })] }, 'has not reported for 600 s'],
   [
     'silent while another image is wanted',
     { jobs: [dataJob({ image: 'old' })] },
-    'runs another image',
+    'has an outdated image',
   ],
   [
     'silent while another plan is wanted',
     { jobs: [dataJob({ plan: 'old' })] },
-    'has another plan than is wanted now',
+    'has an outdated plan',
   ],
   [
     'that appeared after its Lease went to another',
@@ -57,7 +57,7 @@ const stuck: [string, Partial<Observed>, string][] = [
         backup: { kind: 'backup', lease: leaseOf('backup', 'VecBackup/ns/c/uid-c'), jobs: [] },
       },
     },
-    'missed its turn',
+    'lost its Lease',
   ],
 ]
 
@@ -69,7 +69,7 @@ for (const [what, parts, why] of stuck) {
     t.strictSame(statusSummary(decision), [
       'Pending',
       'JobNotStarted',
-      `Job ${name} ${why}: it is made again`,
+      `Job ${name} ${why}; recreating it`,
     ])
     t.match(decision.events, [{ type: 'Warning', reason: 'JobNotStarted' }])
     t.equal(sync(ready({ ...parts, progress: report() }), context).deleteJobs, undefined, 'frozen')
@@ -186,7 +186,7 @@ t.test('a Job that reported and then fell silent is said, and not replaced', asy
   t.strictSame(statusSummary(decision), [
     'InProgress',
     'JobSilent',
-    `Job ${dataJob().metadata.name} has not reported for more than 10 minutes: look at its pods and their nodes`,
+    `Job ${dataJob().metadata.name} has not reported for more than 10 minutes: check its pods and their nodes`,
   ])
   t.equal(decision.deleteJobs, undefined)
   t.ok(decision.events?.some(({ reason, type }) => reason === 'JobSilent' && type === 'Warning'))

@@ -30,7 +30,7 @@ t.test('a pod that founded a cluster of its own is a split brain, also behind Re
   t.strictSame(result(pod(0, [0]), pod(1, [1, 2]), pod(2, [1, 2])), [
     'False',
     'SplitBrain',
-    'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores and migrations wait until they are one',
+    'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores and migrations wait until they form one cluster',
   ])
   t.equal(result(pod(0, [0, 1]), pod(1, [0, 1]), pod(2, [2]))[1], 'SplitBrain')
 })
@@ -86,7 +86,7 @@ t.test('pods that could not be asked are Unknown; a loss that was seen stays', a
     consensusCondition(observed({ consensusFailure, ...(consensus.length > 0 && { consensus }) }))
   const unknown = {
     ...{ type: 'Consensus', status: 'Unknown', reason: 'PodsNotAnswering' },
-    message: 'the pods could not be asked: GET secrets/vec-a-apikey answered 403',
+    message: 'querying the pods failed: GET secrets/vec-a-apikey answered 403',
   }
   t.strictSame(said(pod(0, [0, 1]), pod(1, [0, 1])), unknown, 'what they said is too old')
   t.strictSame(said(), unknown)

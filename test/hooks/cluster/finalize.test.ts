@@ -35,7 +35,7 @@ t.test(
     t.equal(desired.finalized, undefined)
     t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 0)
     t.equal(desired.children.length, rights.length + 1)
-    t.strictSame(appliedCondition(desired), ['Uninstalling', 'waits for the helm run to stop'])
+    t.strictSame(appliedCondition(desired), ['Uninstalling', 'waiting for the helm run to stop'])
     t.equal(desired.resyncAfterSeconds, 2)
   },
 )
@@ -45,7 +45,7 @@ t.test('delete: helm uninstall runs once nothing else does', async (t) => {
   const job = desired.children.find(({ kind }) => kind === 'Job')
   t.match(job, { metadata: { labels: { 'vec-operator.dev/verb': 'uninstall' } } })
   t.equal(desired.finalized, undefined)
-  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall was started'])
+  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall started'])
 })
 
 t.test('the Job of the uninstall has a number above that of every Job there was', async (t) => {
@@ -66,7 +66,7 @@ t.test('the rights of the uninstall come first when they are gone', async (t) =>
   )
   t.strictSame(appliedCondition(desired), [
     'Uninstalling',
-    'the rights of the uninstall are being made',
+    'creating ServiceAccount, Role and RoleBinding of the uninstall Job',
   ])
 })
 
@@ -99,13 +99,16 @@ t.test('an uninstall under way is waited for', async (t) => {
   t.equal(desired.deleteJobs, undefined)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 10)
-  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall is under way'])
+  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall is running'])
 })
 
 t.test('an uninstall that has ended and not told how is waited for', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ended: ['Failed', 29] })]
   const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
-  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall has ended'])
+  t.strictSame(appliedCondition(desired), [
+    'Uninstalling',
+    'helm uninstall has finished; waiting for its report',
+  ])
   t.equal(desired.resyncAfterSeconds, 2)
   t.notOk(desired.children.some((child) => child['spec'] !== undefined))
 })
@@ -121,7 +124,7 @@ t.test('the resource goes when the uninstall is done', async (t) => {
   const report = progress({ verb: 'uninstall', run: 2, state: 'Done' })
   const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
   t.equal(desired.finalized, true)
-  t.strictSame(appliedCondition(desired), ['Uninstalled', 'the release is gone'])
+  t.strictSame(appliedCondition(desired), ['Uninstalled', 'no release exists'])
 })
 
 t.test('a failed uninstall is shown and tried again after 30 s', async (t) => {

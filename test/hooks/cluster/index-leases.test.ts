@@ -53,7 +53,7 @@ t.test('a run takes the Lease for its number, and its Job is made once it holds 
   const taking = sync(withPendingRun(), context)
   t.equal(createdJob(taking), undefined)
   t.strictSame(condition(taking, 'Applied'), [
-    ...['False', 'HelmStarting', 'the Lease of the cluster is being taken'],
+    ...['False', 'HelmStarting', 'acquiring the Lease of the cluster'],
   ])
   t.equal(taking.resyncAfterSeconds, 2)
   const [taken] = taking.leases ?? []
@@ -101,7 +101,7 @@ t.test('while a backup works no run starts: it says for whom it waits, and is no
   const decision = sync(withPendingRun({ leases }), context)
   t.equal(createdJob(decision), undefined)
   t.strictSame(condition(decision, 'Applied'), [
-    ...['False', 'ClusterBusy', 'waits for VecBackup ns/b'],
+    ...['False', 'ClusterBusy', 'waiting for VecBackup ns/b'],
   ])
   t.equal(decision.resyncAfterSeconds, 30)
   t.strictSame(waiters(decision.leases?.[0]?.lease), [OWN_HOLDER])
@@ -112,7 +112,7 @@ t.test('while a restore writes no run starts, whoever holds the other Lease', as
   const restore = leaseOf('write', 'VecRestore/ns/r/uid-r', 5)
   const leases = { write: { kind: 'write' as const, lease: restore, jobs: [] }, backup }
   t.strictSame(condition(sync(withPendingRun({ leases }), context), 'Applied')?.slice(1), [
-    ...['ClusterBusy', 'waits for VecRestore ns/r'],
+    ...['ClusterBusy', 'waiting for VecRestore ns/r'],
   ])
 })
 
@@ -173,7 +173,7 @@ t.test('who came first is first, and who no longer looks is passed over', async 
     return { write, backup: { kind: 'backup' as const, lease: { ...lease, metadata }, jobs: [] } }
   }
   const behind = sync(withPendingRun({ leases: noted(ago(40)) }), context)
-  t.strictSame(condition(behind, 'Applied')?.[2], 'waits for VecBackup ns/b')
+  t.strictSame(condition(behind, 'Applied')?.[2], 'waiting for VecBackup ns/b')
   t.strictSame(waiters(behind.leases?.[0]?.lease), [BACKUP, OWN_HOLDER])
   const first = sync(withPendingRun({ leases: noted(ago(180)) }), context)
   t.match(first.leases, [{ lease: { spec: { holderIdentity: OWN_HOLDER } } }])

@@ -91,7 +91,7 @@ t.test('Leases are read where a helm run may be due, and written before its Job'
   t.strictSame(asked.toSorted(), ['vec-a-backup', 'vec-a-write'])
   t.notOk(desired.children.some(({ kind }) => kind === 'Job'))
   const applied = statusOf(desired).conditions?.find(({ type }) => type === 'Applied')
-  t.equal(applied?.message, 'waits for VecRestore far/into-a')
+  t.equal(applied?.message, 'waiting for VecRestore far/into-a')
   const free = fakePorts()
   await clusterHooks(free.ports).sync(request, context)
   t.strictSame(free.writes.leases, ['take vec-a-backup'])

@@ -248,7 +248,7 @@ t.test('the whole status of a cluster that runs', async (t) => {
 
 t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
   const first = sync(ready(), context)
-  const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is under way' }
+  const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is in progress' }
   t.match(first.events, [started])
   const { hash: plan } = desiredRun(ready(), settings)
   const seen = cluster({ status: first.status })

@@ -17,7 +17,7 @@ t.test('a Job must not start before it may report: the rights come first', async
   t.strictSame(condition(desired, 'Applied'), [
     'False',
     'HelmStarting',
-    'the rights of the helm Job are being made',
+    'creating ServiceAccount, Role and RoleBinding of the helm Job',
   ])
 })
 
@@ -33,7 +33,7 @@ t.test('a new VecCluster gets one helm Job with the rendered values', async (t) 
     values: { fullnameOverride: 'vec-a' },
   })
   t.equal(desired.children.length, rbac.length + 1)
-  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is under way'])
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
 })
 
 t.test('the operator passes spec.version without a leading v as the chart version', async (t) => {
@@ -66,13 +66,13 @@ t.test('a Job that only the live list shows is waited for', async (t) => {
   const desired = sync(ready({ liveJobs: [helmJob()] }), context)
   t.equal(createdJob(desired), undefined)
   t.equal(desired.resyncAfterSeconds, 2)
-  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is under way'])
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
 })
 
 t.test('a running Job is told of, and looked at sooner until it has told of itself', async (t) => {
   const jobs = [helmJob({ run: 3, plan: desiredRun(ready(), settings).hash })]
   const silent = sync(ready({ jobs }), context)
-  const words = ['False', 'HelmRunning', 'helm run 3 is under way']
+  const words = ['False', 'HelmRunning', 'helm run 3 is in progress']
   t.strictSame(condition(silent, 'Applied'), words)
   t.equal(silent.resyncAfterSeconds, 10)
   const told = progress({ run: 3, state: 'Started' })
@@ -123,7 +123,7 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   ])
   t.strictSame(condition(desired, 'Applied')?.slice(1), [
     'JobNotStarted',
-    `Job ${jobs[0]?.metadata.name ?? ''} reported nothing for 600 s: it is made again`,
+    `Job ${jobs[0]?.metadata.name ?? ''} has not reported for 600 s; recreating it`,
   ])
   const due = [helmJob({ createdAgo: 600, plan: desiredRun(ready(), settings).hash })]
   t.equal(sync(ready({ jobs: due }), context).deleteJobs?.length, 1)

@@ -17,7 +17,7 @@ const tlsReferences = referencedSecrets(
 const rejected: [title: string, data: Record<string, string>, problem: string][] = [
   ['without the key', { other: 'x' }, 'has no key api'],
   ['with an empty key', { api: '' }, 'has an empty key api'],
-  ['with a line break in the key', { api: 'abc\n' }, 'has a key api that holds a line break'],
+  ['with a line break in the key', { api: 'abc\n' }, 'has a key api that contains a line break'],
   ...[
     '0123',
     '1e5',
@@ -35,7 +35,7 @@ const rejected: [title: string, data: Record<string, string>, problem: string][]
   ].map((api): [string, Record<string, string>, string] => [
     `with the key ${api}`,
     { api },
-    'has a key api that YAML would not read as the same text: use letters and digits',
+    'has a key api that YAML does not parse as the same text: use letters and digits',
   ]),
 ]
 

@@ -39,15 +39,15 @@ const conflicts: [config: Record<string, unknown>, message: string][] = [
   ],
   [
     { service: { api_key: 'x' } },
-    'spec.config.service.api_key would put a key into a ConfigMap: use spec.apiKey.secretRef',
+    'spec.config.service.api_key would store a key in a ConfigMap: use spec.apiKey.secretRef',
   ],
   [
     { service: { alt_api_key: 'x' } },
-    'spec.config.service.alt_api_key would put a key into a ConfigMap: use spec.apiKey.secretRef',
+    'spec.config.service.alt_api_key would store a key in a ConfigMap: use spec.apiKey.secretRef',
   ],
   [
     { service: { read_only_api_key: 'x' } },
-    'spec.config.service.read_only_api_key would put a key into a ConfigMap: use spec.readOnlyApiKey.secretRef',
+    'spec.config.service.read_only_api_key would store a key in a ConfigMap: use spec.readOnlyApiKey.secretRef',
   ],
   ...['cluster', 'service', 'tls'].flatMap((entry): [Record<string, unknown>, string][] => [
     [{ [entry]: null }, `spec.config.${entry} must be a map`],
@@ -103,7 +103,7 @@ t.test('config is evaluated by the chart: template text stops helm', async (t) =
   const config = { log_level: '{{ lookup "v1" "Secret" "ns" "key" }}' }
   t.equal(
     validateSpec(cluster({ spec: { config } }), undefined),
-    'spec.config holds "{{", which the chart would run as a template',
+    'spec.config contains "{{", which the chart would evaluate as a template: remove it',
   )
 })
 

@@ -174,7 +174,7 @@ t.test(
     const suspended = { ...job, spec: { ...specOf(job), suspend: true } }
     t.match(stepWith(suspended, {}, silent), {
       answer: {
-        conditionReason: { reason: 'JobNotStarted', message: /is suspended: it is made again$/ },
+        conditionReason: { reason: 'JobNotStarted', message: /is suspended; recreating it$/ },
         deleteJobs: [{ namespace: 'ns' }],
       },
     })
@@ -198,17 +198,17 @@ t.test('a stuck Job is deleted by its uid, with the reason why it is recreated',
       answer: {
         conditionReason: {
           reason: 'JobNotStarted',
-          message: `Job ${name} ${reason}: it is made again`,
+          message: `Job ${name} ${reason}; recreating it`,
         },
         resyncAfterSeconds: REQUEUE_SOON_SECONDS,
         deleteJobs: [{ namespace: 'ns', name, uid }],
       },
     })
-  stuck(dataJobOf(identity, { image: 'another' }), 'runs another image')
-  stuck(job, 'missed its turn', { lostLease: true })
-  stuck(job, 'has another plan than is wanted now', { desiredHash: 'newer' })
+  stuck(dataJobOf(identity, { image: 'another' }), 'has an outdated image')
+  stuck(job, 'lost its Lease', { lostLease: true })
+  stuck(job, 'has an outdated plan', { desiredHash: 'newer' })
   const old = dataJobOf(identity, { createdAgo: FIRST_REPORT_TIMEOUT_SECONDS })
-  stuck(old, `reported nothing for ${FIRST_REPORT_TIMEOUT_SECONDS} s`)
+  stuck(old, `has not reported for ${FIRST_REPORT_TIMEOUT_SECONDS} s`)
 })
 
 t.test('a Job that ended without a final report has crashed, once that is sure', async (t) => {

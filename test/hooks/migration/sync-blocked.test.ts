@@ -29,9 +29,9 @@ t.test(
 )
 
 const STUCK: [string, JobOverrides][] = [
-  ['runs another image', { image: 'old' }],
-  ['has another plan than is wanted now', { plan: 'other' }],
-  ['reported nothing for 600 s', { createdAgo: 601 }],
+  ['has an outdated image', { image: 'old' }],
+  ['has an outdated plan', { plan: 'other' }],
+  ['has not reported for 600 s', { createdAgo: 601 }],
 ]
 for (const [why, parts] of STUCK) {
   t.test(`a Job that ${why} is deleted and made again`, async (t) => {

@@ -76,7 +76,7 @@ t.test('a Job that appeared after its turn was over is stopped', async (t) => {
   ]) {
     const decision = sync(ready({ jobs: [restoreJob()], leases }), context)
     t.match(decision.deleteJobs, [{ uid: 'job-1' }])
-    t.match(statusSummary(decision)[2], /missed its turn/)
+    t.match(statusSummary(decision)[2], /lost its Lease/)
   }
 })
 
@@ -90,7 +90,7 @@ t.test('a Job that has not told of itself is left alone while its plan is wanted
     `Job ${job.metadata.name} is starting`,
   ])
   const changed = sync(ready({ jobs: [restoreJob({ plan: 'other' })] }), context)
-  t.match(statusSummary(changed)[2], /has another plan than is wanted now/)
+  t.match(statusSummary(changed)[2], /has an outdated plan/)
   for (const gone of ['cluster', 'backup', 'leases'] as const) {
     const unseen = { ...ready({ jobs: [job] }), [gone]: undefined }
     t.equal(sync(unseen, context).deleteJobs, undefined, `its ${gone} cannot be seen`)

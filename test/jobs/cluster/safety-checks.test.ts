@@ -18,7 +18,7 @@ t.test('fewer replicas are refused while a node that leaves holds shards', async
     state: 'Refused',
     reason: 'ShardsWouldBeLost',
     message:
-      'spec.replicas: 3 -> 2 removes nodes that hold shards: docs shard 2 on node 2; move them to nodes that stay, or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
+      'spec.replicas: 3 -> 2 removes nodes that hold shards: docs shard 2 on node 2; move them to the remaining nodes, or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
     applied: { planHash: 'hash-1' },
   })
   t.match(log, /WARNING refused before helm reason=ShardsWouldBeLost/)
@@ -63,8 +63,7 @@ t.test(
     t.match(await world.progress(), {
       state: 'Failed',
       reason: 'EngineNotReady',
-      message:
-        /^spec\.replicas: 3 -> 2 needs every node that stays to say where the shards are: GET/,
+      message: /^spec\.replicas: 3 -> 2 requires every remaining node to report its shards: GET/,
     })
   },
 )
@@ -102,7 +101,10 @@ t.test('nodes that run alone cannot say what would be lost', async (t) => {
   await world.startEngine(2, new EngineCluster({ name: 'vec-a', enabled: false }))
   const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
   t.equal((await world.run('upgrade', plan)).code, EXIT.failed)
-  t.match(await world.progress(), { state: 'Failed', message: /^vec-a-0\.ns runs alone/ })
+  t.match(await world.progress(), {
+    state: 'Failed',
+    message: /^vec-a-0\.ns has distributed mode disabled/,
+  })
 })
 
 t.test('many shards are told of by their number', async (t) => {
@@ -151,7 +153,7 @@ const VERSIONS = [
     '1.17.1',
     'VersionDowngraded',
     'downgrade',
-    /^spec\.version: 1\.18\.3 -> 1\.17\.1 goes back by a minor version/,
+    /^spec\.version: 1\.18\.3 -> 1\.17\.1 downgrades to an earlier minor version/,
   ],
   ['1.18.2', undefined, undefined, undefined],
   ['v1.18.9', undefined, undefined, undefined],

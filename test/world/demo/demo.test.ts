@@ -109,12 +109,12 @@ t.test('a resource shows its phase and what it waits for', async (t) => {
     ...{ type, status, message, reason: 'R', lastTransitionTime: ago(5) },
   })
   const conditions = [
-    condition('Applied', 'False', 'helm run 1 is under way'),
+    condition('Applied', 'False', 'helm run 1 is in progress'),
     condition('Ready', 'False', '0/1 replicas ready'),
   ]
   t.match(rowOf(cluster({ status: { phase: 'Pending', conditions } })), {
     ...{ kind: 'VecCluster', name: 'ns/a', phase: 'Pending' },
-    message: 'helm run 1 is under way; 0/1 replicas ready',
+    message: 'helm run 1 is in progress; 0/1 replicas ready',
   })
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(progress({ verb: 'uninstall' })) }
   t.match(rowOf(cluster({ deletionTimestamp: ago(1), annotations })), {
