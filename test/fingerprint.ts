@@ -1,4 +1,4 @@
-/** What something was made of, in a word: tells whether it would be the same again. */
+/** A short hash of inputs: equal inputs give an equal result. */
 import { createHash, type Hash } from 'node:crypto'
 import { existsSync, lstatSync, readFileSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'

@@ -1,12 +1,12 @@
 /**
- * Preloaded into the processes of tests, before anything of tap's: of what tap does in each of them, what
- * takes longer than most tests do, and what nobody here asks for, is left out.
+ * Preloaded into test processes before tap's own modules. It switches off parts of tap that take longer
+ * than most tests and that this project does not use.
  */
 import hooks from 'node:async_hooks'
 import { syncBuiltinESMExports } from 'node:module'
 
-// Every promise and callback is followed, to say in which test an error was thrown that nobody caught: a
-// fifth of all time. Unfollowed it ends the process with its stack, and its file has failed all the same.
+// tap follows every promise and callback, to name the test in which an uncaught error was thrown: a fifth
+// of all run time. Without it an uncaught error ends the process with its stack, and its file fails as well.
 const none: hooks.AsyncHook = { enable: () => none, disable: () => none }
 hooks.createHook = () => none
 syncBuiltinESMExports()

@@ -26,7 +26,7 @@ export const MADE_OF = [
   ...['crds', 'hooks', 'jobs', 'metacontroller', 'package.json', 'package-lock.json'],
   CONFIG,
 ]
-/** Nobody runs what was last asked for so long ago. */
+/** A build that was not used for this long is deleted. */
 const UNUSED_MS = 24 * 3600_000
 
 let made: Promise<string> | undefined

@@ -11,13 +11,13 @@ import { alive, marked, stopProcess } from './process.ts'
 import type { Ground } from './state.ts'
 import { removeVolumes } from './storage.ts'
 
-/** Where kubelet and the network plugins keep small files, whatever they are told. */
+/** Small files that kubelet and the network plugins write to fixed paths, whatever their flags say. */
 const KUBELET_LINKS = '/var/log/containers'
 const DEVICE_PLUGINS = '/var/lib/kubelet/device-plugins'
 const CONTROL_GROUPS = '/sys/fs/cgroup'
 const NETWORK_RESULTS = '/var/lib/cni/results'
 
-/** Goes on after a step that failed, so that one obstacle leaves one thing behind and not all. */
+/** Continues after a failed step, so that one failure leaves one thing behind and not everything. */
 export async function cleanUp(ground: Ground): Promise<void> {
   ground.close()
   const failures: unknown[] = []

@@ -1,5 +1,5 @@
 /**
- * `npm run cluster -- up|down|status`: the local real cluster for a person. `up` leaves it running
+ * `npm run cluster -- up|down|status`: the local real cluster for interactive use. `up` leaves it running
  * and prints how to reach it; `up --install` puts the operator on it as well.
  */
 import { cleanUp } from './cleanup.ts'

@@ -1,6 +1,6 @@
 /**
  * The control plane: etcd, API server, controller manager and scheduler, with keys and tokens made
- * anew for every cluster.
+ * created for each cluster.
  */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -109,7 +109,7 @@ async function startEtcd(ground: Ground): Promise<string> {
       address,
       '--listen-peer-urls',
       `http://127.0.0.1:${await freePort()}`,
-      // A lost cluster is made anew: nothing here is worth waiting for the disk.
+      // A lost cluster is recreated: nothing here is worth an fsync.
       '--unsafe-no-fsync',
     ],
   })
@@ -153,7 +153,7 @@ export function auditFlags(
   ]
 }
 
-/** Another person's or process's way to the API; answers where the file is. */
+/** Access to the API for another user or process; returns the path of the kubeconfig file. */
 export function writeKubeconfig(
   ground: Ground,
   server: string,

@@ -1,6 +1,6 @@
 /**
- * A cluster somebody already has, named by KUBECONFIG: Metacontroller and our image are there, the
- * engine and its chart are the real ones. Nothing of it is stopped or restarted.
+ * An existing cluster, named by KUBECONFIG. It already has Metacontroller and our image, and runs the
+ * real engine and its chart. None of these is stopped or restarted.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -33,7 +33,7 @@ export async function openForeignGround(
   let installed = false
   const close = async () => {
     await api.close()
-    // Whatever went wrong: nothing of ours stays on somebody's cluster.
+    // Whatever failed: nothing of ours stays on a cluster that belongs to others.
     if (installed) await runHelm([...UNINSTALL, '--no-hooks'])
     await kubectl(['delete', 'secret', PULL_SECRET, '-n', NAMESPACE, '--ignore-not-found'])
     proxy.process.kill()
@@ -98,7 +98,9 @@ function storeIn(env: NodeJS.ProcessEnv): StoreAccess {
 }
 
 async function notHere(what: string): Promise<never> {
-  throw new NotSupported(`${what} is shown on the local cluster only: this one belongs to somebody`)
+  throw new NotSupported(
+    `${what} is supported on the local cluster only: this cluster has other users`,
+  )
 }
 
 /** kubectl knows every way to log in; through its proxy we need none of them. */

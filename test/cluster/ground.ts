@@ -32,21 +32,21 @@ export interface Ground {
   store(): StoreAccess
   /** Address of this machine that pods can reach; absent where nothing of ours may stand before the store. */
   gateHost?: string
-  /** Makes the seven kinds known, without anybody who looks after them yet. */
+  /** Installs the seven CRDs; no controller reconciles them yet. */
   defineKinds(): Promise<void>
   install(): Promise<void>
-  /** The operator's image as it was made here; throws where somebody else made it. */
+  /** The operator's image, as built here; throws on a cluster that was given its image. */
   operatorImage(): Promise<{ sizeBytes: number }>
-  /** Installs the operator's chart of an earlier commit, and tells which; throws where there is none. */
+  /** Installs the operator's chart of an earlier commit and returns which; throws if there is none. */
   installPrevious(): Promise<string>
   /** Upgrades that to the chart that stands here, and waits until it runs. */
   upgradeFromPrevious(): Promise<void>
-  /** As a person would; rejects with what helm says. */
+  /** Runs `helm uninstall`, as a user would; rejects with helm's output. */
   uninstall(): Promise<void>
   /** Replaces the operator's chart by one of another release. */
   upgradeOperator(version: string): Promise<void>
   restartControllers(): Promise<void>
-  /** Makes another token for the hooks, as a person does it. */
+  /** Rotates the token of the hooks, as a user would. */
   rotateToken(): Promise<void>
   /** Stops the processes of a pod's containers, or lets them go on. */
   freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>

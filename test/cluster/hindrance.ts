@@ -1,7 +1,7 @@
 /**
- * A real API server that is too busy for the hook service: priority and fairness, told to give the
- * service's account no seat and no queue. It still serves one call at a time; so one is made, in
- * the name of that account, that does not end.
+ * A real API server that is too busy for the hook service: priority and fairness gives the service's
+ * account no seat and no queue. The server still serves one call at a time, so this file keeps one
+ * endless call of that account open.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { applyObject } from '../world/apply.ts'
@@ -50,7 +50,7 @@ const SERVICE = {
   },
 }
 
-/** Access reviews are open to everybody, and read their body after they were given a seat. */
+/** Access reviews are open to every account, and their body is read after the seat was assigned. */
 const REVIEW = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 const AS_SERVICE = { 'impersonate-user': `system:serviceaccount:${NAMESPACE}:${RELEASE}` }
 

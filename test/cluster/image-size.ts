@@ -15,7 +15,7 @@ const RECORD = join(import.meta.dirname, '../../.ci/image-size')
 const TOLERATED = 1.1
 
 export interface Growth {
-  /** Sizes and change, for people. */
+  /** Sizes and change, human-readable. */
   readonly words: string
   readonly isTooMuch: boolean
 }

@@ -155,7 +155,7 @@ async function helmImage(helm: string): Promise<string> {
   })
 }
 
-/** What npm was told on this machine (a proxy, a mirror) holds inside the build as well. */
+/** npm settings of this machine (a proxy, a mirror) apply inside the build as well. */
 function npmSettings(): string[] {
   const file = process.env['NPM_CONFIG_USERCONFIG'] ?? join(homedir(), '.npmrc')
   return existsSync(file) ? ['--volume', `${file}:/root/.npmrc:ro`] : []

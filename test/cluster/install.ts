@@ -1,6 +1,6 @@
 /**
- * Puts the operator on a cluster as a person would: definitions, images, the engine's chart in a
- * repository that pods can reach, `helm install` of chart/, and a Metacontroller to drive it.
+ * Installs the operator as a user would: CRDs, images, the engine's chart in a repository that pods
+ * can reach, `helm install` of chart/, and a Metacontroller to drive it.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -68,7 +68,7 @@ export async function installOperator(
   return { chartRepository, stop: await start(cluster) }
 }
 
-/** Puts a chart of another release in place of the one that is installed, as a person would. */
+/** Upgrades the installed chart to that of another release, as a user would. */
 export async function upgradeOperator(cluster: LocalCluster, version: string): Promise<void> {
   const chart = join(REPOSITORY, 'chart')
   const folder = join(cluster.directory, 'releases')

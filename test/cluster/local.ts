@@ -26,9 +26,9 @@ import type { Log, Tools } from './tools.ts'
 
 export interface LocalClusterOptions {
   readonly log?: Log
-  /** Leaves the cluster up when this process ends, for a person; else it ends with the run. */
+  /** Leaves the cluster running when this process ends, for interactive use; else it ends with the run. */
   readonly detached?: boolean
-  /** Takes down a cluster that a person left up, in place of refusing to start. */
+  /** Stops a cluster that a user left running, instead of refusing to start. */
   readonly replace?: boolean
   /** Whose API requests are written to auditLog, without bodies. */
   readonly audit?: Audit
@@ -105,7 +105,7 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
   }
 }
 
-/** The cluster that is up, if any: started by a person or by a run that still lives. */
+/** The running cluster, if any: started by a user, or by a run whose process is alive. */
 export async function openLocalCluster(log: Log): Promise<LocalCluster | undefined> {
   const ground = Ground.open(CLUSTER_DIRECTORY)
   const connection = ground?.state.connection

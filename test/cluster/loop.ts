@@ -1,6 +1,6 @@
 /**
  * Our own loop as a program, where no real Metacontroller is given: `node loop.ts <kubeconfig>` runs
- * every CompositeController until it is told to end. Like the real one it follows their specs: the service
+ * every CompositeController until a signal ends it. Like Metacontroller it follows their specs: the service
  * writes certificate and token into them after they were created.
  */
 import { readFileSync } from 'node:fs'

@@ -36,8 +36,8 @@ export function realMetacontroller(env: NodeJS.ProcessEnv): RealMetacontroller |
 }
 
 /**
- * Makes CompositeControllers known to the API server. Whoever drives them, the operator's chart
- * holds some; our loop needs no more than that they can be stored.
+ * Installs the CRD of CompositeControllers, which the operator's chart contains whichever program
+ * reconciles them. Our loop needs only the storage.
  */
 export async function installDefinitions(cluster: LocalCluster, real?: RealMetacontroller) {
   const composites = compositeControllerCrd()

@@ -161,7 +161,7 @@ state = "${ground.path('containerd/state')}"
   path = "${ground.path('containerd/opt')}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "${sandboxImage}"
-  # A virtual machine's root may lack CAP_SYS_RESOURCE; every sandbox would die without this.
+  # A virtual machine's root may not have CAP_SYS_RESOURCE; every sandbox would fail without this.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"

@@ -1,6 +1,6 @@
 /**
- * The operator's chart of an earlier commit, as somebody has it installed who upgrades now: the newest
- * one that differs from the chart that stands here.
+ * The operator's chart of an earlier commit, for the upgrade scenario: the newest one that differs
+ * from the chart in this work tree.
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'

@@ -40,7 +40,7 @@ export function startProcess(spec: ProcessSpec, mark: string): ProcessRecord {
     env: { ...process.env, GOGC: '400', ...spec.env, [MARK]: mark },
   })
   closeSync(log)
-  // Without a listener a command that is not there would end the whole run; alive() tells it better.
+  // Without a listener a missing command would end the whole run; alive() reports it with more detail.
   child.on('error', () => undefined)
   child.unref()
   if (child.pid === undefined) throw new Error(`${spec.name}: ${spec.command} cannot be started`)
@@ -112,7 +112,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Commands under way: a run that is ended by a signal must not leave one waiting behind it. */
+/** Running commands: a run that a signal ends must not leave one of them behind. */
 const commands = new Set<ChildProcess>()
 process.once('exit', () => commands.forEach((child) => child.kill()))
 

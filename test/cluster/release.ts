@@ -1,4 +1,4 @@
-/** The operator's own release, as helm and people see it: its image, its upgrade, its end. */
+/** The operator's own release, as helm and users see it: image size, upgrade, uninstall. */
 import type { Test } from 'tap'
 import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'

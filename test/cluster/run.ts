@@ -70,7 +70,7 @@ await t.test("the engine's chart and its stand-in render the same", async (t) =>
   t.strictSame(found, [])
 })
 
-// Before the operator is there: it would take the many objects of the corpus for somebody's wish.
+// Before the operator is installed: it would reconcile the many objects of the corpus.
 await t.test('the real API server admits and refuses what the corpus says', async (t) => {
   await ground.defineKinds()
   const outcomes = await runCorpus(storeOf(ground), 'default', CORPUS)

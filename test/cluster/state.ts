@@ -1,7 +1,7 @@
 /**
  * What a running cluster is, on disk: its directory, its addresses and the ids of its processes.
- * The directory is also the lock, because bridge and packet filter exist once per machine. Whoever
- * comes next, be it `down` or a run after a kill -9, cleans up from this file alone.
+ * The directory is also the lock, because bridge and packet filter exist once per machine. The next
+ * command, be it `down` or a run after a kill -9, cleans up from this file alone.
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -129,7 +129,7 @@ export class Ground {
     return record
   }
 
-  /** Held by a run that lives, or left up for a person and still whole. */
+  /** Locked by a running process, or left running for a user and still complete. */
   get held(): boolean {
     const { owner, connection, processes } = this.#state
     if (owner !== undefined) return alive(owner)

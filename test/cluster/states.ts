@@ -1,4 +1,4 @@
-/** One object as the API server tells of it: a watch sees states that pass between two looks, and asks once. */
+/** All states of one object: a watch also sees the states that pass between two reads. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
 import type { Reference } from '../world/world.ts'

@@ -63,7 +63,7 @@ export async function prepareTools(log: Log): Promise<Tools> {
   return tools as Tools
 }
 
-/** Only helm: all that is needed on a cluster that somebody else runs. Needs Go. */
+/** Only helm: all that an existing cluster needs. Needs Go. */
 export async function prepareHelm(log: Log): Promise<string> {
   for (const program of PROGRAMS) {
     if (program.name === 'helm') return join(await build(program, log), 'helm')

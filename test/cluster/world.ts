@@ -268,7 +268,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     await (hindrance === 'busy' ? this.#hindrance.begin() : this.#hindrance.end())
   }
 
-  /** As the documentation tells a person to: the CRDs first, then the chart. */
+  /** As the documentation says: the CRDs first, then the chart. */
   async #upgrade(version: string): Promise<void> {
     for (const resource of RESOURCES) await this.apply(customResourceDefinition(resource, version))
     await this.#ground.upgradeOperator(version)

@@ -64,7 +64,7 @@ t.test('nodes join the first one and answer as one engine', async (t) => {
   while ((await second.engine.version().catch(() => undefined)) === undefined) {
     await new Promise(setImmediate)
   }
-  t.equal(await second.engine.readyz(), false, 'nobody to join yet')
+  t.equal(await second.engine.readyz(), false, 'no peer to join yet')
   const first = await start(0)
   await ready(first)
   await ready(second)

@@ -1,4 +1,4 @@
-/** Which process dialled: told by the kernel's table of connections, which only Linux has. */
+/** Which process dialled, from the kernel's connection table, which only Linux has. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'

@@ -1,6 +1,6 @@
 /**
  * Which of our processes opened a TCP connection on loopback (Linux). All peers dial from 127.0.0.1, so
- * the kernel's table of connections is what tells them apart.
+ * only the kernel's connection table distinguishes them.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'

@@ -90,7 +90,7 @@ export class RealEngines {
     )
   }
 
-  /** What two peers meet on their way to each other; without a condition all is well again. */
+  /** Sets the condition of the links between two peers; without a condition they work again. */
   between(set: string, one: number, other: number, condition?: Condition): void {
     this.node(set, one).meets(String(other), condition)
     this.node(set, other).meets(String(one), condition)
@@ -166,7 +166,7 @@ export class RealNode {
   readonly url: string
   /** The address its peers know it by. */
   readonly uri: string
-  /** Node 0 starts a cluster of its own unless it is told whom to join. */
+  /** Node 0 starts a new cluster unless it is given a peer to join. */
   bootstrap: string | undefined
   readonly #options: NodeOptions
   #fronts: Link[] = []
@@ -213,12 +213,12 @@ export class RealNode {
     this.#probe = await Link.open({ host, port: HTTP })
   }
 
-  /** What a peer meets on its way here. */
+  /** The condition of the links from peers to this node. */
   meets(peer: string, condition?: Condition): void {
     for (const front of this.#fronts) front.set(peer, condition)
   }
 
-  /** What Jobs and service meet on their way here. */
+  /** The condition of the link from Jobs and service to this node. */
   meetsJobs(condition?: Condition): void {
     this.#access?.set('', condition)
   }

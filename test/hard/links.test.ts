@@ -36,28 +36,31 @@ t.test('bytes pass in both directions, whole and in order', async (t) => {
   t.ok((await buffer(socket)).equals(bytes))
 })
 
-t.test('what is sent over a cut link arrives once it is mended, and nothing before', async (t) => {
-  const { link, dial } = await scene(t)
-  const socket = dial()
-  await once(socket, 'connect')
-  link.set('', { cut: true })
-  let heard = ''
-  socket.on('data', (chunk: Buffer) => (heard += chunk.toString()))
-  socket.write('hello')
-  // Another connection is accepted, as by a peer that does not know: nothing comes back on it either.
-  const other = dial()
-  other.end('again')
-  // A turn through the kernel and back: long enough for a link that is whole.
-  const { dial: whole } = await scene(t)
-  const measure = whole()
-  measure.end('whole')
-  t.equal(await text(measure), 'whole')
-  t.equal(heard, '')
-  link.set('')
-  t.equal(await text(other), 'again')
-  if (heard === '') await once(socket, 'data')
-  t.equal(heard, 'hello')
-})
+t.test(
+  'what is sent over a cut link arrives once it is repaired, and nothing before',
+  async (t) => {
+    const { link, dial } = await scene(t)
+    const socket = dial()
+    await once(socket, 'connect')
+    link.set('', { cut: true })
+    let heard = ''
+    socket.on('data', (chunk: Buffer) => (heard += chunk.toString()))
+    socket.write('hello')
+    // Another connection is accepted, as by a peer that does not know: nothing comes back on it either.
+    const other = dial()
+    other.end('again')
+    // A turn through the kernel and back: long enough for a link that is whole.
+    const { dial: whole } = await scene(t)
+    const measure = whole()
+    measure.end('whole')
+    t.equal(await text(measure), 'whole')
+    t.equal(heard, '')
+    link.set('')
+    t.equal(await text(other), 'again')
+    if (heard === '') await once(socket, 'data')
+    t.equal(heard, 'hello')
+  },
+)
 
 t.test('a slow link is whole, and later than one that is not slow', async (t) => {
   const names = ['slow', 'quick']

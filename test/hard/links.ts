@@ -1,6 +1,6 @@
 /**
  * TCP forwarders on loopback that can be cut and slowed down while connections are open. A cut is silent,
- * as on a network that drops packets: nothing arrives and nobody is told.
+ * as on a network that drops packets: nothing arrives and neither side gets an error.
  */
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
@@ -24,7 +24,7 @@ interface Passage {
   far: Socket
 }
 
-/** Names whoever connects, by its address; connections with one name share a condition. */
+/** Names each client by its address; connections with the same name share a condition. */
 type TagOf = (near: Socket) => string
 
 /** How long a piece of data waits before the condition is looked at again. */
@@ -112,7 +112,7 @@ export class Link {
       await this.#whileCut(passage)
       to.end()
     }
-    // Whoever closes its end early ends both.
+    // When one side closes early, both sides are closed.
     move().catch(() => to.destroy())
   }
 

@@ -12,7 +12,7 @@ import { engineBin, runSeed } from './seed.ts'
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '10' },
-    /** The first of them; default: drawn anew. */
+    /** The first seed; default: a random one. */
     seed: { type: 'string' },
     nodes: { type: 'string' },
     /** No further seed is begun after so long. */

@@ -1,6 +1,6 @@
 /**
- * What an administrator does for a node whose volume is lost: the copies it had are dropped where others
- * are Active, the node joins as a new peer, and the copies are made again.
+ * What an administrator does for a node whose volume is lost: its replicas are dropped where others
+ * are Active, the node joins as a new peer, and the replicas are recreated.
  */
 import { ask, pathOf } from './ask.ts'
 import { settle, viewOf } from './replicas.ts'

@@ -77,7 +77,7 @@ export class Traffic {
     if (this.#areas.length === 0) await this.#createPlain(collection)
   }
 
-  /** Goes on with points that others brought, as they were found. */
+  /** Continues with points that a restore or migration wrote, as they were found. */
   adopt(collection: string, points: Iterable<readonly [StoredPoint, string | undefined]>): void {
     const byKey = new Map<string | undefined, Area>()
     for (const [point, key] of points) {

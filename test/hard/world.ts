@@ -38,7 +38,7 @@ export interface HardWorld {
   readonly controllers: Controllers
   readonly operator: Operator
   readonly bucket: BucketServer
-  /** The way of everybody to the store. */
+  /** The link from all clients to the store. */
   readonly store: Link
   readonly endpoint: string
   /** Absent where engines are doubles. */
@@ -47,7 +47,7 @@ export interface HardWorld {
   access(pod: string): Link | undefined
   /** Where the nodes of a cluster answer, past every link that can be cut; by ordinal. */
   urls(cluster: string): string[]
-  /** How often Jobs and service have called engines, and everybody the store. */
+  /** Number of calls: from Jobs and service to engines, and from all clients to the store. */
   calls(): number
   /** Pods of Jobs that run. */
   jobPods(): string[]

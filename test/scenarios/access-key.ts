@@ -115,7 +115,7 @@ const disabled: Scenario = {
 }
 
 const foreign: Scenario = {
-  title: "somebody else's Secret stays untouched, and the VecAccessKey is Failed with its name",
+  title: "another owner's Secret stays untouched, and the VecAccessKey is Failed with its name",
   async run(world, t) {
     const namespace = await world.namespace('foreign')
     await running(world, namespace, 'a', SIGNING)
@@ -158,7 +158,7 @@ const rotated: Scenario = {
     await world.apply(key('other-key-of-thirty-two-letters-x'))
     await world.waitFor(
       reference,
-      'signed anew',
+      'signed again',
       (found) => ![undefined, before].includes(inside(found).keyFingerprint),
       300,
     )

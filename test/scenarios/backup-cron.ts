@@ -60,7 +60,7 @@ async function midMinute(world: World): Promise<void> {
   while (Math.abs(new Date().getUTCSeconds() - 35) > 5)
 }
 
-/** Whoever is late on a busy machine has made its slot when both are looked at once more. */
+/** Either controller may be late on a busy machine; by the second read both have created their slot. */
 async function lookAtBoth(world: World, pairs: Pair[], looks = 3): Promise<Look[]> {
   await midMinute(world)
   const seen = await Promise.all(

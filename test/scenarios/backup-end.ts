@@ -77,7 +77,7 @@ const barred: Scenario = {
       'delete' in query ? { status: 403, code: 'AccessDenied' } : undefined,
     )
     await world.delete(reference)
-    await eventually(world, 'the refusal is told', async () =>
+    await eventually(world, 'the purge error is reported', async () =>
       /403 AccessDenied.*retain-objects: "true" leaves the objects/.test(
         (await eventsAbout(world, reference))['PurgeFailed'] ?? '',
       ),
@@ -129,7 +129,7 @@ const expires: Scenario = {
     const { completionTime = '', expiresAt = '' } = await untilEnded(world, reference)
     t.equal(Date.parse(expiresAt) - Date.parse(completionTime), DAY_SECONDS * 1000)
     await deleted(world, cluster)
-    // Nobody waits a day in a world whose time is the machine's.
+    // A day is too long to wait in a world that uses the machine's clock.
     if (world.kind === 'cluster') return
     await world.advance(DAY_SECONDS - EXPIRY_SECONDS)
     t.ok(await world.get(reference), 'not before its time')

@@ -51,7 +51,7 @@ const deletedEarly: Scenario = {
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'deleted-backup', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
-    // Not `n/b` itself: a store that keeps files in folders has no room for both.
+    // Not `n/b` itself: a store on a file system cannot hold both.
     const others = ['n/b.snapshot', 'n/b-b/x.snapshot', 'n/bb/x.snapshot', 'b/x.snapshot']
     for (const key of others) await bucket.put(key, 'not ours')
     const held = heldUpload(bucket, 'n/b/two/')
@@ -69,7 +69,7 @@ const deletedEarly: Scenario = {
 
 const refusedByStore: Scenario = {
   title:
-    'a wrong key, a missing bucket, a wrong region: Failed, with a sentence that says what to mend',
+    'a wrong key, a missing bucket, a wrong region: Failed, with a message that says what to fix',
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'refused-backup')
     await world.apply({
@@ -185,7 +185,7 @@ const namesake: Scenario = {
 
 const unattended: Scenario = {
   title:
-    'the hook service away while a backup runs: the Job does its work, and it is told afterwards',
+    'the hook service is down while a backup runs: the Job completes, and the status reports it afterwards',
   disturbs: true,
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'unattended')

@@ -12,7 +12,7 @@ import { jobsIn, running, untilGone } from './scenario.ts'
 
 const CLI = fileURLToPath(new URL('../../jobs/main.ts', import.meta.url))
 
-/** A VecBackup or VecBackupSchedule of cluster `a` into this bucket, as a person writes it. */
+/** A VecBackup or VecBackupSchedule of cluster `a` into this bucket, as a user writes it. */
 export function backupResource(
   kind: 'VecBackup' | 'VecBackupSchedule',
   { namespace, name }: { namespace: string; name: string },
@@ -63,7 +63,7 @@ export async function untilEnded(
   return status
 }
 
-/** Waits until the status tells that the Job of a backup is at work. */
+/** Waits until the status reports that the Job of a backup is running. */
 export async function untilInProgress(world: World, reference: Reference): Promise<void> {
   const isInProgress = (found: AnyObject | undefined) => backupStatus(found).phase === 'InProgress'
   await world.waitFor(reference, 'in progress', isInProgress)
@@ -171,7 +171,7 @@ export function heldUpload(bucket: WorldBucket, prefix = '') {
   }
 }
 
-/** The companion CLI proves a backup from the bucket alone, as a person runs it. */
+/** The companion CLI verifies a backup from the bucket alone, as a user runs it. */
 export async function verify(bucket: WorldBucket, path: string) {
   const { endpoint, accessKeyId, secretAccessKey } = bucket.access
   const args = ['backup', 'verify', `s3://${bucket.name}/${path}`, '--endpoint', endpoint]

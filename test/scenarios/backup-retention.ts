@@ -95,7 +95,7 @@ const pruned: Scenario = {
     t.match(await eventsAbout(world, reference), { BackupDropped: /no rule of spec/ })
     const object = await world.waitFor(
       reference,
-      'told',
+      'reported',
       (found) => scheduleStatus(found).recentBackups?.length === 2,
     )
     t.equal(scheduleStatus(object).lastBackupName, all.at(-1))

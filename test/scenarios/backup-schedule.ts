@@ -88,7 +88,7 @@ const fires: Scenario = {
     const ended = await untilEnded(world, itself)
     const object = await world.waitFor(
       reference,
-      'told of the backup',
+      'the schedule reports the backup',
       (found) => scheduleStatus(found).lastBackupName === name,
     )
     const status = scheduleStatus(object)
@@ -226,7 +226,7 @@ const deadline: Scenario = {
 
 const badExpression: Scenario = {
   title:
-    'a bad cron expression is refused, or is a condition with the words of the parser; put right, the schedule goes on',
+    'a bad cron expression is rejected, or is a condition with the error of the parser; once corrected, the schedule continues',
   async run(world, t) {
     const namespace = await world.namespace('expression')
     const bucket = await world.bucket(namespace)

@@ -58,7 +58,7 @@ const whole: Scenario = {
     )
     // Each pod of a Job writes under a name of its own.
     const named = keys.map((key) => key.replace(/-[0-9a-f]{8}\.snapshot$/, '.snapshot'))
-    t.strictSame(named, ids.sort(), 'each shard once, and nothing besides')
+    t.strictSame(named, ids.sort(), 'each shard once, and no others')
     t.equal(keys.length, 8)
     const reported = status.collections?.flatMap(({ snapshots = [] }) => snapshots) ?? []
     t.strictSame(reported.map(({ key }) => key).sort(), keys, 'the status names them')
@@ -89,7 +89,7 @@ const killed: Scenario = {
     await eventually(world, 'the second shard is being uploaded', held.begun)
     const object = await world.waitFor(
       reference,
-      'told how far it is',
+      'reports its progress',
       (found) => /1 of 3 shards/.test(said(found)?.message ?? ''),
       180,
     )

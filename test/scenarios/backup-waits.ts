@@ -95,7 +95,7 @@ const elsewhere: Scenario = {
       return secrets.every(({ metadata }) => !metadata.name.startsWith('b-backup-'))
     })
 
-    const annotations = { 'vec-operator.dev/allow-from': 'somebody-else' }
+    const annotations = { 'vec-operator.dev/allow-from': 'another-namespace' }
     await world.patch(cluster, { metadata: { annotations } })
     const second = backupResource('VecBackup', { namespace: ours, name: 'second' }, bucket)
     await world.apply(second.of({ clusterRef }))

@@ -43,7 +43,7 @@ const whole: Scenario = {
     await fillBoth(world, namespace)
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     const s3 = { ...bucket.target, prefix: 'nightly/prod' }
-    // What begins and ends between two looks is told as ended alone.
+    // A phase that begins and ends between two reads is reported only as its end.
     const held = heldUpload(bucket)
     await world.apply(of({ storage: { s3 } }))
     await untilInProgress(world, reference)
@@ -56,7 +56,7 @@ const whole: Scenario = {
     t.strictSame(
       keys.filter((key) => key.endsWith('.snapshot')),
       snapshots.map(({ key }) => key).sort(),
-      'every snapshot of the status is an object, and there is none besides',
+      'every snapshot of the status is an object, and there are no others',
     )
     t.ok(keys.every((key) => key.startsWith(folder)))
     t.equal(
@@ -133,7 +133,7 @@ const whole: Scenario = {
 
 const progress: Scenario = {
   title:
-    'while a backup runs its status tells which collection of how many, which node, and what is done, also when the store takes nothing',
+    'while a backup runs its status reports which collection of how many, which node, and what is done, also when the store accepts nothing',
   async run(world, t) {
     const { namespace, bucket } = await filledCluster(world, 'progress', ['one', 'two'])
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
@@ -141,7 +141,7 @@ const progress: Scenario = {
     await world.apply(of())
     const object = await world.waitFor(
       reference,
-      'told how far it is',
+      'reports its progress',
       (found) => /^collection 2 of 2 \(two\), node 1 of 1: .* of /.test(said(found)?.message ?? ''),
       120,
     )
@@ -158,7 +158,7 @@ const progress: Scenario = {
 }
 
 const story: Scenario = {
-  title: 'kubectl logs of a backup Job tells the whole story, and no secret',
+  title: 'kubectl logs of a backup Job covers the whole run, and no secret',
   async run(world, t) {
     const namespace = await world.namespace('story')
     const bucket = await world.bucket(namespace)
@@ -220,7 +220,7 @@ const chosen: Scenario = {
     })
     t.match(await bucket.json('b/manifest.json'), { collections: [{ name: 'two' }] })
     const verified = await verify(bucket, 'b')
-    t.equal(verified.code, 1, 'a backup that lacks a collection is not whole')
+    t.equal(verified.code, 1, 'a backup with a missing collection is not complete')
     t.match(verified.output, /none/)
     await deleted(world, reference)
     t.strictSame(await bucket.keys(), [], 'deleting a Failed backup still removes its objects')

@@ -1,4 +1,4 @@
-/** Bad input to a VecCluster: nothing is lost, and the resource says what to mend. */
+/** Invalid input to a VecCluster: nothing is lost, and the resource reports what to fix. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { World, Reference } from '../world/world.ts'
 import {
@@ -21,7 +21,7 @@ async function hasNoRelease(world: World, { namespace, name }: Reference): Promi
 }
 
 const unknownVersion: Scenario = {
-  title: 'a chart version that does not exist: Pending, no pods; retried; mended, it runs',
+  title: 'a chart version that does not exist: Pending, no pods; retried; once corrected, it runs',
   async run(world, t) {
     const namespace = await world.namespace('no-version')
     const reference = await makeCluster(world, namespace, 'a', { version: '1.18.99' })

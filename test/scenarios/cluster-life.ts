@@ -61,7 +61,7 @@ const created: Scenario = {
 }
 
 const jobLog: Scenario = {
-  title: 'kubectl logs of the helm Job tells the whole story, and no secret',
+  title: 'kubectl logs of the helm Job covers the whole run, and no secret',
   async run(world, t) {
     const namespace = await world.namespace('log')
     await running(world, namespace, 'a', { apiKey: { autoGenerate: true } })

@@ -73,7 +73,7 @@ const waits: Scenario = {
 
 const drift: Scenario = {
   title:
-    'drift made by hand in the engine is put right within a minute, what others made is let be',
+    'drift made by hand in the engine is corrected within a minute, what others created is left alone',
   async run(world, t) {
     const namespace = await world.namespace('drift')
     await running(world, namespace, 'a')
@@ -127,7 +127,7 @@ const changed: Scenario = {
     const { reference, of } = resource('VecCollection', namespace, 'books')
     const indexes = (type: string) => [
       { field: 'kind', type },
-      { field: 'kept', type: 'keyword' },
+      { field: 'author', type: 'keyword' },
     ]
     await world.apply(
       of({
@@ -146,7 +146,7 @@ const changed: Scenario = {
       }),
     )
     const object = await untilPhase(world, reference, 'Ready')
-    t.strictSame(inside(object).payloadIndexes, ['kept', 'kind'])
+    t.strictSame(inside(object).payloadIndexes, ['author', 'kind'])
     const live = await engine.collection('books')
     t.match(live, {
       config: {
@@ -156,7 +156,7 @@ const changed: Scenario = {
     })
     t.match(live.payload_schema, {
       kind: { data_type: 'integer' },
-      kept: { data_type: 'keyword' },
+      author: { data_type: 'keyword' },
     })
     t.notOk('dropped' in live.payload_schema)
     t.strictSame(await engine.aliases(), { both: 'books', new: 'books' })
@@ -217,7 +217,7 @@ const claimed: Scenario = {
     const first = resource('VecCollection', namespace, 'first')
     await world.apply(first.of({ vectors: VECTORS, aliases: ['current'] }))
     await untilPhase(world, first.reference, 'Ready')
-    // Of two that are made within one second nobody can tell which was first.
+    // The API's timestamps cannot order two that are created within one second.
     await world.advance(2)
     const second = resource('VecCollection', namespace, 'second')
     await world.apply(second.of({ vectors: VECTORS, aliases: ['current'] }))
@@ -266,14 +266,14 @@ const orphaned: Scenario = {
     await world.delete(cluster)
     await untilGone(world, cluster, 300)
     const object = await untilReadyReason(world, reference, 'ClusterNotFound')
-    t.equal(inside(object).phase, 'Ready', 'the phase stays until somebody can look again')
+    t.equal(inside(object).phase, 'Ready', 'the phase stays until the engine can be read again')
     await world.delete(reference)
     await untilGone(world, reference)
   },
 }
 
 const remade: Scenario = {
-  title: 'a collection that somebody deleted is made again, and never one that differs',
+  title: 'a collection that was deleted by hand is recreated, and never one that differs',
   async run(world, t) {
     const namespace = await world.namespace('remade')
     await running(world, namespace, 'a')

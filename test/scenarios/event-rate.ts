@@ -7,7 +7,7 @@ import { eventsIn } from './scenario.ts'
 /** `2026-11-21T16:22`, of an instant. */
 const TO_THE_MINUTE = 16
 
-/** A line for each object that had more to tell in a minute than people can read, written or held back. */
+/** A line for each object with more Events in a minute than users can read, written or suppressed. */
 export async function tooManyEvents(world: World, namespaces: string[]): Promise<string[]> {
   const events = await Promise.all(namespaces.map((namespace) => eventsIn(world, namespace)))
   const byMinute = Map.groupBy(

@@ -8,7 +8,7 @@ import type { Reference, World } from '../world/world.ts'
 
 type Status = Partial<NonNullable<VecCollection['status']> & NonNullable<VecAccessKey['status']>>
 
-/** The resource of this kind and name, as a person writes it, and how it is found. */
+/** The resource of this kind and name, as a user writes it, and its reference. */
 export function resource(kind: 'VecCollection' | 'VecAccessKey', namespace: string, name: string) {
   const reference: Reference = { apiVersion: API_VERSION, kind, namespace, name }
   const of = (spec: object): object => ({

@@ -112,7 +112,7 @@ const killed: Scenario = {
     await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
     await world.waitFor(
       reference,
-      'under way',
+      'in progress',
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
     )
     const [job = ''] = (await jobsIn(world, namespace)).filter((one) => /-migration-\d+$/.test(one))
@@ -124,9 +124,10 @@ const killed: Scenario = {
 }
 
 const incompatible: Scenario = {
-  title: 'a collection that does not fit is told before its first batch, and the others are copied',
+  title:
+    'a collection that does not fit is reported before its first batch, and the others are copied',
   async run(world, t) {
-    const namespace = await world.namespace('migration-misfit')
+    const namespace = await world.namespace('migration-incompatible')
     await Promise.all(['a', 'b'].map((name) => running(world, namespace, name)))
     for (const name of ['books', 'docs']) {
       const { upsert } = await fill(world, namespace, name)
@@ -170,7 +171,7 @@ const deleted: Scenario = {
     await world.apply(of({ source, targetClusterRef: { name: 'b' }, batchSize: 1 }))
     await world.waitFor(
       reference,
-      'under way',
+      'in progress',
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
     )
     await world.delete(reference)
@@ -179,7 +180,7 @@ const deleted: Scenario = {
     t.strictSame(jobs, [])
     const left = await countIn(world, namespace, 'b', 'docs')
     t.ok(left > 0, `${left} points`)
-    t.equal(await countIn(world, namespace, 'b', 'docs'), left, 'nobody writes any more')
+    t.equal(await countIn(world, namespace, 'b', 'docs'), left, 'no process writes any more')
   },
 }
 

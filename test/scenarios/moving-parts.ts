@@ -1,4 +1,4 @@
-/** What the scenarios about restores and migrations share: the resource as a person writes it, and its end. */
+/** Shared by the scenarios of restores and migrations: the resource as a user writes it, and its end. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { MigrationStatus } from '../../crds/migration.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'

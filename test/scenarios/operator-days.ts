@@ -65,12 +65,12 @@ const tokenRotated: Scenario = {
 }
 
 const apiBusy: Scenario = {
-  title: 'an API server that is too busy (429): nothing changes, nothing is told as an error',
+  title: 'an API server that is too busy (429): nothing changes, nothing is reported as an error',
   alone: true,
   async run(world, t) {
     const namespace = await world.namespace('busy')
     const reference = await running(world, namespace, 'a')
-    // A service that has just come back is not reached by every first call, which is told.
+    // A service that has just restarted is not reached by every first call, which is reported.
     const before = await readEvents(world, namespace, 'SyncError')
     await world.faults.degradeApi('busy')
     try {
@@ -138,20 +138,20 @@ const idle: Scenario = {
     for (const { reference } of inside) await untilPhase(world, reference, 'Ready', 600)
     await untilEnded(world, backup.reference)
     t.equal(inside.length + SCHEDULES + 2, 50)
-    // The engine still settles, and the end of the last Job is still told.
+    // The engine is still becoming ready, and the end of the last Job is still to be reported.
     await world.advance(120)
     const before = await world.writes(namespace)
     t.ok(before.length > 50)
     const events = await readEvents(world, namespace)
     await world.advance(IDLE_SECONDS)
-    // Whoever wrote them: a pod that was not ready for a moment is something that happens.
+    // Whichever component wrote them: a pod that was not ready for a moment is normal.
     const news = (await readEvents(world, namespace)).filter((event) => !events.includes(event))
     t.strictSame(news, [])
     t.strictSame((await world.writes(namespace)).slice(before.length), [])
   },
 }
 
-/** Everybody's Events, a line each; or only those with a reason. */
+/** Events of all components, a line each; or only those with a reason. */
 async function readEvents(world: World, namespace: string, only?: string): Promise<string[]> {
   const events = await eventsIn(world, namespace)
   return events

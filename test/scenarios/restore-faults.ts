@@ -1,4 +1,4 @@
-/** Bad days of a VecRestore: its pod is killed under way, and its target is in use. */
+/** Failures of a VecRestore: its pod is killed while it runs, and its target is in use. */
 import type { BucketCall, World, WorldBucket } from '../world/world.ts'
 import { eventually, fill, points } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
@@ -42,7 +42,7 @@ async function countOn(world: World, namespace: string, pod: string, collection:
 }
 
 const killed: Scenario = {
-  title: 'a restore Job that is killed goes on with what is not done, and what is done stays',
+  title: 'a restore Job that is killed resumes with what is not done, and what is done stays',
   async run(world, t) {
     const namespace = await world.namespace('killed-restore')
     const { bucket } = await backedUp(world, namespace)

@@ -13,7 +13,7 @@ import { ServiceLock } from './service-lock.ts'
 export interface Running {
   /** So many work at once. */
   atOnce: number
-  /** Is told of each as it ends: tests beside each other are printed in the order they began. */
+  /** Receives each result as it ends: concurrent tests are printed in the order they began. */
   ended?: (title: string, seconds: number) => void
 }
 
@@ -28,7 +28,7 @@ export async function runScenarios(
   const stages = new Stages()
   await t.test('scenarios', { jobs: Math.max(scenarios.length, 1) }, async (together) => {
     const tests: Promise<unknown>[] = []
-    /** Answers once the scenario disturbs nobody any more. */
+    /** Resolves once the scenario no longer disturbs others. */
     const begin = async (scenario: Scenario) => {
       const { promise: calm, resolve } = Promise.withResolvers<undefined>()
       const stage = stages.enter(() => resolve(undefined))
@@ -95,14 +95,14 @@ async function show(
   const { faults, end } = serviceLock.take()
   try {
     await run(overlaid(world, { faults, namespace: noting(opened, world) }), t, stage)
-    t.strictSame(await leakedSecrets(world, opened), [], 'no secret was told')
+    t.strictSame(await leakedSecrets(world, opened), [], 'no secret was leaked')
     t.strictSame(await tooManyEvents(world, opened), [], 'never more than a few Events a minute')
   } catch (error) {
     if (!(error instanceof NotSupported)) throw error
     t.pass('not shown here', { skip: error.message })
   } finally {
     await end()
-    // Pods and resources of the past would slow down whoever comes next.
+    // Leftover pods and resources would slow down the next scenarios.
     for (const namespace of opened) await giveBack(namespace, world)
   }
 }

@@ -23,7 +23,7 @@ export interface Scenario {
 export interface Stage {
   /** Answers once all who began have done what they do in passing: what follows takes long. */
   quiet(): Promise<void>
-  /** From here on it disturbs nobody, though it goes on. */
+  /** From here on the scenario disturbs no other, though it continues. */
   calm(): void
 }
 
@@ -31,7 +31,7 @@ export function clusterReference(namespace: string, name: string): Reference {
   return { apiVersion: API_VERSION, kind: 'VecCluster', namespace, name }
 }
 
-/** A VecCluster as a person writes it. */
+/** A VecCluster as a user writes it. */
 export function clusterManifest(namespace: string, name: string, spec: object): object {
   return { apiVersion: API_VERSION, kind: 'VecCluster', metadata: { namespace, name }, spec }
 }
@@ -136,7 +136,7 @@ export interface SeenEvent extends AnyObject {
   firstTimestamp: string
 }
 
-/** Everybody's Events in a namespace. */
+/** Events of all components in a namespace. */
 export async function eventsIn(world: World, namespace: string): Promise<SeenEvent[]> {
   return (await world.list('v1', 'Event', namespace)) as SeenEvent[]
 }

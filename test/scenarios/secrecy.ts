@@ -1,13 +1,13 @@
 /**
- * What a scenario's namespaces told by its end: logs of Jobs and of the service, Events, status,
- * annotations and Job specs are searched for the content of every Secret that is there.
+ * What is visible in a scenario's namespaces at its end, logs of Jobs and of the service, Events, status,
+ * annotations and Job specs, is searched for the content of every Secret of these namespaces.
  */
 import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import type { World } from '../world/world.ts'
 
-/** What is shown to people who may not read Secrets. */
+/** Kinds that users without access to Secrets may read. */
 const CHECKED_KINDS = [
   ['v1', 'Event'],
   ['batch/v1', 'Job'],
@@ -20,7 +20,7 @@ const HELM = 'helm.sh/release.v1'
 /** A shorter word may stand anywhere by chance. */
 const SHORTEST = 10
 
-/** A line for each Secret that was told, and where. */
+/** A line for each leaked Secret, with the place of the leak. */
 export async function leakedSecrets(world: World, namespaces: string[]): Promise<string[]> {
   const secrets = (await listed(world, namespaces, 'v1', 'Secret')).flatMap(contentOf)
   if (secrets.length === 0) return []

@@ -4,7 +4,7 @@ import t from 'tap'
 import type { World } from '../world/world.ts'
 import { ServiceLock } from './service-lock.ts'
 
-/** Writes down what is done, and fails where it is told to. */
+/** Records what is done, and fails where it is asked to. */
 function recorded(fails?: string) {
   const done: string[] = []
   const note = (fault: string) => async () => {
@@ -44,18 +44,21 @@ t.test('the service is away until the last who wants that has it started', async
   t.strictSame(done, ['stop', 'start', 'stop', 'start'])
 })
 
-t.test('the service is replaced by one at a time, and while nobody wants it away', async (t) => {
-  const { done, lock } = recorded()
-  const [one, other] = [lock.take(), lock.take()]
-  await one.faults.stopService()
-  const upgraded = other.faults.upgradeService('2')
-  const rotated = other.faults.rotateToken()
-  await other.faults.restartControllers()
-  t.strictSame(done, ['stop', 'restart'])
-  await one.faults.startService()
-  await Promise.all([upgraded, rotated])
-  t.strictSame(done, ['stop', 'restart', 'start', 'upgrade', 'rotate'])
-})
+t.test(
+  'one upgrade of the service at a time, and only while no scenario has stopped it',
+  async (t) => {
+    const { done, lock } = recorded()
+    const [one, other] = [lock.take(), lock.take()]
+    await one.faults.stopService()
+    const upgraded = other.faults.upgradeService('2')
+    const rotated = other.faults.rotateToken()
+    await other.faults.restartControllers()
+    t.strictSame(done, ['stop', 'restart'])
+    await one.faults.startService()
+    await Promise.all([upgraded, rotated])
+    t.strictSame(done, ['stop', 'restart', 'start', 'upgrade', 'rotate'])
+  },
+)
 
 t.test('a scenario that broke off does not leave the service away', async (t) => {
   const { done, lock } = recorded()
@@ -66,7 +69,7 @@ t.test('a scenario that broke off does not leave the service away', async (t) =>
   t.strictSame(done, ['stop', 'start'])
 })
 
-t.test('what fails in one turn is told there, and the next has its own', async (t) => {
+t.test('a failure is reported to its own scenario, and the next one is unaffected', async (t) => {
   const { done, lock } = recorded('upgrade')
   const hold = lock.take()
   const failing = hold.faults.upgradeService('2')

@@ -1,6 +1,6 @@
 /**
- * Turns at what all scenarios share: the service is away for as long as anybody wants it away, is
- * replaced by one at a time while nobody does, and the controllers are restarted by one at a time.
+ * Coordinates what all scenarios share: the service is down as long as any scenario has stopped it,
+ * upgrades run one at a time while none has, and restarts of the controllers run one at a time.
  */
 import type { World } from '../world/world.ts'
 

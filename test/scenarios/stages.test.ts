@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Stages } from './stages.ts'
 
-t.test('what takes long goes on once nobody who began is restless', async (t) => {
+t.test('a long absence starts once every scenario that has begun is calm', async (t) => {
   const stages = new Stages()
   const steps: string[] = []
   const enter = (name: string) => stages.enter(() => steps.push(`${name} is calm`))

@@ -1,5 +1,5 @@
 /**
- * How scenarios that disturb the operator agree. Whoever takes the service away for long lets the others
+ * Coordinates scenarios that disturb the operator. One that stops the service for long lets the others
  * finish first: after an absence Metacontroller pauses for about as long again.
  */
 import type { Stage } from './scenario.ts'
@@ -9,7 +9,7 @@ export class Stages {
   #restless = 0
   readonly #waiting: (() => void)[] = []
 
-  /** For a scenario that begins; `calmed` is told, perhaps more than once, that it disturbs nobody. */
+  /** For a scenario that begins; `calmed` is called, perhaps more than once, when it disturbs no other. */
   enter(calmed: () => void): Stage {
     let isRestless = true
     this.#restless += 1

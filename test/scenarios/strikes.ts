@@ -94,7 +94,7 @@ function struck(seed: number): Scenario {
           result: { count: POINTS },
         })
       }
-      // Of a call whose answer was lost nobody knows whose the file is: it stays, and is named.
+      // After a call without a response the owner of the file is unknown: it stays, and is named.
       const status = JSON.stringify(await world.get(backup.reference))
       const unnamed = (await engineFiles(world, namespace, 2, 'books')).filter(
         (file) => !status.includes(file),

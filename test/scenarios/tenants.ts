@@ -149,7 +149,7 @@ const blocker: Scenario = {
     ]
     for (const { reference, object } of wishes) {
       const { metadata } = await attacker.create(object)
-      // Not a child of the resource, so that nobody stops it.
+      // Not a child of the resource, so that no controller stops it.
       const labels = { 'controller-uid': 'none' }
       const name = `${reference.name}-run-1`
       const uid = metadata.uid ?? ''

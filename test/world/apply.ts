@@ -1,4 +1,4 @@
-/** What a person's `apply` does in either world: creates an object, or makes the one that is there say the same. */
+/** What `kubectl apply` does, in either world: creates an object, or updates the existing one. */
 import { ApiError, referenceOf, type ApiClient, type ApiObject } from './client.ts'
 
 /** Creates the object, or replaces everything but status and the metadata others wrote. */

@@ -86,7 +86,7 @@ export class ApiClient {
   readonly #headers: Record<string, string>
   readonly #options: Agent.Options
   readonly #agent: Agent
-  /** Kinds by apiVersion, as discovery told last. */
+  /** Kinds by apiVersion, from the last discovery. */
   readonly #kinds = new Map<string, Map<string, Kind>>()
 
   constructor({ server, token, ca }: Connection) {

@@ -1,4 +1,4 @@
-/** Time in the embedded world jumps while everything waits, and stands while something is under way. */
+/** Time in the embedded world jumps while everything waits, and stands still while something is busy. */
 import t from 'tap'
 import { ManualClock } from './clock.ts'
 import { ClockDriver } from './clock-driver.ts'
@@ -46,7 +46,7 @@ t.test('of two who wait, neither is jumped over', async (t) => {
   t.strictSame(await Promise.all([short, long]), [10, 100])
 })
 
-t.test('no time passes while a call is under way', async (t) => {
+t.test('no time passes while a call is in progress', async (t) => {
   const { clock, life, driver, passed } = world()
   let due = false
   clock.setTimeout(() => (due = true), 1000)
@@ -81,7 +81,7 @@ t.test('a process that has said nothing for long does not hold up time', async (
   t.equal(passed(), 600)
 })
 
-t.test('once the world ends nobody waits any longer', async (t) => {
+t.test('waiting ends once the world ends', async (t) => {
   const { life, driver } = world()
   life.busy = true
   const waiting = driver.wait(() => false, 1000)

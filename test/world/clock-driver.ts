@@ -1,12 +1,12 @@
 /**
  * How time passes in the embedded world: while something works it passes as it does outside, and once
- * everything waits the clock jumps to whatever is due next. Many may wait at once; nobody's limit is
- * jumped over.
+ * everything waits the clock jumps to the next timer. Many may wait concurrently; the clock never jumps
+ * over the limit of any of them.
  */
 import type { ManualClock } from './clock.ts'
 
 export interface Activity {
-  /** Something is under way that needs no time: a call, a sync, an answer. */
+  /** Something is in progress that needs no time: a call, a sync, an answer. */
   busy(): boolean
   /** Processes run: their time is the machine's. */
   processes(): number
@@ -23,7 +23,7 @@ interface Waiter {
   finish: (inTime: boolean) => void
 }
 
-/** Turns of the event loop in a row without anything under way: by then every notice has arrived. */
+/** Idle iterations of the event loop in a row: by then every watch event has arrived. */
 const IDLE_POLLS = 12
 const STEP_MS = 10
 /** Who does nothing for so long waits for something, perhaps for time to pass. */
@@ -62,7 +62,7 @@ export class ClockDriver {
     this.#realAt = Date.now()
     while (this.#waiters.size > 0 && !this.#stopped) {
       await this.#waitUntilIdle()
-      // Whoever goes on may do something at once: let that settle before time moves.
+      // The caller that resumes may act immediately: let that settle before time moves.
       if (this.#finishWaiters()) continue
       if (this.#isWorking()) await this.#advanceRealTime()
       else this.#jumpToNextTimer()
@@ -81,7 +81,7 @@ export class ClockDriver {
     return finished.length > 0
   }
 
-  /** Answers once nothing is under way. Calls may take real time; the clock waits for them. */
+  /** Resolves once nothing is in progress. Calls may take real time; the clock waits for them. */
   async #waitUntilIdle(): Promise<void> {
     let idlePolls = 0
     let revision = this.#activity.revision()

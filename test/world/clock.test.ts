@@ -1,4 +1,4 @@
-/** The clock of the embedded world moves only when it is told to. */
+/** The clock of the embedded world moves only when it is advanced. */
 import t from 'tap'
 import { ManualClock, systemClock } from './clock.ts'
 

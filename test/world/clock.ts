@@ -1,5 +1,5 @@
 /**
- * Time as the worlds see it. The embedded world owns a clock that moves only when it is told to, so
+ * Time as the worlds see it. The embedded world owns a clock that moves only when it is advanced, so
  * that minutes of waiting cost no real time; the real world has the clock of the machine.
  */
 

@@ -2,7 +2,7 @@
 
 const ANY_OBJECT = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
 
-/** Its definition; the schema says as much of an object as somebody looks at. */
+/** Its definition; the schema covers only the fields that a program here reads. */
 export function compositeControllerCrd(schema: object = ANY_OBJECT) {
   const kind = 'CompositeController'
   const plural = 'compositecontrollers'

@@ -1,6 +1,6 @@
 /**
  * `npm run demo`: a world, the samples of docs/samples, and a tour through the life of the resources.
- * Whoever leaves early, or whatever fails, nothing is left behind.
+ * Nothing is left behind, whether the demo ends, is interrupted or fails.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -37,12 +37,12 @@ const FLAGS = {
   help: { type: 'boolean', default: false },
 } as const
 
-/** What the demo needs of a world besides what scenarios need. */
+/** What the demo needs of a world in addition to what scenarios need. */
 type DemoWorld = World & { client: ApiClient; clock?: { now(): Date } }
 
 type Samples = DemoContext['samples']
 
-/** Logs of Jobs for people; inside Kubernetes they are JSON. */
+/** Human-readable logs of Jobs; inside Kubernetes they are JSON. */
 const LOG_ENV = { LOG_FORMAT: 'text', LOG_LEVEL: 'INFO' }
 const GARBAGE_COLLECTION_SECONDS = 5
 const UPLOAD_SECONDS = 2
@@ -80,7 +80,7 @@ interface DisplayOptions {
   interruption: AbortController
 }
 
-/** Takes the tour until its end or until the person leaves. */
+/** Takes the tour until its end or until the user leaves. */
 async function runDemo(world: DemoWorld, samples: Samples, display: DisplayOptions): Promise<void> {
   const { signal } = display.interruption
   const namespace = await world.namespace('demo')
@@ -119,7 +119,7 @@ async function tour(
   await guide.end()
 }
 
-/** Undefined in somebody's cluster without a store. The first backup is slow enough to be watched. */
+/** Undefined in an existing cluster without a store. The first backup is slow enough to be watched. */
 async function createBucket({ world, namespace }: DemoContext): Promise<WorldBucket | undefined> {
   try {
     const bucket = await world.bucket(namespace)
@@ -162,7 +162,7 @@ function createGuide(
   return liveGuide({ watcher, logs, title, now, leave: interrupt, left: interruption.signal })
 }
 
-/** Closing must end, or the person is left with a process that cannot be left. */
+/** Limits the time that closing takes, so that the process always ends. */
 async function closeWorld(world: World): Promise<void> {
   const timeout = setTimeout(() => {
     process.stderr.write('demo: the world does not close\n')

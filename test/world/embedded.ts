@@ -25,7 +25,7 @@ export interface EmbeddedOptions {
   version?: string
   /** Plurals of the kinds that are served; default: all, as in the chart. */
   kinds?: readonly string[]
-  /** Environment every Job process gets besides its own. */
+  /** Environment that every Job process gets in addition to its own. */
   env?: Record<string, string>
 }
 

@@ -1,4 +1,4 @@
-/** A person's call to an engine in the embedded world: through the pod proxy, with a key. */
+/** A call to an engine of the embedded world through the pod proxy, with a key. */
 import { request } from 'undici'
 import { API_KEY_SECRET_KEY } from '../../crds/contract/names.ts'
 import { recordAt } from './api/json.ts'

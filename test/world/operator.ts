@@ -31,7 +31,7 @@ export interface OperatorOptions {
 export type OperatorProcess = 'service' | 'loop'
 
 const NAMESPACE = 'vec-operator'
-/** Metacontroller knows the service by name; where that is now, the loop is told. */
+/** Metacontroller finds the service by name; the loop is given its current address. */
 const SERVICE = 'http://vec-operator.vec-operator:8080'
 /** Nothing listens there while the service is down. */
 const UNREACHABLE_URL = 'http://127.0.0.1:9'

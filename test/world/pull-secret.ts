@@ -1,7 +1,7 @@
 /** The image pull Secret that the operator of every world is installed with. No registry asks for it. */
 export const PULL_SECRET = 'registry'
 
-/** Made anew for each test run: nothing else may show it by chance. */
+/** Random for each test run, so that no other text contains it by chance. */
 const AUTH = Buffer.from(`pull:${crypto.randomUUID()}`).toString('base64')
 
 export function pullSecret(namespace: string) {

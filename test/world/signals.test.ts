@@ -13,7 +13,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     let output = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       output += text
-      // As often as it says something: people press Ctrl-C more than once.
+      // Once per line of output: users press Ctrl-C more than once.
       if (output.includes('it runs')) child.kill(signal)
     })
     t.strictSame(await once(child, 'close'), [null, signal])

@@ -5,7 +5,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 type Signal = (typeof SIGNALS)[number]
 
 export interface Shutdown {
-  /** Ends it without a signal; whoever comes first, it is ended once. */
+  /** Shuts down without a signal; a shutdown runs once, whichever trigger comes first. */
   shutDown: () => Promise<void>
   /** Leaves it to itself. */
   unregister: () => void
@@ -19,7 +19,7 @@ export function shutDownOnSignal(shutDown: (signal?: Signal) => Promise<void>): 
     for (const signal of SIGNALS) process.off(signal, onSignal)
   }
   function onSignal(signal: Signal): void {
-    // We go on listening meanwhile: to tap a signal nobody listens to is the end of the process.
+    // Keep listening meanwhile: without a listener a second signal would end the process.
     void shutDownOnce(signal)
       .catch((error: unknown) => console.error(error))
       .then(() => {

@@ -33,9 +33,9 @@ export interface WorldBucket {
   readonly name: string
   /** What stands under `spec.storage.s3` of a resource in a namespace that has the Secret. */
   readonly target: Readonly<Record<string, unknown>> & { prefix: string }
-  /** For people's commands. */
+  /** For commands of the kubectl plugin. */
   readonly access: { endpoint: string; accessKeyId: string; secretAccessKey: string }
-  /** Makes the Secret in another namespace too, or makes it anew. */
+  /** Creates the Secret in another namespace, or recreates it. */
   grantAccess(namespace: string): Promise<void>
   keys(prefix?: string): Promise<string[]>
   /** The value of an object of JSON. */
@@ -48,7 +48,7 @@ export interface WorldBucket {
   misbehave(decide?: (call: BucketCall) => BucketFault | undefined): void
 }
 
-/** Calls of somebody else on the API server. */
+/** Calls of another user on the API server. */
 export interface User {
   create(object: object): Promise<AnyObject>
   get(reference: Reference): Promise<AnyObject | undefined>
@@ -122,7 +122,7 @@ export interface World {
     /** Replaces the service by one of another release, as a helm upgrade would. */
     upgradeService(version: string): Promise<void>
     restartControllers(): Promise<void>
-    /** Another token for the hooks, as a person rotates it while everything runs. */
+    /** Another token for the hooks, as a user rotates it while everything runs. */
     rotateToken(): Promise<void>
     /** What every call of the service on the API server meets, until it is called without. */
     degradeApi(mode?: 'busy' | 'slow'): Promise<void>

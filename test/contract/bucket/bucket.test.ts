@@ -234,7 +234,7 @@ async function examineOverTls(t: Test, { endpoint }: { endpoint: string }) {
   t.equal(stored.digest('hex'), sent.digest('hex'))
 }
 
-/** A bucket whose objects nobody may delete for a day takes what we write. */
+/** A bucket whose objects cannot be deleted for a day accepts our writes. */
 async function examineLocked(t: Test, subject: Subject) {
   const Bucket = 'locked'
   const client = clientOf(t, subject)

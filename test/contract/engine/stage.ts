@@ -101,7 +101,7 @@ export class Stage {
     return Buffer.from(await response.arrayBuffer())
   }
 
-  /** Whether a file is told with its length, and of what type it is. */
+  /** Whether the response has a content length, and its content type. */
   async headers(path: string, node = 0): Promise<object> {
     const response = await fetch(`${this.#subject.urls[node] ?? ''}${path}`, {
       headers: { 'accept-encoding': 'identity', ...(this.#key && { 'api-key': this.#key }) },

@@ -53,7 +53,7 @@ export function smallVolume(mebibytes: number): Volume | undefined {
   }
 }
 
-/** False once there is no more room. */
+/** False once the volume is full. */
 function appended(file: string, bytes: number): boolean {
   try {
     writeFileSync(file, Buffer.alloc(bytes), { flag: 'a' })

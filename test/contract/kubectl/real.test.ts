@@ -1,4 +1,4 @@
-/** The command line for people on a real API server, where the machine has the parts of one. */
+/** The command line on a real API server, where the machine has the binaries of one. */
 import t from 'tap'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { customResourceDefinition, RESOURCES } from '../../../crds/crd.ts'
@@ -10,7 +10,7 @@ import { applyObject } from '../../world/apply.ts'
 import { startRealApi } from '../metacontroller/real.ts'
 
 const title =
-  'people are answered by a real API server as by the embedded one, whatever they may do'
+  'the command line gets the same answers from a real API server as from the embedded one, whatever the user may do'
 
 const SCHEDULE = {
   apiVersion: API_VERSION,

@@ -1,4 +1,4 @@
-/** A hook service that answers what a case tells it to, and remembers what it was asked. */
+/** A hook service that gives the answers of a case and records its requests. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -46,7 +46,7 @@ type Answer = (body: HookBody) => unknown
 export class HookServer {
   readonly calls: HookCall[] = []
   readonly url: string
-  /** The most calls that were under way for one parent at a time. */
+  /** The largest number of concurrent calls for one parent. */
   mostAtOnce = 0
   readonly #server: ReturnType<typeof createServer>
   readonly #answers: Record<HookName, Answer> = {

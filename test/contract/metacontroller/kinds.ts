@@ -1,4 +1,4 @@
-/** The resources of the contract: a parent, and a child whose fields nobody defaults or checks. */
+/** The resources of the contract: a parent, and a child whose fields have no defaults and no validation. */
 
 export const GROUP = 'contract.vec-operator.dev'
 export const API_VERSION = `${GROUP}/v1`

@@ -170,7 +170,7 @@ async function serve(
       ...['--kubeconfig', kubeconfig, '--port', String(port), '--host', '127.0.0.1'],
       ...namespaces.flatMap((name) => ['--namespace', name]),
     ],
-    // Nobody answers there; through the API server it would need a right that a pod has no use for.
+    // No engine answers there; through the API server it would need a permission that a pod has no use for.
     {
       ...{ HOOK_TOKEN_FILE: file, ENGINE_ROUTE: 'direct' },
       ...{ IMAGE_PULL_SECRETS: PULL_SECRET, POD_NAMESPACE: SYSTEM },

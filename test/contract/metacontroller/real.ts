@@ -132,7 +132,7 @@ async function startApiServer(
     `--service-account-signing-key-file=${file('sa.key', privateKey)}`,
     `--token-auth-file=${file('tokens.csv', `${TOKEN},admin,admin,system:masters\n`)}`,
     '--authorization-mode=RBAC',
-    // Without it every namespace would wait for a service account that nobody makes.
+    // Without it every namespace would wait for a service account that no controller creates.
     '--disable-admission-plugins=ServiceAccount',
     ...auditFlags('accounts', (policy) => file('policy.json', policy), join(folder, AUDIT_LOG)),
   ])
@@ -189,7 +189,7 @@ export function metacontrollerSubject(real: RealApi, bin: string): Subject {
           const { metadata } = controller as { metadata: { name: string } }
           const kind = { apiVersion: 'metacontroller.k8s.io/v1alpha1', kind: 'CompositeController' }
           await real.api.delete({ ...kind, namespace: '', name: metadata.name })
-          // It tells nobody when a controller has ended.
+          // Metacontroller does not report that a controller has ended.
           await delay(RESTART_MS)
         },
       }

@@ -37,7 +37,10 @@ t.test('our own pods raise no warning under the standard restricted', { skip }, 
     const only = ['--show-only', `templates/${template}.yaml`]
     t.notOk(await warned(await runHelm(tools.helm, [...chart, ...values, ...only])), template)
   }
-  t.ok(await warned(JSON.stringify(jobOf('cluster', { hostNetwork: true }))), 'and another is told')
+  t.ok(
+    await warned(JSON.stringify(jobOf('cluster', { hostNetwork: true }))),
+    'another Job raises one',
+  )
 })
 
 /** Nothing is stored: the server judges the object as if it were to be made. */

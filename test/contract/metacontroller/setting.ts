@@ -6,9 +6,9 @@ export interface Setting {
   /** Default: sync and finalize, as our own controllers have. */
   hooks?: ('sync' | 'finalize' | 'customize')[]
   methods?: { [kind in 'Part' | 'ConfigMap' | 'Secret' | 'Job']?: string }
-  /** Fields of spec besides the usual ones. */
+  /** Fields of spec in addition to the usual ones. */
   spec?: object
-  /** Fields of each webhook besides the URL. */
+  /** Fields of each webhook in addition to the URL. */
   webhook?: object
   parentResource?: object
 }

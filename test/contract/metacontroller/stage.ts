@@ -82,7 +82,7 @@ export class Stage {
     return this.subject.api.patch(this.#reference(kind, name), patch)
   }
 
-  /** Something a person does that is no change of the spec. */
+  /** A change by a user that does not change the spec. */
   async touch(mark: string): Promise<void> {
     await this.patch('Thing', 'alpha', { metadata: { annotations: { touched: mark } } })
   }
@@ -157,7 +157,7 @@ export class Stage {
     this.note(what, (await this.get(kind, name, namespace)) ?? null)
   }
 
-  /** What a hook was told, but for the controller, which says the same every time. */
+  /** The request of a hook, without the controller, which is the same every time. */
   noteRequest(what: string, body: HookBody | undefined): void {
     if (body === undefined) throw new Error(`${what}: the hook was not called`)
     const { parent, children, related, finalizing } = body
@@ -191,7 +191,7 @@ export class Stage {
 
   /** Reasons of the events about the parent, each once. */
   async noteEvents(what: string): Promise<void> {
-    // Events are written behind the pass that they tell of.
+    // Events are written after the pass that they report.
     await this.subject.pass(0.3)
     const reasons = (await this.events()).map(
       (event) => `${String(event['type'])} ${String(event['reason'])}`,
@@ -208,13 +208,13 @@ export class Stage {
     )
   }
 
-  /** A hook was told what satisfies the condition. */
+  /** Waits for a hook request that satisfies the condition. */
   async waitForCall(
     hook: 'sync' | 'finalize',
     what: string,
     condition: (body: HookBody) => boolean,
   ) {
-    await this.until(`${hook} is told ${what}`, async () =>
+    await this.until(`${hook} receives ${what}`, async () =>
       this.hooks.of(hook).some(({ body }) => condition(body)),
     )
     const call = this.hooks.of(hook).find(({ body }) => condition(body))

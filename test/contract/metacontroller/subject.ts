@@ -58,7 +58,7 @@ const LOOKS = 3
 const LOOK_MS = 4
 const MOST_LOOKS = 500
 
-/** Idle several times in a row: a notice may be on its way from the API. */
+/** Idle several times in a row: a watch event may be in transit from the API. */
 async function rest(idle: () => boolean): Promise<void> {
   let quiet = 0
   for (let looks = 0; quiet < LOOKS && looks < MOST_LOOKS; looks += 1) {

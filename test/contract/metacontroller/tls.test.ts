@@ -43,7 +43,7 @@ if (real === undefined || !definitions.includes('caBundle')) {
     for (const document of parseAllDocuments(definitions))
       await api.create(document.toJS() as object)
     await api.create({ apiVersion: 'v1', kind: 'Secret', metadata: SECRET_REF, type: 'Opaque' })
-    // Whoever answers in its place first is not believed.
+    // A server with another certificate, which answers first, is not trusted.
     const { stranger, port } = await strangerOn(t)
     const installation = { version: '0.1.0', tokenFingerprint: 't', namespacesHash: 'n' }
     const url = `https://localhost:${port}`

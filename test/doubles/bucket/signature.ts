@@ -44,7 +44,7 @@ export function checkSignature(
   const given = signatureOf(call)
   if (given === undefined) throw new S3Error(403, 'AccessDenied', 'Access Denied')
   const secret = keys.get(given.id)
-  // A temporary key without its token is one that nobody knows.
+  // A temporary key without its token is unknown to the store.
   if (secret === undefined || (tokens.has(given.id) && given.token === undefined)) {
     const words = 'The AWS Access Key Id you provided does not exist in our records.'
     throw new S3Error(403, 'InvalidAccessKeyId', words)
@@ -102,7 +102,7 @@ function signatureOf({ target, headers }: SignedCall): Signature | undefined {
   const [, id = '', scope = '', names = '', signature = ''] = found
   const date = String(headers['x-amz-date'] ?? '')
   const signedHeaders = names.split(';')
-  // One that is not signed could be anybody's.
+  // A header that is not signed could come from anyone.
   const token = signedHeaders.includes(TOKEN_HEADER) ? headers[TOKEN_HEADER] : undefined
   return {
     ...{ id, scope, date, signedHeaders, signature, payload },

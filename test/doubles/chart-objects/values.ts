@@ -1,4 +1,4 @@
-/** Values of the engine's chart as far as they are known here, and how a person's values meet the defaults. */
+/** The values of the engine's chart that this double supports, and how given values merge with the defaults. */
 
 export interface PortValues {
   name: string

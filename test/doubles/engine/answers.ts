@@ -45,7 +45,7 @@ const MAX_SHARDS = 100_000
 
 export function refuseTooMany(shards: unknown): void {
   if (Number(shards ?? 1) > MAX_SHARDS) {
-    refuse(500, `Service internal error: no room for ${String(shards)} shards`)
+    refuse(500, `Service internal error: no space for ${String(shards)} shards`)
   }
 }
 

@@ -106,7 +106,7 @@ export class EngineCluster {
     this.#add(name, newConfig(wish, this.#peers.size), 0)
   }
 
-  /** As the engine makes one: evenly spread, and nobody knows where it begins. */
+  /** Placement as in the engine: spread evenly, starting at an unpredictable peer. */
   addCollection(name: string, body: Fields): void {
     const nodes = this.enabled ? this.#peers.size : 1
     this.#add(name, newConfig(body, nodes), randomInt(Math.max(nodes, 1)))

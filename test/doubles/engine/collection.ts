@@ -12,7 +12,7 @@ export interface Shard {
   peers: number[]
   /** Of copies that are not Active. */
   states?: Record<number, string>
-  /** A copy on its way, and until when (milliseconds). */
+  /** A replica in transfer, and until when (milliseconds). */
   arriving?: { from: number; to: number; until: number }[]
   /** What only some nodes take for a copy, by ordinal of who does. */
   phantoms?: Record<number, number[]>
@@ -22,9 +22,9 @@ export interface Shard {
   operations?: number
   /** What telemetry estimates its vectors at, whatever they are; default: 0. */
   vectorBytes?: number
-  /** How many points a copy lacks, by the ordinal of its node. */
+  /** How many points a replica is missing, by the ordinal of its node. */
   lost?: Record<number, number>
-  /** States as only some nodes tell them: by ordinal of who does, by peer. */
+  /** Replica states that only some nodes report: by ordinal of the reporting node, then by peer. */
   reportedStates?: Record<number, Record<number, string>>
 }
 
@@ -49,7 +49,7 @@ export interface Collection {
   points: Point[]
   /** Points that are written and not indexed yet, with `prevent_unoptimized`: no read shows them. */
   deferred?: Point[]
-  /** Of `points`, those that an index was built of: they make room for others that need not be deferred. */
+  /** The number of `points` that are indexed; as many others are no longer deferred. */
   indexed?: number
   /** What readers still see for a moment after a PATCH, and until when. */
   stale?: { config: Config; until: number }

@@ -64,7 +64,7 @@ export function readPoints(body: unknown, collection: Collection): Point[] {
   })
 }
 
-/** A key nobody made is an error; none at all stands for every key. */
+/** An unknown shard key is an error; without a key the call addresses all of them. */
 export function checkKey(
   { shards }: Collection,
   key: ShardKey | undefined,

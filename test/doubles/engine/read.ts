@@ -6,7 +6,7 @@ import { refuse } from './answers.ts'
 
 type Fields = Record<string, unknown>
 
-/** Values out of range are collected: all of them are told at once. */
+/** Values out of range are collected, and all of them are reported together. */
 interface Reading {
   path: string[]
   outOfRange: string[]
@@ -132,7 +132,7 @@ export function struct(
   }
 }
 
-/** The first variant that fits; what did not fit is not told. */
+/** The first variant that fits; the errors of the others are not reported. */
 export function untagged<T>(name: string, ...variants: Reader<T>[]): Reader<T> {
   return (value, reading) => {
     for (const variant of variants) {

@@ -90,7 +90,7 @@ export function isStuck(cluster: EngineCluster): boolean {
   return stateOf(cluster).stuck.size > 0
 }
 
-/** As telemetry of this node tells it; engines before 1.16 do not. */
+/** The snapshot telemetry of this node; engines before 1.16 do not report it. */
 export function snapshotTelemetry(cluster: EngineCluster, ordinal: number): object[] | undefined {
   const [, minor = 0] = cluster.version.split('.').map(Number)
   if (minor < 16) return undefined

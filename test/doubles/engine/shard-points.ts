@@ -22,7 +22,7 @@ export function pointsOn(collection: Collection, shard: Shard, ordinal: number):
   return points.slice(0, Math.max(0, points.length - (shard.lost?.[ordinal] ?? 0)))
 }
 
-/** Wherever they come from: nobody looks whether they belong there (facts 6.6). */
+/** The engine does not check whether the points belong to this shard: see docs/engine-notes.md. */
 export function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
   const others = collection.points.filter((point) => shardOf(collection, point) !== shard)
   const { key } = shard

@@ -18,7 +18,7 @@ export function shardContentOf(
   return { ...content, shards: content.shards.filter(({ id }) => id === shard) }
 }
 
-/** Of which shard it is nobody looks. A node that does not hold this one becomes one more that does. */
+/** The engine does not check the shard id of the content. A node without this shard becomes another holder. */
 export function takeShardSnapshot(
   cluster: EngineCluster,
   { ordinal, name, bytes, checksum, shard: id }: Omit<Taking, 'priority'> & { shard: number },
@@ -33,7 +33,7 @@ export function takeShardSnapshot(
   if (cluster.enabled) hold(cluster, shard, ordinal)
 }
 
-/** What other nodes held is given up, and fetched anew from this one. */
+/** The replicas on other nodes are discarded and copied from this node again. */
 function hold(cluster: EngineCluster, shard: Shard, ordinal: number): void {
   const { id: from } = cluster.peer(ordinal)
   const others = shard.peers.filter((peer) => peer !== from)

@@ -15,7 +15,7 @@ export interface SnapshotFile {
   content: Buffer
 }
 
-/** How nodes make files: for how long, and with what end; an error is only told to who waits for it. */
+/** How nodes create snapshots: for how long, and with what result. Only a call that waits gets the error. */
 export interface Making {
   /** Default: at once. */
   until?: (ordinal: number, collection: string) => Promise<unknown> | undefined
@@ -77,7 +77,7 @@ export function setMaking(cluster: EngineCluster, making: Making): void {
   shelfOf(cluster).making = making
 }
 
-/** As telemetry counts them; a node that is restarted counts anew. */
+/** As telemetry counts them; the count of a restarted node starts at zero. */
 export function creationsOf(
   cluster: EngineCluster,
   ordinal: number,
@@ -102,7 +102,7 @@ export function startOf(cluster: EngineCluster, ordinal: number): string {
   return new Date((shelfOf(cluster).starts.get(ordinal) ?? 0) * 1000).toISOString()
 }
 
-/** Goes on whether or not anybody waits for it. */
+/** Continues whether or not a client waits. */
 export async function beginSnapshot(
   cluster: EngineCluster,
   ordinal: number,

@@ -22,7 +22,7 @@ const PARENT = process.ppid
 
 let terminated = false
 
-/** helm was told to end: it does so at the next moment at which it can. */
+/** SIGTERM was received: helm ends at its next checkpoint. */
 export function terminate(): void {
   terminated = true
 }
@@ -37,7 +37,7 @@ export function isKnownVersion(version: string): boolean {
   return settings().versions?.includes(version) ?? KNOWN_VERSION.test(version)
 }
 
-/** Stops here while the test holds helm at this moment; throws when helm is told to end. */
+/** Blocks here while the test holds helm at this checkpoint; throws if helm was asked to end. */
 export async function checkpoint(moment: NonNullable<Settings['holdAt']>): Promise<void> {
   for (;;) {
     if (process.ppid !== PARENT) process.kill(process.pid, 'SIGKILL')

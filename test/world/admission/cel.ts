@@ -94,7 +94,7 @@ function below({ schema, value, old, path }: CelScope): CelScope[] {
   }))
 }
 
-/** Only in a list of type map can an item be told to be the same as before. */
+/** Only in a list of type map can an item be identified with its previous version. */
 function sameItem(schema: Schema, old: unknown, item: unknown): unknown {
   if (schema['x-kubernetes-list-type'] !== 'map' || !Array.isArray(old)) return undefined
   const key = JSON.stringify(itemKey(schema, item))
@@ -128,7 +128,7 @@ function visibleFields(schema: Schema, value: Fields): Fields | Map<string, unkn
     if (fieldSchema === undefined || !hasType(fieldSchema)) return []
     return [[name, visible(fieldSchema, field)] as const]
   })
-  // Keys of a map are a person's: an object with one named `constructor` is taken for another type.
+  // Users choose the keys of a map: cel-js takes an object with a key `constructor` for another type.
   return schema.properties === undefined ? new Map(known) : Object.fromEntries(known)
 }
 

@@ -53,7 +53,7 @@ export function keepsUnknown(schema: Schema, name: string): boolean {
   return identity && schema['x-kubernetes-embedded-resource'] === true
 }
 
-/** What tells an item of a list of type map from the others. */
+/** What distinguishes an item of a list of type map from the others. */
 export function itemKey(schema: Schema, item: unknown): Fields {
   const keys = schema['x-kubernetes-list-map-keys'] ?? []
   const fields = isFields(item) ? item : {}

@@ -111,7 +111,7 @@ function missingTls(object: ApiObject): Cause[] {
 }
 
 function withAddress(object: ApiObject): ApiObject {
-  // Nothing is reached by it, but everybody expects one.
+  // The address leads nowhere, but clients expect one.
   const [third, fourth] = createHash('sha256')
     .update(object.metadata.uid ?? '')
     .digest()

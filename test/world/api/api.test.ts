@@ -266,7 +266,7 @@ t.test('nothing is created in a namespace that ends', async (t) => {
   })
 })
 
-t.test('a watch continues from a resourceVersion and tells of every change', async (t) => {
+t.test('a watch continues from a resourceVersion and reports every change', async (t) => {
   const { client } = await world(t)
   await client.create(secret('a'))
   const { resourceVersion } = await client.list('v1', 'Secret')

@@ -66,7 +66,7 @@ function marking(kind: Kind, { metadata }: ApiObject, now: Date, grace: number) 
   return {
     deletionTimestamp: timestamp(new Date(now.getTime() + grace * 1000)),
     deletionGracePeriodSeconds: grace,
-    // Deletion changes what is wanted.
+    // Deletion changes the desired state.
     ...(kind.generation && { generation: (metadata.generation ?? 0) + 1 }),
   }
 }

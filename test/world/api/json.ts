@@ -17,7 +17,7 @@ export function clone(value: unknown): unknown {
   return copy
 }
 
-/** Nobody changes what is stored, not by accident either. */
+/** Makes stored objects immutable, so that no caller changes them by accident. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)

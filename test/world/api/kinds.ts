@@ -10,7 +10,7 @@ export interface Kind {
   singular: string
   shortNames: string[]
   namespaced: boolean
-  /** Whether metadata.generation counts the changes of what is wanted. */
+  /** Whether metadata.generation counts the changes of the spec. */
   generation: boolean
   /** Whether status is written apart. */
   status: boolean
@@ -102,7 +102,7 @@ export class Kinds {
     return kind
   }
 
-  /** Serves exactly the kinds of these definitions besides the built-in ones. */
+  /** Serves exactly the kinds of these definitions in addition to the built-in ones. */
   define(definitions: ApiObject[]): void {
     this.#all = [...this.#builtIn, ...definitions.flatMap(customKinds)]
     this.#found = lookup(this.#all)

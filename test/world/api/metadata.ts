@@ -106,7 +106,7 @@ export function metadataUpdateCauses(given: ApiMeta, next: ApiObject, old: ApiOb
   return causes
 }
 
-/** Whether what is wanted changed: everything but metadata and status. */
+/** Whether the desired state changed: everything but metadata and status. */
 export function specChanged(a: ApiObject, b: ApiObject): boolean {
   return !equal({ ...a, metadata: {}, status: {} }, { ...b, metadata: {}, status: {} })
 }

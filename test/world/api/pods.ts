@@ -86,7 +86,7 @@ export function proxy(
   delete headers.host
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port: reached, path, method: request.method, headers }
-    // Nobody vouches for a pod's certificate to the API server.
+    // The API server cannot verify a pod's certificate.
     const onward = tls
       ? httpsRequest({ ...options, rejectUnauthorized: false })
       : httpRequest(options)

@@ -21,7 +21,7 @@ export interface EmbeddedApi {
   url: string
   /** Address with the credential in its path, for kubectl, which sends none over plain HTTP. */
   openUrl: string
-  /** For everybody but pods; it may do anything. */
+  /** For all clients but pods; it may do anything. */
   token: string
   /** For pods; it may do anything too, but shows that a pod calls. */
   podToken: string
@@ -34,13 +34,13 @@ export interface EmbeddedApi {
   /** When a pod called last, in milliseconds since 1970 by the machine's clock; 0 for never. */
   podCallAt(): number
   resources: Resources
-  /** Writes in a namespace so far, whoever made them, a line each. */
+  /** Writes of all clients in a namespace so far, a line each. */
   writes(namespace: string): string[]
   /** Rights that a SelfSubjectAccessReview denies, such as `get secrets`. */
   refused: Set<string>
   /** Namespaces in which the service has no RoleBinding (any more): its calls there are forbidden. */
   unbound: Set<string>
-  /** A token of somebody whose rights end at this namespace; which kinds there it may use is not asked. */
+  /** A token whose permissions end at this namespace; which kinds it may use there is not checked. */
   admit(namespace: string): string
   /** Pods can be reached and have logs once a node is there. */
   attach(node: PodNode): void
@@ -88,7 +88,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
       if (tenant !== undefined) refuseOutside(request, tenant)
       return respond({ resources, refused, node: () => node }, authorized, request, response)
     }
-    // Priority and fairness refuse one account; slow it is for everybody.
+    // Priority and fairness rejects one account; a slow API is slow for all.
     const met = byService || (byLoop && hindrance !== 'busy') ? hindrance : undefined
     const answered = hinder(met, response)
     Promise.resolve(answered)
@@ -181,7 +181,7 @@ function refuseUnbound({ url = '', method = '' }: IncomingMessage, unbound: Set<
   throw new ApiFailure(403, 'Forbidden', message)
 }
 
-/** Discovery is everybody's; all else must be in the namespace. */
+/** Discovery is open to all; every other call must be in the namespace. */
 function refuseOutside({ url = '', method = '' }: IncomingMessage, namespace: string): void {
   const { pathname } = new URL(url, 'http://api')
   const isDiscovery = /^\/(api|apis\/[^/]+)\/[^/]+$/.test(pathname)

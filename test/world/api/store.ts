@@ -13,7 +13,7 @@ export interface Change {
   revision: number
 }
 
-/** As many changes are remembered for watches; who is further behind must list anew. */
+/** Number of changes that are kept for watches; a watch that is further behind must list again. */
 const MEMORY = 20_000
 
 export class Store {
@@ -63,7 +63,7 @@ export class Store {
     return last
   }
 
-  /** Removes all of a kind without a trace: for who begins anew. */
+  /** Removes all objects of a kind without a watch event, for a client that starts over. */
   empty(kind: Kind): void {
     this.#collections.delete(collectionOf(kind))
   }

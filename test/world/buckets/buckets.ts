@@ -35,7 +35,7 @@ export interface Buckets {
 interface BucketsOptions {
   api: ApiClient
   store: StoreAccess
-  /** Address for the gate before the store; absent where the store is somebody's. */
+  /** Address for the gate in front of the store; absent if the store belongs to others. */
   gateHost?: string
 }
 
@@ -69,7 +69,7 @@ export async function openBuckets({ api, store, gateHost }: BucketsOptions): Pro
     },
     heardAt: () => gate?.heardAt() ?? 0,
     async close() {
-      // Where the store is somebody's, nothing may stay behind.
+      // In a store that belongs to others nothing may stay behind.
       if (gate === undefined) for (const bucket of opened) await drop(client, bucket)
       client.destroy()
       await gate?.close()
@@ -96,7 +96,7 @@ function targetOf(bucket: string, { endpoint, region }: { endpoint: string; regi
 
 type Look = Pick<WorldBucket, 'name' | 'keys' | 'json' | 'put' | 'remove'>
 
-/** By calls of our own, that no fault meets and nobody counts. */
+/** By calls of the test itself, which meet no fault and are not counted. */
 function lookAt(client: S3Client, bucket: string): Look {
   const keys = async (prefix = '') => {
     const found: string[] = []

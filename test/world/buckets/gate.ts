@@ -46,7 +46,7 @@ export async function openGate(endpoint: string, host: string): Promise<Gate> {
     refuse(incoming, response, fault)
   }
   const gate = createServer((incoming, response) => {
-    // Whoever went away gets no answer.
+    // A client that has disconnected gets no answer.
     pass(incoming, response).catch(() => response.destroy())
   })
   gate.listen(0, host)
@@ -72,7 +72,7 @@ async function forward(server: URL, incoming: IncomingMessage, response: ServerR
   const { method, url: path, headers } = incoming
   const passed = request({ host: server.hostname, port: server.port, method, path, headers })
   const answered = once(passed, 'response') as Promise<[IncomingMessage]>
-  // What goes wrong on the way in is told by the answer that does not come.
+  // A failed upload to the server shows as a missing response below.
   pipeline(incoming, passed).catch(() => undefined)
   const [answer] = await answered
   response.writeHead(answer.statusCode ?? 502, answer.headers)

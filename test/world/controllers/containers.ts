@@ -25,7 +25,7 @@ export interface ContainerOptions {
   token: string
   /** Folder of the `helm` the Jobs find. */
   helm: string
-  /** Environment every Job process gets besides its own. */
+  /** Environment that every Job process gets in addition to its own. */
   env: Record<string, string>
   clock: Clock
   engines: EngineRuns

@@ -184,7 +184,7 @@ t.test('an exit code the pod failure policy names ends the Job at once', async (
 
 t.test('an image that is not there keeps the pod Pending; deletion ends it all', async (t) => {
   const { client, until, get } = await world(t)
-  await client.create(job({}, 'nobody/nothing:1'))
+  await client.create(job({}, 'missing/nothing:1'))
   const pods = async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items
   await until(async () => JSON.stringify(await pods()).includes('ErrImagePull'))
   t.match(await get('batch/v1', 'Job', 'j'), { status: { active: 1 } })

@@ -32,7 +32,7 @@ export function definitionController(resources: Resources): Controller {
   }
 }
 
-/** Deletes the objects of a definition, and tells whether none is left. */
+/** Deletes the objects of a definition; returns whether none is left. */
 function empty(resources: Resources, definition: string): boolean {
   const kind = customKinds(resources).find((one) => one.definition?.metadata.name === definition)
   if (kind === undefined) return true

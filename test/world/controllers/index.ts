@@ -26,7 +26,7 @@ export interface ControllerOptions {
   clock: Clock
   /** Folder of the `helm` the Jobs find. */
   helm: string
-  /** Environment every Job process gets besides its own. */
+  /** Environment that every Job process gets in addition to its own. */
   env?: Record<string, string>
   /** What runs in pods; default: engines in this process, Jobs as processes. */
   runs?: (options: ContainerOptions) => Containers

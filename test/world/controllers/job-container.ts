@@ -44,7 +44,7 @@ export function startJobContainer(
   return {
     log: () => Buffer.concat(output).toString(),
     port: () => undefined,
-    // The process itself decides what it still cleans up; only it is told, as in a container.
+    // The process itself decides what it still cleans up; only it gets the signal, as in a container.
     stop: () => child.kill('SIGTERM'),
     kill: () => end('SIGKILL'),
     setReady: () => undefined,

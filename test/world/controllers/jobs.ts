@@ -57,7 +57,7 @@ const TRACKING = 'batch.kubernetes.io/job-tracking'
 
 /** Keys are `namespace/name` of a Job. */
 export function jobController(resources: Resources, clock: Clock): Controller {
-  /** Failures in a row, by uid; forgotten when the controller starts anew, as the real one forgets. */
+  /** Failures in a row, by uid; forgotten when the controller restarts, as in Kubernetes. */
   const failures = new Map<string, { count: number; last: number }>()
   return {
     keys(object) {

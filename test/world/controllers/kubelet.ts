@@ -1,6 +1,6 @@
 /**
- * Scheduler and kubelet in one: starts what a pod asks for, tells in its status how it goes, asks
- * whether it is ready, and ends it when the pod is deleted.
+ * Scheduler and kubelet in one: starts what a pod asks for, reports its state in the status, runs the
+ * readiness probe, and ends it when the pod is deleted.
  */
 import type { PodNode } from '../api/pods.ts'
 import type { Resources } from '../api/resources.ts'
@@ -42,7 +42,7 @@ export function startKubelet(resources: Resources, clock: Clock, containers: Con
     if (collection !== '/pods') return
     if (type === 'ADDED') runs.set(uid, new PodRun(resources, clock, containers, object as Pod))
     else if (type === 'DELETED') {
-      // Whoever removes a pod by force leaves its containers to the node.
+      // A client that removes a pod by force leaves its containers to the node.
       void runs.get(uid)?.forget()
       runs.delete(uid)
     } else if (isDeleting(object)) runs.get(uid)?.terminate()

@@ -26,7 +26,7 @@ function makeAccount(resources: Resources, namespace: string): void {
   resources.create(kind, namespace, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
 }
 
-/** Deletes what is there, and tells whether nothing is left. */
+/** Deletes the content of a namespace; returns whether nothing is left. */
 function empty(resources: Resources, namespace: string): boolean {
   let left = 0
   for (const kind of resources.kinds.all().filter(({ namespaced }) => namespaced)) {

@@ -53,7 +53,7 @@ export class Sandbox {
     return file
   }
 
-  /** Writes Secrets and ConfigMaps anew. A file mounted by itself stays as it was at the start. */
+  /** Updates mounted Secrets and ConfigMaps. A file mounted with subPath stays as it was at the start. */
   refresh(first = false): void {
     for (const { name, mountPath, subPath } of this.#container.volumeMounts ?? []) {
       const volume = this.#pod.spec.volumes?.find((volume) => volume.name === name)

@@ -52,7 +52,7 @@ export function statefulSetController(resources: Resources): Controller {
   }
 }
 
-/** One step towards the wanted pods; each step changes a pod and so leads to the next. */
+/** One step towards the desired pods; each step changes a pod and so leads to the next. */
 function arrange(resources: Resources, set: StatefulSet, revision: string): void {
   const { replicas, podManagementPolicy } = set.spec
   const parallel = podManagementPolicy === 'Parallel'

@@ -7,7 +7,7 @@ export const ACCESS_KEY_STEPS: Step[] = [
     says: 'A VecAccessKey: a token that may read this one collection, in a Secret of its own.',
     types: 'apply -f docs/samples/access-key.yaml',
     sample: 'access-key',
-    // Nobody watches a demo for half an hour.
+    // The default of half an hour is too long for a demo.
     act: (context) => context.world.apply(sampleWith(context, 'access-key', { ttl: '90s' })),
     phases: ['Ready'],
     seconds: 120,

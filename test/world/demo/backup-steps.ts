@@ -13,7 +13,7 @@ import {
 
 export const BACKUP_STEPS: Step[] = [
   {
-    says: 'A VecBackup: a Job streams a snapshot of every node into a bucket and tells how far it is.',
+    says: 'A VecBackup: a Job streams a snapshot of every node into a bucket and reports its progress.',
     types: 'apply -f docs/samples/backup.yaml',
     sample: 'backup',
     act: (context) =>
@@ -75,7 +75,7 @@ export const BACKUP_END: Step[] = [
   },
 ]
 
-/** Nobody watches a demo until three o'clock at night. */
+/** A backup at three o'clock at night is too late for a demo. */
 function everyMinute(context: DemoContext): AnyObject {
   const sample = 'backup-schedule'
   return sampleWith(context, sample, { ...inBucket(context, sample), schedule: '* * * * *' })

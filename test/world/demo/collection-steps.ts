@@ -16,7 +16,7 @@ export const COLLECTION_STEPS: Step[] = [
     seconds: 300,
   },
   {
-    says: 'Somebody deletes an index behind its back: within a minute it is there again.',
+    says: 'An index is deleted by hand: the operator recreates it within a minute.',
     types: 'exec vec-docs-0 -- curl -X DELETE localhost:6333/collections/books/index/author',
     sample: 'collection',
     act: (context) => engineOf(context, 'DELETE', '/collections/books/index/author'),

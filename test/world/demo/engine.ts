@@ -1,4 +1,4 @@
-/** The engine of the tour's cluster, asked as a person would: for collections and numbers of points. */
+/** Calls of the demo itself to the engine of its cluster: collections and numbers of points. */
 import type { DemoContext } from './step.ts'
 
 export function engineOf(

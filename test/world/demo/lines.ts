@@ -14,7 +14,7 @@ export interface LineParts {
   print: (line: string) => void
 }
 
-/** Room for kind and name: those of a volume claim are long. */
+/** Width for kind and name: those of a volume claim are long. */
 const WIDTH = 56
 
 export function lineGuide({ watcher, logs, withLogs, now, print }: LineParts): Guide {

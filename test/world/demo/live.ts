@@ -13,7 +13,7 @@ export interface LiveParts {
   logs: JobLogs
   title: string
   now: () => Date
-  /** The person wants to leave. */
+  /** The user asked to leave. */
   leave: () => void
   left: AbortSignal
 }

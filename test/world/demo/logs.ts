@@ -16,7 +16,7 @@ export class JobLogs {
   readonly #namespace: string
   /** In the order in which the Jobs appeared. */
   readonly #logs = new Map<string, string>()
-  /** Pods whose end was told. */
+  /** Pods whose end was reported. */
   readonly #ended = new Set<string>()
   readonly #reading = new Set<Promise<void>>()
   #onEnd: ((log: JobLog) => void) | undefined

@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, '../../..')
 const PICTURE = join(ROOT, 'docs/pictures/demo.svg')
 const [COLUMNS, ROWS] = [118, 27]
 const FRAMES = 18
-/** What the demo says when it waits for somebody to leave. */
+/** What the demo prints when it waits for a key to leave. */
 const END = 'That was the tour.'
 const SECONDS_EACH = 2.5
 /** Of one character, in pixels. */

@@ -56,7 +56,7 @@ function stateOf(object: DemoObject): [phase: string, message: string] {
   }
 }
 
-/** Until it is gone it keeps its phase, and its status tells nothing new. */
+/** A deleted object keeps its phase until it is gone, and its status no longer changes. */
 function outcome(object: DemoObject): [phase: string, message: string] {
   const [phase] = stateOf(object)
   const progress = progressOf(object)

@@ -1,4 +1,4 @@
-/** A step of the tour: what a person would type, what it does to the world, and what must follow. */
+/** A step of the tour: the command a user would type, what it does to the world, and the expected result. */
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import type { Reference, World, WorldBucket } from '../world.ts'
 
@@ -21,9 +21,9 @@ export interface Step {
   sample: string
   /** Phases it then shows, in this order; `gone` is the end of it. */
   phases: string[]
-  /** What must hold besides, compared with the resource as it was before this step. */
+  /** What must hold in addition, compared with the resource as it was before this step. */
   shows?: (object: AnyObject | undefined, before: AnyObject | undefined) => boolean
-  /** Looks elsewhere before the tour goes on, and tells what is there; throws if it is not so. */
+  /** Checks something else before the tour continues and describes it; throws if the check fails. */
   proves?: (context: DemoContext) => Promise<string>
   /** Left out where the world has no store for it. */
   needsBucket?: true

@@ -38,7 +38,7 @@ export class Watcher {
     return [...this.#known.values()]
   }
 
-  /** Waits until the watch has shown what somebody else has seen already. */
+  /** Waits until the watch has delivered a version that another client has already read. */
   async caughtUp(
     { kind, name }: { kind: string; name: string },
     predicate: (object: AnyObject | undefined) => boolean,

@@ -93,7 +93,7 @@ export class Children {
     try {
       await this.#api.create(child)
     } catch (error) {
-      // Either the cache lags, or the name is somebody else's: no difference is made.
+      // Either the cache lags, or another owner has the name: both are handled alike.
       if (!isAlreadyExists(error)) throw error
     }
   }

@@ -35,7 +35,7 @@ async function claimKind(claim: Omit<Claim, 'children'>, informer: Informer): Pr
     try {
       if (await claimOne(claim, object, mayAdopt)) claimed.push(object)
     } catch (error) {
-      // An object that is gone meanwhile is nobody's child.
+      // An object that was deleted meanwhile is no child.
       if (!isNotFound(error)) errors.push(String(error))
     }
   }

@@ -1,6 +1,6 @@
 /**
  * The CompositeController as its CRD describes it, checked when the loop starts. What this loop
- * does not stand in for (hooks v1, ETag, rolling updates) is refused rather than quietly ignored.
+ * does not implement (hooks v1, ETag, rolling updates) is refused rather than quietly ignored.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'

@@ -78,7 +78,7 @@ export class Customize {
       informer.subscribe({
         added: (object) => this.#notify([object]),
         updated: (old, object) => {
-          // A replay tells nothing new about a related object.
+          // A replay brings nothing new about a related object.
           if (old.metadata.resourceVersion === object.metadata.resourceVersion) return
           return this.#notify([old, object])
         },

@@ -1,4 +1,4 @@
-/** Kinds and resources as the API tells them; asked again whenever something is not known yet. */
+/** Kinds and resources from the API's discovery; read again when a resource is not known yet. */
 import { ApiError, type ApiClient } from '../client.ts'
 
 export interface ResourceKind {

@@ -80,7 +80,7 @@ export class Hook<Schema extends TObject> {
     const { stopped, resolve } = this.#surroundings
     // Real time, also where the world has a clock of its own: the other side is a real process.
     const signal = AbortSignal.any([stopped, AbortSignal.timeout(timeoutOf(this.#webhook))])
-    // Asked each time: a service that was started anew is elsewhere.
+    // Resolved for each call: a restarted service has another address.
     const url = resolve(urlOf(this.#webhook))
     const options = { headers: this.#headers, body, signal, dispatcher: this.#agent }
     return request(url, { method: 'POST', ...options })

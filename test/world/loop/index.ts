@@ -1,5 +1,5 @@
 /**
- * Stands in for Metacontroller: runs CompositeControllers against an API server, embedded or real.
+ * Replaces Metacontroller: runs CompositeControllers against an API server, embedded or real.
  * What it must do is written in test/contract/metacontroller, which holds it to the real one.
  */
 import type { ApiClient } from '../client.ts'
@@ -27,7 +27,7 @@ export interface LoopOptions {
 
 export interface Loop {
   stop(): Promise<void>
-  /** Nothing is under way: no hook call, no pass, no notice. Only time or the API can change that. */
+  /** Nothing is in progress: no hook call, no pass, no watch event. Only time or the API can change that. */
   idle(): boolean
   /** Why the loop ended by itself, as the real process would have; undefined while it runs. */
   failure(): Error | undefined
@@ -84,7 +84,7 @@ class RunningLoop implements Loop {
     await events.flushed()
   }
 
-  /** A kind that is not there yet is tried again; nothing tells us when it comes. */
+  /** A kind that does not exist yet is tried again; no event announces it. */
   async #start(controller: Controller): Promise<void> {
     for (let wait = FIRST_RETRY_MS; !this.#stop.signal.aborted; wait *= 2) {
       try {

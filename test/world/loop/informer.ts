@@ -1,5 +1,5 @@
 /**
- * A cache of all objects of one kind, kept by list and watch, that tells subscribers what changed.
+ * A cache of all objects of one kind, kept by list and watch, that notifies subscribers of changes.
  * It may lag behind the API, but it only ever moves forward.
  */
 import { setTimeout as delay } from 'node:timers/promises'

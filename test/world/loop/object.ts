@@ -8,7 +8,7 @@ export function keyOf({ metadata }: ApiObject): string {
   return namespace === undefined || namespace === '' ? name : `${namespace}/${name}`
 }
 
-/** `Kind.group/version`, as hooks are told. */
+/** `Kind.group/version`, as in the requests of hooks. */
 export function labelOf({ apiVersion, kind }: { apiVersion: string; kind: string }): string {
   return `${kind}.${apiVersion}`
 }

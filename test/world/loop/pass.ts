@@ -49,7 +49,7 @@ export async function runPass(options: PassOptions, cached: ApiObject): Promise<
   // A wrong label ends the pass before anything is written.
   const desired = desiredChildren(controller, parent, answered, matches)
   const error = await manage(options, parent, observed, desired)
-  // The status tells of children that could not be made, too. Given up, it takes the error with it.
+  // The status is written also if a child could not be created. If the status fails too, its error wins.
   const written = await writeStatus(api, parent, answer.status).catch((failure: unknown) => {
     throw new Error(`can't update status for ${describe(cached)}: ${words(failure)}`)
   })

@@ -16,7 +16,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
 export class WorkQueue {
   readonly #clock: Clock
   readonly #ready: string[] = []
-  /** Wanted, whether it waits in `ready` or for the end of the round that runs. */
+  /** Queued, whether it waits in `ready` or for the end of the round that runs. */
   readonly #dirty = new Set<string>()
   readonly #running = new Set<string>()
   readonly #failures = new Map<string, number>()
@@ -130,7 +130,7 @@ export class WorkQueue {
   }
 }
 
-/** A token bucket that lends: whoever takes the token that is not there yet waits for it. */
+/** A token bucket that lends: a caller that takes a future token waits for it. */
 class Bucket {
   readonly #clock: Clock
   #tokens = BURST

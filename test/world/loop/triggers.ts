@@ -51,7 +51,7 @@ function every(seconds: number | undefined, clock: Clock, run: () => void): () =
   return () => cancel()
 }
 
-/** Where status changes are ignored, only what a person can change counts. A replay always does. */
+/** Where status changes are ignored, only changes of spec and metadata count. A replay always does. */
 function ignores({ spec }: CompositeController, old: ApiObject, parent: ApiObject): boolean {
   return (
     spec.parentResource.ignoreStatusChanges === true &&

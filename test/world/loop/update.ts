@@ -1,4 +1,4 @@
-/** Read, change, write: with another try when somebody else wrote in between. */
+/** Read, change, write: retried when another client wrote in between. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, referenceOf, type ApiClient, type ApiObject } from '../client.ts'
 

@@ -136,7 +136,7 @@ export const ACCESS: Case[] = [
     },
   },
   {
-    title: 'with a read-only key alone nobody may write',
+    title: 'with a read-only key alone no call may write',
     service: { read_only_api_key: READ_ONLY },
     async play(stage) {
       await stage.call('GET', '/collections', { key: READ_ONLY })

@@ -159,7 +159,7 @@ export const COLLECTIONS: Case[] = [
     },
   },
   {
-    title: 'vector names may hold what people choose',
+    title: 'vector names may hold any characters',
     async play(stage) {
       const names = ['a.b', 'ü 1', '__proto__', 'size', 'x'.repeat(200), 'x'.repeat(201), 'a/b']
       for (const [index, name] of names.entries()) {

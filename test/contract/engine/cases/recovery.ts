@@ -276,7 +276,7 @@ export const RECOVERY: Case[] = [
     },
   },
   {
-    title: 'telemetry tells of the disks of a node, and which recoveries run there',
+    title: 'telemetry reports the disks of a node and its running recoveries',
     async play(stage) {
       await created(stage, 'docs', DOCS)
       const { body } = await stage.ask('GET', '/telemetry?details_level=2')

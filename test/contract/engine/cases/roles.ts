@@ -81,7 +81,7 @@ const ROLES: Record<string, { token: () => Promise<string> | string; may: string
     token: () => token({ access: 'r' }),
     may: [...LOOKS, 'cluster', 'read other', 'read missing'],
   },
-  'access m': { token: () => token({ access: 'm', subject: 'somebody' }), may: ALL },
+  'access m': { token: () => token({ access: 'm', subject: 'another-client' }), may: ALL },
   'access m by the alternative key': { token: () => token({ access: 'm' }, ALTERNATIVE), may: ALL },
   'collection r': {
     token: () => token({ collections: [{ name: 'own', access: 'r' }] }),

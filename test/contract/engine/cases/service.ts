@@ -51,7 +51,7 @@ export const SERVICE: Case[] = [
     },
   },
   {
-    title: 'GET /cluster tells peers, leader and the state of the consensus thread',
+    title: 'GET /cluster reports peers, leader and the state of the consensus thread',
     sizes: ['alone', 'one', 'three'],
     async play(stage) {
       for (let node = 0; node < stage.nodes; node += 1) {

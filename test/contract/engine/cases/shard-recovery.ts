@@ -19,7 +19,7 @@ async function holderOf(stage: Stage, name: string, shard: number): Promise<numb
     const { local_shards } = await view(stage, name, node)
     if (local_shards.some(({ shard_id }) => shard_id === shard)) return node
   }
-  throw new Error(`nobody holds shard ${shard} of ${name}`)
+  throw new Error(`no node holds shard ${shard} of ${name}`)
 }
 
 /** Its snapshot, by path as `store` serves it. */
@@ -43,7 +43,7 @@ function note(stage: Stage, what: string, { status, body }: Answer): void {
   stage.note(what, { status, answer: stage.normal(JSON.parse(text)) })
 }
 
-/** Points of a shard, as the node that holds it tells them. */
+/** Points of a shard, as reported by the node that holds it. */
 async function pointsOf(stage: Stage, name: string, shard: number): Promise<number | undefined> {
   const { local_shards } = await view(stage, name, await holderOf(stage, name, shard))
   return local_shards.find(({ shard_id }) => shard_id === shard)?.points_count
@@ -159,7 +159,7 @@ export const SHARD_RECOVERY: Case[] = [
     },
   },
   {
-    title: 'a shard moves to the node that it is told to',
+    title: 'a shard moves to the requested node',
     sizes: ['three'],
     async play(stage) {
       await sharded(stage, 1, 20)

@@ -41,7 +41,7 @@ async function telemetry(stage: Stage, node = 0): Promise<Telemetry> {
   return (body as { result: Telemetry }).result
 }
 
-/** What is told of a collection on a node. */
+/** The telemetry of a collection on a node. */
 async function listedSnapshots(stage: Stage, name: string, node = 0) {
   const { collections, snapshots = [] } = (await telemetry(stage, node)).collections
   return {
@@ -56,7 +56,7 @@ const isEnded = (name: string, total: number) => (body: unknown) =>
       one.id === name && one.running_snapshots === 0 && one.total_snapshot_creations === total,
   ) === true
 
-/** The numbers of the last writes of all copies of all shards, as their own nodes tell them. */
+/** The numbers of the last writes of all replicas of all shards, as reported by their own nodes. */
 async function lastWrites(stage: Stage, name: string): Promise<(number | null | undefined)[]> {
   const numbers: (number | null | undefined)[] = []
   for (let node = 0; node < stage.nodes; node += 1) {

@@ -1,4 +1,4 @@
-/** What a hook is told, and what its answer means: facts section 2. */
+/** What a hook receives, and what its answer means: see docs/metacontroller-notes.md. */
 import { BROKEN, Reply, type HookBody } from '../hook-server.ts'
 import { configMap, CONFIG_MAP, part } from '../kinds.ts'
 import type { Case } from '../setting.ts'
@@ -45,7 +45,7 @@ function bad(what: string, answer: (body: HookBody) => unknown, setting = {}): C
 
 export const ANSWERS: Case[] = [
   {
-    title: 'the first sync is told parent, every kind of child, related and finalizing',
+    title: 'the first sync gets parent, every kind of child, related and finalizing',
     async play(stage) {
       await stage.start({})
       await stage.thing({ size: 1 }, { labels: { team: 'a' } })
@@ -73,7 +73,7 @@ export const ANSWERS: Case[] = [
       await stage.untilGone('Part', 'three')
       await stage.quiet()
       await stage.noteObject('parent', 'Thing', 'alpha')
-      stage.note('children as told at the end', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('children received at the end', stage.hooks.of('sync').at(-1)?.body.children)
     },
   },
   {
@@ -176,7 +176,7 @@ export const ANSWERS: Case[] = [
       const call = await stage.waitForCall('sync', 'the child', ({ children }) => {
         return Object.keys(children[`${CONFIG_MAP.kind}.v1`] ?? {}).length > 0
       })
-      stage.note('children as told', call.body.children)
+      stage.note('children received', call.body.children)
     },
   },
 ]

@@ -4,7 +4,7 @@ import type { Case } from '../setting.ts'
 import type { Stage } from '../stage.ts'
 import { keeping, withChild } from './answers.ts'
 
-/** A child at rest, changed by a person if need be, then desired otherwise; and at rest again. */
+/** A child at rest, changed by a user if the case has such a change, then desired otherwise; and at rest again. */
 async function changed(
   stage: Stage,
   { kind, first, meddle, second }: { kind: string; first: object; meddle?: object; second: object },
@@ -26,15 +26,15 @@ async function changed(
 
 export const CHILDREN: Case[] = [
   {
-    title: 'a child gets label, owner reference and last-applied annotation, and is then told of',
+    title: 'a child gets label, owner reference and last-applied annotation, and is then observed',
     async play(stage) {
       await withChild(stage)
       await stage.noteObject('child', 'ConfigMap', 'one')
-      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('children received', stage.hooks.of('sync').at(-1)?.body.children)
     },
   },
   {
-    title: 'a changed child is told of, and one that somebody deleted is made again',
+    title: 'a changed child is observed, and one that another client deleted is recreated',
     async play(stage) {
       await withChild(stage)
       await stage.patch('ConfigMap', 'one', { data: { colour: 'green' } })
@@ -43,7 +43,7 @@ export const CHILDREN: Case[] = [
       )
       const uid = (await stage.get('ConfigMap', 'one'))?.metadata.uid
       await stage.delete('ConfigMap', 'one')
-      await stage.until('it is made again', async () => {
+      await stage.until('it is recreated', async () => {
         const found = await stage.get('ConfigMap', 'one')
         return found !== undefined && found.metadata.uid !== uid
       })
@@ -119,7 +119,7 @@ export const CHILDREN: Case[] = [
       }),
   },
   {
-    title: 'InPlace repairs what somebody changed',
+    title: 'InPlace repairs what another client changed',
     setting: { methods: { ConfigMap: 'InPlace' } },
     async play(stage) {
       await withChild(stage, stage.setting)
@@ -210,14 +210,14 @@ export const CHILDREN: Case[] = [
     },
   },
   {
-    title: 'Recreate deletes a changed child and makes it anew',
+    title: 'Recreate deletes a changed child and creates it again',
     setting: { methods: { ConfigMap: 'Recreate' } },
     async play(stage) {
       await withChild(stage, stage.setting)
       const uid = (await stage.get('ConfigMap', 'one'))?.metadata.uid
       stage.hooks.answer('sync', keeping(configMap('one', { colour: 'blue' })))
       await stage.touch('once')
-      await stage.until('it is made anew', async () => {
+      await stage.until('it is recreated', async () => {
         const found = await stage.get('ConfigMap', 'one')
         return found !== undefined && found.metadata.uid !== uid
       })

@@ -8,9 +8,9 @@ const ONE = configMap('one', { colour: 'red' })
 
 export const CLAIMING: Case[] = [
   {
-    title: 'a child whose name somebody else has is swallowed without a word',
+    title: 'a child whose name is already taken is ignored without an error',
     async play(stage) {
-      await stage.create(configMap('one', { owner: 'somebody' }))
+      await stage.create(configMap('one', { owner: 'another-client' }))
       stage.hooks.answer('sync', keeping(ONE))
       await stage.start({})
       await stage.thing()
@@ -23,7 +23,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'a child that is being deleted is left alone and still told of',
+    title: 'a child that is being deleted is left alone and still observed',
     async play(stage) {
       stage.hooks.answer('sync', keeping(configMap('one', {}, { finalizers: ['contract/keep'] })))
       await stage.start({ methods: { ConfigMap: 'InPlace' } })
@@ -55,7 +55,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'a child in another namespace is made and never told of; the old one is deleted',
+    title: 'a child in another namespace is created and never observed; the old one is deleted',
     async play(stage) {
       await withChild(stage)
       const other = `${stage.namespace}-other`
@@ -70,13 +70,13 @@ export const CLAIMING: Case[] = [
       await stage.untilGone('ConfigMap', 'one')
       await made
       await stage.quiet()
-      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('children received', stage.hooks.of('sync').at(-1)?.body.children)
       await stage.noteEvents('events')
       await stage.deleteNamespace(other)
     },
   },
   {
-    title: 'a child of a kind that is not declared is made, never told of and never deleted',
+    title: 'a child of a kind that is not declared is created, never observed and never deleted',
     async play(stage) {
       const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'one' } }
       stage.hooks.answer('sync', keeping(account))
@@ -88,12 +88,12 @@ export const CLAIMING: Case[] = [
       stage.hooks.answer('sync', keeping())
       await stage.touch('once')
       await stage.quiet()
-      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('children received', stage.hooks.of('sync').at(-1)?.body.children)
       stage.note('still there', (await stage.get('ServiceAccount', 'one')) !== undefined)
     },
   },
   {
-    title: 'each parent is told of its own children only',
+    title: 'each parent observes its own children only',
     async play(stage) {
       stage.hooks.answer('sync', ({ parent }) => keeping(configMap(`of-${parent.metadata.name}`))())
       await stage.start({})
@@ -130,7 +130,7 @@ export const CLAIMING: Case[] = [
       await stage.touch('once')
       await stage.untilGone('ConfigMap', 'orphan')
       await stage.quiet()
-      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('children received', stage.hooks.of('sync').at(-1)?.body.children)
     },
   },
   {
@@ -143,7 +143,7 @@ export const CLAIMING: Case[] = [
       })
       await stage.quiet()
       await stage.noteObject('released', 'ConfigMap', 'one')
-      stage.note('children as told', stage.hooks.of('sync').at(-1)?.body.children)
+      stage.note('children received', stage.hooks.of('sync').at(-1)?.body.children)
       await stage.noteEvents('events')
     },
   },
@@ -226,7 +226,7 @@ export const CLAIMING: Case[] = [
         calls += 1
         if (calls === 1) {
           await stage.delete('ConfigMap', 'one')
-          await stage.create(configMap('one', { owner: 'somebody' }))
+          await stage.create(configMap('one', { owner: 'another-client' }))
         }
         return { status: {}, children: [] }
       })

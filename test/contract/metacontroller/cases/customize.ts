@@ -43,7 +43,7 @@ export const CUSTOMIZE: Case[] = [
       await withFriend(stage)
       const asked = stage.hooks.of('customize')[0]?.body
       stage.note('fields', Object.keys(asked ?? {}).sort())
-      stage.note('parent as told', asked?.parent)
+      stage.note('parent received', asked?.parent)
       stage.noteCalls('calls')
       stage.note('times', stage.hooks.of('customize').length)
       await stage.touch('once')
@@ -72,8 +72,8 @@ export const CUSTOMIZE: Case[] = [
       stage.note('related', stage.hooks.of('sync').at(-1)?.body.related)
       stage.hooks.answer('customize', () => ({
         relatedResources: [
-          { ...CONFIG_MAPS, namespace, names: ['nobody'] },
-          { apiVersion: 'v1', resource: 'secrets', namespace, names: ['nobody'] },
+          { ...CONFIG_MAPS, namespace, names: ['missing'] },
+          { apiVersion: 'v1', resource: 'secrets', namespace, names: ['missing'] },
           { apiVersion: 'v1', resource: 'namespaces', names: [namespace] },
           { ...CONFIG_MAPS, namespace, labelSelector: { matchLabels: { is: 'friend' } } },
         ],
@@ -131,7 +131,7 @@ export const CUSTOMIZE: Case[] = [
     },
   },
   {
-    title: 'an object that stops matching a selector is told of by its absence',
+    title: 'an object that stops matching a selector is absent from the next request',
     async play(stage) {
       await withFriend(stage, {
         names: undefined,

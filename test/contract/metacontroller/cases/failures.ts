@@ -34,7 +34,7 @@ export const FAILURES: Case[] = [
       stage.hooks.answer('sync', keeping(ONE))
       await stage.touch('twice')
       await stage.quiet()
-      stage.noteRequest('told after it recovers', stage.hooks.of('sync').at(-1)?.body)
+      stage.noteRequest('request after recovery', stage.hooks.of('sync').at(-1)?.body)
 
       // A pause that began before it recovered still ends in a call.
       await stage.subject.pass(3)
@@ -252,7 +252,7 @@ export const FAILURES: Case[] = [
       await stage.quiet()
       stage.note('calls', stage.hooks.of('sync').length - before)
       stage.note('at once', stage.hooks.mostAtOnce)
-      stage.noteRequest('the last is told', stage.hooks.of('sync').at(-1)?.body)
+      stage.noteRequest('the last request', stage.hooks.of('sync').at(-1)?.body)
     },
   },
 ]

@@ -108,7 +108,7 @@ export const FINALIZE: Case[] = [
     },
   },
   {
-    title: 'customize is asked anew for a deletion',
+    title: 'customize is called again for a deletion',
     async play(stage) {
       await withChild(stage, { hooks: ['sync', 'finalize', 'customize'] })
       const calls = stage.hooks.calls.length
@@ -116,7 +116,7 @@ export const FINALIZE: Case[] = [
       await stage.untilGone('Thing', 'alpha')
       stage.noteCalls('calls', calls)
       const asked = stage.hooks.of('customize').at(-1)?.body.parent.metadata
-      stage.note('told of the deletion', asked?.deletionTimestamp !== undefined)
+      stage.note('deletion received', asked?.deletionTimestamp !== undefined)
     },
   },
   {
@@ -183,7 +183,7 @@ export const FINALIZE: Case[] = [
       await stage.patch('Thing', 'alpha', { metadata: { finalizers: [finalizer] } })
       await stage.quiet()
       stage.note('calls after it', stage.hooks.of('finalize').length - calls)
-      stage.noteRequest('told', stage.hooks.of('finalize').at(-1)?.body)
+      stage.noteRequest('request', stage.hooks.of('finalize').at(-1)?.body)
     },
   },
   {

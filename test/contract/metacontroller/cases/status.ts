@@ -107,7 +107,7 @@ export const STATUS: Case[] = [
       await stage.quiet()
       stage.note('calls', stage.hooks.of('sync').length)
       stage.note(
-        'status as told',
+        'status received',
         stage.hooks.of('sync').map(({ body }) => body.parent.status ?? null),
       )
     },

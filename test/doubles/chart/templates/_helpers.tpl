@@ -45,19 +45,19 @@ A reference to a Secret that is not there gives no key at all, as the real chart
 */}}
 {{- define "engine.key" -}}
 {{- $root := index . 0 -}}
-{{- $wanted := index . 1 -}}
+{{- $requested := index . 1 -}}
 {{- $namespace := $root.Release.Namespace -}}
-{{- if kindIs "map" $wanted -}}
-{{- with $wanted.valueFrom -}}
+{{- if kindIs "map" $requested -}}
+{{- with $requested.valueFrom -}}
 {{- $secret := lookup "v1" "Secret" $namespace .secretKeyRef.name | default dict -}}
 {{- dig "data" .secretKeyRef.key "" $secret | b64dec -}}
 {{- end -}}
-{{- else if kindIs "bool" $wanted -}}
-{{- if $wanted -}}
+{{- else if kindIs "bool" $requested -}}
+{{- if $requested -}}
 {{- $kept := lookup "v1" "Secret" $namespace (printf "%s-apikey" (include "engine.name" $root)) | default dict -}}
 {{- dig "data" (index . 2) "" $kept | b64dec | default (randAlphaNum 32) -}}
 {{- end -}}
 {{- else -}}
-{{- $wanted | default "" -}}
+{{- $requested | default "" -}}
 {{- end -}}
 {{- end -}}

@@ -127,7 +127,7 @@ function sampled(collection: Collection, selection: Selection): object {
 
 function render({ id, payload, vector, shard_key: key }: Point, selection: Selection): object {
   const { with_payload: withPayload, with_vector: withVector } = selection
-  // Scroll shows payloads unless it is told not to; who retrieves by id asks for them.
+  // Scroll returns payloads unless the request excludes them; retrieve by id returns them on request.
   const hasPayload = withPayload ?? selection.ids === undefined
   return {
     id,

@@ -84,7 +84,7 @@ async function takeShard(cluster: EngineCluster, taking: ShardTaking): Promise<v
   )
 }
 
-/** What was sent is compared before telemetry tells of it. */
+/** The bytes of an upload are checked before telemetry reports the recovery. */
 async function hashed(
   cluster: EngineCluster,
   target: RecoveryTarget & { shard?: number },
@@ -109,7 +109,7 @@ async function recover(
   target: RecoveryTarget,
 ): Promise<EngineAnswer> {
   const { location, priority, checksum } = addressed(request)
-  // Telemetry tells of it from its first byte on.
+  // Telemetry reports the recovery from its first byte on.
   return counted(cluster, stageOf(target), async () => {
     const bytes = await fetched(location, cluster, target)
     if (!Buffer.isBuffer(bytes)) return bytes

@@ -35,7 +35,7 @@ export async function snapshotRoutes(
   }
 }
 
-/** Who does not wait is told that it was accepted; the node goes on whoever waits, and whoever goes. */
+/** A call without `wait` is answered as accepted; the node continues in either case, also after a disconnect. */
 async function make(
   cluster: EngineCluster,
   ordinal: number,
