@@ -209,7 +209,9 @@ async function describeDifferences(
     ...pending.describe(),
     ...(extraKeys.length === 0 ? [] : [`shard keys on the target only: ${extraKeys.join(', ')}`]),
     ...(hasExtra
-      ? ['what was deleted on the source during the migration stays on the target']
+      ? [
+          'what was deleted on the source during the migration stays on the target; if nothing was deleted, the replicas of the source differ',
+        ]
       : []),
     ...(uncomparedKeys.length === 0
       ? []

@@ -64,6 +64,11 @@ export class Ledger {
     return this.#operations.has(textOf(name))
   }
 
+  /** The version of the last operation, acknowledged or not; null when it deletes. */
+  last(name: PointName): number | null | undefined {
+    return this.#operations.get(textOf(name))?.operations.at(-1)?.version
+  }
+
   /** Whether an operation on the point was never acknowledged: what it did is unknown. */
   isUncertain(name: PointName): boolean {
     const { operations = [] } = this.#operations.get(textOf(name)) ?? {}

@@ -23,6 +23,8 @@ const BATCH = 20
 const PAUSE_MS = 20
 const WRITE_MS = 8_000
 const CHURN_MS = 1_500
+const REWRITE_ATTEMPTS = 20
+const REWRITE_PAUSE_MS = 500
 
 /** A collection, under a shard key where it has them, with the points to choose from. */
 interface Area {
@@ -108,6 +110,32 @@ export class Traffic {
   async stop(): Promise<void> {
     this.#over = true
     await this.#work
+  }
+
+  /**
+   * Repeats the last operation on each point until it is acknowledged, as a client does that finds
+   * replicas of a point different. Only while nothing else is written.
+   */
+  async rewrite(names: readonly PointName[]): Promise<void> {
+    for (const { collection, key, id } of names) {
+      const version = this.#options.ledger.last({ collection, id, ...keyed({ key }) })
+      if (version === undefined) continue
+      const area = { collection, ...keyed({ key }), live: new Map<number, number>() }
+      const name = this.#nameOf(area, id)
+      for (let attempt = 1; ; attempt += 1) {
+        const write = this.#options.ledger.begin(name, version)
+        const isDone =
+          version === null
+            ? await this.#did('POST', deletePath(area), { points: [id], ...keyOf(area) })
+            : await this.#did('PUT', upsertPath(area), {
+                points: [pointOf(id, version)],
+                ...keyOf(area),
+              })
+        if (isDone) write.acknowledge()
+        if (isDone || attempt === REWRITE_ATTEMPTS) break
+        await pause(REWRITE_PAUSE_MS)
+      }
+    }
   }
 
   /** Deletes a collection as a user does: no point of it is to come back. */
@@ -236,9 +264,8 @@ export class Traffic {
     const version = this.#version
     const points = ids.map((id) => pointOf(id, version))
     const writes = ids.map((id) => ledger.begin(this.#nameOf(area, id), version))
-    const path = `${pathOf(area.collection)}/points?wait=true`
     for (const id of ids) area.live.delete(id)
-    if (!(await this.#did('PUT', path, { points, ...keyOf(area) }))) return
+    if (!(await this.#did('PUT', upsertPath(area), { points, ...keyOf(area) }))) return
     for (const write of writes) write.acknowledge()
     for (const id of ids) area.live.set(id, version)
   }
@@ -248,8 +275,7 @@ export class Traffic {
     const { ledger } = this.#options
     const writes = ids.map((id) => ledger.begin(this.#nameOf(area, id), null))
     for (const id of ids) area.live.delete(id)
-    const path = `${pathOf(area.collection)}/points/delete?wait=true`
-    if (!(await this.#did('POST', path, { points: ids, ...keyOf(area) }))) return
+    if (!(await this.#did('POST', deletePath(area), { points: ids, ...keyOf(area) }))) return
     for (const write of writes) write.acknowledge()
   }
 
@@ -291,7 +317,15 @@ function isIn(area: Area) {
   return (name: PointName) => name.collection === area.collection && name.key === area.key
 }
 
-function keyed({ key }: Area): { key?: string } {
+function upsertPath({ collection }: Area): string {
+  return `${pathOf(collection)}/points?wait=true`
+}
+
+function deletePath({ collection }: Area): string {
+  return `${pathOf(collection)}/points/delete?wait=true`
+}
+
+function keyed({ key }: { key?: string | undefined }): { key?: string } {
   return key === undefined ? {} : { key }
 }
 

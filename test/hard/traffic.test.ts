@@ -1,0 +1,48 @@
+/** The writer repeats what it does not know: points whose replicas differ are written again. */
+import t from 'tap'
+import { Dice } from '../faults/machine/dice.ts'
+import { EngineCluster } from '../doubles/engine/cluster.ts'
+import { UNAVAILABLE } from '../doubles/engine/misbehaviour.ts'
+import { startEngineNode } from '../doubles/engine/node.ts'
+import { ask, pathOf } from './ask.ts'
+import { Ledger } from './ledger.ts'
+import { versionOf, type StoredPoint } from './point.ts'
+import { PLAIN, Traffic } from './traffic.ts'
+
+t.test(
+  'rewrite repeats the last upsert and the last deletion until they are acknowledged',
+  async (t) => {
+    const cluster = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+    const node = await startEngineNode({ ordinal: 0, cluster })
+    t.teardown(() => node.close())
+    const url = `http://127.0.0.1:${node.port}`
+    const ledger = new Ledger()
+    const dice = new Dice(1)
+    const traffic = new Traffic({ ledger, dice, urls: () => [url], replicas: 1, shards: 1 })
+    await traffic.fill(20)
+    const [upserted, deleted] = ledger.names(PLAIN)
+    if (upserted === undefined || deleted === undefined) throw new Error('no points')
+    ledger.begin(upserted, 999)
+    ledger.begin(deleted, null)
+    let calls = 0
+    node.misbehave(() => (++calls === 1 ? UNAVAILABLE : undefined))
+
+    await traffic.rewrite([upserted, deleted, { collection: PLAIN, id: 987_654 }])
+
+    t.equal(calls, 3, 'one refused, one for each point that was ever written')
+    const ids = [upserted.id, deleted.id]
+    const body = { ids, with_payload: true, with_vector: true }
+    const points = (await ask(url, 'POST', `${pathOf(PLAIN)}/points`, body)) as StoredPoint[]
+    t.strictSame(
+      points.map((point) => [point.id, versionOf(point)]),
+      [[upserted.id, 999]],
+    )
+    const now = ledger.now()
+    t.strictSame(ledger.last(upserted), 999)
+    t.notOk(
+      ledger.live(PLAIN).some(({ id }) => id === deleted.id),
+      'its deletion is acknowledged',
+    )
+    t.ok(ledger.allowed(upserted, now, now).has(999))
+  },
+)
