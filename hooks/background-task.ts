@@ -201,5 +201,5 @@ export function isExpected(error: unknown): error is Error {
 export function errorMessage(error: unknown): string {
   if (isExpected(error)) return error.message
   const name = error instanceof Error ? error.name : typeof error
-  return `internal error: ${name}; the log of the service has it`
+  return `internal error: ${name}; see the log of the service`
 }

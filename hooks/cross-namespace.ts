@@ -125,5 +125,5 @@ export function isNamespaceWatched(
  * nor call it.
  */
 export function namespaceNotWatched(label: string): string {
-  return `${label} is in a namespace that this operator does not serve`
+  return `${label} is in a namespace that this operator does not watch`
 }

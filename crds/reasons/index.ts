@@ -29,18 +29,18 @@ export function reasonsPage(): string {
   return [INTRODUCTION, ...sections.flat()].join('\n\n') + '\n'
 }
 
-const INTRODUCTION = `# What a resource says, and what to do
+const INTRODUCTION = `# Reasons and messages
 
-Made from \`crds/reasons/\` by \`npm run generate\`; \`vec-operator explain <message>\` reads the same
-table. Where: the condition the reason stands in; with an Event, one Event of the same reason is
-written when it comes up or says something new. \`<...>\` in a message stands for what differs.`
+Generated from \`crds/reasons/\` by \`npm run generate\`; \`vec-operator explain <message>\` uses the same
+table. "Where" is the condition with the reason. If it names an Event, an Event with the same reason is
+written when the reason occurs or its message changes. \`<...>\` in a message is a variable part.`
 
 function reasonsSection(kind: string, reasons: readonly Reason[]): string[] {
   if (reasons.length === 0) return []
   return [
     `## ${kind}`,
     markdownTable(
-      ['Reason', 'Where', 'Messages', 'Why', 'What to do'],
+      ['Reason', 'Where', 'Messages', 'Cause', 'Fix'],
       reasons.map((reason) => [
         `\`${reason.reason}\``,
         reasonLocation(reason),

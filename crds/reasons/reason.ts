@@ -17,7 +17,7 @@ export const NOTHING_TO_DO = 'Nothing.'
 
 /** The cluster is in a namespace where the service has no permissions. */
 export const NOT_WATCHED =
-  'cluster <namespace>/<name> is in a namespace that this operator does not serve'
+  'cluster <namespace>/<name> is in a namespace that this operator does not watch'
 
 /**
  * The number of letters in the fixed parts of a pattern if the text matches it, else 0. A pattern of only

@@ -88,7 +88,7 @@ function isUpToDate({ data = {} }: Secret, desired: Child): boolean {
 const NO_SIGNING_KEY: Blocker = {
   phase: 'Pending',
   reason: 'SecretNotFound',
-  message: 'there is no key to sign with yet',
+  message: 'the signing key does not exist yet',
 }
 
 function firstBlocker(observed: Observed, { settings }: Context): Blocker | undefined {
@@ -101,7 +101,7 @@ function firstBlocker(observed: Observed, { settings }: Context): Blocker | unde
   })
 
   if (liveSecret !== undefined && !isOwnedBy(liveSecret, accessKey)) {
-    const message = `Secret ${liveSecret.metadata.name} is there already and belongs to somebody else`
+    const message = `Secret ${liveSecret.metadata.name} already exists and is not owned by this VecAccessKey: delete it, or use another spec.secretName`
     return { phase: 'Failed', reason: 'SecretNotOurs', message }
   }
   if (!isNamespaceWatched(settings, namespace)) {

@@ -141,7 +141,7 @@ export class EngineCache {
 /** Rejects when the signal aborts; the shared call continues for the others. */
 function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const abort = () => reject(new Error('the pass was ended'))
+    const abort = () => reject(new Error('the reconcile was aborted'))
     if (signal.aborted) abort()
     signal.addEventListener('abort', abort)
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))

@@ -142,7 +142,7 @@ export async function deleteCollection(
     const unknownResult = await context.writes.delete()
     const remaining = await waitForCollection(context, (info) => info === undefined)
     if (remaining === undefined) return undefined
-    return unknownResult?.message ?? `collection ${context.name} is still there`
+    return unknownResult?.message ?? `collection ${context.name} still exists`
   } catch (error) {
     // The name is an alias or belongs to an older resource, so there is nothing to delete.
     if (error instanceof Rejected) return undefined

@@ -80,7 +80,7 @@ export function diffValues(path: string, desired: unknown, live: unknown): Diffe
 }
 
 export function formatDifference({ path, desired, live }: Difference): string {
-  return `${path}: wanted ${formatValue(desired)}, live ${formatValue(live)}`
+  return `${path}: desired ${formatValue(desired)}, live ${formatValue(live)}`
 }
 
 function vectorDifferences(vectors: DenseVector[], live: unknown): Difference[] {
@@ -183,7 +183,7 @@ const ENGINE_DEFAULTS = new Map<string, unknown>([
 ])
 
 function formatValue(value: unknown): string {
-  if (isUnset(value)) return 'nothing'
+  if (isUnset(value)) return 'unset'
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
@@ -224,7 +224,8 @@ export async function reconcileConfig(
     context,
     (current) => current === undefined || remainingDrift(current).length === 0,
   )
-  if (patched === undefined) throw new NotReady(`collection ${context.name} was deleted meanwhile`)
+  if (patched === undefined)
+    throw new NotReady(`collection ${context.name} was deleted during the reconcile`)
   // The write is pending or lost; that does not mean that the engine ignores the value.
   if (unknownResult !== undefined && remainingDrift(patched).length > 0) throw unknownResult
   return { info: patched, ignored: driftPaths(findDrift(spec, patched.config)) }

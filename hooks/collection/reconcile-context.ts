@@ -155,7 +155,8 @@ async function guardedWrite(
   signal.throwIfAborted()
   await checkPermission()
   const holder = await writeHolder(cluster)
-  if (holder !== undefined) throw new NotReady(`waits for ${holder}, which holds the cluster`)
+  if (holder !== undefined)
+    throw new NotReady(`waiting for ${holder}, which holds the write Lease of the cluster`)
   signal.throwIfAborted()
   try {
     await call()

@@ -48,7 +48,8 @@ export async function reconcileIndexes(
     written.count === 0
       ? info
       : await waitForCollection(context, (live) => live === undefined || isDone(live))
-  if (updated === undefined) throw new NotReady(`collection ${context.name} was deleted meanwhile`)
+  if (updated === undefined)
+    throw new NotReady(`collection ${context.name} was deleted during the reconcile`)
   if (written.unknownResult !== undefined && !isDone(updated)) throw written.unknownResult
 
   const finalPlan = updated === info ? plan : planFor(updated)
@@ -114,12 +115,12 @@ function indexesPending(
   rejected: ReadonlyMap<string, ConditionReason>,
 ): ReconcileResult | undefined {
   if (announce.length > 0) {
-    const message = `${announce.length} payload indexes are about to be made`
+    const message = `${announce.length} payload indexes are about to be created`
     return pendingResult('IndexesPending', message, ANNOUNCED_CHECK_SECONDS)
   }
   const building = create.map(({ field }) => field).filter((field) => !rejected.has(field))
   if (building.length + remove.length === 0) return undefined
-  const message = `payload indexes not settled yet: ${[...building, ...remove].join(', ')}`
+  const message = `payload indexes in progress: ${[...building, ...remove].join(', ')}`
   return pendingResult('IndexesPending', message, BUILD_CHECK_SECONDS)
 }
 

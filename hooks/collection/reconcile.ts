@@ -157,7 +157,7 @@ async function collectionMissing(context: ReconcileContext): Promise<ReconcileRe
   await context.writes.check()
   const { collection, name } = context
   const count = collection.status?.pointsCount ?? 0
-  const message = `collection ${name} is gone from the engine; it had ${count} points. Restore a backup, or set the annotation ${ANNOTATIONS.acceptRisk} to ${EMPTY_COLLECTION} to have it created empty`
+  const message = `collection ${name} is missing from the engine; it had ${count} points. Restore a backup, or set the annotation ${ANNOTATIONS.acceptRisk} to ${EMPTY_COLLECTION} to create it empty`
   return finalResult(collection, 'Failed', { reason: 'CollectionMissing', message })
 }
 
@@ -168,7 +168,9 @@ async function createCollection(
   const unknownResult = await context.writes.create(createBody(context.collection.spec, version))
   const info = await waitForCollection(context, (found) => found !== undefined)
   if (info !== undefined) return info
-  throw unknownResult ?? new NotReady(`collection ${context.name} was made and is not visible yet`)
+  throw (
+    unknownResult ?? new NotReady(`collection ${context.name} was created but is not visible yet`)
+  )
 }
 
 async function withReplication(

@@ -55,7 +55,7 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
       resyncAfterSeconds: requeueAfterSeconds,
     }
   }
-  const started = pendingResult('Reconciling', 'the first look at the engine is under way')
+  const started = pendingResult('Reconciling', 'waiting for the first response from the engine')
   return desiredState(collection, started, requeueAfterSeconds, context)
 }
 
@@ -79,7 +79,7 @@ function desiredState(
 
 /** At most one Event per hour, because the result of one reconcile is used in several syncs. */
 function recreatedEvent(collection: VecCollection, now: Date): KubernetesEvent {
-  const message = `collection ${collectionNameOf(collection)} was gone from the engine and was created again, empty`
+  const message = `collection ${collectionNameOf(collection)} was missing from the engine and was recreated empty`
   const event = { type: 'Warning' as const, reason: 'CollectionRecreated', message }
   return newEvent(
     collection,

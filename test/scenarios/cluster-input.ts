@@ -149,7 +149,7 @@ const collision: Scenario = {
     await world.delete(second)
     await untilGone(world, second, 300)
     const service = { apiVersion: 'v1', kind: 'Service', namespace, name: 'vec-a-headless' }
-    t.ok(await world.get(service), 'the Service of the first cluster is still there')
+    t.ok(await world.get(service), 'the Service of the first cluster still exists')
   },
 }
 

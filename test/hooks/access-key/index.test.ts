@@ -67,7 +67,7 @@ t.test(
         conditions: [
           {
             reason: 'ClusterNotServed',
-            message: 'cluster elsewhere/a is in a namespace that this operator does not serve',
+            message: 'cluster elsewhere/a is in a namespace that this operator does not watch',
           },
         ],
       },
@@ -89,7 +89,7 @@ t.test(
   async (t) => {
     const other = secret({ mine: 'x' })
     const desired = await sync(observed({ liveSecret: other }), context)
-    t.match(desired.status, { phase: 'Failed', error: /^Secret key is there already/ })
+    t.match(desired.status, { phase: 'Failed', error: /^Secret key already exists/ })
     t.strictSame(desired.children, [])
     t.match(desired.events, [{ type: 'Warning', reason: 'SecretNotOurs' }])
   },

@@ -140,7 +140,7 @@ t.test('a purge that ends with a defect is no end of the backup', async (t) => {
   t.equal(desired.resyncAfterSeconds, 30)
   t.match(desired.status.conditions?.at(-1), {
     reason: 'PurgeFailed',
-    message: /^s3:.*: internal error: TypeError; the log of the service has it \(/,
+    message: /^s3:.*: internal error: TypeError; see the log of the service \(/,
   })
   t.strictSame(written, ['event PurgeFailed'])
 })

@@ -96,15 +96,15 @@ t.test('the end of one pass does not end the question for the others', async (t)
   const ended = new AbortController()
   const [one, other] = [shared.version(ended.signal), shared.version(signal)]
   ended.abort()
-  await t.rejects(one, { message: 'the pass was ended' })
-  await t.rejects(shared.version(AbortSignal.abort()), { message: 'the pass was ended' })
+  await t.rejects(one, { message: 'the reconcile was aborted' })
+  await t.rejects(shared.version(AbortSignal.abort()), { message: 'the reconcile was aborted' })
   say('1.18.3')
   t.equal(await other, '1.18.3')
   t.equal(asked.length, 1)
 })
 
 t.test(
-  'an answer that is there is nothing to wait for, also where the pass was ended',
+  'an answer that is there is nothing to wait for, also where the reconcile was aborted',
   async (t) => {
     const { shared, asked } = stage()
     await shared.version(signal)
@@ -143,7 +143,7 @@ async function worksBut(t: Test, left: number, count: number) {
   signals[left] = ended.signal
   const { done, ...rest } = works(stage().shared, count, signals)
   ended.abort()
-  await t.rejects(done[left] as Promise<number>, { message: 'the pass was ended' })
+  await t.rejects(done[left] as Promise<number>, { message: 'the reconcile was aborted' })
   return { ...rest, done: done.toSpliced(left, 1) }
 }
 

@@ -38,7 +38,7 @@ t.test('a collection that stays is looked for, and then said to be still there',
   }
   t.strictSame(await deletionMessage(stage), {
     finalized: undefined,
-    message: 'collection docs cannot be deleted yet: collection docs is still there',
+    message: 'collection docs cannot be deleted yet: collection docs still exists',
   })
   t.ok(stage.waits.length > 1)
 })
@@ -49,6 +49,6 @@ t.test('a defect is no word about the collection: it is asked again', async (t) 
   t.strictSame(await deletionMessage(stage), {
     finalized: undefined,
     message:
-      'collection docs cannot be deleted yet: internal error: TypeError; the log of the service has it',
+      'collection docs cannot be deleted yet: internal error: TypeError; see the log of the service',
   })
 })

@@ -86,7 +86,7 @@ t.test('a deletion that ends with a defect says so, and is tried again', async (
   const answer = await stage.finalize()
   t.notOk(answer.finalized)
   t.strictSame(answer.failure, { error }, 'for the log')
-  const why = 'internal error: TypeError; the log of the service has it'
+  const why = 'internal error: TypeError; see the log of the service'
   const message = `collection docs cannot be deleted yet: ${why}`
   t.match(answer.status.conditions, [{ reason: 'Deleting', message }])
   stage.engine.faults.clear()
@@ -106,7 +106,7 @@ t.test('a DELETE that timed out and was applied is done', async (t) => {
 t.test('a restore that holds the cluster: the deletion waits and says so', async (t) => {
   const stage = await created('Delete')
   stage.holder = 'VecRestore ns/r'
-  t.match((await stage.finalize()).status.conditions, [{ message: /waits for VecRestore ns\/r/ }])
+  t.match((await stage.finalize()).status.conditions, [{ message: /waiting for VecRestore ns\/r/ }])
   t.strictSame(stage.engine.writes, [])
 })
 
@@ -121,7 +121,7 @@ t.test(
     t.match(answer.status.conditions, [
       {
         message:
-          'collection docs cannot be deleted yet: cluster elsewhere/a is in a namespace that this operator does not serve',
+          'collection docs cannot be deleted yet: cluster elsewhere/a is in a namespace that this operator does not watch',
       },
     ])
     t.strictSame(stage.engine.calls, [])

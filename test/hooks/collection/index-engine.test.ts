@@ -117,7 +117,7 @@ t.test(
       payloadIndexes: [],
       hnsw: { m: 5 },
     })
-    const error = 'vectors[0].size: wanted 8, live 4; shardNumber: wanted 3, live 1'
+    const error = 'vectors[0].size: desired 8, live 4; shardNumber: desired 3, live 1'
     t.match(await stage.syncUntilStable(), {
       phase: 'Degraded',
       error,

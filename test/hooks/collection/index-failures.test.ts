@@ -39,7 +39,7 @@ t.test('a cluster in a namespace that is not served: Pending, and nothing is ask
     conditions: [
       {
         reason: 'ClusterNotServed',
-        message: 'cluster elsewhere/a is in a namespace that this operator does not serve',
+        message: 'cluster elsewhere/a is in a namespace that this operator does not watch',
       },
     ],
   })
@@ -230,7 +230,11 @@ t.test('a collection deleted by hand while it is patched is made again', async (
   t.match(gone.status, {
     phase: 'Ready',
     conditions: [
-      { status: 'False', reason: 'Waiting', message: 'collection docs was deleted meanwhile' },
+      {
+        status: 'False',
+        reason: 'Waiting',
+        message: 'collection docs was deleted during the reconcile',
+      },
     ],
   })
   stage.engine.beforeCall = () => undefined
@@ -249,7 +253,7 @@ t.test('a collection with points that is gone is said, and not created empty', a
     pointsCount: 242,
     conditions: [{ type: 'Ready', status: 'False', reason: 'CollectionMissing' }],
   })
-  t.match(status.error, /is gone from the engine; it had 242 points/)
+  t.match(status.error, /is missing from the engine; it had 242 points/)
   t.match(
     events.map(({ reason }) => reason),
     ['CollectionMissing'],

@@ -29,7 +29,7 @@ t.test('a collection is shown its cluster', async (t) => {
 t.test('indexes are announced first, and made by the pass after that', async (t) => {
   const stage = new CollectionHarness(collection({ payloadIndexes: ['b', 'a'].map(keywordIndex) }))
   const first = await stage.sync()
-  t.strictSame(ready(first.status), ['IndexesPending', '2 payload indexes are about to be made'])
+  t.strictSame(ready(first.status), ['IndexesPending', '2 payload indexes are about to be created'])
   t.strictSame(first.status.payloadIndexes, ['a', 'b'])
   t.equal(first.resyncAfterSeconds, 1)
   t.strictSame(writeNames(stage.engine.writes), ['createCollection'])
@@ -46,7 +46,7 @@ t.test('an index that takes longer is waited for, and is not made again meanwhil
   }
   stage.waits.length = 0
   const { status, resyncAfterSeconds } = await stage.sync()
-  t.strictSame(ready(status), ['IndexesPending', 'payload indexes not settled yet: a'])
+  t.strictSame(ready(status), ['IndexesPending', 'payload indexes in progress: a'])
   t.equal(resyncAfterSeconds, Math.ceil(5.08 + 10), 'ten seconds after that look')
   const looked = stage.waits.reduce((sum, one) => sum + one, 0)
   t.equal(looked, 5080, 'it was looked for five seconds')
@@ -93,7 +93,7 @@ t.test('a collection that goes while its indexes are made is waited for', async 
     isMade ||= name === 'putIndex'
   }
   const { status } = await stage.sync()
-  t.strictSame(ready(status), ['Waiting', 'collection docs was deleted meanwhile'])
+  t.strictSame(ready(status), ['Waiting', 'collection docs was deleted during the reconcile'])
 })
 
 t.test('an index that is not declared any more is removed, if it was made here', async (t) => {
@@ -116,7 +116,7 @@ t.test('an index that stays though it was removed is waited for, and still ours'
   }
   stage.applySpec({ payloadIndexes: [] })
   const { status } = await stage.sync()
-  t.strictSame(ready(status), ['IndexesPending', 'payload indexes not settled yet: a'])
+  t.strictSame(ready(status), ['IndexesPending', 'payload indexes in progress: a'])
   t.strictSame(status.payloadIndexes, ['a'])
 })
 
@@ -145,7 +145,7 @@ t.test('all indexes that are waited for are named, those to be made first', asyn
     }
   }
   const { status } = await stage.sync()
-  t.strictSame(ready(status), ['IndexesPending', 'payload indexes not settled yet: b, a'])
+  t.strictSame(ready(status), ['IndexesPending', 'payload indexes in progress: b, a'])
 })
 
 t.test('a time-out of a removal is followed by a look: what is gone was removed', async (t) => {

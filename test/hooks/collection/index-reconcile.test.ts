@@ -42,14 +42,14 @@ t.test('who came first is asked until it was adopted, and then before a write on
   t.equal(failed.asked, before + 1, 'one that failed may never have been')
 })
 
-t.test('a collection that was made and is not visible yet is waited for', async (t) => {
+t.test('a collection that was created but is not visible yet is waited for', async (t) => {
   const stage = new CollectionHarness()
   stage.engine.beforeCall = (name) => {
     if (name === 'collectionInfo') stage.engine.collections.clear()
   }
   const { status } = await stage.sync()
   t.strictSame(phaseAndReasons(status), [
-    ...['Pending', 'Waiting', 'collection docs was made and is not visible yet'],
+    ...['Pending', 'Waiting', 'collection docs was created but is not visible yet'],
   ])
   t.ok(stage.waits.length > 1, 'it was looked for')
 })
@@ -72,7 +72,7 @@ t.test('a defect is told by its kind, for its words may hold anything', async (t
   t.strictSame(answer.failure, { error }, 'for the log')
   t.strictSame(phaseAndReasons(answer.status), [
     ...['Pending', 'InternalError'],
-    'collection docs: internal error: TypeError; the log of the service has it',
+    'collection docs: internal error: TypeError; see the log of the service',
   ])
 })
 
@@ -158,7 +158,7 @@ t.test(
     stage.engine.writes.length = 0
     const { status } = await stage.sync()
     t.strictSame(phaseAndReasons(status), [
-      ...['Degraded', 'ImmutableFieldMismatch', 'vectors[0].size: wanted 4, live 8'],
+      ...['Degraded', 'ImmutableFieldMismatch', 'vectors[0].size: desired 4, live 8'],
     ])
     t.equal(status.ignored, undefined)
     t.strictSame(stage.engine.writes, [])

@@ -164,7 +164,10 @@ t.test('a restore that holds the cluster: the repair waits and says so', async (
   t.match((await stage.sync()).status, {
     phase: 'Ready',
     conditions: [
-      { status: 'False', message: 'waits for VecRestore ns/r, which holds the cluster' },
+      {
+        status: 'False',
+        message: 'waiting for VecRestore ns/r, which holds the write Lease of the cluster',
+      },
     ],
   })
   t.strictSame(stage.engine.writes, [])

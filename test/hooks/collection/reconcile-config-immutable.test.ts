@@ -19,26 +19,26 @@ const plainVector = { size: 4, distance: 'Cosine' }
 
 const FIXED: [string, Partial<CollectionSpec>, ConfigOverrides, string[]][] = [
   ['nothing differs', {}, {}, []],
-  ['size', { vectors: [{ ...vector, size: 8 }] }, {}, ['vectors[0].size: wanted 8, live 4']],
+  ['size', { vectors: [{ ...vector, size: 8 }] }, {}, ['vectors[0].size: desired 8, live 4']],
   [
     'distance',
     { vectors: [{ ...vector, distance: 'Dot' }] },
     {},
-    ['vectors[0].distance: wanted Dot, live Cosine'],
+    ['vectors[0].distance: desired Dot, live Cosine'],
   ],
   ['datatype float32 matches absent', { vectors: [{ ...vector, datatype: 'float32' }] }, {}, []],
   [
     'datatype',
     { vectors: [{ ...vector, datatype: 'uint8' }] },
     {},
-    ['vectors[0].datatype: wanted uint8, live nothing'],
+    ['vectors[0].datatype: desired uint8, live unset'],
   ],
   ['datatype that the spec does not declare', {}, singleVector({ datatype: 'float16' }), []],
   [
     'multivector',
     { vectors: [{ ...vector, multivector: { comparator: 'max_sim' } }] },
     {},
-    ['vectors[0].multivector.comparator: wanted max_sim, live nothing'],
+    ['vectors[0].multivector.comparator: desired max_sim, live unset'],
   ],
   [
     'multivector that is there',
@@ -50,25 +50,25 @@ const FIXED: [string, Partial<CollectionSpec>, ConfigOverrides, string[]][] = [
     'one unnamed vector against named ones',
     {},
     named({ a: plainVector }),
-    ['vectors: wanted one unnamed vector, live named vectors a'],
+    ['vectors: desired one unnamed vector, live named vectors a'],
   ],
   [
     'named vectors against the unnamed one',
     { vectors: two },
     {},
-    ['vectors: wanted named vectors a, b, live one unnamed vector'],
+    ['vectors: desired named vectors a, b, live one unnamed vector'],
   ],
   [
     'one unnamed vector against none',
     {},
     named({}),
-    ['vectors: wanted one unnamed vector, live no dense vector'],
+    ['vectors: desired one unnamed vector, live no dense vector'],
   ],
   [
     'a named vector that is missing, not one that the spec does not name',
     { vectors: two },
     named({ b: plainVector, c: plainVector }),
-    ['vectors[a]: wanted a vector, live nothing'],
+    ['vectors[a]: desired a vector, live unset'],
   ],
   [
     'a vector called size is a named one',
@@ -80,7 +80,7 @@ const FIXED: [string, Partial<CollectionSpec>, ConfigOverrides, string[]][] = [
     'a sparse vector that is missing, not one that the spec does not name',
     { sparseVectors: [{ name: 's', index: {} }] },
     { params: { sparse_vectors: { r: {} } } },
-    ['sparseVectors[s]: wanted a vector, live nothing'],
+    ['sparseVectors[s]: desired a vector, live unset'],
   ],
   [
     'a sparse vector where the spec names dense ones only',
@@ -100,14 +100,14 @@ const FIXED: [string, Partial<CollectionSpec>, ConfigOverrides, string[]][] = [
     { params: { vectors: { a: plainVector }, sparse_vectors: { s: {} } } },
     [],
   ],
-  ['shardNumber, if declared', { shardNumber: 2 }, {}, ['shardNumber: wanted 2, live 3']],
+  ['shardNumber, if declared', { shardNumber: 2 }, {}, ['shardNumber: desired 2, live 3']],
   ['shardNumber that is not declared', {}, { params: { shard_number: 9 } }, []],
   ['shardingMethod auto matches absent', { shardingMethod: 'auto' }, {}, []],
   [
     'shardingMethod',
     { shardingMethod: 'custom' },
     {},
-    ['shardingMethod: wanted custom, live auto'],
+    ['shardingMethod: desired custom, live auto'],
   ],
 ]
 

@@ -50,11 +50,11 @@ t.test('a difference is told by the innermost path, with both values as text', a
   const strictMode = { limits: { a: { max: 2 } } }
   const [drift] = findDrift(collectionSpec({ strictMode }), config(live))
   t.strictSame(drift?.differences.map(formatDifference), [
-    'strictMode.limits.a.max: wanted 2, live nothing',
+    'strictMode.limits.a.max: desired 2, live unset',
   ])
   t.equal(
     formatDifference({ path: 'p', desired: { a: 1 }, live: null }),
-    'p: wanted {"a":1}, live nothing',
+    'p: desired {"a":1}, live unset',
   )
 })
 
@@ -68,7 +68,7 @@ t.test('a quantization is told as a whole where its kind differs', async (t) => 
     findDrift(collectionSpec({ quantization }), config(binary)).flatMap(({ differences }) =>
       differences.map(formatDifference),
     )
-  t.strictSame(told({ Disabled: {} }), ['quantization: wanted Disabled, live {"binary":{}}'])
+  t.strictSame(told({ Disabled: {} }), ['quantization: desired Disabled, live {"binary":{}}'])
   t.strictSame(told({ binary: {}, scalar: {} }).length, 1, 'one kind of two is not there')
   t.strictSame(told({ binary: {} }), [])
 })
@@ -84,7 +84,7 @@ const FIXED: [
     'the size of a named vector',
     { vectors: [{ ...vector, name: 'a', size: 8 }] },
     { params: { vectors: { a: { size: 4, distance: 'Cosine' } } } },
-    ['vectors[a].size: wanted 8, live 4'],
+    ['vectors[a].size: desired 8, live 4'],
   ],
   [
     'a datatype that is there',

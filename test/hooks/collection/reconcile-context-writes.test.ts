@@ -10,7 +10,7 @@ function stage(endedAt?: 'permitted' | 'writeHolder' | 'createCollection') {
   const engine = new FakeEngine()
   const pass = new AbortController()
   const asked: string[] = []
-  const end = () => pass.abort(new Error('the pass was ended'))
+  const end = () => pass.abort(new Error('the reconcile was aborted'))
   const enter = (name: string) => {
     asked.push(name)
     if (name === endedAt) end()
@@ -27,7 +27,7 @@ function stage(endedAt?: 'permitted' | 'writeHolder' | 'createCollection') {
   return { engine, writes, asked, end }
 }
 
-const ended = { message: 'the pass was ended' }
+const ended = { message: 'the reconcile was aborted' }
 
 t.test(
   'a write is asked for first: whether it is permitted, and who holds the cluster',
@@ -53,7 +53,7 @@ for (const question of ['permitted', 'writeHolder'] as const) {
   })
 }
 
-t.test('a write in which the pass was ended is no doubt, but the end', async (t) => {
+t.test('a write in which the reconcile was aborted is no doubt, but the end', async (t) => {
   const { writes, engine } = stage('createCollection')
   engine.faults.set('createCollection', { error: engineError(500, 'time-out') })
   await t.rejects(writes.create({}), ended)

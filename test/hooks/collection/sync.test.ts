@@ -41,7 +41,7 @@ t.test('one that nothing is known of is Pending until the first look has ended',
       conditions: [
         {
           ...{ type: 'Ready', status: 'False', reason: 'Reconciling' },
-          message: 'the first look at the engine is under way',
+          message: 'waiting for the first response from the engine',
           ...{ lastTransitionTime: '2026-03-01T12:00:00Z', observedGeneration: 1 },
         },
       ],

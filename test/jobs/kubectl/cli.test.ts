@@ -128,7 +128,7 @@ t.test('of several forms the one that says most of a message explains it', async
     ['collection 3 of 7 (books), 1 of 3 nodes done: waits; 3 MiB of 4 MiB', 'RestoreRunning'],
     ['collection 2 of 7 (books): 100 of 7000 points, 20 points/s', 'MigrationRunning'],
     ['Backed up 1/2 collections: prefix holds another backup', 'BackupFailed'],
-    ['vectors.size: wanted 512, live 384', 'ImmutableFieldMismatch'],
+    ['vectors.size: desired 512, live 384', 'ImmutableFieldMismatch'],
   ] as const) {
     const like = findReasons(message).filter(({ condition }) => condition !== undefined)
     t.strictSame([...new Set(like.map((one) => one.reason))], [reason], message)
@@ -178,6 +178,6 @@ t.test('explain --json prints the fix of a reason as cure', async (t) => {
   t.equal(code, EXIT_CODES.success)
   const [entry, ...others] = JSON.parse(out) as Record<string, unknown>[]
   t.strictSame(others, [])
-  t.match(entry, { kind: 'VecAccessKey', reason: 'ShortApiKey', cure: /^Rotate the API key/ })
+  t.match(entry, { kind: 'VecAccessKey', reason: 'ShortApiKey', cure: /^Replace the API key/ })
   t.notOk(entry !== undefined && 'fix' in entry)
 })
